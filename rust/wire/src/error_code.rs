@@ -1,30 +1,30 @@
-//! Kafka's error codes and what a client does about each.
+//! Kafka's error codes and their handling by clients.
 
-/// What follows from an error.
+/// Handling of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// Nothing: the request failed.
+    /// Fail the request.
     Fail,
-    /// The client as it is configured will never succeed.
+    /// Fail permanently: the client can never succeed with its configuration.
     Fatal,
-    /// The same request may succeed later.
+    /// Retry the same request.
     Retry,
-    /// The same request may succeed later, at a broker that fresh metadata names.
+    /// Refresh the metadata and retry the same request, possibly at another broker.
     Refresh,
 }
 
-/// What a producer can do about an error in a transaction (KIP-1050).
+/// Handling of an error by a transactional producer (KIP-1050).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InTransaction {
-    /// Ask again: the transaction is as it was.
+    /// Retry the request: the transaction is still valid.
     Retry,
     /// Abort the transaction; the next one may succeed.
     Abort,
-    /// Close the producer: another one took over, or it may not do this at all.
+    /// Close the producer: it was fenced, or is not permitted to write at all.
     Fatal,
 }
 
-/// An error code as it stands in a response; codes that are not in the table are kept as they are.
+/// An error code in a response; unknown codes are preserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(i16);
 
@@ -41,7 +41,7 @@ macro_rules! error_codes {
         impl ErrorCode {
             $(pub const $name: ErrorCode = ErrorCode($code);)*
 
-            /// Every code of the table, in order.
+            /// All known codes, in order.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name,)*];
         }
 
@@ -190,37 +190,37 @@ error_codes! {
 }
 
 impl ErrorCode {
-    /// The error of a code in a response.
+    /// Creates an error code from its number.
     pub const fn from_i16(code: i16) -> Self {
         Self(code)
     }
 
-    /// The number in the protocol.
+    /// Returns the number of the code.
     pub const fn code(self) -> i16 {
         self.0
     }
 
-    /// Whether it is no error at all.
+    /// Returns true for `NONE`.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
 
-    /// `Err(self)` unless it is `NONE`.
+    /// Returns `Err(self)` unless it is `NONE`.
     pub fn ok(self) -> Result<(), ErrorCode> {
         if self.is_none() { Ok(()) } else { Err(self) }
     }
 
     fn entry(self) -> Option<&'static Entry> {
-        // Codes are contiguous from -1; the check keeps that from being an assumption.
+        // Codes are contiguous from -1; the filter verifies this assumption.
         TABLE.get(usize::try_from(i32::from(self.0) + 1).ok()?).filter(|e| e.code == self.0)
     }
 
-    /// Kafka's name, `UNKNOWN_ERROR_CODE` for a code that is not in the table.
+    /// Returns Kafka's name; `UNKNOWN_ERROR_CODE` for an unknown code.
     pub fn name(self) -> &'static str {
         self.entry().map_or("UNKNOWN_ERROR_CODE", |e| e.name)
     }
 
-    /// What it means, in one sentence without a full stop.
+    /// Returns a description, one sentence without a full stop.
     pub fn description(self) -> &'static str {
         self.entry().map_or("an error that this version of the client does not know", |e| e.description)
     }
@@ -229,25 +229,25 @@ impl ErrorCode {
         self.entry().map_or(Remedy::Fail, |e| e.remedy)
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     pub fn retriable(self) -> bool {
         matches!(self.remedy(), Remedy::Retry | Remedy::Refresh)
     }
 
-    /// Whether metadata should be asked for again before the next try.
+    /// Returns true if the metadata should be refreshed before the retry.
     pub fn refresh_metadata(self) -> bool {
         self.remedy() == Remedy::Refresh
     }
 
-    /// What follows for a transaction. What an API means by an error may differ: an INVALID_PRODUCER_EPOCH of Produce
-    /// does not say yet that the producer was fenced, that of its coordinator does.
+    /// Returns the handling in a transaction. The meaning of an error may depend on the API: INVALID_PRODUCER_EPOCH
+    /// from Produce does not imply that the producer was fenced, from its coordinator it does.
     pub fn in_transaction(self) -> InTransaction {
         if self.retriable() {
             return InTransaction::Retry;
         }
         match self {
             Self::TRANSACTION_ABORTABLE
-            // The topics, the group or the records are at fault, not the producer.
+            // Errors of topics, groups or records, not of the producer.
             | Self::TOPIC_AUTHORIZATION_FAILED
             | Self::GROUP_AUTHORIZATION_FAILED
             | Self::OPERATION_NOT_ATTEMPTED
@@ -268,7 +268,7 @@ impl ErrorCode {
             | Self::INVALID_TIMESTAMP
             | Self::UNSUPPORTED_COMPRESSION_TYPE
             | Self::INVALID_REQUIRED_ACKS
-            // A new epoch heals these.
+            // Fixed by a new epoch.
             | Self::OUT_OF_ORDER_SEQUENCE_NUMBER
             | Self::UNKNOWN_PRODUCER_ID
             | Self::INVALID_PRODUCER_ID_MAPPING => InTransaction::Abort,
@@ -276,7 +276,7 @@ impl ErrorCode {
         }
     }
 
-    /// Whether the client as it is configured will never succeed.
+    /// Returns true if the client can never succeed with its configuration.
     pub fn fatal(self) -> bool {
         self.remedy() == Remedy::Fatal
     }

@@ -1,4 +1,4 @@
-//! Every message at every version as a row of one table: for tests that take them all.
+//! Table of all messages in all versions, for tests that cover each of them.
 use std::fmt::Debug;
 
 use bytes::Bytes;
@@ -8,41 +8,39 @@ use crate::messages::arbitrary::{Arbitrary, Random};
 use crate::messages::types::Cx;
 use crate::messages::{self, ApiKey, DecodeError, EncodeError, Message, Out, Reader, Request};
 
-/// A message of an API at a version.
+/// A message of an API in one version.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// The API.
     pub api: ApiKey,
-    /// Whether it is the response.
+    /// True for the response, false for the request.
     pub response: bool,
-    /// The version.
     pub version: i16,
     sample: fn(i16, u64) -> Result<Bytes, EncodeError>,
     decode: fn(i16, Bytes) -> Result<Again, DecodeError>,
     frame: fn(i16, Bytes) -> Result<(), DecodeError>,
 }
 
-/// What became of a message that was decoded and encoded again.
+/// Result of decoding a message and encoding it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Again {
-    /// It is the same.
+    /// The message was equal.
     Same,
-    /// It cannot be encoded, or not be decoded any more, or is another one.
+    /// The message could not be encoded or decoded again, or was different.
     Different(String),
 }
 
 impl Format {
-    /// The bytes of a message of this format with random content.
+    /// Encodes a message of this format with random contents.
     pub fn sample(&self, seed: u64) -> Result<Bytes, EncodeError> {
         (self.sample)(self.version, seed)
     }
 
-    /// Decodes `body`, all of it, and encodes what it is.
+    /// Decodes `body`, which must be consumed completely, and encodes the result again.
     pub fn decode(&self, body: Bytes) -> Result<Again, DecodeError> {
         (self.decode)(self.version, body)
     }
 
-    /// Decodes a frame (without its length) around the message, header included.
+    /// Decodes a frame (without its length) with header and message.
     pub fn decode_frame(&self, bytes: Bytes) -> Result<(), DecodeError> {
         (self.frame)(self.version, bytes)
     }
@@ -86,7 +84,7 @@ fn response_frame<R: Request>(version: i16, bytes: Bytes) -> Result<(), DecodeEr
 
 macro_rules! formats {
     ($($request:ident),* $(,)?) => {
-        /// All of them.
+        /// Returns all formats.
         pub fn formats() -> Vec<Format> {
             let mut all = Vec::new();
             $(for version in messages::$request::MIN_VERSION..=messages::$request::MAX_VERSION {
@@ -188,7 +186,7 @@ formats! {
 mod tests {
     use super::*;
 
-    /// A new API must not be forgotten here.
+    /// The table must include new APIs.
     #[test]
     fn every_api_is_in_the_table() {
         for api in ApiKey::ALL {

@@ -5,20 +5,19 @@ use bytes::{BufMut, Bytes};
 use crate::messages::types::{Cx, Wire, read_tagged};
 use crate::messages::{ApiKey, ApiVersionsResponse, DecodeError, EncodeError, Frame, Message, Out, Reader, Request};
 
-/// The header of a request, as a broker reads it.
+/// The header of a request, as decoded by a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// Kafka's number of the API, known here or not.
+    /// Kafka's API key, which may be unknown.
     pub api_key: i16,
     /// The version of the request.
     pub api_version: i16,
-    /// What the response must repeat.
+    /// Id that the response must repeat.
     pub correlation_id: i32,
-    /// What the client calls itself.
     pub client_id: Option<String>,
 }
 
-/// A whole request frame, its four bytes of length included.
+/// Encodes a request frame, with its length prefix.
 pub fn encode_request<R: Request>(
     request: &R,
     version: i16,
@@ -28,7 +27,7 @@ pub fn encode_request<R: Request>(
     write_request(request, version, correlation_id, client_id, Out::new()).map(Out::freeze)
 }
 
-/// The same, without a copy of what is large.
+/// Encodes a request frame without copying its large fields.
 pub fn request_in_pieces<R: Request>(
     request: &R,
     version: i16,
@@ -38,7 +37,7 @@ pub fn request_in_pieces<R: Request>(
     write_request(request, version, correlation_id, client_id, Out::sharing()).map(Out::into_frame)
 }
 
-/// Bytes that are no request, behind their length: a login's token after SaslHandshake v0.
+/// Encodes bytes that are not a request after a length prefix: a SASL token after SaslHandshake v0.
 pub fn raw(token: &[u8]) -> Result<Frame, EncodeError> {
     let mut out = Out::new();
     out.put_i32(0);
@@ -68,7 +67,7 @@ fn write_request<R: Request>(
     Ok(out)
 }
 
-/// A whole response frame, its four bytes of length included.
+/// Encodes a response frame, with its length prefix.
 pub fn encode_response<R: Request>(
     response: &R::Response,
     version: i16,
@@ -85,7 +84,7 @@ pub fn encode_response<R: Request>(
     Ok(out.freeze())
 }
 
-/// Puts in the length, which leaves itself out.
+/// Writes the length prefix, which does not count itself.
 fn finish(out: &mut Out) -> Result<(), EncodeError> {
     let length = out.total() - 4;
     let length = i32::try_from(length).map_err(|_| EncodeError::TooLong { what: "frame", length })?;
@@ -95,17 +94,18 @@ fn finish(out: &mut Out) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// A client must be able to read the answer to ApiVersions before it knows what the broker speaks: its header stays v0.
+/// Returns true if the response header has tagged fields. The header of ApiVersions responses is always v0, since the
+/// client must decode it before it knows the broker's versions.
 fn response_header_is_flexible<R: Request>(version: i16) -> bool {
     version >= R::FLEXIBLE && R::KEY != ApiKey::ApiVersions
 }
 
-/// The correlation id of a response frame (without its length).
+/// Returns the correlation id of a response frame (without its length).
 pub fn correlation_id(frame: &[u8]) -> Option<i32> {
     frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes))
 }
 
-/// The correlation id and the body of a response frame (without its length). Nothing may be left over.
+/// Decodes the correlation id and the body of a response frame (without its length). Trailing bytes are an error.
 pub fn decode_response<R: Request>(version: i16, frame: Bytes) -> Result<(i32, R::Response), DecodeError> {
     let (correlation_id, mut input) = response_header::<R>(version, frame)?;
     let response = R::Response::decode(version, &mut input)?;
@@ -122,16 +122,15 @@ fn response_header<R: Request>(version: i16, frame: Bytes) -> Result<(i32, Reade
     Ok((correlation_id, input))
 }
 
-/// As [`decode_response`] for a client, which like Java's does not mind bytes after a message that it could read: how
-/// many they were is returned too.
+/// Like [`decode_response`] for clients, which like the Java client accept trailing bytes; also returns their number.
 pub fn decode_answer<R: Request>(version: i16, frame: Bytes) -> Result<(R::Response, usize), DecodeError> {
     let (_, mut input) = response_header::<R>(version, frame)?;
     let response = R::Response::decode(version, &mut input)?;
     Ok((response, input.remaining()))
 }
 
-/// The answer to an ApiVersions request of `version`. A broker that does not know that version answers
-/// UNSUPPORTED_VERSION in the form of version 0 (KIP-511); the version that was read is returned too.
+/// Decodes the response to an ApiVersions request of `version`. A broker that does not support that version responds
+/// with UNSUPPORTED_VERSION in version 0 (KIP-511); also returns the version of the response.
 pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersionsResponse), DecodeError> {
     use crate::error_code::ErrorCode;
     use crate::messages::ApiVersionsRequest;
@@ -141,8 +140,8 @@ pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersio
     }
 }
 
-/// The header of a request frame (without its length), and what follows it. The header's own form depends on the API
-/// and version; those that are not known here are read in the oldest form.
+/// Decodes the header of a request frame (without its length), and returns the bytes after it. The version of the
+/// header depends on API and version; unknown APIs have the oldest one.
 pub fn decode_request_header(frame: Bytes) -> Result<(RequestHeader, Bytes), DecodeError> {
     let mut input = Reader::new(frame);
     let within = |e: DecodeError| e.within("RequestHeader");

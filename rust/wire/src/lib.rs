@@ -1,4 +1,4 @@
-//! Kafka wire protocol: bytes to structs and back, without I/O.
+//! Kafka wire protocol: encoding and decoding, without I/O.
 #![forbid(unsafe_code)]
 
 pub mod batch;

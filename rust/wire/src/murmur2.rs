@@ -1,11 +1,11 @@
-//! The hash of Kafka's default partitioner.
+//! Hash function of Kafka's default partitioner.
 
 const M: u32 = 0x5bd1_e995;
 const R: u32 = 24;
-/// The seed that Kafka's Java client uses.
+/// Seed of Kafka's Java client.
 const SEED: u32 = 0x9747_b28c;
 
-/// Java's 32-bit murmur2 of `data`.
+/// Computes Java's 32-bit murmur2 of `data`.
 #[inline]
 pub fn murmur2(data: &[u8]) -> i32 {
     let mut hash = SEED ^ data.len() as u32;
@@ -27,7 +27,7 @@ pub fn murmur2(data: &[u8]) -> i32 {
     hash as i32
 }
 
-/// The partition out of `count` that Java's partitioner gives a key.
+/// Returns the partition of a key, out of `count`, as computed by the Java partitioner.
 #[inline]
 pub fn partition(key: &[u8], count: i32) -> i32 {
     (murmur2(key) & i32::MAX) % count.max(1)

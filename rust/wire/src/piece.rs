@@ -1,9 +1,10 @@
-//! Copies of short bytes.
+//! Slices with fast copies for short lengths.
 
-/// Bytes, and what follows them in memory: it may be read, but is no part of them.
+/// A slice together with the bytes after it in memory, which may be read but do not belong to it.
 ///
-/// A copy of a fixed size that is cut to its length is a few instructions, one of any size a call: keys of 8 and values of
-/// 20 bytes take a quarter less time to decode and a seventh less to encode; values of 100 bytes as long as before.
+/// A fixed-size copy that is truncated to the length takes a few instructions; a copy of variable size is a call. Keys
+/// of 8 and values of 20 bytes take a quarter less time to decode and a seventh less to encode; values of 100 bytes
+/// take as long as before.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     bytes: &'a [u8],
@@ -11,25 +12,26 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// The `len` bytes from `start` on; none if there are not so many.
+    /// Returns the `len` bytes of `data` from `start` on; `None` if it has fewer.
     #[inline(always)]
     pub fn of(data: &'a [u8], start: usize, len: usize) -> Option<Piece<'a>> {
         let bytes = data.get(start..)?;
         (len <= bytes.len()).then_some(Piece { bytes, len })
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Sixteen bytes from the first on, if there are so many; those behind the last are no part of it.
+    /// Returns sixteen bytes from the first on, if the buffer has as many; those after the last do not belong to the
+    /// slice.
     #[inline(always)]
     pub fn first_sixteen(&self) -> Option<[u8; 16]> {
         self.bytes.first_chunk().copied()
@@ -46,9 +48,10 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// Copies the bytes to the front of `room`, and up to sixteen more behind them; returns whether they have room.
+    /// Copies the bytes to the start of `room`, of which the first sixteen bytes may be overwritten; returns false if
+    /// they do not fit.
     ///
-    /// Short ones are copied as their first and their last half, which overlap: that is no call, and reads nothing behind.
+    /// Short slices are copied as two overlapping halves, which needs no call and reads nothing after the end.
     #[inline(always)]
     pub fn copy_to(self, room: &mut [u8]) -> bool {
         if self.len <= 16
@@ -68,8 +71,8 @@ impl<'a> Piece<'a> {
         true
     }
 
-    /// Appends the bytes, of which there should be no more than `N`, and in `out` room for `N`: else this is no faster
-    /// than any copy.
+    /// Appends the bytes. Faster than other copies only if there are no more than `N` bytes, and `out` has capacity for
+    /// `N`.
     #[inline(always)]
     pub fn append_short<const N: usize>(self, out: &mut Vec<u8>) {
         let Piece { bytes, len } = self;
@@ -84,7 +87,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Copies `N` to twice as many bytes.
+/// Copies `N` to `2 * N` bytes.
 #[inline(always)]
 fn halves<const N: usize>(from: &[u8], room: &mut [u8]) {
     if let (Some(first), Some(to)) = (from.first_chunk::<N>(), room.first_chunk_mut()) {

@@ -1,14 +1,14 @@
-//! Which versions of each API every release of Kafka speaks, since 0.8.2.
+//! API versions of all Kafka releases since 0.8.2.
 //!
-//! From the ApiVersions answers of real brokers, and for releases in between from the history of Kafka's message
-//! definitions. A client finds here what to assume of a broker that cannot say what it speaks and which Kafka a request
-//! needs, the embedded broker what to say in another Kafka's place.
+//! The table was made from ApiVersions responses of real brokers, and from the history of Kafka's message definitions
+//! for the releases in between. Clients use it for brokers without ApiVersions, and to name the Kafka release that a
+//! request needs; the embedded broker uses it to imitate a release.
 
 use std::fmt;
 
 use crate::messages::ApiKey;
 
-/// A release of Kafka: 2.8 stands for all of 2.8.x, 0.10.2 for all of 0.10.2.x.
+/// A release of Kafka: 2.8 stands for all 2.8.x, 0.10.2 for all 0.10.2.x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(u8, u8, u8);
 
@@ -22,32 +22,32 @@ impl fmt::Display for Release {
 }
 
 impl Release {
-    /// Knows topics, data and offsets, and neither groups nor ApiVersions.
+    /// Topics, data and offsets; neither groups nor ApiVersions.
     pub const V0_8_2: Release = Release(0, 8, 2);
-    /// Has groups.
+    /// First release with groups.
     pub const V0_9_0: Release = Release(0, 9, 0);
-    /// Has ApiVersions (KIP-35) and timestamps (KIP-32).
+    /// First release with ApiVersions (KIP-35) and timestamps (KIP-32).
     pub const V0_10_0: Release = Release(0, 10, 0);
-    /// Finds offsets by time (KIP-79) and creates topics (KIP-4).
+    /// First release with offsets by time (KIP-79) and CreateTopics (KIP-4).
     pub const V0_10_1: Release = Release(0, 10, 1);
-    /// The last without record batches.
+    /// Last release without record batches.
     pub const V0_10_2: Release = Release(0, 10, 2);
-    /// Has record batches, idempotence and transactions (KIP-98).
+    /// First release with record batches, idempotence and transactions (KIP-98).
     pub const V0_11_0: Release = Release(0, 11, 0);
-    /// Has OAUTHBEARER (KIP-255).
+    /// First release with OAUTHBEARER (KIP-255).
     pub const V2_0: Release = Release(2, 0, 0);
-    /// Lets sessions expire (KIP-368).
+    /// First release with session expiry (KIP-368).
     pub const V2_2: Release = Release(2, 2, 0);
-    /// Members may be silent for half an hour.
+    /// First release with a maximum session timeout of half an hour.
     pub const V2_3: Release = Release(2, 3, 0);
-    /// Has flexible versions (KIP-482), and defaults for new topics (KIP-464).
+    /// First release with flexible versions (KIP-482), and defaults for new topics (KIP-464).
     pub const V2_4: Release = Release(2, 4, 0);
-    /// Shows ConsumerGroupHeartbeat, and refuses it unless it is switched on.
+    /// First release that advertises ConsumerGroupHeartbeat, but rejects it unless enabled.
     pub const V3_7: Release = Release(3, 7, 0);
-    /// Has groups of KIP-848 and features of transactions, and has dropped the oldest versions (KIP-896).
+    /// First release with KIP-848 groups and transaction features; without the oldest versions (KIP-896).
     pub const V4_0: Release = Release(4, 0, 0);
 
-    /// All of them, the oldest first.
+    /// All releases, oldest first.
     pub const ALL: &'static [Release] = &[
         Release(0, 8, 2),
         Release(0, 9, 0),
@@ -82,7 +82,7 @@ impl Release {
         Release(4, 3, 0),
     ];
 
-    /// The release that a version of Kafka belongs to: `2.8`, `2.8.2`, `0.9`, `0.10.2.1`.
+    /// Returns the release of a Kafka version such as `2.8`, `2.8.2`, `0.9` or `0.10.2.1`.
     pub fn named(version: &str) -> Option<Release> {
         let parts: Option<Vec<u8>> = version.trim().split('.').map(|part| part.parse().ok()).collect();
         let found = match *parts?.as_slice() {
@@ -94,24 +94,24 @@ impl Release {
         Self::ALL.iter().copied().find(|release| *release == found)
     }
 
-    /// The first and the last version of an API that its brokers name; `None` for an API that they do not know.
+    /// Returns the first and last version of an API in this release; `None` if it does not support the API.
     pub fn versions(self, key: ApiKey) -> Option<(i16, i16)> {
         let rows = SPOKEN.iter().find(|(api, _)| *api == key).map(|(_, rows)| *rows)?;
         rows.iter().rev().find(|(since, _)| *since <= self).map(|(_, range)| *range)
     }
 
-    /// The first release that speaks this version of an API.
+    /// Returns the first release that supports this version of an API.
     pub fn first_with(key: ApiKey, version: i16) -> Option<Release> {
         let speaks = |release: &&Release| release.versions(key).is_some_and(|(_, last)| last >= version);
         Self::ALL.iter().find(speaks).copied()
     }
 }
 
-/// From this release on, these versions.
+/// The versions of an API, from this release on.
 type Row = (Release, (i16, i16));
 
-/// What each API's versions were, from the release on that brought or dropped one. Where brokers with and without
-/// ZooKeeper differ, those with it: KRaft has SCRAM since 3.5 and delegation tokens since 3.6.
+/// Versions of each API, by the release that changed them. If brokers with ZooKeeper and with KRaft differ, those with
+/// ZooKeeper: KRaft has SCRAM since 3.5 and delegation tokens since 3.6.
 #[rustfmt::skip]
 const SPOKEN: &[(ApiKey, &[Row])] = &[
     (ApiKey::Produce, &[

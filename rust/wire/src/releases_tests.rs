@@ -1,4 +1,4 @@
-//! The table of releases against what real brokers answered.
+//! Comparison of the release table with responses of real brokers.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ fn a_version_of_an_api_has_a_first_release() {
     }
 }
 
-/// The answers of real brokers to ApiVersions v0, with the versions of Kafka that they are of.
+/// Returns ApiVersions v0 responses of real brokers, with their Kafka versions.
 fn captured() -> Vec<(String, Bytes)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
@@ -48,7 +48,7 @@ fn captured() -> Vec<(String, Bytes)> {
     paths.filter_map(|path| Some((version(&path)?, std::fs::read(&path).unwrap().into()))).collect()
 }
 
-/// What KRaft learned later than it came.
+/// APIs that KRaft has supported only in later releases.
 const LATE_IN_KRAFT: [ApiKey; 6] = [
     ApiKey::CreateDelegationToken,
     ApiKey::RenewDelegationToken,
@@ -63,7 +63,7 @@ fn the_table_says_what_real_brokers_say() {
     for (version, frame) in captured() {
         let release = Release::named(&version).unwrap();
         let (.., answer) = frame::decode_api_versions(0, frame).unwrap();
-        // The one of them that was asked without ZooKeeper, before KRaft had them.
+        // The one broker that ran without ZooKeeper, before KRaft supported them.
         let lacks = |key: &&ApiKey| version == "3.3.2" && LATE_IN_KRAFT.contains(key);
         for key in ApiKey::ALL.iter().filter(|key| !lacks(key)) {
             let told = answer.api_keys.iter().find(|told| told.api_key == key.code());

@@ -1,6 +1,6 @@
-//! Zig-zag and unsigned varints.
+//! Zigzag and unsigned varints.
 //!
-//! Short ones, which are nearly all there are in a record, are read without a loop.
+//! Short varints, which are nearly all of those in records, are read without a loop.
 use bytes::BufMut;
 
 /// A varint that is truncated or too long for its type.
@@ -100,25 +100,25 @@ pub fn put_varlong(out: &mut impl BufMut, value: i64) {
     put_unsigned_varlong(out, (value << 1) as u64 ^ (value >> 63) as u64);
 }
 
-/// Bytes that `value` takes as an unsigned varint.
+/// Returns the length of `value` as an unsigned varint.
 #[inline]
 pub fn size_of_unsigned_varint(value: u32) -> usize {
     size_of_unsigned_varlong(u64::from(value))
 }
 
-/// Bytes that `value` takes as an unsigned varint.
+/// Returns the length of `value` as an unsigned varint.
 #[inline]
 pub fn size_of_unsigned_varlong(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Bytes that `value` takes as a zig-zag varint.
+/// Returns the length of `value` as a zigzag varint.
 #[inline]
 pub fn size_of_varint(value: i32) -> usize {
     size_of_varlong(i64::from(value))
 }
 
-/// Bytes that `value` takes as a zig-zag varint.
+/// Returns the length of `value` as a zigzag varint.
 #[inline]
 pub fn size_of_varlong(value: i64) -> usize {
     size_of_unsigned_varlong((value << 1) as u64 ^ (value >> 63) as u64)

@@ -1,28 +1,28 @@
-//! How far compressed data may expand.
+//! Limits on the expansion of compressed data.
 use super::{Codec, CompressionError};
 
-/// How far the data of one batch may expand. Two bounds, because one is not enough: an absolute one must leave room
-/// for the largest honest batch, and a thousand small bombs that each stay below it still cost what they expand to.
+/// Limits on the expansion of one batch. One limit is not enough: an absolute one must allow the largest valid batch,
+/// and a thousand small bombs that each stay below it still cost their expanded size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes.
+    /// Maximum output in bytes.
     pub max_bytes: usize,
-    /// The most bytes for each byte of input, once there are more than `small`; 0 for no such bound.
+    /// Maximum output per byte of input, once the output exceeds `small`; 0 disables this limit.
     pub max_ratio: usize,
-    /// This many bytes may come out of any input: a batch of zeros is no attack.
+    /// Output size that is allowed for any input: a batch of zeros is not an attack.
     pub small: usize,
 }
 
 impl Limits {
-    /// What `max_bytes` is unless somebody says otherwise.
+    /// Default of `max_bytes`.
     pub const MAX_BYTES: usize = 256 << 20;
-    /// What `max_ratio` is unless somebody says otherwise. No data can expand so far in gzip (1,032 to 1), lz4 (255)
-    /// or snappy (22); zstd can, with data that is little but repetition.
+    /// Default of `max_ratio`. gzip (1,032 to 1), lz4 (255) and snappy (22) cannot expand so much; zstd can, for very
+    /// repetitive data.
     pub const MAX_RATIO: usize = 2000;
-    /// What `small` is unless somebody says otherwise: far more than producers put into a batch.
+    /// Default of `small`: much more than producers put into a batch.
     pub const SMALL: usize = 64 << 20;
 
-    /// The most bytes that may come out of `input` bytes.
+    /// Returns the maximum output for `input` bytes.
     pub fn cap(&self, input: usize) -> usize {
         self.max_bytes.min(self.by_ratio(input))
     }
@@ -31,7 +31,7 @@ impl Limits {
         if self.max_ratio == 0 { usize::MAX } else { input.saturating_mul(self.max_ratio).max(self.small) }
     }
 
-    /// The error when more than [`Limits::cap`] would come out.
+    /// Returns the error for an output above [`Limits::cap`].
     pub(super) fn exceeded(&self, codec: Codec, input: usize) -> CompressionError {
         let by_ratio = self.by_ratio(input);
         if by_ratio < self.max_bytes {
@@ -48,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// A number of bytes, and no bound on the ratio.
+/// A limit on the bytes, without a limit on the ratio.
 impl From<usize> for Limits {
     fn from(max_bytes: usize) -> Self {
         Limits { max_bytes, max_ratio: 0, small: 0 }

@@ -1,4 +1,4 @@
-//! The lz4 codec: a walk over the frame of our own, around lz4's blocks.
+//! The lz4 codec: our own parser of frames around lz4's blocks.
 use lz4_flex::block::{
     CompressTable, DecompressError, compress_into_with_table, decompress_into, decompress_into_with_dict,
     get_maximum_output_size,
@@ -16,11 +16,11 @@ const BLOCK_CHECKSUM: u8 = 0x10;
 const CONTENT_SIZE: u8 = 0x08;
 const CONTENT_CHECKSUM: u8 = 0x04;
 const DICTIONARY_ID: u8 = 0x01;
-/// In a block's length: its bytes are not compressed.
+/// Flag in the length of a block: its bytes are not compressed.
 const STORED: u32 = 0x8000_0000;
-/// How far back a linked block may point.
+/// Maximum distance of a match into the previous blocks.
 const WINDOW: usize = 64 * 1024;
-/// Bytes of input per block that we write, and the code for it.
+/// Uncompressed size of the blocks that are written, and its code in the frame descriptor.
 const BLOCK_LEN: usize = 64 * 1024;
 const BLOCK_LEN_CODE: u8 = 0x40;
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Compress {
 }
 
 impl Compress {
-    /// `legacy`: with the wrong checksum of the header, which readers of messages of magic 0 expect.
+    /// Compresses a frame. `legacy`: with the nonstandard header checksum that readers of messages of magic 0 expect.
     pub(super) fn run(&mut self, input: &[u8], legacy: bool, out: &mut Vec<u8>) -> Result<(), CompressionError> {
         let [m0, m1, m2, m3] = MAGIC.to_le_bytes();
         let head = [m0, m1, m2, m3, VERSION | INDEPENDENT, BLOCK_LEN_CODE];
@@ -75,7 +75,7 @@ fn header_checksum(descriptor: &[u8]) -> u8 {
     (XxHash32::oneshot(0, descriptor) >> 8) as u8
 }
 
-/// Frames one after the other. `legacy`: the header's checksum may be the wrong one of old Kafka clients.
+/// Decompresses concatenated frames. `legacy`: also accepts the nonstandard header checksum of old Kafka clients.
 pub(super) fn decompress(input: &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), CompressionError> {
     let mut rest = input;
     loop {
@@ -119,7 +119,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     if flags & CONTENT_SIZE != 0 {
         let (size, left) = rest.split_first_chunk::<8>().ok_or_else(|| corrupt("the frame is cut off"))?;
         *rest = left;
-        // Zero is what writers put that do not know.
+        // Writers that do not know the size write zero.
         told = Some(u64::from_le_bytes(*size)).filter(|&size| size != 0);
     }
     if flags & DICTIONARY_ID != 0 {
@@ -129,7 +129,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     let with_magic = frame.get(..descriptor_end).ok_or_else(|| corrupt("the frame is cut off"))?;
     let descriptor = with_magic.get(MAGIC_LEN..).ok_or_else(|| corrupt("the frame is cut off"))?;
     let checksum = take(rest, 1)?;
-    // In messages of magic 0 Kafka's clients took the frame's magic number into the checksum (KIP-57).
+    // In messages of magic 0 Kafka's clients included the magic number of the frame in the checksum (KIP-57).
     if checksum != [header_checksum(descriptor)] && !(legacy && checksum == [header_checksum(with_magic)]) {
         return Err(corrupt("the checksum of the frame's header is wrong"));
     }
@@ -165,7 +165,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     Ok(())
 }
 
-/// `linked_to`: from where on in the output the block may refer to what came before it.
+/// Decompresses a block. `linked_to`: start of the output that the block may refer to.
 fn decompress_block(
     block: &[u8],
     linked_to: usize,
@@ -174,7 +174,7 @@ fn decompress_block(
 ) -> Result<(), CompressionError> {
     let start = out.bytes.len();
     let most = max_block.min(out.left());
-    // Enough for most data; lz4 cannot do better than 255 to 1.
+    // Enough for most data; the maximum ratio of lz4 is 255 to 1.
     let mut room = most.min(block.len().saturating_mul(4).max(1024));
     loop {
         out.bytes.resize(start + room, 0);

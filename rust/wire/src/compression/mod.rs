@@ -1,4 +1,4 @@
-//! Codecs of record batches, output capped.
+//! Compression codecs of record batches, with limits on the output.
 mod gzip;
 mod limits;
 mod lz4;
@@ -15,7 +15,7 @@ pub enum Codec {
     None,
     /// gzip.
     Gzip,
-    /// snappy, written in the framing of the Java client, read with and without it.
+    /// snappy; written in the framing of the Java client, read with and without it.
     Snappy,
     /// lz4 frames.
     Lz4,
@@ -23,70 +23,65 @@ pub enum Codec {
     Zstd,
 }
 
-/// Data that cannot be compressed or decompressed.
+/// An error of compressing or decompressing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionError {
-    /// Codec bits without a meaning.
+    /// Unknown codec bits.
     #[error("compression codec {0} is unknown (Kafka has 0 to 4)")]
     UnknownCodec(i16),
-    /// A name without a meaning.
+    /// An unknown codec name.
     #[error("compression {0:?} is unknown; it is one of none, gzip, snappy, lz4, zstd")]
     UnknownName(String),
-    /// A level that the codec does not have.
+    /// A level that the codec does not support.
     #[error("{} has no level {level}; {range}", codec.name())]
     Level {
-        /// The codec.
         codec: Codec,
-        /// The level asked for.
+        /// The requested level.
         level: i32,
-        /// The levels there are.
+        /// The supported levels.
         range: &'static str,
     },
-    /// The compressed bytes are damaged.
+    /// The compressed data is corrupt.
     #[error("{} data is corrupt: {what}", codec.name())]
     Corrupt {
-        /// The codec.
         codec: Codec,
-        /// What is wrong.
+        /// Description of the corruption.
         what: String,
     },
-    /// The output would be larger than allowed.
+    /// The output would exceed [`Limits::max_bytes`].
     #[error("{} data decompresses to more than the {cap} bytes allowed", codec.name())]
     TooLarge {
-        /// The codec.
         codec: Codec,
-        /// What is allowed.
+        /// Maximum output in bytes.
         cap: usize,
     },
-    /// The output would be out of all proportion to the input.
+    /// The output would exceed [`Limits::max_ratio`].
     #[error(
         "{} data of {input} bytes decompresses to more than {cap} bytes, over {ratio} to 1: this looks like a \
          decompression bomb",
         codec.name()
     )]
     Ratio {
-        /// The codec.
         codec: Codec,
-        /// Bytes of compressed data.
+        /// Size of the compressed data.
         input: usize,
-        /// What that allows.
+        /// Maximum output in bytes for this input.
         cap: usize,
-        /// The most bytes out for one byte in.
+        /// Maximum output per byte of input.
         ratio: usize,
     },
-    /// The codec's library failed.
+    /// The compression library returned an error.
     #[error("{} failed: {what}", codec.name())]
     Failed {
-        /// The codec.
         codec: Codec,
-        /// Its words.
+        /// Message of the library.
         what: String,
     },
 }
 
 impl CompressionError {
-    /// The consumer's option that allows more, where it is a limit that was passed.
+    /// Returns the consumer option that raises the exceeded limit, if there is one.
     pub fn option(&self) -> Option<&'static str> {
         match self {
             CompressionError::TooLarge { .. } => Some("max.decompressed.bytes"),
@@ -97,10 +92,10 @@ impl CompressionError {
 }
 
 impl Codec {
-    /// All of them, in the order of their numbers.
+    /// All codecs, in the order of their ids.
     pub const ALL: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 
-    /// The codec that a batch's attributes name.
+    /// Returns the codec in a batch's attributes.
     pub fn from_attributes(attributes: i16) -> Result<Codec, CompressionError> {
         Ok(match attributes & 7 {
             0 => Codec::None,
@@ -112,13 +107,13 @@ impl Codec {
         })
     }
 
-    /// The codec of this name.
+    /// Returns the codec with this name.
     pub fn from_name(name: &str) -> Result<Codec, CompressionError> {
         let found = Codec::ALL.into_iter().find(|codec| codec.name() == name);
         found.ok_or_else(|| CompressionError::UnknownName(name.to_owned()))
     }
 
-    /// Kafka's name for it.
+    /// Returns Kafka's name of the codec.
     pub fn name(self) -> &'static str {
         match self {
             Codec::None => "none",
@@ -129,7 +124,7 @@ impl Codec {
         }
     }
 
-    /// Kafka's number for it.
+    /// Returns Kafka's id of the codec.
     pub fn id(self) -> i16 {
         self as i16
     }
@@ -139,7 +134,7 @@ impl Codec {
     }
 }
 
-/// Compresses with one codec; its contexts are reused.
+/// Compressor for one codec, which reuses its contexts.
 #[derive(Debug)]
 pub struct Compressor(Inner);
 
@@ -153,7 +148,7 @@ enum Inner {
 }
 
 impl Compressor {
-    /// For `codec` at `level`, or its default level.
+    /// Creates a compressor for `codec` at `level`, or at its default level.
     pub fn new(codec: Codec, level: Option<i32>) -> Result<Compressor, CompressionError> {
         let check = |range: std::ops::RangeInclusive<i32>, words| match level {
             Some(level) if !range.contains(&level) => Err(CompressionError::Level { codec, level, range: words }),
@@ -167,7 +162,7 @@ impl Compressor {
             }
             Codec::Snappy => Inner::Snappy(Box::new(snappy::Compress::new())),
             Codec::Lz4 => {
-                // Accepted for the sake of configurations that set it: there is one way to compress here.
+                // Accepted for existing configurations: this encoder has only one level.
                 check(1..=17, "its levels are 1 to 17")?;
                 Inner::Lz4(lz4::Compress::default())
             }
@@ -178,7 +173,6 @@ impl Compressor {
         }))
     }
 
-    /// The codec.
     pub fn codec(&self) -> Codec {
         match self.0 {
             Inner::None => Codec::None,
@@ -203,8 +197,8 @@ impl Compressor {
         }
     }
 
-    /// As [`compress`](Self::compress), in the way in which the message format `magic` has it: in messages of magic 0
-    /// lz4 frames have a checksum in their header that only Kafka computes so (KIP-57).
+    /// Like [`compress`](Self::compress), for messages of format `magic`: with magic 0 the header of lz4 frames has a
+    /// nonstandard checksum that only Kafka computed (KIP-57).
     pub fn compress_for(&mut self, magic: i8, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
         match &mut self.0 {
             Inner::Lz4(lz4) => lz4.run(input, magic == 0, out),
@@ -213,7 +207,7 @@ impl Compressor {
     }
 }
 
-/// Decompresses with any codec; contexts are made when first needed, and reused.
+/// Decompressor for all codecs, which creates contexts on first use and reuses them.
 #[derive(Debug, Default)]
 pub struct Decompressor {
     legacy_lz4: bool,
@@ -222,21 +216,21 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// Without contexts yet.
+    /// Creates a decompressor without contexts.
     pub fn new() -> Decompressor {
         Decompressor::default()
     }
 
-    /// Also takes lz4 frames whose header has the wrong checksum that Kafka's clients wrote in messages of magic 0.
+    /// Also accepts lz4 frames with the nonstandard header checksum that Kafka's clients wrote in messages of magic 0.
     pub fn with_legacy_lz4(mut self) -> Decompressor {
         self.legacy_lz4 = true;
         self
     }
 
-    /// Appends the decompressed `input` to `out`, as far as `limits` go: a number of bytes, or [`Limits`]. On an error
-    /// `out` may hold a part of them.
+    /// Appends the decompressed `input` to `out`, within `limits`: a number of bytes, or [`Limits`]. After an error
+    /// `out` may have a part of the output.
     ///
-    /// No size that the input claims is allocated before the input has shown that it holds so much.
+    /// Sizes stated in the input are never allocated before the input has proven to have so much data.
     pub fn decompress(
         &mut self,
         codec: Codec,
@@ -261,7 +255,7 @@ impl Decompressor {
     }
 }
 
-/// Decompressed bytes, which grow up to a limit.
+/// Output buffer with a maximum size.
 struct Output<'a> {
     bytes: &'a mut Vec<u8>,
     limit: usize,
@@ -275,7 +269,7 @@ impl Output<'_> {
         self.limits.exceeded(self.codec, self.input)
     }
 
-    /// Bytes that may still come.
+    /// Returns the number of bytes that may still be written.
     fn left(&self) -> usize {
         self.limit.saturating_sub(self.bytes.len())
     }

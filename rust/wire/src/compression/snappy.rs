@@ -1,15 +1,15 @@
-//! The snappy codec: in the framing of snappy-java (xerial), or one raw block.
+//! The snappy codec: in the framing of snappy-java (xerial), or as one raw block.
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use super::{Codec, CompressionError, Output};
 
-/// What xerial's framing begins with, before two version numbers that nobody checks.
+/// Magic of the xerial framing, followed by two version numbers that readers ignore.
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
 const HEADER_LEN: usize = 16;
 const VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 /// Bytes of input per block, as in Java.
 const BLOCK_LEN: usize = 32 * 1024;
-/// Two bytes of input copy at most 64 bytes of output.
+/// Maximum ratio: two bytes of input copy up to 64 bytes of output.
 const MAX_RATIO: usize = 32;
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use zstd_safe::{CCtx, DCtx, get_error_name};
 use super::{Codec, CompressionError, Output};
 
 const DEFAULT_LEVEL: i32 = 3;
-/// What is tried first for data that does not state its size.
+/// Ratio of the first attempt for data that does not state its size.
 const FIRST_RATIO: usize = 6;
 const LEAST_ROOM: usize = 4 * 1024;
 const TOO_SMALL: &str = "Destination buffer is too small";
@@ -55,9 +55,8 @@ impl std::fmt::Debug for Decompress {
 }
 
 impl Decompress {
-    /// In one go into a buffer that grows on refusal: unlike zstd's streams this needs no window, whose size the
-    /// data could claim at will, and it stops at the cap instead of asking for more for ever. Frames may follow each
-    /// other.
+    /// Decompresses in one call to a buffer that grows when it is too small. Unlike zstd's streaming API this needs no
+    /// window, whose size the input could set arbitrarily, and stops at the limit. Frames may be concatenated.
     pub(super) fn run(&mut self, input: &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
         let context = match &mut self.context {
             Some(context) => context,
@@ -66,7 +65,7 @@ impl Decompress {
         let start = out.bytes.len();
         let most = out.left();
         let told = zstd_safe::get_frame_content_size(input).ok().flatten().map_or(usize::MAX, |size| size as usize);
-        // The size that the data states is only believed as far as such data can be expected to go.
+        // The stated size is only trusted up to the expected ratio of such data.
         let mut room = most.min(told.min(input.len().saturating_mul(FIRST_RATIO).max(LEAST_ROOM)));
         loop {
             out.bytes.resize(start + room, 0);
@@ -81,7 +80,7 @@ impl Decompress {
                         return Err(out.too_large());
                     }
                     let more = room.saturating_mul(4).max(LEAST_ROOM);
-                    // No further than the data says, unless that was too little: several frames follow each other.
+                    // Up to the stated size, unless that was too small, as for concatenated frames.
                     room = most.min(if room < told { more.min(told) } else { more });
                 }
                 Err(code) => return Err(Codec::Zstd.corrupt(get_error_name(code))),

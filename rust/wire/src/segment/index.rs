@@ -1,19 +1,19 @@
-//! The indexes beside a segment: `.index`, `.timeindex` and `.txnindex`.
+//! Indexes of a segment: `.index`, `.timeindex` and `.txnindex`.
 use bytes::Bytes;
 
-/// What an index file is, by the end of its name.
+/// The kind of an index file, from its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// `.index`: where in the log some offsets are.
+    /// `.index`: positions of offsets in the log.
     Offset,
-    /// `.timeindex`: by which offset some times were reached.
+    /// `.timeindex`: offsets of timestamps.
     Time,
     /// `.txnindex`: the aborted transactions.
     Transaction,
 }
 
 impl IndexKind {
-    /// Bytes of an entry.
+    /// Returns the size of an entry.
     pub fn entry_len(self) -> usize {
         match self {
             IndexKind::Offset => 8,
@@ -28,35 +28,35 @@ impl IndexKind {
 pub struct OffsetEntry {
     /// The last offset of the batch at `position`.
     pub offset: i64,
-    /// Where that batch starts in the log.
+    /// Position of that batch in the log.
     pub position: i32,
 }
 
 /// An entry of a time index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeEntry {
-    /// The largest timestamp up to `offset`.
+    /// The maximum timestamp up to `offset`.
     pub timestamp: i64,
-    /// The last offset of the batch that has it.
+    /// The last offset of the batch with that timestamp.
     pub offset: i64,
 }
 
 /// An entry of a transaction index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedEntry {
-    /// Of the entry's format.
+    /// Version of the entry.
     pub version: i16,
-    /// Whose transaction it was.
+    /// Id of the transaction's producer.
     pub producer_id: i64,
-    /// Its first offset.
+    /// First offset of the transaction.
     pub first_offset: i64,
-    /// The offset of its marker.
+    /// Offset of the end marker.
     pub last_offset: i64,
-    /// The last stable offset when it ended.
+    /// Last stable offset at the end of the transaction.
     pub last_stable_offset: i64,
 }
 
-/// The bytes of an index, and the offset that its entries count from: the one in the name of its file.
+/// The bytes of an index, and the base offset of its entries, which is that in the file name.
 #[derive(Debug, Clone)]
 pub struct Index {
     data: Bytes,
@@ -66,8 +66,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes the bytes of an index file. Brokers preallocate the indexes of their newest segment: zeros at the end
-    /// are no entries.
+    /// Creates an index from the bytes of its file. Brokers preallocate the indexes of the active segment: zeros at the
+    /// end are not entries.
     pub fn new(kind: IndexKind, data: Bytes, base_offset: i64) -> Index {
         let entry = kind.entry_len();
         let used = data.len() - data.iter().rev().take_while(|&&byte| byte == 0).count();
@@ -76,23 +76,23 @@ impl Index {
         Index { data, base_offset, kind, len }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Returns true if the index has no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What it indexes.
+    /// Returns the kind of the index.
     pub fn kind(&self) -> IndexKind {
         self.kind
     }
 
-    /// The check after which a broker decides whether to build the index anew: whole entries, offsets and times that
-    /// do not go back behind the first.
+    /// Runs the check of brokers that decides whether an index is rebuilt: complete entries, and a last offset and
+    /// timestamp that are not before the first.
     pub fn sanity_check(&self) -> Result<(), String> {
         let entry = self.kind.entry_len();
         if !self.data.len().is_multiple_of(entry) {
@@ -116,7 +116,7 @@ impl Index {
         Ok(())
     }
 
-    /// An entry of an offset index.
+    /// Returns an entry of an offset index.
     pub fn offset_entry(&self, index: usize) -> Option<OffsetEntry> {
         let entry = self.entry::<8>(index)?;
         let [o0, o1, o2, o3, p0, p1, p2, p3] = entry;
@@ -127,7 +127,7 @@ impl Index {
         })
     }
 
-    /// An entry of a time index.
+    /// Returns an entry of a time index.
     pub fn time_entry(&self, index: usize) -> Option<TimeEntry> {
         let entry = self.entry::<12>(index)?;
         let relative = entry.last_chunk::<4>().map_or(0, |bytes| i32::from_be_bytes(*bytes));
@@ -135,7 +135,7 @@ impl Index {
         Some(TimeEntry { timestamp, offset: self.base_offset.wrapping_add(i64::from(relative)) })
     }
 
-    /// An entry of a transaction index.
+    /// Returns an entry of a transaction index.
     pub fn aborted_entry(&self, index: usize) -> Option<AbortedEntry> {
         let entry = self.entry::<34>(index)?;
         let (version, rest) = entry.split_first_chunk::<2>()?;
@@ -150,7 +150,8 @@ impl Index {
         })
     }
 
-    /// Where to begin to look for `offset`, in an offset index: at the last entry that is not past it.
+    /// Returns the position in the log to search `offset` from, in an offset index: that of the last entry not after
+    /// it.
     pub fn lookup(&self, offset: i64) -> u64 {
         let (mut low, mut high) = (0, self.len);
         while low < high {

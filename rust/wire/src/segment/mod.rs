@@ -1,8 +1,7 @@
-//! Log segments: the files in which brokers keep a partition, and the indexes beside them.
+//! Log segments: the files of a partition on a broker, and their indexes.
 //!
-//! [`Segment`] cuts a `.log` file into runs of whole batches with bounded memory; [`index`] reads and checks the
-//! indexes; [`dump`] writes all of it down for people and programs. Where the bytes come from is a [`Source`]: this
-//! crate opens no files.
+//! [`Segment`] splits a `.log` file into runs of complete batches with bounded memory; [`index`] reads and checks the
+//! indexes; [`dump`] prints all of them. The bytes come from a [`Source`]: this crate opens no files.
 pub mod dump;
 pub mod index;
 
@@ -12,20 +11,20 @@ use bytes::Bytes;
 
 use crate::batch::{Batch, BatchError, BatchErrorKind, batches};
 
-/// Bytes read at a time, unless a single batch is larger.
+/// Number of bytes read at a time, unless a single batch is larger.
 pub const WINDOW: usize = 1 << 20;
 
-/// Bytes of a batch of any format up to its magic byte: fewer are no batch.
+/// Length of a batch of any format up to its magic byte, the minimum to identify it.
 pub(crate) const UP_TO_MAGIC: usize = 17;
-/// Where the length field ends, which counts the bytes after it.
+/// End of the length field, which counts the bytes after it.
 pub(crate) const LENGTH_END: usize = 12;
 
-/// Where a segment's bytes come from.
+/// A source of a segment's bytes.
 pub trait Source: std::fmt::Debug + Send + Sync {
-    /// Bytes in all; more that are appended later are not looked at.
+    /// Returns the total size; bytes appended later are ignored.
     fn size(&self) -> u64;
 
-    /// The bytes from `position` on: `len`, or fewer at the end.
+    /// Reads `len` bytes from `position` on, or fewer at the end.
     fn read(&self, position: u64, len: usize) -> io::Result<Bytes>;
 }
 
@@ -40,32 +39,32 @@ impl Source for Bytes {
     }
 }
 
-/// Where a segment is bad, and why.
+/// An error of a segment, with its position.
 #[derive(Debug, thiserror::Error)]
 #[error("position {position}, offset {offset}: {kind}")]
 pub struct SegmentError {
-    /// Where in the file the bad batch starts.
+    /// Position of the malformed batch in the file.
     pub position: u64,
-    /// The offset after the last good batch; for the first batch, what it claims to be its base offset.
+    /// Offset after the last valid batch; for the first batch, the base offset in its header.
     pub offset: i64,
-    /// What is wrong.
+    /// The cause.
     #[source]
     pub kind: SegmentErrorKind,
 }
 
-/// The ways in which a segment can be bad.
+/// Causes of a segment error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentErrorKind {
-    /// A batch is bad.
+    /// A batch is malformed.
     #[error(transparent)]
     Batch(#[from] BatchErrorKind),
     /// The file ends within a batch.
     #[error("the file ends within a batch: {left} of its bytes are there, it needs {needed}")]
     Truncated {
-        /// Bytes from the start of the batch to the end of the file.
+        /// Number of bytes from the start of the batch to the end of the file.
         left: u64,
-        /// Bytes of the batch, or of the header when not even its length is there.
+        /// Size of the batch, or of the header if even its length is incomplete.
         needed: u64,
     },
     /// The file cannot be read.
@@ -73,45 +72,45 @@ pub enum SegmentErrorKind {
     Io(#[from] io::Error),
 }
 
-/// Batches that follow each other in a segment: one compressed batch, or as many uncompressed ones as were asked for.
+/// Consecutive batches of a segment: one compressed batch, or several uncompressed ones up to a limit.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Where in the file it starts.
+    /// Position of the run in the file.
     pub position: u64,
-    /// Whole batches.
+    /// Complete batches.
     pub data: Bytes,
 }
 
-/// Why there are no more batches.
+/// The end of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// The file ends after its last batch.
     Clean,
-    /// This many zeros follow the last batch: space that the broker has preallocated.
+    /// This many zeros follow the last batch: space preallocated by the broker.
     Zeros(u64),
-    /// The part of the file to be read ends within a batch, while the file goes on.
+    /// The read limit is within a batch.
     Limit,
 }
 
-/// A segment, read from its start to its end.
+/// Reader of a segment from start to end.
 #[derive(Debug)]
 pub struct Segment {
     source: Box<dyn Source>,
-    /// Bytes of the file, or the limit that was set.
+    /// Size of the file, or the read limit.
     size: u64,
     limited: bool,
-    /// Where the next batch starts.
+    /// Position of the next batch.
     position: u64,
-    /// The bytes from there on that are read already.
+    /// Bytes from `position` on that have been read.
     window: Bytes,
-    /// The offset after the last batch.
+    /// Offset after the last batch.
     next_offset: Option<i64>,
     tail: Option<Tail>,
     failed: bool,
 }
 
 impl Segment {
-    /// The segment in `source`, of which at most the first `max_bytes` are looked at.
+    /// Creates a reader of `source`, limited to the first `max_bytes`.
     pub fn new(source: Box<dyn Source>, max_bytes: Option<u64>) -> Segment {
         let all = source.size();
         let size = max_bytes.map_or(all, |most| most.min(all));
@@ -127,25 +126,25 @@ impl Segment {
         }
     }
 
-    /// Where the next batch starts.
+    /// Returns the position of the next batch.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Bytes to be read in all.
+    /// Returns the number of bytes to read in total.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// How the segment ends, once [`Segment::next_run`] has said that it does.
+    /// Returns the kind of end, once [`Segment::next_run`] has returned `None`.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
 
-    /// The next batches; `None` at the end and after an error.
+    /// Returns the next batches; `None` at the end and after an error.
     ///
-    /// A run of uncompressed batches has about `limit` bytes, and one batch at least. A compressed batch comes by
-    /// itself, as nobody knows how much it holds.
+    /// A run of uncompressed batches has about `limit` bytes, and at least one batch. A compressed batch is a run of
+    /// its own, as its decompressed size is unknown.
     pub fn next_run(&mut self, limit: usize) -> Result<Option<Run>, SegmentError> {
         if self.failed || self.tail.is_some() {
             return Ok(None);
@@ -168,18 +167,18 @@ impl Segment {
                 Ok(None) => {}
                 Err(error) => return self.bad(error),
             }
-            // The next batch is not here as a whole.
+            // The next batch is not complete in the window.
             let left = self.size - self.position;
             if self.window.len() as u64 >= left {
                 return self.incomplete(left);
             }
             wanted = wanted.max(self.needed());
-            // A batch larger than that is asked for as a whole in the next round.
+            // A larger batch is read completely in the next iteration.
             self.window = self.read(self.position, wanted)?;
         }
     }
 
-    /// Bytes of the batch at the start of the window: bounded by what is left of the file before they are read.
+    /// Returns the size of the batch at the start of the window, which `read` limits to the rest of the file.
     fn needed(&self) -> usize {
         let Some(prefix) = self.window.first_chunk::<LENGTH_END>() else { return UP_TO_MAGIC };
         let [.., l0, l1, l2, l3] = *prefix;
@@ -199,7 +198,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// What follows the last batch is no batch.
+    /// Handles bytes after the last batch that are not a batch.
     fn bad(&mut self, error: BatchError) -> Result<Option<Run>, SegmentError> {
         if self.zeros_only()? {
             return self.end(Tail::Zeros(self.size - self.position));
@@ -228,7 +227,7 @@ impl Segment {
         Ok(None)
     }
 
-    /// Whether there is nothing but zeros to the end of the file. No batch begins with this many of them: its length
+    /// Returns true if only zeros remain to the end of the file. A batch never starts with twelve zeros: its length
     /// would be 0.
     fn zeros_only(&self) -> Result<bool, SegmentError> {
         if !all_zeros(self.window.get(..LENGTH_END).unwrap_or(&self.window)) {
@@ -245,20 +244,20 @@ impl Segment {
         Ok(true)
     }
 
-    /// An error at the batch that comes next, which claims `claimed` as its base offset.
+    /// Creates an error at the next batch, whose header has the base offset `claimed`.
     fn error(&self, claimed: i64, kind: SegmentErrorKind) -> SegmentError {
         SegmentError { position: self.position, offset: self.next_offset.unwrap_or(claimed), kind }
     }
 }
 
-/// How many bytes at the start of `window` make a run, and the offset after it; `None` if there is no whole batch.
+/// Returns the length of a run at the start of `window`, and the offset after it; `None` without a complete batch.
 fn cut(window: &Bytes, limit: usize) -> Result<Option<(usize, i64)>, BatchError> {
     let mut iter = batches(window.clone());
     let mut run = None;
     while let Some(next) = iter.next() {
         let batch: Batch = match next {
             Ok(batch) => batch,
-            // It is reported when it comes first.
+            // Reported once it is the first batch of the window.
             Err(_) if run.is_some() => break,
             Err(error) => return Err(error),
         };
@@ -275,6 +274,6 @@ fn cut(window: &Bytes, limit: usize) -> Result<Option<(usize, i64)>, BatchError>
 }
 
 fn all_zeros(bytes: &[u8]) -> bool {
-    // In pieces, so that the compiler compares vectors and still stops early.
+    // In chunks, so that the compiler vectorizes the comparison and it still stops early.
     bytes.chunks(256).all(|piece| piece.iter().fold(0, |any, &byte| any | byte) == 0)
 }

@@ -1,4 +1,4 @@
-//! Batches built, walked, patched and damaged.
+//! Building, iterating, patching and damaging batches.
 
 use std::ops::ControlFlow;
 
@@ -133,7 +133,7 @@ fn more_records_than_a_block() {
     }
 }
 
-/// Runs kafka-protocol's decoder over our bytes; it loses repeated header names, so those are left out.
+/// Decodes our bytes with kafka-protocol, which loses repeated header names, so those are left out.
 #[test]
 fn another_decoder_reads_what_is_built() {
     let mut records = sample(300);
@@ -255,8 +255,8 @@ fn every_changed_byte_is_noticed_or_outside_the_checksum() {
             let mut damaged = wire.clone();
             damaged[at] ^= ((seed >> 33) as u8).max(1);
             for batch in batches(Bytes::from(damaged)).map_while(Result::ok) {
-                // Base offset, length, leader epoch and magic are not under the checksum. A shorter length would be
-                // noticed, a longer one makes a truncated tail.
+                // Base offset, length, leader epoch and magic are not covered by the checksum. A shorter length is
+                // detected, a longer one makes a truncated tail.
                 let outside = at < 8 || (12..16).contains(&at);
                 assert_eq!(batch.check_crc().is_ok(), outside, "byte {at}");
                 let codec_known = Codec::from_attributes(batch.header.attributes) == Ok(Codec::None);
@@ -319,7 +319,7 @@ fn transactions_are_followed_across_batches() {
     assert!(!filter.is_aborted(1, 40), "committed after the abort");
     assert!(filter.is_aborted(2, 40), "still open");
     filter.end(2, 45);
-    filter.end(3, 46); // a marker on its own
+    filter.end(3, 46); // a marker without a transaction
     assert!(filter.is_aborted(1, 55) && !filter.is_aborted(2, 56));
 }
 
@@ -334,10 +334,10 @@ fn markers_are_what_a_broker_writes() {
         assert!(header.is_control() && header.is_transactional());
         assert_eq!((header.base_sequence, header.record_count, header.last_offset_delta), (-1, 1, 0));
         assert_eq!((header.base_timestamp, header.max_timestamp), (1_700_000_000_000, 1_700_000_000_000));
-        // As in a log of Kafka's: length 16, no attributes, deltas 0, a key of 4 bytes, a value of 6, no headers.
+        // As in a Kafka log: length 16, no attributes, deltas 0, a key of 4 bytes, a value of 6, no headers.
         assert_eq!(&bytes[61..], [0x20, 0, 0, 0, 8, 0, 0, 0, kind, 12, 0, 0, 1, 2, 3, 4, 0]);
         assert_eq!(EndMarker::read(&batch), Some(marker));
-        // Not one: data, and another type of control record.
+        // Not a marker: a data batch, and another type of control record.
         for (at, byte) in [(22, 0x10), (69, 2)] {
             let mut other = bytes.clone();
             other[at] = byte;

@@ -1,8 +1,8 @@
-//! Data compressed by other implementations (Python's gzip, lz4, zstandard and cramjam), and damage to it.
+//! Data compressed by other implementations (Python's gzip, lz4, zstandard and cramjam), intact and damaged.
 
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor};
 
-/// Per line: name, codec, which input, hex.
+/// One case per line: name, codec, input, hex.
 const FOREIGN: &str = include_str!("codecs_foreign.txt");
 
 fn plain(size: &str) -> Vec<u8> {
@@ -60,7 +60,7 @@ fn lz4_checksums_are_checked() {
     assert!(refusal(14).contains("checksum of the frame's header"), "{}", refusal(14));
     assert!(refusal(25).contains("checksum of a block"), "{}", refusal(25));
     assert!(refusal(case.compressed.len() - 1).contains("checksum of the content"));
-    // Another content size, with the header's checksum made right again.
+    // A different content size, with a corrected header checksum.
     let mut damaged = case.compressed.clone();
     damaged[6] ^= 1;
     damaged[14] = (twox_hash::XxHash32::oneshot(0, &damaged[4..14]) >> 8) as u8;
@@ -79,7 +79,7 @@ fn the_header_checksum_of_old_lz4_frames_is_taken_when_asked_for() {
     out.clear();
     Decompressor::new().with_legacy_lz4().decompress(Codec::Lz4, &old, &mut out, 1 << 20).unwrap();
     assert!(out == case.plain);
-    // Any other wrong checksum is still wrong.
+    // Any other wrong checksum is still rejected.
     old[6] ^= 1;
     Decompressor::new().with_legacy_lz4().decompress(Codec::Lz4, &old, &mut out, 1 << 20).unwrap_err();
 }
@@ -91,7 +91,7 @@ fn foreign_data_cut_off_anywhere_ends() {
         let mut out = Vec::new();
         for len in 0..compressed.len() {
             out.clear();
-            // What ends at the end of a frame, a member or a block is whole.
+            // A prefix that ends with a frame, a member or a block is complete.
             if decompressor.decompress(codec, &compressed[..len], &mut out, plain.len()).is_ok() {
                 assert!(plain.starts_with(&out), "{name} cut at {len}");
             }

@@ -1,4 +1,4 @@
-//! Codecs: round trips, foreign framings, caps and damage.
+//! Codecs: round trips, foreign framings, limits and damage.
 
 use proptest::prelude::*;
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor, Limits};
@@ -127,7 +127,7 @@ fn raw_snappy_is_read() {
 fn lz4_blocks_that_refer_to_those_before() {
     // Version 1, linked blocks of 64 KiB; the second one repeats twelve bytes of the first.
     let stored = b"abcdefghijklmnop";
-    // Token: no literals, a match of 4 + 8 bytes, 16 back; then five literals, as lz4 wants at the end.
+    // Token: no literals, a match of 4 + 8 bytes at distance 16; then five literals, as lz4 requires at the end.
     let linked = [0x08, 16, 0, 0x50, b'v', b'w', b'x', b'y', b'z'];
     let mut frame = vec![0x04, 0x22, 0x4d, 0x18, 0x40, 0x40];
     frame.push((twox_hash::XxHash32::oneshot(0, &[0x40, 0x40]) >> 8) as u8);
@@ -157,7 +157,7 @@ fn names_numbers_and_levels() {
     );
 }
 
-/// Several bytes of `codec` that decompress to `len` zeros.
+/// Returns compressed data that expands to `len` zeros.
 fn zeros(codec: Codec, len: usize) -> Vec<u8> {
     compress(codec, None, &vec![0; len])
 }
@@ -180,14 +180,14 @@ fn the_ratio_is_exact_and_small_data_is_free_of_it() {
         let error = within(codec, &input, limits(enough - 1, 0)).unwrap_err();
         assert_eq!(error, CompressionError::Ratio { codec, input: input.len(), cap, ratio: enough - 1 }, "{codec:?}");
         assert_eq!(error.option(), Some("max.decompressed.ratio"), "{error}");
-        // As much as is small may come out of anything; a ratio of 0 is no bound.
+        // An output up to `small` is allowed for any input; a ratio of 0 disables the limit.
         assert_eq!(within(codec, &input, limits(1, len)).unwrap(), len, "{codec:?}");
         assert_eq!(
             within(codec, &input, limits(1, len - 1)).unwrap_err(),
             CompressionError::Ratio { codec, input: input.len(), cap: len - 1, ratio: 1 }
         );
         assert_eq!(within(codec, &input, limits(0, 0)).unwrap(), len, "{codec:?}");
-        // Where both bounds are passed, the smaller one is named.
+        // If both limits are exceeded, the error names the smaller one.
         let tight = Limits { max_bytes: 1000, max_ratio: 2, small: 2000 };
         assert_eq!(within(codec, &input, tight).unwrap_err(), CompressionError::TooLarge { codec, cap: 1000 });
     }
@@ -212,7 +212,7 @@ fn by_default_zeros_pass_and_a_bomb_does_not() {
         let input = zeros(codec, Limits::SMALL);
         assert_eq!(within(codec, &input, Limits::default()).unwrap(), Limits::SMALL, "{codec:?}");
     }
-    // What codecs other than zstd can do at all is allowed at any size.
+    // Ratios that are possible with codecs other than zstd are allowed at any size.
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
         let len = Limits::SMALL + (1 << 20);
         assert_eq!(within(codec, &zeros(codec, len), Limits::default()).unwrap(), len, "{codec:?}");

@@ -1,4 +1,4 @@
-//! Messages of the formats v0 and v1.
+//! Messages of formats v0 and v1.
 
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use samsarrow_wire::batch::{
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Limits};
 use samsarrow_wire::crc::crc32;
 
-/// A message, made here by the book: nothing of what is tested takes part.
+/// Encodes a message independently of the code under test.
 fn message(
     magic: u8,
     offset: i64,
@@ -108,7 +108,7 @@ fn lengths_below_a_message_are_refused() {
     }
 }
 
-/// A wrapper around `inner`, made by the book.
+/// Encodes a wrapper around `inner`, independently of the code under test.
 fn wrapper(magic: u8, offset: i64, codec: Codec, timestamp: i64, inner: &[u8]) -> Vec<u8> {
     let mut value = Vec::new();
     Compressor::new(codec, None).unwrap().compress_for(magic as i8, inner, &mut value).unwrap();
@@ -157,7 +157,7 @@ fn value(text: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn offsets_in_wrappers_are_absolute_in_v0_and_relative_in_v1() {
-    // As compaction leaves them: with holes.
+    // With gaps, as left by compaction.
     let v0 = [message(0, 10, 0, 0, None, Some(b"a")), message(0, 15, 0, 0, Some(b"k"), None)].concat();
     let (set, rows) = read(&wrapper(0, 15, Codec::Snappy, 0, &v0), true).unwrap();
     assert_eq!(rows, [(10, -1, None, value("a")), (15, -1, value("k"), None)]);
@@ -166,7 +166,7 @@ fn offsets_in_wrappers_are_absolute_in_v0_and_relative_in_v1() {
     let (set, rows) = read(&wrapper(1, 103, Codec::Gzip, 7, &v1), true).unwrap();
     assert_eq!(rows, [(100, 7, None, value("a")), (103, -1, value(""), value(""))]);
     assert_eq!((set.header.base_offset, set.header.max_timestamp), (100, 7));
-    // Left at 0 by old producers: the offsets inside are what there is.
+    // Left at 0 by old producers: only the offsets inside are valid.
     for (magic, inner) in [(0, &v0), (1, &v1)] {
         let (_, rows) = read(&wrapper(magic, 0, Codec::Gzip, 7, inner), true).unwrap();
         assert_eq!(rows[1].0, if magic == 0 { 15 } else { 3 });
@@ -203,7 +203,7 @@ fn what_wrappers_may_not_hold_is_named() {
     let mut short = plain.clone();
     short[8..12].copy_from_slice(&13i32.to_be_bytes());
     assert_eq!(rule(&wrapper(1, 5, Codec::Gzip, 7, &[plain.clone(), short].concat())), malformed("length"));
-    // A cut in mid-message ends the set, as for the Java client.
+    // A truncated message ends the set, as in the Java client.
     let cut = [&plain[..], &plain[..30]].concat();
     assert_eq!(read(&wrapper(1, 5, Codec::Gzip, 7, &cut), true).unwrap().1, [(5, 7, None, value("a"))]);
 }
@@ -247,7 +247,8 @@ fn checksums_inside_are_checked_on_request() {
     }
 }
 
-/// Brokers refuse it, but the Java client reads it: offsets as the wrapper says, timestamps as the message does.
+/// Brokers reject it, but the Java client reads it: the offset is computed from the wrapper, the timestamp is that of
+/// the message.
 #[test]
 fn formats_inside_may_differ_from_the_wrapper() {
     let inner = [message(0, 0, 0, 0, None, Some(b"a")), message(1, 1, 0, 8, None, Some(b"b"))].concat();
@@ -285,7 +286,7 @@ fn a_bomb_is_stopped_at_the_ratio() {
     }
 }
 
-/// Each level would multiply what the one before expands to: there is only one.
+/// Each level would multiply the expansion of the previous one: only one level is allowed.
 #[test]
 fn a_bomb_in_a_bomb_is_not_opened() {
     for magic in [0, 1] {
@@ -295,7 +296,7 @@ fn a_bomb_in_a_bomb_is_not_opened() {
     }
 }
 
-/// An offset that none can follow would leave its reader where it is, for ever.
+/// After the maximum offset a reader could never advance.
 #[test]
 fn the_largest_offset_there_is_is_refused() {
     for magic in [0, 1] {
@@ -305,14 +306,14 @@ fn the_largest_offset_there_is_is_refused() {
         let before = message(magic, i64::MAX - 1, 0, 7, None, Some(b"v"));
         let first = &all(&before)[0];
         assert_eq!(first.header.next_offset(), i64::MAX);
-        // Nor does it slip through behind another message.
+        // It is not accepted after another message either.
         let both = [before.clone(), message(magic, i64::MAX, 0, 7, None, Some(b"v"))].concat();
         let (set, end) = MessageSet::read_run(first, &both, usize::MAX, usize::MAX, true).unwrap();
         assert_eq!((set.header.record_count, end), (1, before.len()));
     }
 }
 
-/// The checksum in the header of lz4's frame: wrong in v0 by long custom, right in v1.
+/// The checksum in the header of lz4 frames: nonstandard in v0, standard in v1.
 #[test]
 fn lz4_frames_have_the_checksum_of_their_format() {
     let build = |magic| {
@@ -324,7 +325,7 @@ fn lz4_frames_have_the_checksum_of_their_format() {
     let (frame0, frame1) = (&v0[26..], &v1[34..]);
     assert_eq!(frame0[..6], frame1[..6]);
     assert_ne!(frame0[6], frame1[6]);
-    // Known answers of xxHash32 over the two bytes, and over the four before them too.
+    // Known values of xxHash32 over the two bytes, and over the four bytes before them, too.
     assert_eq!((frame0[4..7].to_vec(), frame1[6]), (vec![0x60, 0x40, frame0[6]], 0x82));
     let swap = |wire: &[u8], at: usize, checksum: u8| {
         let mut wire = wire.to_vec();

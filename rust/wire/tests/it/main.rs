@@ -1,5 +1,5 @@
-//! What is written and read of bytes: record batches, codecs, segments.
-//! One program: each would link all of the crate once more.
+//! Integration tests of record batches, codecs and segments. One test binary: each additional one would link the whole
+//! crate again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod batch;

@@ -21,7 +21,7 @@ fn cases(file: &str) -> Option<Value> {
     Some(serde_json::from_str(&text).unwrap())
 }
 
-/// Nothing for null: so hashes librdkafka a null key.
+/// Returns an empty value for null: librdkafka hashes a null key like this.
 fn unhex(value: &Value) -> Vec<u8> {
     let text = value.as_str().unwrap_or_default();
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
@@ -101,7 +101,7 @@ fn hashes_of_other_clients() {
     println!("{} hashes, {} partitions", hashes.len(), partitions.len());
 }
 
-/// Bit by bit: slow, and plainly right.
+/// Computes the checksum bit by bit: slow, but obviously correct.
 fn crc32c_by_the_book(data: &[u8]) -> u32 {
     !data.iter().fold(!0, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & 0u32.wrapping_sub(crc & 1)))

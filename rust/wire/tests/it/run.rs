@@ -1,10 +1,10 @@
-//! Records appended many at a time have the bytes of records appended one by one.
+//! Equality of records appended in runs and one by one.
 use proptest::prelude::*;
 use samsarrow_wire::Piece;
 use samsarrow_wire::batch::{Alike, Append, BatchBuilder, BatchOptions, PlainRecord, PlainRows};
 use samsarrow_wire::compression::{Codec, Compressor};
 
-/// Columns as Arrow has them: bytes one after the other, and where they end.
+/// Columns in Arrow's layout: concatenated bytes and their end offsets.
 #[derive(Debug, Default)]
 struct Column {
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ impl PlainRows for Rows {
     }
 }
 
-/// Records that are alike: how many, their lengths, the first timestamp and by how much it grows from one to the next.
+/// A run of similar records: count, lengths of key and value, first timestamp and its increment.
 type Stretch = (usize, Option<usize>, Option<usize>, i64, i64);
 
 fn rows(stretches: &[Stretch]) -> Rows {
@@ -105,10 +105,10 @@ fn len(most: usize) -> impl Strategy<Value = Option<usize>> {
 
 fn stretch() -> impl Strategy<Value = Stretch> {
     let count = prop_oneof![1..6usize, 50..80usize, 100..400usize];
-    // The least numbers of two, three and four bytes, and beyond.
+    // The smallest numbers of two, three and four bytes, and beyond.
     let first = prop_oneof![Just(0), 50..70i64, -70..-50i64, 8100..8200i64, 1_048_000..1_048_600i64, any::<i64>()];
     let step = prop_oneof![Just(0), Just(1), -1..100i64];
-    // Lengths of records of two bytes and of three, of which there are few.
+    // Lengths for records whose length has two bytes, and a few with three.
     let value = prop_oneof![9 => len(320), 1 => (8100..8200usize).prop_map(Some)];
     (count, len(130), value, first, step)
 }

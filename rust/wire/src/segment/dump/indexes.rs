@@ -1,4 +1,4 @@
-//! Indexes, entry by entry, held against their log.
+//! Dump of an index, entry by entry, with verification against the log.
 use std::time::Instant;
 
 use super::records::{Unpacker, max_timestamp};
@@ -8,38 +8,37 @@ use crate::compression::Limits;
 use crate::segment::index::{Index, IndexKind, OffsetEntry, TimeEntry};
 use crate::segment::{LENGTH_END, Source, UP_TO_MAGIC};
 
-/// What to do with an index.
+/// Options of an index dump.
 #[derive(Debug, Clone)]
 pub struct IndexDumpOptions {
-    /// How lines look.
     pub format: Format,
-    /// Only look for mistakes, print no entries.
+    /// Only report problems, do not print entries.
     pub verify_only: bool,
-    /// How far a batch may expand.
+    /// Limits on the expansion of batches.
     pub limits: Limits,
 }
 
-/// An index being written down and checked.
+/// A dump of an index in progress.
 #[derive(Debug)]
 pub struct IndexDump {
     index: Index,
-    /// The segment's log; `None` for a transaction index, which is not held against it.
+    /// The log of the segment; `None` for a transaction index, which is not verified against it.
     log: Option<Box<dyn Source>>,
-    /// The segment's offset index, to find one's way in the log from a time index.
+    /// The offset index of the segment, for lookups in the log from a time index.
     offsets: Option<Index>,
     options: IndexDumpOptions,
     next: usize,
     previous: Option<TimeEntry>,
-    /// Where in the log the batch of the last time entry is.
+    /// Position in the log of the batch of the last time entry.
     cursor: u64,
-    /// Where the last batch is that was looked into, and its largest timestamp: entries can be many for one batch.
+    /// Position and maximum timestamp of the last batch that was decoded: many entries may refer to the same batch.
     latest: Option<(u64, i64)>,
     unpacker: Unpacker,
     findings: Findings,
 }
 
 impl IndexDump {
-    /// For `index` of the segment with the log `log`; a time index also takes the segment's offset index.
+    /// Creates a dump of `index`, which belongs to the segment of `log`; a time index also needs the offset index.
     pub fn new(
         index: Index,
         log: Option<Box<dyn Source>>,
@@ -96,7 +95,7 @@ impl IndexDump {
         Some(())
     }
 
-    /// The batch at an entry's position must end with the entry's offset.
+    /// Checks that the batch at the entry's position ends with the entry's offset.
     fn check_offset(&self, entry: OffsetEntry) -> Option<String> {
         let log = self.log.as_deref()?;
         let found = match u64::try_from(entry.position) {
@@ -119,7 +118,7 @@ impl IndexDump {
         }
     }
 
-    /// An entry's offset must end a batch, whose largest timestamp must be the entry's.
+    /// Checks that the entry's offset is the last of a batch, whose maximum timestamp must be that of the entry.
     fn check_time(&mut self, entry: TimeEntry) -> Option<String> {
         if let Some(previous) = self.previous.filter(|previous| previous.offset > entry.offset) {
             return Some(format!("Index offset: {}, previously indexed offset: {}", entry.offset, previous.offset));
@@ -136,8 +135,8 @@ impl IndexDump {
                 other => break other,
             }
         };
-        // Offsets only grow, so that no way is gone twice. A position that leads nowhere is the index's fault: it
-        // keeps no other entry from being found.
+        // Offsets only increase, so no part of the log is scanned twice. An invalid position in the offset index does
+        // not move the cursor, so that later entries are still found.
         if position > start || matches!(found, Ok(Some(_))) {
             self.cursor = position;
         }
@@ -193,7 +192,7 @@ impl Dump for IndexDump {
     }
 }
 
-/// The batch that starts at `position`, if it is there as a whole.
+/// Returns the batch at `position`, if it is complete.
 fn batch_at(log: &dyn Source, position: u64) -> Result<Option<Batch>, String> {
     if position.saturating_add(UP_TO_MAGIC as u64) > log.size() {
         return Ok(None);

@@ -1,12 +1,11 @@
-//! The control records of KRaft's log and snapshots, as the JSON that Kafka has for them.
+//! Control records of the KRaft log and of snapshots, as Kafka's JSON.
 use std::fmt::Write;
 
 use super::text::{base64_url, json_string};
 use crate::batch::ControlType;
 use crate::varint::read_unsigned_varint;
 
-/// What Kafka's tool calls such a record, and its contents; `None` for any other type and for contents that are not
-/// as they should be.
+/// Returns the label of Kafka's tool and the JSON contents; `None` for other types and for malformed contents.
 pub(super) fn describe(kind: ControlType, value: &[u8]) -> Option<(&'static str, String)> {
     let mut input = Input(value);
     let version = input.i16()?;
@@ -65,7 +64,7 @@ fn voters(input: &mut Input<'_>, out: &mut String) -> Option<()> {
         }
         let _ = write!(out, "],\"kRaftVersionFeature\":{{\"minSupportedVersion\":{}", input.i16()?);
         let _ = write!(out, ",\"maxSupportedVersion\":{}}}}}", input.i16()?);
-        // Those of the feature, then those of the voter.
+        // Tagged fields of the feature, then those of the voter.
         input.tags()?;
         input.tags()?;
     }
@@ -77,7 +76,7 @@ fn put(out: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = write!(out, ",\"{name}\":{value}");
 }
 
-/// What is left to be read; `None` from any of the methods is its end.
+/// Remaining input; all methods return `None` at its end.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -109,7 +108,7 @@ impl<'a> Input<'a> {
         usize::try_from(value).ok()
     }
 
-    /// Of an array; one more than it is on the wire. Each element takes a byte at least.
+    /// Reads the count of an array, which is encoded plus one. Each element has at least one byte.
     fn count(&mut self) -> Option<usize> {
         self.unsigned()?.checked_sub(1).filter(|&count| count <= self.0.len())
     }

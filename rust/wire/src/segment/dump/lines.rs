@@ -1,4 +1,4 @@
-//! The lines. Names are those of Kafka's tool, whose output people grep and scripts parse.
+//! Output lines of a dump. Names are those of Kafka's tool, whose output is grepped and parsed by scripts.
 use std::fmt::Write;
 
 use super::text::{json_bytes, json_string};
@@ -7,14 +7,14 @@ use crate::batch::{BatchHeader, ControlType, Headers, TimestampType};
 use crate::compression::Codec;
 use crate::segment::index::{AbortedEntry, OffsetEntry, TimeEntry};
 
-/// Writes; a `String` takes everything.
+/// Writes formatted text; writing to a `String` never fails.
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {
         let _ = write!($out, $($arg)*);
     };
 }
 
-/// A record's line.
+/// The contents of a record's line.
 pub(super) struct RecordLine<'a> {
     pub(super) offset: i64,
     /// `None` in format v0, which has no timestamps.
@@ -22,16 +22,16 @@ pub(super) struct RecordLine<'a> {
     pub(super) timestamp: i64,
     pub(super) key: Option<&'a [u8]>,
     pub(super) value: Option<&'a [u8]>,
-    /// `None` in the formats before v2.
+    /// `None` in formats before v2.
     pub(super) sequence: Option<i32>,
     pub(super) headers: Option<Headers<'a>>,
-    /// In the formats before v2, where each message has its own: whether it is right, and what it says.
+    /// Validity and value of the checksum of a message, in formats before v2.
     pub(super) legacy_crc: Option<(bool, u32)>,
     pub(super) control: bool,
     pub(super) print_data: bool,
 }
 
-/// The sequence number of the record at `delta`. They go around from the largest to 0.
+/// Returns the sequence number of the record at `delta`, which wraps around to 0.
 pub(super) fn sequence(header: &BatchHeader, delta: i32) -> i32 {
     if header.base_sequence < 0 {
         return -1;
@@ -203,15 +203,15 @@ fn json_record(out: &mut String, record: &RecordLine<'_>) {
     out.push_str("}\n");
 }
 
-/// What a control record says besides its type.
+/// Contents of a control record besides its type.
 enum Contents {
     /// The epoch of the coordinator that ended the transaction.
     Epoch(i32),
-    /// What Kafka's tool calls it, and its JSON.
+    /// The label of Kafka's tool, and the JSON.
     KRaft(&'static str, String),
 }
 
-/// The type of a control record, its number and its contents, unless they are not as they should be.
+/// Returns the type of a control record, its id, and its contents unless they are malformed.
 fn control(record: &RecordLine<'_>) -> (ControlType, i16, Option<Contents>) {
     let key = record.key.unwrap_or_default();
     let id = match key {
@@ -267,7 +267,7 @@ pub(super) fn aborted_entry(format: Format, out: &mut String, entry: AbortedEntr
     }
 }
 
-/// Programs find problems among the lines; people get them separately.
+/// Writes a problem as a line of JSON. In the text format problems are reported separately.
 pub(super) fn problem(format: Format, out: &mut String, problem: &Problem) {
     if format == Format::Json {
         put!(out, "{{\"type\":\"problem\",\"position\":{},\"offset\":{},\"cause\":", problem.position, problem.offset);

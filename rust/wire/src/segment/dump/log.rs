@@ -1,4 +1,4 @@
-//! A `.log` file, batch by batch and record by record.
+//! Dump of a `.log` file, by batch and by record.
 use std::time::Instant;
 
 use super::records::{Records, Unpacker};
@@ -7,31 +7,30 @@ use crate::batch::{Batch, BatchErrorKind, Batches, batches};
 use crate::compression::{Codec, Limits};
 use crate::segment::{Segment, SegmentErrorKind, Source, Tail, WINDOW};
 
-/// What to write down of a log.
+/// Options of a log dump.
 #[derive(Debug, Clone)]
 pub struct LogDumpOptions {
-    /// How lines look.
     pub format: Format,
-    /// Record by record.
+    /// Print records.
     pub deep: bool,
-    /// Keys and values too.
+    /// Print keys and values.
     pub print_data: bool,
-    /// Only so much of the file.
+    /// Maximum number of bytes of the file to read.
     pub max_bytes: Option<u64>,
-    /// How far a batch may expand.
+    /// Limits on the expansion of batches.
     pub limits: Limits,
     /// The offset in the name of the file: the first that may be in it.
     pub base_offset: Option<i64>,
 }
 
-/// A `.log` file being written down.
+/// A dump of a `.log` file in progress.
 #[derive(Debug)]
 pub struct LogDump {
     segment: Segment,
     options: LogDumpOptions,
-    /// The batches that are read, and where in the file they start.
+    /// The batches being dumped, and their position in the file.
     run: Option<(u64, Batches)>,
-    /// The batch whose records are being written down, and where in the file it starts.
+    /// The records being dumped, and the position of their batch in the file.
     records: Option<(u64, Records)>,
     unpacker: Unpacker,
     last_offset: Option<i64>,
@@ -39,7 +38,7 @@ pub struct LogDump {
 }
 
 impl LogDump {
-    /// For the log in `source`.
+    /// Creates a dump of the log in `source`.
     pub fn new(source: Box<dyn Source>, options: LogDumpOptions) -> LogDump {
         LogDump {
             segment: Segment::new(source, options.max_bytes),
@@ -52,13 +51,13 @@ impl LogDump {
         }
     }
 
-    /// The next batch and where in the file it starts.
+    /// Returns the next batch and its position in the file.
     fn next_batch(&mut self, out: &mut String) -> Option<(u64, Batch)> {
         loop {
             if let Some((start, run)) = &mut self.run {
                 match run.next() {
                     Some(Ok(batch)) => return Some((*start + batch.position as u64, batch)),
-                    // A run holds whole batches that were read once already.
+                    // A run has complete batches, which were already parsed once.
                     Some(Err(_)) | None => self.run = None,
                 }
             }
@@ -95,7 +94,7 @@ impl LogDump {
         }
     }
 
-    /// Writes records of the open batch down until there are `most` bytes; false when it has no more.
+    /// Writes records of the open batch until there are `most` bytes; returns false if there are no more.
     fn records(&mut self, out: &mut String, most: usize) -> bool {
         let Some((position, mut records)) = self.records.take() else { return false };
         while out.len() < most {

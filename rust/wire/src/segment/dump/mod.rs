@@ -1,5 +1,4 @@
-//! Segments and their indexes written down, for people as Kafka's own DumpLogSegments writes them, for programs as one
-//! JSON object a line.
+//! Dumps of segments and their indexes, in the text format of Kafka's DumpLogSegments or as one JSON object per line.
 mod indexes;
 mod kraft;
 mod lines;
@@ -12,62 +11,61 @@ use std::time::Duration;
 pub use indexes::{IndexDump, IndexDumpOptions};
 pub use log::{LogDump, LogDumpOptions};
 
-/// About how many bytes of text one [`Dump::step`] makes.
+/// Approximate output of one [`Dump::step`] in bytes.
 const STEP_BYTES: usize = 1 << 20;
-/// About how long one takes at most: what prints little can be much work, and anyone who waits wants to be able to stop.
+/// Approximate maximum duration of a step: little output may need much work, and callers must be able to cancel.
 const STEP_TIME: Duration = Duration::from_millis(50);
-/// The most problems and gaps that are kept: a file can have as many as it has records.
+/// Maximum number of problems and gaps that are kept: a file can have as many as records.
 const MOST_KEPT: usize = 10_000;
 
-/// How lines look.
+/// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Names and values as Kafka's tool prints them.
+    /// Names and values as printed by Kafka's tool.
     #[default]
     Text,
-    /// A JSON object a line, with the same names.
+    /// One JSON object per line, with the same names.
     Json,
 }
 
-/// A file being written down, piece by piece.
+/// An incremental dump of a file.
 pub trait Dump: std::fmt::Debug + Send {
-    /// Appends the next lines to `out`; false at the end.
+    /// Appends the next lines to `out`; returns false at the end.
     fn step(&mut self, out: &mut String) -> bool;
 
-    /// Bytes of the file that are dealt with.
+    /// Returns the number of bytes of the file that are dumped.
     fn position(&self) -> u64;
 
-    /// Bytes of the file.
+    /// Returns the size of the file.
     fn size(&self) -> u64;
 
-    /// What was found.
+    /// Returns the findings so far.
     fn findings(&self) -> &Findings;
 }
 
-/// Something wrong in a file.
+/// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where in the file.
+    /// Position in the file.
     pub position: u64,
-    /// At which offset.
+    /// Offset of the problem.
     pub offset: i64,
-    /// What is wrong.
+    /// Description of the problem.
     pub cause: String,
 }
 
-/// What was found in a file besides its lines; the first ten thousand of each kind are kept, all are counted.
+/// Findings in a file; the first ten thousand of each kind are kept, all are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What is wrong.
+    /// Problems.
     pub problems: Vec<Problem>,
-    /// How many problems there are.
+    /// Number of problems.
     pub problem_count: usize,
-    /// Offsets that do not follow each other, as compaction leaves them: each with the one that comes next. Only known
-    /// when records were looked at.
+    /// Pairs of consecutive offsets with a gap between them, as left by compaction. Only known if records are printed.
     pub gaps: Vec<(i64, i64)>,
-    /// How many gaps there are.
+    /// Number of gaps.
     pub gap_count: usize,
-    /// What an intact file can have to say.
+    /// Notes about properties that are not errors.
     pub notes: Vec<String>,
 }
 

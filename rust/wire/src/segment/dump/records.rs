@@ -1,4 +1,4 @@
-//! The records of a batch, one by one: a batch may hold far more than one wants to write down at once.
+//! Iterator over the records of a batch: a batch may have far more than one step of a dump may write.
 use bytes::Bytes;
 
 use super::lines::{self, RecordLine};
@@ -7,10 +7,10 @@ use crate::batch::record::{MIN_RECORD_LEN, read_record};
 use crate::batch::{Batch, BatchErrorKind, BatchHeader, LegacyDecompressor, MessageSet, RecordError, TimestampType};
 use crate::compression::{Codec, Decompressor, Limits};
 
-/// A buffer larger than this is given back.
+/// Maximum capacity of a buffer that is kept.
 const MAX_KEPT: usize = 8 << 20;
 
-/// What decompresses, and is used again.
+/// Decompressors and their buffer, for reuse.
 #[derive(Debug, Default)]
 pub(super) struct Unpacker {
     decompressor: Decompressor,
@@ -19,7 +19,7 @@ pub(super) struct Unpacker {
 }
 
 impl Unpacker {
-    /// The records of `batch`, or the messages that it is or wraps.
+    /// Opens the records of `batch`, or the message or messages in an entry of an older format.
     pub(super) fn open(&mut self, batch: &Batch, limits: Limits) -> Result<Records, BatchErrorKind> {
         let header = batch.header.clone();
         let mut unpacked = std::mem::take(&mut self.buffer);
@@ -46,14 +46,14 @@ impl Unpacker {
             Data::Unpacked(unpacked)
         };
         let records = Records { header, first: 0, data, at: 0, done: 0 };
-        // As many as this cannot be there.
+        // The batch is too small for so many records.
         if records.expected() > records.data.bytes().len() / MIN_RECORD_LEN {
             return Err(RecordError::TooFew { expected: records.header.record_count, actual: 0 }.into());
         }
         Ok(records)
     }
 
-    /// Takes a buffer back.
+    /// Returns the buffer of `records` for reuse.
     pub(super) fn close(&mut self, records: Records) {
         if let Data::Unpacked(buffer) = records.data
             && buffer.capacity() <= MAX_KEPT
@@ -63,7 +63,7 @@ impl Unpacker {
     }
 }
 
-/// The largest timestamp of the records in `batch`, -1 without any.
+/// Returns the maximum timestamp of the records in `batch`, -1 without records.
 pub(super) fn max_timestamp(unpacker: &mut Unpacker, batch: &Batch, limits: Limits) -> Result<i64, BatchErrorKind> {
     if batch.header.timestamp_type() == TimestampType::LogAppendTime && batch.header.record_count != 0 {
         return Ok(batch.header.max_timestamp);
@@ -96,7 +96,7 @@ impl Data {
 #[derive(Debug)]
 pub(super) struct Records {
     pub(super) header: BatchHeader,
-    /// The smallest offset of messages, as it is written: in a v1 wrapper they are differences.
+    /// Smallest offset of the messages, as stored: relative in a v1 wrapper.
     first: i64,
     data: Data,
     at: usize,
@@ -108,7 +108,7 @@ impl Records {
         usize::try_from(self.header.record_count).unwrap_or(usize::MAX)
     }
 
-    /// The next record, `None` after the last. After an error there are no more to be had.
+    /// Returns the next record, `None` after the last. Do not call again after an error.
     pub(super) fn next(&mut self, print_data: bool) -> Result<Option<RecordLine<'_>>, BatchErrorKind> {
         if self.header.magic < 2 {
             return Ok(self.next_message(print_data));
@@ -167,7 +167,7 @@ impl Records {
     }
 }
 
-/// Messages that were looked through once: up to one that is cut off.
+/// Iterates over the messages up to a truncated one.
 fn messages(data: &[u8]) -> impl Iterator<Item = Message> {
     let next = |at: usize| Message::read(data, at).ok().flatten();
     std::iter::successors(next(0), move |message| next(message.end))
