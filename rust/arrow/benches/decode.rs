@@ -1,4 +1,4 @@
-//! Wire bytes into Arrow: CRC, decompression, walk, columns, RecordBatch. The result of each is checked.
+//! Decoding of wire bytes to Arrow: CRC, decompression, parsing, columns, RecordBatch. All results are verified.
 #![allow(clippy::expect_used, missing_docs)]
 mod data;
 

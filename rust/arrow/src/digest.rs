@@ -1,17 +1,17 @@
-//! A digest of rows that is the same in whatever order they come.
+//! Order-independent digest of rows.
 use arrow_array::RecordBatch;
 use twox_hash::XxHash64;
 
 use crate::encode::{BytesColumn, Columns, EncodeError, RowReader};
 
-/// Stands for null: no length of bytes is like it.
+/// Marker for null: no length is equal to it.
 const NULL: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The sum of a hash of each row: of topic, partition, key, value and headers, as far as they are there. Digests of several
-/// batches are added up, without regard to what is carried out.
+/// Returns the sum of the hashes of all rows: of topic, partition, key, value and headers, as far as the columns exist.
+/// Digests of several batches can be added, ignoring the overflow.
 ///
-/// Rows are of `topic`, or without it of what the column of that name says. The digest stays the same from release to
-/// release: it is kept at the broker.
+/// The topic of the rows is `topic`, or the value of the column of that name. The digest must not change between
+/// releases: it is stored at the broker.
 pub fn digest(data: &RecordBatch, topic: Option<&str>) -> Result<u64, EncodeError> {
     let partition = data.column_by_name("partition").map(|_| "partition".to_owned());
     let rows = RowReader::new(data, &Columns { partition, ..Columns::default() })?;
@@ -29,7 +29,7 @@ pub fn digest(data: &RecordBatch, topic: Option<&str>) -> Result<u64, EncodeErro
     Ok((0..rows.rows()).map(of_row).fold(0, u64::wrapping_add))
 }
 
-/// A field more; its length counts, as it does in XXH64.
+/// Adds a field; XXH64 includes its length.
 fn add(hash: u64, field: Option<&[u8]>) -> u64 {
     match field {
         Some(bytes) => XxHash64::oneshot(hash, bytes),
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(of(&[a, b]), of(&[b, a]));
         assert_eq!(of(&[a, b]), of(&[a]).wrapping_add(of(&[b])));
         assert_ne!(of(&[a, a]), of(&[b, b]));
-        // What brokers keep notes of.
+        // Digests stored at brokers.
         assert_eq!(of(&[a, b]), 0xAE06_E048_83F3_E0AB);
     }
 
@@ -86,7 +86,7 @@ mod tests {
         for other in others {
             assert_ne!(of(&[row]), of(&[other]), "{other:?}");
         }
-        // Values that have changed places.
+        // Two rows with exchanged values.
         let (a, b): (Row<'_>, Row<'_>) = (("t", None, Some("k1"), Some("v1")), ("t", None, Some("k2"), Some("v2")));
         let (c, d): (Row<'_>, Row<'_>) = (("t", None, Some("k1"), Some("v2")), ("t", None, Some("k2"), Some("v1")));
         assert_ne!(of(&[a, b]), of(&[c, d]));

@@ -1,4 +1,4 @@
-//! Record batches to Arrow arrays and back, without row objects.
+//! Conversion of record batches to Arrow arrays and back, without an object per record.
 
 pub mod decode;
 mod digest;

@@ -1,15 +1,15 @@
-//! What decoded columns take.
+//! Memory use of decoded batches.
 use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-/// The bytes of memory that a batch keeps: of its buffers with the room that is left in them, each counted once. Names of
-/// topics, which all batches share, are left out; rows that are alike, which many share, count as if they were its own.
+/// Returns the memory used by a batch: the capacity of its buffers, each counted once. Topic names, which all batches
+/// share, are not counted; constant columns, which many batches share, count as if they were owned.
 pub fn memory_of(batch: &RecordBatch) -> usize {
     let mut seen = Vec::new();
     batch.columns().iter().for_each(|column| add(&column.to_data(), &mut seen));
     seen.sort_unstable();
-    // Keys and values may be views into one buffer.
+    // Keys and values may be views into the same buffer.
     seen.dedup_by_key(|(at, _)| *at);
     seen.iter().map(|(_, bytes)| bytes).sum()
 }

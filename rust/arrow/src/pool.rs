@@ -1,4 +1,4 @@
-//! Memory of large columns, used again by whichever thread decodes next.
+//! Pool of memory for large columns, shared by the threads that decode.
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,28 +6,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 
-/// Smaller columns are left to the allocator.
+/// Minimum capacity of a pooled column; smaller ones use the allocator.
 const LEAST: usize = 256 << 10;
-/// Capacities are multiples of it, so that a column fits where another one was.
+/// Capacities are multiples of this, so that they can be reused by columns of similar sizes.
 const STEP: usize = 64 << 10;
 
-/// Memory that decoded columns have given back, for those that come. The allocator keeps what a thread gave back for that
-/// thread: where several decode in turns, each would come to hold as much as all together.
+/// Memory of dropped columns, for new columns. The allocator keeps freed memory per thread: with several threads that
+/// decode in turns, each would keep as much as all together.
 #[derive(Debug, Clone, Default)]
 pub struct Pool(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     free: Mutex<Free>,
-    /// Bytes of columns that were handed over and still live.
+    /// Size of the columns in use.
     lent: AtomicUsize,
-    /// Bytes that may be free and lent together before free ones go; 0 for no pool.
+    /// Maximum size of free and used memory together; 0 disables the pool.
     most: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Free {
-    /// The oldest first.
+    /// Oldest first.
     buffers: VecDeque<Vec<u8>>,
     bytes: usize,
 }
@@ -49,7 +49,7 @@ impl Shared {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// Lets the oldest go until `more` bytes have room; false if they have none then.
+    /// Drops the oldest buffers until `more` bytes fit; returns false if they do not fit then.
     fn make_room(&self, free: &mut Free, more: usize) -> bool {
         let used = self.lent.load(Ordering::Relaxed) + more;
         while free.bytes + used > self.most() && free.take(0).is_some() {}
@@ -58,18 +58,18 @@ impl Shared {
 }
 
 impl Pool {
-    /// Keeps no more than `most` bytes, with those that are in use.
+    /// Creates a pool of up to `most` bytes, including memory in use.
     pub fn new(most: usize) -> Pool {
         Pool(Arc::new(Shared { most: AtomicUsize::new(most), ..Shared::default() }))
     }
 
-    /// Gives all that is free to the allocator, and what comes back from now on.
+    /// Frees all unused memory; memory in use is freed when it is dropped.
     pub fn close(&self) {
         self.0.most.store(0, Ordering::Relaxed);
         *self.0.lock() = Free::default();
     }
 
-    /// An empty column with room for `least` bytes.
+    /// Returns an empty column with a capacity of at least `least` bytes.
     pub(crate) fn take(&self, least: usize) -> Vec<u8> {
         if least < LEAST || self.0.most() == 0 {
             return Vec::with_capacity(least);
@@ -77,7 +77,7 @@ impl Pool {
         let capacity = least.next_multiple_of(STEP);
         let mut free = self.0.lock();
         let fits = |buffer: &Vec<u8>| (least..=capacity + capacity / 4).contains(&buffer.capacity());
-        // The last one may still be in a cache.
+        // The most recent buffer may still be in a cache.
         if let Some(found) = free.buffers.iter().rposition(fits).and_then(|at| free.take(at)) {
             return found;
         }
@@ -86,7 +86,7 @@ impl Pool {
         Vec::with_capacity(capacity)
     }
 
-    /// Hands a column over, whose memory comes back when nobody uses it any more.
+    /// Returns the column as a buffer whose memory goes back to the pool once it is no longer used.
     pub(crate) fn lend(&self, column: Vec<u8>) -> Buffer {
         let capacity = column.capacity();
         if capacity < LEAST || self.0.most() == 0 || column.len() < capacity / 2 {
@@ -115,7 +115,7 @@ impl Drop for Lent {
         let Some(pool) = self.pool.upgrade() else { return };
         let mut column = std::mem::take(&mut self.column);
         pool.lent.fetch_sub(column.capacity(), Ordering::Relaxed);
-        // In the child of a fork the lock may be held by a thread that is not there.
+        // In a forked child the lock may be held by a thread that does not exist there.
         let Ok(mut free) = pool.free.try_lock() else { return };
         if pool.make_room(&mut free, column.capacity()) {
             column.clear();
@@ -125,8 +125,8 @@ impl Drop for Lent {
     }
 }
 
-/// The column without the room that was made for others: it is kept where that is as little as growth leaves over, since
-/// to give it back costs page faults (two fifths of the CPU a record where it was done always).
+/// Shrinks the column if less than half of its capacity is used. Smaller excess from growth is kept, since freeing it
+/// costs page faults (two fifths of the CPU time per record when it was always done).
 pub(crate) fn trimmed<T>(mut column: Vec<T>) -> Vec<T> {
     if column.len() < column.capacity() / 2 {
         column.shrink_to_fit();
@@ -172,10 +172,10 @@ mod tests {
         let used: Vec<_> = (0..6).map(|_| filled(&pool, MIB)).collect();
         drop(used);
         assert_eq!(free(&pool), (4, 4 * MIB));
-        // Others need the room: what is of no use to them goes.
+        // Others need the memory: buffers of the wrong size are freed.
         let others: Vec<_> = (0..3).map(|_| filled(&pool, MIB / 2)).collect();
         assert_eq!(free(&pool), (2, 2 * MIB));
-        // What a client that is closed or gone had lent out stays where it is used.
+        // Memory in use stays valid after the pool is closed.
         pool.close();
         assert_eq!((free(&pool), others[0].as_slice()), ((0, 0), &*vec![7; MIB / 2]));
         drop(others);

@@ -1,22 +1,21 @@
-//! The one schema of decoded batches.
+//! Schema of decoded batches.
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
-/// How keys and values lie in memory.
+/// Memory layout of keys and values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// `binary`: copied into one contiguous buffer per column; every Arrow kernel takes it.
+    /// `binary`: copied to one contiguous buffer per column; supported by all Arrow kernels.
     #[default]
     Binary,
-    /// `binary_view`: pointing into the fetched or decompressed bytes, which stay in memory as long as the batch.
+    /// `binary_view`: views into the fetched or decompressed bytes, which stay in memory as long as the batch.
     View,
 }
 
-/// What decides the schema: it is constant for a consumer.
+/// Options that determine the schema: it is constant for a consumer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SchemaOptions {
-    /// How keys and values lie in memory.
     pub layout: Layout,
     /// Adds the column `headers`.
     pub include_headers: bool,
@@ -24,8 +23,8 @@ pub struct SchemaOptions {
     pub include_leader_epoch: bool,
 }
 
-/// The schema of decoded batches. Every column is nullable; those that come from the caller or the batch header
-/// (topic to offset) only hold nulls in what `decode_batches` returns.
+/// Returns the schema of decoded batches. All columns are nullable; topic and partition are only null in the result of
+/// `decode_batches`.
 pub fn batch_schema(options: &SchemaOptions) -> SchemaRef {
     let bytes = match options.layout {
         Layout::Binary => DataType::Binary,
@@ -53,12 +52,12 @@ pub(crate) fn topic_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The struct of one header.
+/// Returns the fields of the struct of one header.
 pub(crate) fn header_fields() -> Fields {
     Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)])
 }
 
-/// What the list of headers is of.
+/// Returns the item field of the list of headers.
 pub(crate) fn header_item() -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Struct(header_fields()), true))
 }

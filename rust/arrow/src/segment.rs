@@ -1,4 +1,4 @@
-//! Log segments into Arrow batches, with bounded memory.
+//! Reader of log segments as Arrow batches, with bounded memory.
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -7,75 +7,75 @@ use samsarrow_wire::segment::{Run, Segment, SegmentError, SegmentErrorKind, Sour
 
 use crate::decode::{DecodeCause, DecodeOptions, Decoder, Window};
 
-/// How to read a segment.
+/// Options of a segment reader.
 #[derive(Debug, Clone)]
 pub struct SegmentOptions {
-    /// How to decode; `max_bytes` is about the bytes of records in an Arrow batch.
+    /// Options of the decoder; `max_bytes` is the approximate size of the records in an Arrow batch.
     pub decode: DecodeOptions,
-    /// The topic and partition that the rows shall be of; null if nobody knows.
+    /// Topic and partition of the rows; null if unknown.
     pub place: Option<(Arc<str>, i32)>,
-    /// Records before it are left out.
+    /// Records before this offset are skipped.
     pub from_offset: Option<i64>,
-    /// Records from it on are left out.
+    /// Records from this offset on are skipped.
     pub until_offset: Option<i64>,
-    /// The most rows of an Arrow batch.
+    /// Maximum number of rows of an Arrow batch.
     pub max_rows: Option<usize>,
 }
 
-/// A segment that cannot be read on. What came before has been given.
+/// A segment that cannot be read further. All rows before the error have been returned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentReadError {
-    /// The segment is bad.
+    /// The segment is invalid.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// A batch is good but cannot become rows.
+    /// A batch is valid but cannot be converted to rows.
     #[error("position {position}, offset {offset}: {cause}")]
     Decode {
-        /// Where in the file the batch starts.
+        /// Position of the batch in the file.
         position: u64,
         /// The offset at which reading stopped.
         offset: i64,
-        /// Why.
+        /// The cause.
         #[source]
         cause: Box<DecodeCause>,
     },
-    /// Arrow refuses the columns.
+    /// Arrow rejected the columns.
     #[error("Arrow: {0}")]
     Arrow(#[from] ArrowError),
 }
 
-/// What [`SegmentReader::step`] did.
+/// Result of [`SegmentReader::step`].
 #[derive(Debug)]
 pub enum Step {
     /// Rows.
     Batch(RecordBatch),
-    /// Went on without having rows yet: step again.
+    /// No rows yet: call `step` again.
     More,
-    /// There are no more.
+    /// The end of the segment.
     End,
 }
 
-/// Reads a segment from its start to its end.
+/// Reads a segment from start to end.
 #[derive(Debug)]
 pub struct SegmentReader {
     segment: Segment,
     options: SegmentOptions,
     decoder: Decoder,
-    /// Batches that are read and not decoded yet, and the first offset in them that is wanted.
+    /// Batches that are read but not decoded, and the first offset to decode.
     run: Option<(Run, i64)>,
     from_offset: i64,
-    /// The offset after what is decoded; the least there is before anything is.
+    /// The offset after the decoded records; the minimum before the first.
     next_offset: i64,
     done: bool,
     failed: Option<SegmentReadError>,
 }
 
-/// Steps over data without wanted rows are this many runs, about 64 MiB: anyone who waits wants to be able to stop.
+/// Number of runs per step without rows, about 64 MiB: callers must be able to cancel.
 const RUNS_PER_STEP: usize = 64;
 
 impl SegmentReader {
-    /// For the segment in `source`.
+    /// Creates a reader of the segment in `source`.
     pub fn new(source: Box<dyn Source>, options: SegmentOptions) -> SegmentReader {
         SegmentReader {
             segment: Segment::new(source, None),
@@ -89,12 +89,13 @@ impl SegmentReader {
         }
     }
 
-    /// The schema of all batches.
+    /// Returns the schema of all batches.
     pub fn schema(&self) -> &SchemaRef {
         self.decoder.schema()
     }
 
-    /// The next rows. A bad batch is an error, given after all rows before it; the step after that is the end.
+    /// Returns the next rows. An invalid batch is an error, returned after all rows before it; the next step is the
+    /// end.
     pub fn step(&mut self) -> Result<Step, SegmentReadError> {
         for _ in 0..RUNS_PER_STEP {
             if self.done || self.failed.is_some() {
@@ -109,7 +110,7 @@ impl SegmentReader {
         Ok(Step::More)
     }
 
-    /// Hands over what is there; when nothing is, what kept more from coming.
+    /// Returns the rows so far, or the pending error if there are none.
     fn finish(&mut self) -> Result<Step, SegmentReadError> {
         if self.decoder.rows() > 0 {
             return Ok(Step::Batch(self.decoder.finish()?));
@@ -124,7 +125,7 @@ impl SegmentReader {
         }
     }
 
-    /// Decodes a run, or as much of it as fits; true when the rows so far are to be handed over.
+    /// Decodes a run, or as much of it as fits; returns true if the rows so far should be returned.
     fn advance(&mut self) -> Result<bool, SegmentReadError> {
         let limit = self.options.decode.max_bytes;
         let (mut run, from_offset) = match self.run.take() {
@@ -166,7 +167,7 @@ impl SegmentReader {
     }
 }
 
-/// An error in the run at `start`, whose first `consumed` bytes were good.
+/// Creates an error for the run at `start`, whose first `consumed` bytes were valid.
 fn failure(start: u64, offset: i64, consumed: usize, cause: DecodeCause) -> SegmentReadError {
     match cause {
         DecodeCause::Batch(error) => {

@@ -1,4 +1,4 @@
-//! The dictionary of the column `topic`.
+//! Dictionary of the column `topic`.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,8 +7,8 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 
-/// Names of topics in the order in which they were first met. It only grows, so that decoders that share it write
-/// batches of which the dictionary of one is the beginning of that of another.
+/// Topic names in the order of their first use. The dictionary only grows, so that for decoders that share it, the
+/// dictionary of an earlier batch is a prefix of that of a later one.
 #[derive(Debug, Clone, Default)]
 pub struct Topics(Arc<Mutex<Names>>);
 
@@ -16,12 +16,12 @@ pub struct Topics(Arc<Mutex<Names>>);
 struct Names {
     codes: HashMap<Arc<str>, i32>,
     names: Vec<Arc<str>>,
-    /// The names as they were when they were last asked for.
+    /// The names as an array, cached until the next change.
     values: Option<ArrayRef>,
 }
 
 impl Topics {
-    /// The number of `topic`, which is a new one if it has none yet.
+    /// Returns the code of `topic`, and adds the topic if it is new.
     pub fn code(&self, topic: &Arc<str>) -> i32 {
         let mut names = self.lock();
         if let Some(code) = names.codes.get(topic) {
@@ -34,7 +34,7 @@ impl Topics {
         code
     }
 
-    /// The dictionary as it is now.
+    /// Returns the current dictionary.
     pub fn values(&self) -> ArrayRef {
         let mut names = self.lock();
         if let Some(values) = &names.values {
@@ -45,10 +45,9 @@ impl Topics {
         values
     }
 
-    /// A batch of a decoder that shares this dictionary, with all of it as it is now.
+    /// Returns the batch with the current dictionary, which it must share.
     ///
-    /// # Errors
-    /// The batch's dictionary is not the beginning of this one.
+    /// # Errors The batch's dictionary is not a prefix of this one.
     pub fn renew(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let Some((at, _)) = batch.schema_ref().column_with_name("topic") else { return Ok(batch) };
         let Some(old) = batch.column(at).as_dictionary_opt::<Int32Type>() else { return Ok(batch) };

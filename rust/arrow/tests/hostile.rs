@@ -1,6 +1,6 @@
-//! Damaged batches: an error or a result, never a panic, a hang or an allocation out of proportion.
+//! Damaged batches: decoding returns an error or a result, and never panics, hangs or allocates out of proportion.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-// Only to count what is allocated.
+// Needed for the counting allocator.
 #![allow(unsafe_code)]
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
@@ -26,17 +26,17 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: forwards all calls to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
         count(memory.size() as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(memory) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, memory: Memory) {
         count(-(memory.size() as isize));
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, memory) }
     }
 }
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes in use at once during `run`, beyond those before it.
+/// Returns the peak memory use of `run`, above that before it.
 fn peak(run: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
@@ -69,13 +69,13 @@ fn wire_of(rows: usize, codec: Codec, magic: i8) -> Vec<u8> {
     encode_batches(&table(rows), &columns, &EncodeOptions { codec, magic, ..EncodeOptions::default() }).unwrap()
 }
 
-/// All formats with all the codecs that they have.
+/// Returns all combinations of format and codec.
 fn kinds() -> Vec<(i8, Codec)> {
     let old = [0, 1].into_iter().flat_map(|magic| codecs().map(|codec| (magic, codec)));
     old.filter(|(_, codec)| *codec != Codec::Zstd).chain(codecs().map(|codec| (2, codec))).collect()
 }
 
-/// Codec contexts (zstd's above all), blocks and the smallest buffers.
+/// Memory for codec contexts (mostly zstd), blocks and minimum buffers.
 const CONSTANT: usize = 1 << 20;
 
 fn decode(data: &Bytes, layout: Layout, check_crcs: bool) {
@@ -133,11 +133,11 @@ fn fifty_thousand_changed_bytes() {
         let data = wire_of(30, codec, magic);
         for i in 0..4_000 {
             let mut damaged = data.clone();
-            // The header's numbers more often than the rest.
+            // Damage the header more often than the rest.
             let head = if magic == 2 { 61 } else { 34 };
             let at = if next() % 3 == 0 { next() % head } else { next() % data.len() };
             damaged[at] = next() as u8;
-            // Mostly without the checksum, which stops nearly all of them at the door.
+            // Mostly without the checksum, which rejects nearly all of them immediately.
             decode_within_bounds(&damaged.into(), if i % 2 == 0 { Layout::Binary } else { Layout::View }, i % 8 == 7);
         }
     }
@@ -154,7 +154,7 @@ fn a_count_that_promises_too_much_allocates_little() {
     }
 }
 
-/// A large answer that is decoded in small steps takes the memory of a step.
+/// Decoding a large response in small steps needs the memory of one step.
 #[test]
 fn a_step_takes_no_more_than_its_share() {
     let options = EncodeOptions { batch_size: 16 * 1024, ..EncodeOptions::default() };
@@ -174,7 +174,7 @@ fn a_step_takes_no_more_than_its_share() {
     }
 }
 
-/// Wrappers around bytes that are damaged before they are compressed, which no checksum of the wrapper shows.
+/// Wrappers of bytes that were damaged before compression, which the checksum of the wrapper does not detect.
 #[test]
 fn damage_within_wrappers() {
     let mut seed = 5u64;
@@ -189,7 +189,7 @@ fn damage_within_wrappers() {
             for i in 0..4_000 {
                 let mut damaged = inner.clone();
                 for _ in 0..=i % 3 {
-                    // The first messages' numbers more often than the rest.
+                    // Damage the first messages more often than the rest.
                     let at = if next() % 2 == 0 { next() % 200 } else { next() % inner.len() };
                     damaged[at] = [0, 0x7f, 0x80, 0xff, next() as u8][next() % 5];
                 }
@@ -207,7 +207,7 @@ fn damage_within_wrappers() {
                 data.extend_from_slice(&body);
                 let data = Bytes::from(data);
                 let layout = if i % 2 == 0 { Layout::Binary } else { Layout::View };
-                // Messages take more than what they compress to.
+                // Messages need more memory than their compressed size.
                 let used = peak(|| decode(&data, layout, i % 4 == 0));
                 assert!(
                     used <= 4 * (data.len() + inner.len()) + CONSTANT,
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// Far more than any honest batch holds, out of a few kilobytes: refused although it is below the absolute cap.
+/// Much more than a valid batch contains, from a few kilobytes: rejected although it is below the absolute limit.
 #[test]
 fn a_bomb_is_refused_for_its_ratio() {
     let value = BinaryArray::from_iter_values([vec![0; 100 << 20]]);
@@ -251,7 +251,7 @@ fn a_bomb_is_refused_for_its_ratio() {
             assert!(error.cause.is_corrupt() && error.to_string().contains("over 2000 to 1"), "{error}");
             assert_eq!(error.option(), Some("max.decompressed.ratio"));
         });
-        // 64 MiB and the buffer that grew into them.
+        // 64 MiB, and the buffer that grew to it.
         assert!(used < 100 << 20, "{used} bytes ({layout:?})");
         for allowed in [0, 100_000] {
             assert_eq!(decode(allowed).unwrap().num_rows(), 1, "{layout:?}");

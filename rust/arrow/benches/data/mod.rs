@@ -1,11 +1,11 @@
-//! The records that both benches work on: 256 KiB of each kind, seeded.
+//! Records for both benches: 256 KiB of each kind, from a fixed seed.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray};
 use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
 use samsarrow_wire::compression::Codec;
 
-/// What is decoded or encoded again and again: it stays in the L2 cache.
+/// Size of the data that is decoded or encoded repeatedly: it fits the L2 cache.
 pub(crate) const HOT_BYTES: usize = 256 * 1024;
 const FIRST_TIMESTAMP: i64 = 1_700_000_000_000;
 
@@ -21,7 +21,7 @@ pub(crate) struct Kind {
 #[derive(Clone, Copy)]
 enum Values {
     Random,
-    /// Of any length up to twice the usual one.
+    /// Random lengths up to twice the usual one.
     Varied,
     Json,
 }
@@ -34,7 +34,7 @@ pub(crate) const KINDS: [Kind; 5] = [
     Kind { name: "JSON", key_len: None, value_len: 180, values: Values::Json },
 ];
 
-/// A small generator of numbers: benches must work on the same data everywhere.
+/// A random number generator with the same output on all machines.
 struct Numbers(u64);
 
 impl Numbers {
@@ -76,7 +76,7 @@ impl Numbers {
 }
 
 impl Kind {
-    /// Rows that make about 1 MiB of wire bytes.
+    /// Returns rows with about 1 MiB of wire bytes.
     pub(crate) fn table(self) -> RecordBatch {
         let rows = HOT_BYTES / (self.value_len + self.key_len.unwrap_or(0) + 10);
         let mut numbers = Numbers(42);
@@ -100,7 +100,7 @@ pub(crate) fn columns() -> Columns {
     Columns { timestamp: Some("timestamp".to_owned()), ..Columns::default() }
 }
 
-/// The table as batches of 64 KiB.
+/// Encodes the table as batches of 64 KiB.
 pub(crate) fn wire(table: &RecordBatch, codec: Codec) -> Vec<u8> {
     let options = EncodeOptions { codec, batch_size: 64 * 1024, ..EncodeOptions::default() };
     encode_batches(table, &columns(), &options).expect("valid columns")

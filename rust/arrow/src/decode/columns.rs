@@ -1,4 +1,4 @@
-//! The columns of a batch in the making, and the visitor that fills them.
+//! Column builders of a decoded batch, and the visitor that fills them.
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::layout::{Origin, Room, ValueColumn};
 use crate::pool::Pool;
 use crate::topics::Topics;
 
-/// Which records of a batch are wanted.
+/// Offset range and row limit within a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) from_offset: i64,
@@ -25,12 +25,12 @@ pub(crate) struct Cut {
     pub(crate) max_rows: usize,
 }
 
-/// The records of a batch, decompressed, and how they are written.
+/// The decompressed records of a batch, by format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Records<'a> {
-    /// Of magic 2.
+    /// Records of magic 2.
     Batch(&'a BatchHeader),
-    /// Of magic 0 and 1.
+    /// Messages of magic 0 and 1.
     Messages(&'a MessageSet),
 }
 
@@ -43,10 +43,10 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Stands for the timestamp type of messages of magic 0, which have no timestamps.
+/// Timestamp type of messages of magic 0, which have no timestamps.
 const NO_TIMESTAMP_TYPE: i8 = -1;
 
-/// Which topic and partition the next rows are of.
+/// Topic and partition of the next rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     /// Index into the dictionary of topics.
@@ -61,12 +61,12 @@ pub(crate) struct BatchColumns<C> {
     value: C,
     pool: Pool,
     offsets: Vec<i64>,
-    /// -1 where there is none: turned into nulls at the end.
+    /// -1 if a row has no timestamp, which becomes null in `finish`.
     timestamps: Vec<i64>,
     any_timestamp_missing: bool,
     timestamp_types: AlikeColumn<i8>,
     any_timestamp_type_missing: bool,
-    /// Empty if the rows are of no named place.
+    /// Empty if the rows have no topic and partition.
     topics: AlikeColumn<i32>,
     partitions: AlikeColumn<i32>,
     names: Topics,
@@ -114,12 +114,12 @@ impl<C: ValueColumn> BatchColumns<C> {
         self.offsets.len()
     }
 
-    /// The offset of the last row.
+    /// Returns the offset of the last row.
     pub(crate) fn last_offset(&self) -> Option<i64> {
         self.offsets.last().copied()
     }
 
-    /// Header keys so far that were not UTF-8.
+    /// Returns the number of header keys so far that were not UTF-8.
     pub(crate) fn replaced_header_keys(&self) -> usize {
         self.replaced_header_keys
     }
@@ -133,19 +133,19 @@ impl<C: ValueColumn> BatchColumns<C> {
         }
     }
 
-    /// The number of `topic` in the dictionary.
+    /// Returns the code of `topic` in the dictionary.
     pub(crate) fn topic(&self, topic: &Arc<str>) -> i32 {
         self.names.code(topic)
     }
 
-    /// Registers bytes that views may point into.
+    /// Registers a buffer for views to point into, and returns its index.
     pub(crate) fn add_buffer(&mut self, buffer: Buffer) -> u32 {
         self.buffers.push(buffer);
         self.buffers.len() as u32 - 1
     }
 
-    /// Appends the wanted records of one batch, whose decompressed records `data` are. Returns the offset of the
-    /// first record that `max_rows` kept out. On an error no record of the batch remains.
+    /// Appends the records of one batch that are in `cut`; `data` is its decompressed records. Returns the offset of
+    /// the first record excluded by `max_rows`. After an error no record of the batch remains.
     pub(crate) fn append(
         &mut self,
         data: &[u8],
@@ -170,8 +170,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         Ok(stopped)
     }
 
-    /// Whether the header says all about the records that is asked for. Of a batch that compaction took records out of it
-    /// does not: their number is there, but not their offsets.
+    /// Returns true if the header determines all requested columns. It does not for a compacted batch: the header has
+    /// the number of remaining records, but not their offsets.
     pub(crate) fn are_in_header(&self, header: &BatchHeader) -> bool {
         let Projection { keys, values, timestamps } = self.projection;
         let timestamps = timestamps && header.timestamp_type() == TimestampType::CreateTime;
@@ -179,7 +179,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         header.magic == 2 && !(header.is_control() || holes || keys || values || timestamps || self.headers.is_some())
     }
 
-    /// As [`append`](Self::append), for such a batch.
+    /// Like [`append`](Self::append), for a batch whose header determines all columns.
     pub(crate) fn append_header(&mut self, header: &BatchHeader, place: Option<Place>, cut: Cut) -> Option<i64> {
         let from = header.base_offset.max(cut.from_offset);
         let wanted = header.next_offset().min(cut.until_offset).max(from);
@@ -196,7 +196,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         (until < wanted).then_some(until)
     }
 
-    /// What all records of a batch have in common, for the rows that were added.
+    /// Fills the columns that are constant within a batch, for the added rows.
     fn fill(&mut self, header: &BatchHeader, place: Option<Place>) {
         let rows = self.rows();
         let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };
@@ -229,7 +229,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         let first = self.rows();
         let mut block = std::mem::take(&mut self.block);
         let mut visit = |block: &mut Block| {
-            // A negative delta is a huge one here. An offset outside of its batch would make positions go wrong.
+            // A negative delta is a huge number here. An offset outside of its batch would make the consumer's position
+            // wrong.
             let largest = block.offset_delta().iter().fold(0, |largest, &delta| largest.max(delta as u32));
             if largest > header.last_offset_delta as u32 {
                 failure = Some(RecordError::Field { index: self.rows() - first, what: "offset delta" });
@@ -262,7 +263,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         }
     }
 
-    /// Appends the records of a block, a column at a time.
+    /// Appends the records of a block, column by column.
     fn take(&mut self, data: &[u8], origin: Origin, header: &BatchHeader, block: &Block) -> Result<(), RecordError> {
         let base_offset = header.base_offset;
         self.offsets.extend(block.offset_delta().iter().map(|&delta| base_offset + i64::from(delta)));
@@ -303,7 +304,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         }
     }
 
-    /// Hands the columns over and starts anew.
+    /// Returns the columns as a batch, and resets the builders.
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows();
         let (headers, epochs) = (self.headers.is_some(), self.leader_epochs.is_some());
@@ -344,7 +345,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         if let Some(epochs) = &mut done.leader_epochs {
             arrays.push(Arc::new(Int32Array::new(epochs.finish(), None)));
         }
-        // With what the next batch may share.
+        // Keep the constant columns, whose memory the next batch may share.
         (self.topics, self.partitions) = (done.topics, done.partitions);
         (self.timestamp_types, self.leader_epochs) = (done.timestamp_types, done.leader_epochs);
         RecordBatch::try_new(Arc::clone(schema), arrays)

@@ -1,4 +1,4 @@
-//! Records that nobody looks at: the header of their batch says what is asked for.
+//! Rows from batch headers only, without decompressing and parsing the records.
 use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
@@ -9,15 +9,15 @@ use super::walker::{Done, Stop, Walker};
 use crate::layout::ValueColumn;
 
 impl<C: ValueColumn> Walker<C> {
-    /// Whether the records need not be looked at. A header may promise anything: of more records than the batch can hold,
-    /// decoding finds what is wrong.
+    /// Returns true if the rows can be built from the header. If the header claims more records than the batch can
+    /// contain, the batch is decoded, which finds the error.
     pub(super) fn is_counted(&self, batch: &Batch, codec: Codec) -> bool {
         let bytes = batch.payload().len();
         let most = if codec == Codec::None { bytes } else { self.options.limits().cap(bytes) };
         self.columns.are_in_header(&batch.header) && least(batch) <= most
     }
 
-    /// Takes rows by what the header says of them.
+    /// Appends rows from the header.
     pub(super) fn count(
         &mut self,
         batch: &Batch,
@@ -40,8 +40,8 @@ impl<C: ValueColumn> Walker<C> {
     }
 }
 
-/// The bytes that the records have at least.
+/// Returns the minimum size of the records.
 fn least(batch: &Batch) -> usize {
-    // A negative count only reserves nothing: the walk rejects the batch.
+    // A negative count only reserves nothing: decoding rejects the batch.
     usize::try_from(batch.header.record_count).unwrap_or_default().saturating_mul(MIN_RECORD_LEN)
 }

@@ -1,4 +1,4 @@
-//! Data that cannot be decoded.
+//! Errors of decoding.
 use std::sync::Arc;
 
 use arrow_schema::ArrowError;
@@ -6,20 +6,20 @@ use samsarrow_wire::batch::{BatchError, BatchErrorKind};
 
 use super::Appended;
 
-/// Data that cannot be decoded: where, and why.
+/// Data that cannot be decoded, with its position and the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{cause}", self.place())]
 pub struct DecodeError {
-    /// The topic, if the caller named one.
+    /// The topic, if known.
     pub topic: Option<Arc<str>>,
-    /// The partition, -1 if the caller named none.
+    /// The partition, -1 if unknown.
     pub partition: i32,
     /// The offset at which decoding stopped.
     pub offset: i64,
-    /// Why.
+    /// The cause.
     #[source]
     pub cause: DecodeCause,
-    /// What was appended before the bad batch, and remains in the decoder.
+    /// Rows appended before the invalid batch, which remain in the decoder.
     pub appended: Appended,
 }
 
@@ -30,19 +30,19 @@ impl DecodeError {
     }
 }
 
-/// Why data cannot be decoded.
+/// Causes of a decode error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeCause {
-    /// A batch is bad.
+    /// A batch is invalid.
     #[error(transparent)]
     Batch(Box<BatchError>),
     /// The records of one record batch do not fit into one Arrow batch.
     #[error("a record batch with {bytes} bytes of records is more than one Arrow batch can hold ({limit} bytes)")]
     TooLarge {
-        /// Bytes of the records.
+        /// Size of the records.
         bytes: usize,
-        /// The limit.
+        /// Maximum size.
         limit: usize,
     },
     /// The data does not fit into one Arrow batch.
@@ -51,25 +51,25 @@ pub enum DecodeCause {
          as many as fit; decode these, then those behind them"
     )]
     Full {
-        /// Bytes of the data that hold what fits.
+        /// Size of the data that fits.
         consumed: usize,
-        /// The most bytes of records.
+        /// Maximum size of the records.
         limit: usize,
     },
-    /// Arrow refuses the columns.
+    /// Arrow rejected the columns.
     #[error("Arrow: {0}")]
     Arrow(#[from] ArrowError),
 }
 
 impl DecodeCause {
-    /// Whether the data is bad, and not merely more than fits.
+    /// Returns true if the data is corrupt, false if it only exceeds a limit.
     pub fn is_corrupt(&self) -> bool {
         matches!(self, DecodeCause::Batch(_))
     }
 }
 
 impl DecodeError {
-    /// The consumer's option that allows more, where a batch was to expand beyond a limit.
+    /// Returns the consumer option that raises the exceeded limit, if there is one.
     pub fn option(&self) -> Option<&'static str> {
         match &self.cause {
             DecodeCause::Batch(error) => match &error.kind {

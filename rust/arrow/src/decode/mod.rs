@@ -1,4 +1,4 @@
-//! Record batches into Arrow columns.
+//! Decoder of record batches to Arrow columns.
 mod columns;
 mod counts;
 mod error;
@@ -22,29 +22,29 @@ use crate::layout::view::ViewColumn;
 use crate::pool::Pool;
 use crate::topics::Topics;
 
-/// What [`Decoder::append`] did.
+/// Result of [`Decoder::append`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Appended {
     /// Rows appended.
     pub rows: usize,
-    /// The offset to go on from: past everything that was appended or skipped.
+    /// The offset to continue from: after everything that was appended or skipped.
     pub next_offset: i64,
-    /// Bytes of the batches that are dealt with. To go on after `row_limit` or `full`, append the rest of the data
+    /// Number of bytes of the finished batches. To continue after `row_limit` or `full`, append the rest of the data
     /// from here, with `next_offset` as `from_offset`.
     pub consumed: usize,
-    /// The data ends within a batch. With `consumed == 0` the data holds no whole batch: fetch more bytes.
+    /// True if the data ends within a batch. With `consumed == 0` the data has no complete batch: fetch more bytes.
     pub truncated_tail: bool,
-    /// Stopped at [`Window::max_rows`] and there is more.
+    /// True if [`Window::max_rows`] was reached and more records follow.
     pub row_limit: bool,
-    /// Stopped as the columns can take no more: finish, and append the rest.
+    /// True if the columns are full: finish the batch, and append the rest.
     pub full: bool,
-    /// Stopped at [`Window::until_offset`].
+    /// True if [`Window::until_offset`] was reached.
     pub reached_until: bool,
-    /// Header keys that were not UTF-8: their bad bytes became U+FFFD.
+    /// Number of header keys that were not UTF-8: their invalid bytes became U+FFFD.
     pub replaced_header_keys: usize,
 }
 
-/// Decodes the record batches of several partitions into one Arrow batch after the other.
+/// Decodes record batches of several partitions to a sequence of Arrow batches.
 #[derive(Debug)]
 pub struct Decoder {
     schema: SchemaRef,
@@ -58,12 +58,12 @@ enum Inner {
 }
 
 impl Decoder {
-    /// A decoder without rows.
+    /// Creates an empty decoder.
     pub fn new(options: DecodeOptions) -> Decoder {
         Self::sharing(options, Topics::default(), Pool::default())
     }
 
-    /// The same with a dictionary of topics and with memory that other decoders share.
+    /// Creates a decoder that shares a dictionary of topics and a memory pool with other decoders.
     pub fn sharing(options: DecodeOptions, topics: Topics, pool: Pool) -> Decoder {
         let schema = options.schema();
         let inner = match options.layout {
@@ -73,14 +73,14 @@ impl Decoder {
         Decoder { schema, inner }
     }
 
-    /// The schema of all batches of this decoder.
+    /// Returns the schema of all batches of this decoder.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Appends the records of `data`, bytes of one partition of a Fetch response.
+    /// Appends the records of `data`, the bytes of one partition in a Fetch response.
     ///
-    /// On an error the rows before the bad batch remain, and the decoder stays usable.
+    /// After an error the rows before the invalid batch remain, and the decoder can still be used.
     pub fn append(
         &mut self,
         topic: &Arc<str>,
@@ -94,7 +94,7 @@ impl Decoder {
         }
     }
 
-    /// As [`Decoder::append`]; topic and partition are null.
+    /// Like [`Decoder::append`], with null as topic and partition.
     pub(crate) fn append_nameless(&mut self, data: &Bytes, window: Window<'_>) -> Result<Appended, DecodeError> {
         match &mut self.inner {
             Inner::Binary(walker) => walker.append(None, data, window),
@@ -102,7 +102,7 @@ impl Decoder {
         }
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> usize {
         match &self.inner {
             Inner::Binary(walker) => walker.rows(),
@@ -110,7 +110,7 @@ impl Decoder {
         }
     }
 
-    /// Bytes of decompressed records so far; of records that were not looked at, the least that they can have.
+    /// Returns the size of the decompressed records so far; for records that were not parsed, their minimum size.
     pub fn bytes(&self) -> usize {
         match &self.inner {
             Inner::Binary(walker) => walker.bytes(),
@@ -118,7 +118,7 @@ impl Decoder {
         }
     }
 
-    /// Hands the rows over and starts anew; without rows it is an empty batch of the same schema.
+    /// Returns the rows as a batch and resets the decoder. Without rows the batch is empty.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         match &mut self.inner {
             Inner::Binary(walker) => walker.finish(&self.schema),
@@ -127,8 +127,8 @@ impl Decoder {
     }
 }
 
-/// Decodes `data`, the bytes of one partition, at once. Topic and partition are null, as the bytes do not name them.
-/// An incomplete batch at the end is left out.
+/// Decodes `data`, the bytes of one partition, in one call. Topic and partition are null, since the bytes do not
+/// contain them. An incomplete batch at the end is skipped.
 pub fn decode_batches(data: Bytes, options: DecodeOptions) -> Result<RecordBatch, DecodeError> {
     let limit = options.max_bytes;
     let mut decoder = Decoder::new(options);

@@ -1,4 +1,4 @@
-//! What is decoded, and how.
+//! Options of the decoder.
 use arrow_schema::SchemaRef;
 use samsarrow_wire::batch::AbortedTransactions;
 use samsarrow_wire::compression::Limits;
@@ -6,20 +6,18 @@ use samsarrow_wire::compression::Limits;
 use crate::layout::Layout;
 use crate::schema::{SchemaOptions, batch_schema};
 
-/// Which columns are built. One that is not is null in every row: nothing of it is copied. Where the header of a batch says
-/// all that is asked for, its records are neither decompressed nor read, nor are their errors found.
+/// Columns to build. The other columns are null in all rows, and nothing is copied for them. If the header of a batch
+/// determines all requested columns, its records are neither decompressed nor parsed, and errors in them are not
+/// detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Projection {
-    /// The column `key`.
     pub keys: bool,
-    /// The column `value`.
     pub values: bool,
-    /// The column `timestamp`.
     pub timestamps: bool,
 }
 
 impl Projection {
-    /// Nothing that needs a look at records, which is enough to count them.
+    /// No columns that need the records, which is enough to count them.
     pub const NONE: Projection = Projection { keys: false, values: false, timestamps: false };
 }
 
@@ -29,28 +27,29 @@ impl Default for Projection {
     }
 }
 
-/// How to decode.
+/// Options of a [`Decoder`](crate::Decoder).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// How keys and values lie in memory.
+    /// Memory layout of keys and values.
     pub layout: Layout,
-    /// Which of keys, values and timestamps are built.
+    /// Columns to build out of keys, values and timestamps.
     pub projection: Projection,
     /// Adds the column `headers`.
     pub include_headers: bool,
     /// Adds the column `leader_epoch`.
     pub include_leader_epoch: bool,
-    /// Gives the records of control batches too; [`ControlType::from_key`](samsarrow_wire::batch::ControlType::from_key) reads their keys.
+    /// Includes the records of control batches; [`ControlType::from_key`](samsarrow_wire::batch::ControlType::from_key)
+    /// decodes their keys.
     pub include_control: bool,
-    /// Checks the CRC-32C of each batch.
+    /// Verifies the checksum of each batch.
     pub check_crcs: bool,
-    /// The most bytes that one batch may decompress to.
+    /// Maximum decompressed size of one batch.
     pub max_decompressed_bytes: usize,
-    /// The most bytes that one batch may decompress to for each of its compressed bytes, 0 for any number; only
-    /// batches that decompress to more than 64 MiB are held to it.
+    /// Maximum decompressed size of one batch per byte of compressed data, 0 for no limit; only applies to batches that
+    /// decompress to more than 64 MiB.
     pub max_decompressed_ratio: usize,
-    /// The most bytes of decompressed records per finished batch, after which [`Appended::full`] is set. At most
-    /// 2 GiB, what Arrow's offsets can address.
+    /// Maximum size of decompressed records per finished batch, after which [`Appended::full`] is set. No more than 2
+    /// GiB, the range of Arrow's offsets.
     pub max_bytes: usize,
 }
 
@@ -71,13 +70,13 @@ impl Default for DecodeOptions {
 }
 
 impl DecodeOptions {
-    /// How far one batch may expand: also no further than Arrow's offsets can address.
+    /// Returns the limits on the expansion of one batch, which also must not exceed the range of Arrow's offsets.
     pub(crate) fn limits(&self) -> Limits {
         let max_bytes = self.max_decompressed_bytes.min(i32::MAX as usize);
         Limits { max_bytes, max_ratio: self.max_decompressed_ratio, ..Limits::default() }
     }
 
-    /// The schema of what is decoded with these options.
+    /// Returns the schema of batches decoded with these options.
     pub fn schema(&self) -> SchemaRef {
         batch_schema(&SchemaOptions {
             layout: self.layout,
@@ -87,22 +86,22 @@ impl DecodeOptions {
     }
 }
 
-/// Which records of the data are wanted.
+/// Range of records to append.
 #[derive(Debug)]
 pub struct Window<'a> {
-    /// Records before it are dropped: a fetch may begin in the middle of a batch.
+    /// Records before this offset are skipped: a fetch may return the whole batch that contains the fetch offset.
     pub from_offset: i64,
-    /// Records from it on are left for another time.
+    /// Records from this offset on are not appended.
     pub until_offset: Option<i64>,
-    /// The most rows to append.
+    /// Maximum number of rows to append.
     pub max_rows: Option<usize>,
-    /// For `read_committed`: what the Fetch response lists for this partition. Keep it with the response when that
-    /// is decoded in several steps.
+    /// Aborted transactions of this partition from the Fetch response, for `read_committed`. Keep the filter with the
+    /// response if that is decoded in several steps.
     pub aborted: Option<&'a mut AbortedTransactions>,
 }
 
 impl Window<'_> {
-    /// Everything from `offset` on.
+    /// Returns a window of all records from `offset` on.
     pub fn from(offset: i64) -> Window<'static> {
         Window { from_offset: offset, until_offset: None, max_rows: None, aborted: None }
     }

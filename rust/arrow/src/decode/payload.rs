@@ -1,16 +1,16 @@
-//! The records of a batch as they were before compression, each batch decompressed once.
+//! Decompressed records of batches, each batch decompressed once.
 use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, BatchError, BatchErrorKind, HEADER_LEN, LegacyDecompressor};
 use samsarrow_wire::compression::{Codec, Decompressor, Limits};
 
 use crate::layout::trimmed;
 
-/// A scratch buffer larger than this is given back.
+/// Maximum capacity of a scratch buffer that is kept.
 const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
-/// Decompressed records beyond this are not kept: the rest may never be asked for.
+/// Maximum size of decompressed records that are kept: the rest may never be requested.
 const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
-/// Decompresses, with memory of its own.
+/// Decompressors and their buffers.
 #[derive(Debug)]
 pub(super) struct Payloads {
     limits: Limits,
@@ -22,10 +22,10 @@ pub(super) struct Payloads {
     pub(super) decompressions: usize,
 }
 
-/// The decompressed records of a batch that was not taken to its end, for when its bytes come again.
+/// The decompressed records of a batch that was not consumed completely, for the next call with the same bytes.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// The batch; held, so that no other bytes can be where it lies.
+    /// The batch; held so that its address cannot be reused by other bytes.
     batch: Bytes,
     records: Bytes,
 }
@@ -50,7 +50,7 @@ impl Payloads {
         }
     }
 
-    /// What the records are compressed with.
+    /// Returns the codec of the records.
     pub(super) fn codec(batch: &Batch) -> Result<Codec, BatchError> {
         if batch.header.magic == 2 && batch.bytes().len() == HEADER_LEN {
             return Ok(Codec::None); // compaction left no records to compress
@@ -59,45 +59,45 @@ impl Payloads {
         Codec::from_attributes(id).map_err(|_| batch.error(BatchErrorKind::Codec { id }))
     }
 
-    /// Whether the records are here, decompressed.
+    /// Returns true if the decompressed records of the batch are kept.
     pub(super) fn has(&self, batch: &Batch) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.is_of(batch))
     }
 
-    /// The records, if they are here; what is kept of another batch is forgotten.
+    /// Returns the kept records of the batch, and drops those of any other batch.
     pub(super) fn take(&mut self, batch: &Batch) -> Option<Bytes> {
         self.kept.take().filter(|kept| kept.is_of(batch)).map(|kept| kept.records)
     }
 
-    /// Keeps the records of a batch that was not taken to its end.
+    /// Keeps the records of a batch that was not consumed completely.
     pub(super) fn keep(&mut self, batch: &Batch, records: Bytes) {
         if records.len() <= MAX_KEPT_RECORDS {
             self.kept = Some(Kept { batch: batch.bytes().clone(), records });
         }
     }
 
-    /// The records in memory that is used again, if it comes [back](Self::put_back).
+    /// Decompresses the records to the scratch buffer, which is reused after [`put_back`](Self::put_back).
     pub(super) fn open(&mut self, batch: &Batch, codec: Codec) -> Result<Vec<u8>, BatchError> {
         let mut out = std::mem::take(&mut self.scratch);
         self.decompress(batch, codec, &mut out)?;
         Ok(out)
     }
 
-    /// Takes the memory of records back.
+    /// Returns the scratch buffer for reuse.
     pub(super) fn put_back(&mut self, records: Vec<u8>) {
         if records.capacity() <= MAX_KEPT_SCRATCH {
             self.scratch = records;
         }
     }
 
-    /// The records in memory of their own.
+    /// Returns the records in their own memory.
     pub(super) fn own(&mut self, batch: &Batch) -> Result<Bytes, BatchError> {
         let mut out = Vec::new();
         Ok(match Self::codec(batch)? {
             Codec::None => batch.payload(),
             codec => {
                 self.decompress(batch, codec, &mut out)?;
-                // A codec that does not know the size guesses it.
+                // A codec that does not know the size overestimates the capacity.
                 Bytes::from(trimmed(out))
             }
         })

@@ -1,4 +1,4 @@
-//! How much room columns are given before they are filled.
+//! Capacity reserved for columns before they are filled.
 use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, batches, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
@@ -7,19 +7,19 @@ use super::Window;
 use super::walker::Walker;
 use crate::layout::{Room, ValueColumn};
 
-/// How far batches may be thought to expand because one before them did.
+/// Maximum expansion that is assumed for later batches because of that of an earlier one.
 const LIKELY_RATIO: usize = 8;
 
 impl<C: ValueColumn> Walker<C> {
-    /// Makes room for what the headers of the batches promise, as far as their sizes make that plausible, and only
-    /// for what fits until the columns are full: there may be far more data than goes into one Arrow batch. What
-    /// compressed batches take is known once they are decompressed.
+    /// Reserves capacity for the records that the batch headers claim, as far as the batch sizes make it plausible, and
+    /// only until the columns are full: the data may be much more than one Arrow batch can hold. Compressed batches are
+    /// reserved for after they are decompressed.
     pub(super) fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
         let most = self.options.max_bytes.saturating_sub(self.bytes);
         let (mut rows, mut bytes) = (0, 0);
         for batch in batches(data.clone()).map_while(Result::ok) {
             if batch.header.magic < 2 && !batch.header.is_wrapper() {
-                // Those behind it are likely to be of its kind and size; to look at each would cost too much.
+                // The messages after it probably have the same format and size; parsing each would cost too much.
                 let left = (data.len() - batch.position).min(most.saturating_sub(bytes));
                 rows += left / batch.bytes().len();
                 bytes += left;
@@ -32,7 +32,7 @@ impl<C: ValueColumn> Walker<C> {
             if bytes > 0 && bytes + payload > most {
                 break;
             }
-            // A negative count only reserves nothing: the walk rejects the batch.
+            // A negative count only reserves nothing: decoding rejects the batch.
             let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
             rows += promised.min(payload / (2 * MIN_RECORD_LEN + 2));
             bytes += payload;
@@ -43,8 +43,8 @@ impl<C: ValueColumn> Walker<C> {
         }
     }
 
-    /// Makes room for the `size` bytes that a batch was decompressed to, and for the batches behind it in `data` if they
-    /// are like it.
+    /// Reserves capacity for the `size` decompressed bytes of a batch, and for the batches after it in `data` on the
+    /// assumption that they are similar.
     pub(super) fn reserve_decompressed(&mut self, batch: &Batch, size: usize, data: &Bytes, max_rows: usize) {
         let behind = data.len().saturating_sub(batch.position + batch.bytes().len());
         let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
@@ -54,13 +54,13 @@ impl<C: ValueColumn> Walker<C> {
             return;
         }
         let alike = size.saturating_mul(behind) / batch.bytes().len().max(1);
-        // The next ones may be anything.
+        // The later batches may be completely different.
         self.grow(rows, size / all * rows + size % all, alike.min(behind.saturating_mul(LIKELY_RATIO)));
     }
 
-    /// Makes room for `rows` of `bytes` together and for `ahead` bytes of rows like them, or at least for as much again as
-    /// there is; for that no further than the columns may grow. Columns that double by themselves would end with up to as
-    /// much again as they hold.
+    /// Reserves capacity for `rows` with `bytes` in total, and for `ahead` bytes of similar rows, or for the current
+    /// size again if that is larger; `ahead` never exceeds the maximum size of the columns. Columns that grow by
+    /// doubling would end with up to twice their size.
     fn grow(&mut self, rows: usize, bytes: usize, ahead: usize) {
         let left = self.options.max_bytes.saturating_sub(self.bytes.saturating_add(bytes));
         let ahead = ahead.max(self.bytes).min(left);

@@ -1,4 +1,4 @@
-//! The way of a partition's bytes through batches into columns.
+//! Decoding of a partition's batches to columns.
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct Walker<C> {
     payloads: Payloads,
 }
 
-/// The most bytes of messages that are taken at once: they are read twice, and the second time from the cache.
+/// Maximum size of messages in one run: they are read twice, the second time from the cache.
 const MAX_RUN: usize = 64 * 1024;
 
 impl<C: ValueColumn> Walker<C> {
@@ -41,7 +41,7 @@ impl<C: ValueColumn> Walker<C> {
         self.columns.rows()
     }
 
-    /// Bytes of decompressed records so far.
+    /// Returns the size of the decompressed records so far.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -84,13 +84,13 @@ impl<C: ValueColumn> Walker<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
-            // A wrapper of offset 0 or below says nothing: see MessageSet.
+            // A wrapper with an offset of 0 or below has an unknown end: see MessageSet.
             let wrapper = header.is_wrapper();
             if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset <= 0) {
                 appended.consumed = iter.position();
                 continue;
             }
-            // Nor does a wrapper say where it begins.
+            // The base offset of a wrapper is unknown, too.
             if header.base_offset >= until_offset && !wrapper {
                 appended.reached_until = true;
                 return Ok(());
@@ -99,7 +99,7 @@ impl<C: ValueColumn> Walker<C> {
                 appended.row_limit = true;
                 return Ok(());
             }
-            // What is kept of it was checked before.
+            // The checksum of a kept batch was verified before.
             if self.options.check_crcs && !self.payloads.has(&batch) {
                 batch.check_crc()?;
             }
@@ -120,8 +120,8 @@ impl<C: ValueColumn> Walker<C> {
                 }
                 Some(Stop::RowLimit { next_offset }) => {
                     appended.row_limit = true;
-                    // Where offsets do not ascend, what is left may lie before what was given: to go on from there
-                    // would give the same rows for ever.
+                    // If offsets do not ascend, the next record may have a smaller offset than the last row: continuing
+                    // from there would return the same rows forever.
                     let given = self.columns.last_offset().filter(|_| self.columns.rows() > rows_before);
                     let past_given = given.map_or(next_offset, |last| last.saturating_add(1));
                     appended.next_offset = appended.next_offset.max(next_offset).max(past_given);
@@ -141,7 +141,7 @@ impl<C: ValueColumn> Walker<C> {
         Ok(())
     }
 
-    /// Whether the batch's records are for the user; follows transactions on the way.
+    /// Returns true if the records of the batch are returned to the caller; also tracks transactions.
     fn is_wanted(&mut self, batch: &Batch, aborted: Option<&mut AbortedTransactions>) -> Result<bool, BatchError> {
         let header = &batch.header;
         if header.is_control() {
@@ -209,7 +209,7 @@ impl<C: ValueColumn> Walker<C> {
             return Ok(Done::full());
         }
         if C::LAYOUT == Layout::View {
-            // Views keep it, so it cannot be used again.
+            // Views keep the buffer alive, so it cannot be reused.
             let records = self.payloads.own(batch)?;
             return self.take_shared(batch, records, place, cut, data);
         }
@@ -228,7 +228,7 @@ impl<C: ValueColumn> Walker<C> {
         Ok(done)
     }
 
-    /// Takes decompressed records, and keeps them if some are left.
+    /// Appends decompressed records, and keeps them if some remain.
     fn take_shared(
         &mut self,
         batch: &Batch,
@@ -253,7 +253,7 @@ impl<C: ValueColumn> Walker<C> {
         Ok(done)
     }
 
-    /// Takes a message that is not compressed, and with it those behind it.
+    /// Appends an uncompressed message together with the similar messages after it.
     fn append_run(
         &mut self,
         batch: &Batch,
@@ -301,9 +301,9 @@ impl<C: ValueColumn> Walker<C> {
         Ok(Done { next_offset, end, stopped: stopped.map(|next_offset| Stop::RowLimit { next_offset }) })
     }
 
-    /// Whether `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
+    /// Returns true if `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
     pub(super) fn has_room(&self, more: usize) -> Result<bool, DecodeCause> {
-        // A header key's bad bytes may each become three.
+        // Each invalid byte of a header key may become three.
         let hard = i32::MAX as usize / if self.options.include_headers { 3 } else { 1 };
         if more > hard {
             return Err(DecodeCause::TooLarge { bytes: more, limit: hard });
@@ -312,11 +312,11 @@ impl<C: ValueColumn> Walker<C> {
         Ok(self.bytes + more <= limit)
     }
 
-    /// Whether it is known before decompressing that the batch's records do not fit.
+    /// Returns true if the batch cannot fit, which is known before it is decompressed.
     fn is_full_for(&self, batch: &Batch) -> bool {
-        // A negative count only reserves nothing: the walk rejects the batch.
+        // A negative count only reserves nothing: decoding rejects the batch.
         let promised = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
-        // A header may promise anything.
+        // The count in the header may be arbitrarily large.
         let least = promised.min(batch.bytes().len()).max(1);
         self.columns.rows() > 0 && self.bytes.saturating_add(least) > self.options.max_bytes
     }
@@ -327,11 +327,11 @@ impl<C: ValueColumn> Walker<C> {
     }
 }
 
-/// What became of a batch.
+/// Result of decoding a batch.
 pub(super) struct Done {
-    /// The offset after it; without meaning if it was full before it.
+    /// The offset after the batch; undefined if it did not fit.
     pub(super) next_offset: i64,
-    /// Where it ends in the data, or the run of messages that was taken with it.
+    /// End of the batch in the data, or of the run of messages that starts with it.
     pub(super) end: usize,
     pub(super) stopped: Option<Stop>,
 }
@@ -347,15 +347,15 @@ pub(super) enum Stop {
     RowLimit { next_offset: i64 },
 }
 
-/// The stretch of the fetched data that views of uncompressed batches point into: all of it, unless it is so large
-/// that positions would not fit 31 bits.
+/// The part of the fetched data that is registered as a buffer for views of uncompressed batches: all of it, unless
+/// positions would exceed 31 bits.
 #[derive(Default)]
 struct Block {
     current: Option<(u32, usize)>,
 }
 
 impl Block {
-    /// Of the records that lie there in the data.
+    /// Returns the origin of records in this range of the data.
     fn origin<C: ValueColumn>(&mut self, columns: &mut BatchColumns<C>, data: &Bytes, records: Range<usize>) -> Origin {
         let (buffer, start) = match self.current {
             Some((buffer, start)) if records.end - start <= i32::MAX as usize => (buffer, start),

@@ -1,4 +1,4 @@
-//! A batch is decompressed once.
+//! Number of decompressions per batch.
 
 use super::*;
 use crate::layout::binary::BinaryColumn;
@@ -25,7 +25,7 @@ fn batches_of_ten_thousand() -> Bytes {
     data.into()
 }
 
-/// Decodes to the end, as a caller does that finishes at every stop; the rows of each Arrow batch and the number of
+/// Decodes to the end, and finishes an Arrow batch at each stop. Returns the rows of each Arrow batch and the number of
 /// decompressions.
 fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize>, usize) {
     let options = DecodeOptions { layout: C::LAYOUT, max_bytes, ..DecodeOptions::default() };
@@ -49,11 +49,11 @@ fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize
 
 fn decompresses_once<C: ValueColumn>() {
     assert_eq!(read::<C>(None, usize::MAX), (vec![20_000], 2));
-    // However small the window of rows.
+    // Also with small windows of rows.
     assert_eq!(read::<C>(Some(100), usize::MAX), (vec![100; 200], 2));
     let (rows, decompressions) = read::<C>(Some(1_500), usize::MAX);
     assert_eq!((rows.iter().sum::<usize>(), decompressions), (20_000, 2));
-    // The second batch does not fit behind the first, which shows when it is decompressed, or from its header.
+    // The second batch does not fit after the first, which is known after decompression, or from its header.
     for max_bytes in [200_000, 1000] {
         assert_eq!(read::<C>(None, max_bytes), (vec![10_000; 2], 2), "{max_bytes}");
     }

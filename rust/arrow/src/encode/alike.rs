@@ -1,13 +1,13 @@
-//! Neighbouring rows of a column whose bytes have the same length.
+//! Runs of rows whose bytes have equal lengths.
 use arrow_array::{Array, GenericByteArray, OffsetSizeTrait, types::GenericBinaryType};
 
 use super::bytes::BytesColumn;
 
-/// Rows whose lengths are compared at a time.
+/// Number of rows whose lengths are compared at a time.
 const GROUP: usize = 16;
 
 impl BytesColumn {
-    /// The bytes of the rows from `row` on, `most` or fewer, that all have this length.
+    /// Returns the concatenated bytes of up to `most` rows from `row` on that all have the length `len`.
     pub(super) fn alike(&self, row: usize, most: usize, len: usize) -> Option<&[u8]> {
         match self {
             BytesColumn::Binary(array) => between_offsets(array, row, most, len),
@@ -35,7 +35,7 @@ fn between_offsets<O: OffsetSizeTrait>(
     let ends = starts.get(1..)?;
     let (first, step) = (starts.first()?.as_usize(), O::from_usize(len)?);
     let mut rows = 0;
-    // In groups, which are compared without a branch for each row.
+    // In groups, which are compared without a branch per row.
     for (starts, ends) in starts.chunks(GROUP).zip(ends.chunks(GROUP)).take(most.div_ceil(GROUP)) {
         let steps = || starts.iter().zip(ends).map(|(start, end)| *end - *start == step);
         if !steps().fold(true, |all, same| all & same) {

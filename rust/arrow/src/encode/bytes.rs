@@ -1,4 +1,4 @@
-//! Rows of Arrow columns as byte slices.
+//! Access to rows of Arrow columns as byte slices.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -14,7 +14,7 @@ use super::error::{EncodeError, wrong_type};
 
 const BYTES: &str = "binary or string (also large, view, fixed size or a dictionary of those)";
 
-/// A column of bytes of whatever type. Strings are taken as the binary arrays that they are, without a copy.
+/// A column of any binary or string type. Strings are converted to binary arrays without a copy.
 #[derive(Debug)]
 pub(crate) enum BytesColumn {
     Null,
@@ -22,13 +22,13 @@ pub(crate) enum BytesColumn {
     LargeBinary(LargeBinaryArray),
     View(BinaryViewArray),
     Fixed(FixedSizeBinaryArray),
-    /// For each row its index into the values, `NO_VALUE` for null.
+    /// For each row the index of its value, `NO_VALUE` for null.
     Dictionary(Vec<usize>, Box<BytesColumn>),
 }
 
 const NO_VALUE: usize = usize::MAX;
 
-/// Returns whether a column of this type is taken as bytes, unchanged.
+/// Returns true if a column of this type is encoded as bytes, unchanged.
 pub fn is_bytes(data_type: &DataType) -> bool {
     BytesColumn::new("value", "value", &new_empty_array(data_type)).is_ok()
 }
@@ -67,7 +67,7 @@ impl BytesColumn {
         Ok(if array.null_count() == array.len() { BytesColumn::Null } else { column })
     }
 
-    /// The bytes of a row; `None` for null, and past the end.
+    /// Returns the bytes of a row; `None` for null, and past the end.
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
         match self {
@@ -80,7 +80,7 @@ impl BytesColumn {
         }
     }
 
-    /// The same, with what is behind it in the column.
+    /// Returns the bytes of a row together with the bytes after it in the column.
     #[inline]
     pub(crate) fn piece(&self, row: usize) -> Option<Piece<'_>> {
         match self {
@@ -91,7 +91,7 @@ impl BytesColumn {
     }
 }
 
-/// A row that is not null, with what is behind it.
+/// Returns a row that is not null, together with the bytes after it.
 #[inline]
 pub(crate) fn piece(array: &BinaryArray, row: usize) -> Option<Piece<'_>> {
     let [start, end] = *array.value_offsets().get(row..)?.first_chunk::<2>()?;
@@ -99,7 +99,7 @@ pub(crate) fn piece(array: &BinaryArray, row: usize) -> Option<Piece<'_>> {
 }
 
 impl BytesColumn {
-    /// The bytes of all rows, where that can be seen without a look at each.
+    /// Returns the size of all rows, if it is known without iterating over them.
     pub(crate) fn bytes(&self) -> Option<usize> {
         match self {
             BytesColumn::Null => Some(0),
@@ -110,13 +110,13 @@ impl BytesColumn {
         }
     }
 
-    /// Adds the length of each row's bytes, up to what 32 bits hold.
+    /// Adds the length of each row, saturating at 32 bits.
     pub(crate) fn add_lengths(&self, lengths: &mut [u32]) {
         match self {
             BytesColumn::Null => {}
             BytesColumn::Binary(array) if array.null_count() == 0 => {
                 for (length, ends) in lengths.iter_mut().zip(array.value_offsets().windows(2)) {
-                    // A window has two offsets.
+                    // A window of 2 has two offsets.
                     let [start, end] = ends else { continue };
                     *length = length.saturating_add(end.wrapping_sub(*start) as u32);
                 }

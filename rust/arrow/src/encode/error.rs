@@ -1,4 +1,4 @@
-//! Data that cannot be encoded.
+//! Errors of encoding.
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType};
 use samsarrow_wire::batch;
@@ -10,88 +10,88 @@ pub enum EncodeError {
     /// A named column does not exist.
     #[error("there is no column {name:?} for the {role}; the data has {available}")]
     NoSuchColumn {
-        /// What the column was to hold.
+        /// Role of the column.
         role: &'static str,
-        /// Its name.
+        /// Name of the column.
         name: String,
         /// The columns that exist.
         available: String,
     },
-    /// Several columns have a name.
+    /// Several columns have the same name.
     #[error("the data has {count} columns {name:?}: rename or drop all but the one that is the {role}")]
     AmbiguousColumn {
-        /// What the column is to hold.
+        /// Role of the column.
         role: &'static str,
-        /// Its name.
+        /// Name of the column.
         name: String,
-        /// The number of columns with the name.
+        /// Number of columns with this name.
         count: usize,
     },
-    /// A column has a type that cannot hold what it is to hold.
+    /// The type of a column is invalid for its role.
     #[error("column {name:?} is {data_type}, but the {role} must be {expected}; cast it first")]
     WrongType {
-        /// What the column is to hold.
+        /// Role of the column.
         role: &'static str,
-        /// Its name.
+        /// Name of the column.
         name: String,
-        /// Its type.
+        /// Type of the column.
         data_type: DataType,
-        /// What would do.
+        /// The supported types.
         expected: &'static str,
     },
-    /// A column has a type that a format has no way to write.
+    /// The value format does not support the type of a column.
     #[error("column {name:?} is {data_type}, which cannot be written as {format}: {why}")]
     Unwritable {
-        /// Its name.
+        /// Name of the column.
         name: String,
-        /// Its type.
+        /// Type of the column.
         data_type: Box<DataType>,
         /// The format.
         format: &'static str,
-        /// What is in the way.
+        /// The reason.
         why: String,
     },
-    /// One row has a value that Kafka cannot take.
+    /// The value of a row is invalid in Kafka.
     #[error("row {row}: {what}")]
     Row {
-        /// Which row, from 0.
+        /// Index of the row.
         row: usize,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
     },
-    /// One row has a value that its format does not allow.
+    /// The value of a row is invalid in its format.
     #[error("row {row}, field {path}: {what}")]
     Value {
-        /// The row, from 0.
+        /// Index of the row.
         row: usize,
-        /// The names that lead to the value; empty for the whole one.
+        /// Path of the field within the value; empty for the value itself.
         path: String,
-        /// The reason, as the format has it.
+        /// Description of the problem, from the format.
         what: String,
     },
-    /// A format that does not exist.
+    /// An unknown message format.
     #[error("there is no magic {magic}; it is 2 (from Kafka 0.11 on), 1 (from 0.10 on) or 0")]
     Magic {
-        /// The magic asked for.
+        /// The requested magic.
         magic: i8,
     },
-    /// What only batches of magic 2 can hold.
+    /// A feature that requires magic 2.
     #[error("magic {magic} has no {what}; leave it out, or write magic 2")]
     OldFormat {
-        /// The magic asked for.
+        /// The requested magic.
         magic: i8,
-        /// What it lacks.
+        /// The missing feature.
         what: &'static str,
     },
     /// A batch cannot be built.
     #[error(transparent)]
     Batch(#[from] batch::EncodeError),
-    /// Arrow refuses the columns.
+    /// Arrow rejected the columns.
     #[error("Arrow: {0}")]
     Arrow(#[from] ArrowError),
 }
 
-/// Fails if several columns have a name that is to be one column.
+/// Returns an error if several columns have this name.
 pub(crate) fn check_unique(data: &RecordBatch, role: &'static str, name: &str) -> Result<(), EncodeError> {
     match data.schema_ref().fields().iter().filter(|field| field.name() == name).count() {
         0 | 1 => Ok(()),

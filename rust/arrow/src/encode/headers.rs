@@ -1,4 +1,4 @@
-//! A column of headers, a row at a time.
+//! Access to rows of a headers column.
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
@@ -45,7 +45,7 @@ impl HeadersReader {
         if entries.num_columns() != 2 {
             return Err(refuse());
         }
-        // By name, or for maps and the like by position.
+        // By name, or by position as in maps.
         let column = |name, at: usize| entries.column_by_name(name).or_else(|| entries.columns().get(at));
         let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(refuse()) };
         let reader = HeadersReader {
@@ -70,7 +70,7 @@ impl HeadersReader {
             Lists::Small(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
             Lists::Large(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
         };
-        // A row of the list array has both of its offsets, which Arrow checked.
+        // Arrow has checked that each row of a list array has both offsets.
         let (start, end) = bounds.unwrap_or_default();
         HeaderRow { columns: Some((&self.keys, &self.values)), range: start..end }
     }
@@ -89,7 +89,7 @@ impl<'a> Iterator for HeaderRow<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let (keys, values) = self.columns?;
         let at = self.range.next()?;
-        // Null keys were rejected when the reader was made.
+        // Null keys were rejected in `HeadersReader::new`.
         Some((keys.get(at).unwrap_or_default(), values.get(at)))
     }
 

@@ -1,4 +1,4 @@
-//! Arrow columns into record batches.
+//! Encoder of Arrow columns to record batches.
 mod alike;
 mod bytes;
 mod error;
@@ -18,18 +18,18 @@ pub use self::headers::HeaderRow;
 pub(crate) use self::headers::HeadersReader;
 pub use self::rows::{Columns, RowReader};
 
-/// How [`encode_batches`] writes.
+/// Options of [`encode_batches`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// The codec of the batches.
     pub codec: Codec,
-    /// Its level, `None` for its default.
+    /// The compression level, `None` for the codec's default.
     pub level: Option<i32>,
-    /// The format: 2, or 1 and 0 for messages as they were before Kafka 0.11 and 0.10.
+    /// The format: 2, or 1 and 0 for the message formats before Kafka 0.11 and 0.10.
     pub magic: i8,
     /// Offset of the first record.
     pub base_offset: i64,
-    /// The most bytes of a batch, uncompressed; a larger record gets a batch of its own.
+    /// Maximum size of a batch, uncompressed; a larger record gets its own batch.
     pub batch_size: usize,
     /// Milliseconds since 1970 for rows without a timestamp, -1 for none.
     pub default_timestamp: i64,
@@ -39,7 +39,7 @@ pub struct EncodeOptions {
     pub producer_id: i64,
     /// -1 without idempotence.
     pub producer_epoch: i16,
-    /// -1 without idempotence; counts on from batch to batch.
+    /// -1 without idempotence; continues from batch to batch.
     pub base_sequence: i32,
     /// Marks the batches as part of a transaction.
     pub transactional: bool,
@@ -63,7 +63,7 @@ impl Default for EncodeOptions {
     }
 }
 
-/// Encodes all rows as batches one after the other, as a partition holds them. A partition column is ignored.
+/// Encodes all rows as consecutive batches of a partition. A partition column is ignored.
 pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOptions) -> Result<Vec<u8>, EncodeError> {
     let rows = RowReader::new(data, columns)?;
     let mut compressor = Compressor::new(options.codec, options.level).map_err(batch::EncodeError::from)?;
@@ -87,7 +87,7 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
     builder.reserve(known.unwrap_or(0).min(MAX_RESERVED));
     let mut row = rows.append_run(&mut builder, 0..total, options.default_timestamp)?;
     if known.is_none() && (1..total).contains(&row) {
-        // What the first batch took is a guide to the rest.
+        // Estimate for the rest, from the size of the first batch.
         builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
     }
     while row < total {
@@ -100,7 +100,7 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
     Ok(builder.finish(&mut compressor)?)
 }
 
-/// The formats before batches.
+/// Encodes to the formats v0 and v1.
 fn encode_messages(
     rows: &RowReader,
     compressor: &mut Compressor,
@@ -132,7 +132,7 @@ fn encode_messages(
     Ok(out)
 }
 
-/// The most bytes to reserve by an estimate.
+/// Maximum capacity reserved by an estimate.
 const MAX_RESERVED: usize = 64 * 1024 * 1024;
 
 fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) -> Result<(), EncodeError> {
@@ -141,7 +141,7 @@ fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) -> Result<(), 
     let options = builder.options_mut();
     options.base_offset += i64::from(count);
     if options.base_sequence >= 0 {
-        // Sequences go on at 0 after the largest.
+        // Sequences wrap around to 0.
         options.base_sequence = options.base_sequence.wrapping_add(count) & i32::MAX;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Arrow data, a row at a time, as the parts of records.
+//! Access to rows of Arrow data as Kafka records.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowTimestampType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
@@ -12,13 +12,13 @@ use super::bytes::BytesColumn;
 use super::error::{EncodeError, check_unique, no_such_column, wrong_type};
 use super::headers::{HeaderRow, HeadersReader};
 
-/// Which columns of the data hold what. For `key`, `value` and `headers`, `None` means the column of that name if
-/// there is one; `partition` and `timestamp` are used only when named, as consumed data carries those of its source.
+/// Names of the columns by role. For `key`, `value` and `headers`, `None` is the column of that name if it exists;
+/// `partition` and `timestamp` are only used if named, since consumed data has those of its source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
     /// Binary or string of any kind, or a dictionary of those.
     pub key: Option<String>,
-    /// As the key; without it there is nothing to send.
+    /// The same types as the key; without this column no values are sent.
     pub value: Option<String>,
     /// A list of structs (key, value), or a map.
     pub headers: Option<String>,
@@ -28,10 +28,10 @@ pub struct Columns {
     pub timestamp: Option<String>,
 }
 
-/// What the numbers of a short record take, and more than its part of the batch's header.
+/// Size of the numbers of a short record, rounded up to include its share of the batch header.
 const NUMBERS: usize = 11;
 
-/// Rows of Arrow data as the parts of Kafka records, without copies.
+/// Rows of Arrow data as Kafka records, without copies.
 #[derive(Debug)]
 pub struct RowReader {
     rows: usize,
@@ -50,7 +50,8 @@ impl RowReader {
         Self::with(data, columns, value)
     }
 
-    /// The same with values of their own, as many as `data` has rows, or none, in place of a column of them.
+    /// Creates a reader with the given values instead of a column; `values` has as many rows as `data`, and `None` is
+    /// null in all rows.
     pub fn with_values(
         data: &RecordBatch,
         columns: &Columns,
@@ -74,57 +75,57 @@ impl RowReader {
         })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The key of a row.
+    /// Returns the key of a row.
     #[inline]
     pub fn key(&self, row: usize) -> Option<&[u8]> {
         self.key.get(row)
     }
 
-    /// The value of a row.
+    /// Returns the value of a row.
     #[inline]
     pub fn value(&self, row: usize) -> Option<&[u8]> {
         self.value.get(row)
     }
 
-    /// The headers of a row, in their order.
+    /// Returns the headers of a row, in order.
     #[inline]
     pub fn headers(&self, row: usize) -> HeaderRow<'_> {
         self.headers.as_ref().map_or_else(HeaderRow::default, |headers| headers.get(row))
     }
 
-    /// The partition of a row, if it names one.
+    /// Returns the partition of a row, if it has one.
     #[inline]
     pub fn partition(&self, row: usize) -> Option<i32> {
         self.partition.as_ref().filter(|p| row < p.len() && p.is_valid(row)).map(|p| p.value(row))
     }
 
-    /// The largest partition that a row names.
+    /// Returns the largest partition of all rows.
     pub fn largest_partition(&self) -> Option<i32> {
         self.partition.as_ref()?.iter().flatten().max()
     }
 
-    /// Whether rows may name their partition.
+    /// Returns true if rows may have a partition.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()
     }
 
-    /// Whether any row may have a key.
+    /// Returns true if any row may have a key.
     pub fn has_key(&self) -> bool {
         !matches!(self.key, BytesColumn::Null)
     }
 
-    /// The timestamp of a row in milliseconds, if it has one.
+    /// Returns the timestamp of a row in milliseconds, if it has one.
     #[inline]
     pub fn timestamp(&self, row: usize) -> Option<i64> {
         self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
     }
 
-    /// The rows from `row` on, `most` or fewer, of these lengths, where their bytes lie one after the other.
+    /// Returns up to `most` rows from `row` on with these lengths, if their bytes are contiguous.
     pub(super) fn alike<'a>(
         &'a self,
         row: usize,
@@ -140,20 +141,20 @@ impl RowReader {
         };
         let keys = match (key_len, &self.key) {
             (None, BytesColumn::Null) => None,
-            // Of the next ones some may have a key.
+            // Later rows may have a key.
             (None, _) => return None,
             (Some(len), column) => Some(column.alike(row, most, len)?),
         };
         Some(Alike { timestamps, keys, values: self.value.alike(row, most, value_len)? })
     }
 
-    /// About the bytes of all rows as records, where that can be seen without a look at each.
+    /// Returns the approximate size of all rows as records, if it is known without iterating over them.
     pub fn record_bytes(&self) -> Option<usize> {
         let bytes = self.key.bytes()?.checked_add(self.value.bytes()?)?;
         self.headers.is_none().then(|| bytes.saturating_add(self.rows.saturating_mul(NUMBERS)))
     }
 
-    /// The bytes of key and value of each row, up to what 32 bits hold.
+    /// Returns the size of key and value of each row, saturating at 32 bits.
     pub fn lengths(&self) -> Vec<u32> {
         let mut lengths = vec![0; self.rows];
         self.key.add_lengths(&mut lengths);
@@ -161,12 +162,12 @@ impl RowReader {
         lengths
     }
 
-    /// Whether any row may have headers.
+    /// Returns true if any row may have headers.
     pub fn has_headers(&self) -> bool {
         self.headers.is_some()
     }
 
-    /// A row but for its headers.
+    /// Returns a row without its headers.
     #[inline(always)]
     pub(super) fn plain(&self, row: usize, default_timestamp: i64) -> PlainRecord<'_> {
         PlainRecord {
@@ -176,7 +177,7 @@ impl RowReader {
         }
     }
 
-    /// Appends a row to `builder`, with `default_timestamp` if it has none of its own.
+    /// Appends a row to `builder`, with `default_timestamp` if it has no timestamp.
     #[inline]
     pub fn append_to(
         &self,
@@ -195,7 +196,7 @@ impl RowReader {
 }
 
 impl RowReader {
-    /// As [`append_to`](Self::append_to), for the formats v0 and v1.
+    /// Like [`append_to`](Self::append_to), for formats v0 and v1.
     pub fn append_to_legacy(
         &self,
         builder: &mut LegacyBuilder,
@@ -207,7 +208,7 @@ impl RowReader {
     }
 }
 
-/// The column for `role`: the one named, or if `implied` the one called like the role.
+/// Finds the column for `role`: the named one, or if `implied` the one with the name of the role.
 fn find<'a>(
     data: &'a RecordBatch,
     role: &'static str,
@@ -281,7 +282,7 @@ fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
         }
         _ => return Err(wrong_type("timestamp", name, array, "a timestamp, or int64 in milliseconds")),
     };
-    // One look at all of them: the sign of no number is set.
+    // A single pass over all: no number is negative.
     if millis.null_count() == 0 && millis.values().iter().fold(0, |all, t| all | t) >= 0 {
         return Ok(millis);
     }

@@ -1,4 +1,4 @@
-//! Many rows at a time into a record batch.
+//! Encoding of many rows at a time.
 use arrow_array::Array;
 use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, MOST_ALIKE, PlainRecord, PlainRows};
 
@@ -6,7 +6,7 @@ use super::bytes::{BytesColumn, piece};
 use super::rows::RowReader;
 
 impl RowReader {
-    /// Appends rows to `builder` until it is full; how many it took.
+    /// Appends rows to `builder` until it is full, and returns their number.
     #[inline]
     pub fn append_run(
         &self,
@@ -17,7 +17,7 @@ impl RowReader {
         if self.headers.is_some() {
             return self.append_each(builder, rows, default_timestamp);
         }
-        // What most tables are: for those the loop looks at nothing but the values.
+        // The most common case, in which the loop only reads the values.
         if let (BytesColumn::Null, BytesColumn::Binary(values)) = (&self.key, &self.value)
             && values.null_count() == 0
             && rows.end <= values.len()
@@ -33,7 +33,7 @@ impl RowReader {
         builder.append_run(&InOrder::new(self, default_timestamp, record), rows)
     }
 
-    /// The same for rows of which some are left out.
+    /// Appends the rows with the `picked` indices until `builder` is full, and returns their number.
     pub fn append_picked(
         &self,
         builder: &mut BatchBuilder,
@@ -63,11 +63,11 @@ impl RowReader {
     }
 }
 
-/// Rows in their order; `record` is that of their types.
+/// Consecutive rows; `record` is specialized for the types of their columns.
 pub(super) struct InOrder<'a, F> {
     rows: &'a RowReader,
     record: F,
-    /// For rows without a column of timestamps.
+    /// Timestamps of rows without a timestamp column.
     defaults: [i64; MOST_ALIKE],
 }
 
@@ -88,7 +88,7 @@ impl<'a, F: Fn(usize) -> PlainRecord<'a>> PlainRows for InOrder<'a, F> {
     }
 }
 
-/// Rows of which some are left out.
+/// Rows selected by index.
 pub(super) struct Picked<'a> {
     pub(super) rows: &'a RowReader,
     pub(super) picked: &'a [u32],
@@ -98,12 +98,12 @@ pub(super) struct Picked<'a> {
 impl PlainRows for Picked<'_> {
     #[inline(always)]
     fn record(&self, index: usize) -> PlainRecord<'_> {
-        // Past the end, where nothing is asked for, all is null.
+        // Only called in range; otherwise all fields would be null.
         let row = self.picked.get(index).map_or(usize::MAX, |row| *row as usize);
         self.rows.plain(row, self.default_timestamp)
     }
 
-    /// Their bytes do not lie one after the other.
+    /// Their bytes are not contiguous.
     fn alike(&self, _: usize, _: usize, _: Option<usize>, _: usize) -> Option<Alike<'_>> {
         None
     }

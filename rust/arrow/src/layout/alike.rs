@@ -1,18 +1,18 @@
-//! Columns whose rows are mostly all alike: those of one partition, which a consumer's chunks are.
+//! Columns whose rows are mostly constant, as in a batch with a single partition.
 use std::mem;
 
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 
-/// Rows that are only counted while all are the same, and then lie in memory that the batches of a decoder share: 13 of the
-/// 29 bytes beside the value of a record.
+/// Builder that only counts rows while they are equal, and then returns memory that all batches of a decoder share:
+/// this saves 13 of the 29 bytes per record besides the value.
 #[derive(Debug)]
 pub(crate) struct AlikeColumn<T: ArrowNativeType> {
-    /// The value of all rows so far, and how many there are.
+    /// The value of all rows so far, and their number.
     all: Option<T>,
     len: usize,
     /// The rows, once they differ.
     rows: Vec<T>,
-    /// What batches before this one share.
+    /// Memory shared with previous batches.
     shared: Option<(T, ScalarBuffer<T>)>,
 }
 
@@ -44,13 +44,13 @@ impl<T: ArrowNativeType> AlikeColumn<T> {
         rows.chain(self.all.into_iter().cycle().take(self.len - self.rows.len()))
     }
 
-    /// Hands the rows over and starts anew.
+    /// Returns the rows and resets the builder.
     pub(crate) fn finish(&mut self) -> ScalarBuffer<T> {
         let (all, len, mut rows) = (self.all.take(), mem::take(&mut self.len), mem::take(&mut self.rows));
         match all {
             Some(all) if rows.is_empty() => self.share(all, len),
             _ => {
-                // They count with their length, as shared ones do.
+                // They are accounted for by their length, as shared ones are.
                 rows.shrink_to_fit();
                 ScalarBuffer::from(rows)
             }

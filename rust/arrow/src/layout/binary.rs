@@ -1,4 +1,4 @@
-//! Values copied into one contiguous buffer.
+//! Column of values that are copied to one contiguous buffer.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray};
@@ -10,11 +10,11 @@ use samsarrow_wire::batch::RecordError;
 use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
 use crate::pool::Pool;
 
-/// See [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
+/// Builder for [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
 #[derive(Debug, Default)]
 pub(crate) struct BinaryColumn {
     leading_nulls: usize,
-    /// One more than rows; none while all rows are null.
+    /// One offset more than rows; empty while all rows are null.
     offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
@@ -37,12 +37,12 @@ impl BinaryColumn {
         }
     }
 
-    /// Appends values none of which is null.
+    /// Appends values, none of which is null.
     fn push_values(&mut self, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.offsets.is_empty() {
             self.materialise();
         }
-        // The decoder stops before the data could grow past i32.
+        // The decoder stops before the data exceeds the range of i32.
         let mut end = self.data.len() as i32;
         self.offsets.extend(lens.iter().map(|&len| {
             end += len;
@@ -60,7 +60,7 @@ impl BinaryColumn {
     }
 }
 
-/// Appends values, of at most `N` bytes each if there is an `N`.
+/// Appends values with a maximum length of `N` bytes, or of any length if `N` is 0.
 #[inline]
 fn append_all<const N: usize>(out: &mut Vec<u8>, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
     for (&start, &len) in starts.iter().zip(lens) {
@@ -117,7 +117,7 @@ impl ValueColumn for BinaryColumn {
             return;
         }
         self.offsets.truncate(rows + 1);
-        // After an error offsets may be ahead of the data, never behind it.
+        // After an error there may be offsets beyond the data, but never data beyond the offsets.
         self.data.truncate(self.offsets.last().map_or(0, |&end| end as usize));
         self.nulls.truncate(rows);
     }

@@ -1,4 +1,4 @@
-//! The column of headers: a list of (key, value) structs for each row.
+//! Column of headers: a list of (key, value) structs for each row.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, StringArray, StructArray};
@@ -10,12 +10,12 @@ use super::binary::BinaryColumn;
 use super::{Origin, ValueColumn, beyond};
 use crate::schema::{header_fields, header_item};
 
-/// Headers in the making. A record without headers is an empty list, not null.
+/// Builder of the headers column. A record without headers is an empty list, not null.
 #[derive(Debug)]
 pub(crate) struct HeadersColumn {
-    /// One more than rows.
+    /// One offset more than rows.
     lists: Vec<i32>,
-    /// One more than headers.
+    /// One offset more than headers.
     key_ends: Vec<i32>,
     keys: Vec<u8>,
     values: BinaryColumn,
@@ -28,8 +28,8 @@ impl Default for HeadersColumn {
 }
 
 impl HeadersColumn {
-    /// Appends the headers of one record of `data`. Bytes of a key that are not UTF-8 become U+FFFD, as in the Java client;
-    /// returns the number of keys to which that happened.
+    /// Appends the headers of one record of `data`. Invalid UTF-8 in a key becomes U+FFFD, as in the Java client;
+    /// returns the number of such keys.
     pub(crate) fn push(&mut self, data: &[u8], record: &RawRecord) -> Result<usize, RecordError> {
         let (mut replaced, before) = (0, self.key_ends.len());
         for (key, value) in record.headers(data) {
@@ -41,7 +41,7 @@ impl HeadersColumn {
             }
             self.key_ends.push(self.keys.len() as i32);
             let len = value.map_or(-1, |v| v.len() as i32);
-            // A null value has no bytes, and the length -1 that makes it null.
+            // A null value has a length of -1 and no bytes.
             self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len])?;
         }
         if self.key_ends.len() - before != record.header_count as usize {

@@ -1,4 +1,4 @@
-//! How keys and values lie in memory.
+//! Memory layouts of keys and values.
 pub(crate) mod alike;
 pub(crate) mod binary;
 pub(crate) mod headers;
@@ -13,14 +13,14 @@ use crate::pool::Pool;
 pub(crate) use crate::pool::trimmed;
 pub use crate::schema::Layout;
 
-/// Where the bytes that are walked lie: which buffer, and where in it they start. Only views care.
+/// Origin of the records being read: a buffer index and the start in that buffer. Only used for views.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Origin {
     pub(crate) buffer: u32,
     pub(crate) start: u32,
 }
 
-/// What comes next, and what is likely to come after that.
+/// Capacity needed for the next rows, and the expected total.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Room {
     next: usize,
@@ -36,7 +36,7 @@ impl Room {
         self.all
     }
 
-    /// Room for all of it, if there is none for what comes next.
+    /// Reserves the expected total, unless there is capacity for the next rows.
     pub(crate) fn make<T>(self, column: &mut Vec<T>) {
         if column.capacity() - column.len() < self.next {
             column.reserve_exact(self.all);
@@ -44,40 +44,40 @@ impl Room {
     }
 }
 
-/// A column of keys or values in the making.
+/// Builder of a key or value column.
 pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
-    /// The layout that this column has.
+    /// Layout of the column.
     const LAYOUT: Layout;
 
-    /// One whose bytes lie in memory of the pool, if it copies any.
+    /// Creates a column whose bytes are allocated from the pool, if it copies any.
     fn of_pool(_: &Pool) -> Self {
         Self::default()
     }
 
-    /// Makes room for this many rows with this many bytes in all; a hint.
+    /// Reserves capacity for rows and their bytes; a hint.
     fn reserve(&mut self, rows: Room, bytes: Room);
 
-    /// Appends for each of `starts` and `lens` that many bytes of `data` from there on; a length of -1 is null. On an
-    /// error, which says that they do not lie within it, some may be appended.
+    /// Appends `lens[i]` bytes of `data` from `starts[i]` on for each row; a length of -1 is null. If a range is
+    /// outside of `data`, returns an error; some rows may be appended then.
     fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError>;
 
     /// Appends nulls.
     fn push_nulls(&mut self, count: usize);
 
-    /// Forgets the rows from number `rows` on.
+    /// Drops the rows from index `rows` on.
     fn truncate(&mut self, rows: usize);
 
-    /// Hands the column over and starts anew. `buffers` are what views point into.
+    /// Returns the column and resets the builder. Views point into `buffers`.
     fn finish(&mut self, buffers: &[Buffer]) -> Result<ArrayRef, ArrowError>;
 }
 
-/// The error where a value does not lie within `data`. The walk looks at each, so it would be our mistake.
+/// Creates the error for a range outside of `data`. Records are validated when they are parsed, so this is a bug.
 #[cold]
 fn beyond(data: &[u8]) -> RecordError {
     RecordError::Beyond { what: "the key, value or header", len: data.len() }
 }
 
-/// Whether all, some or none of the lengths stand for null.
+/// Tells whether none, some or all of the lengths are null.
 enum NullsAmong {
     None,
     Some,
@@ -86,7 +86,7 @@ enum NullsAmong {
 
 #[inline]
 fn nulls_among(lens: &[i32]) -> NullsAmong {
-    // By the sign bit; without branches, so that it becomes vector code.
+    // By the sign bit, and without branches, so that it is vectorized.
     let (any, all) = lens.iter().fold((0, -1), |(any, all), &len| (any | len, all & len));
     match (any < 0, all < 0) {
         (false, _) => NullsAmong::None,
@@ -95,7 +95,7 @@ fn nulls_among(lens: &[i32]) -> NullsAmong {
     }
 }
 
-/// A validity bitmap that exists only from the first null on.
+/// A validity bitmap that is allocated at the first null.
 #[derive(Debug, Default)]
 pub(crate) struct Nulls {
     bits: Option<BooleanBufferBuilder>,
@@ -109,7 +109,7 @@ impl Nulls {
         }
     }
 
-    /// `before`: how many rows there are already.
+    /// Appends nulls after `before` rows.
     pub(crate) fn push_nulls(&mut self, before: usize, count: usize) {
         let bits = self.bits.get_or_insert_with(|| {
             let mut bits = BooleanBufferBuilder::new(before + count);

@@ -1,4 +1,4 @@
-//! Values as views into the fetched or decompressed bytes.
+//! Column of values as views into the fetched or decompressed bytes.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryViewArray};
@@ -8,16 +8,16 @@ use samsarrow_wire::batch::RecordError;
 
 use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
 
-/// Values up to this length lie in the view itself.
+/// Maximum length of a value stored in the view itself.
 const MAX_INLINE: i32 = 12;
 
-/// See [`Layout::View`]. While all rows are null, they are only counted: most topics have no keys.
+/// Builder for [`Layout::View`]. While all rows are null, they are only counted: most topics have no keys.
 #[derive(Debug, Default)]
 pub(crate) struct ViewColumn {
     leading_nulls: usize,
-    /// None while all rows are null.
+    /// Empty while all rows are null.
     views: Vec<u128>,
-    /// How far into each buffer views point; 0, as beyond the last, where none does.
+    /// Largest end of a view in each buffer; 0 or missing for unused buffers.
     reaches: Vec<usize>,
     nulls: Nulls,
     rows_hint: Room,
@@ -35,7 +35,7 @@ impl ViewColumn {
         }
     }
 
-    /// Appends values none of which is null.
+    /// Appends values, none of which is null.
     fn push_values(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.views.is_empty() {
             self.materialise();
@@ -54,7 +54,7 @@ impl ViewColumn {
         Ok(())
     }
 
-    /// Notes that views point into the buffer of `origin`, up to `end` from its start.
+    /// Records that views point into the buffer of `origin`, up to `end` from its start.
     #[inline]
     fn reach(&mut self, origin: Origin, end: u32) {
         let buffer = origin.buffer as usize;
@@ -127,8 +127,8 @@ impl ValueColumn for ViewColumn {
     }
 }
 
-/// The buffers that views point into, which must reach as far as the views do. Where none points to, an empty one stands,
-/// so that short values do not keep in memory what was fetched.
+/// Returns the buffers that views point into, after checking that they are long enough. An unused buffer is replaced by
+/// an empty one, so that short values do not keep the fetched bytes in memory.
 fn pointed_into(reaches: &[usize], buffers: &[Buffer]) -> Result<Arc<[Buffer]>, ArrowError> {
     let buffer = |(index, &reach): (usize, &usize)| match buffers.get(index) {
         _ if reach == 0 => Ok(Buffer::default()),
@@ -141,8 +141,8 @@ fn pointed_into(reaches: &[usize], buffers: &[Buffer]) -> Result<Arc<[Buffer]>, 
     reaches.iter().enumerate().map(buffer).collect()
 }
 
-/// Arrow's own check of each view takes 15 to 25 % of the time to decode small records (ADR 12). Builds with debug
-/// assertions, and so all tests, make it.
+/// Creates the array without Arrow's check of each view, which takes 15 to 25 % of the time to decode small records
+/// (ADR 12). Builds with debug assertions, and therefore all tests, run the check.
 #[allow(unsafe_code, reason = "measured: see above and ADR 12")]
 fn array(
     views: ScalarBuffer<u128>,
@@ -152,9 +152,9 @@ fn array(
     if cfg!(debug_assertions) {
         BinaryViewArray::try_new(views.clone(), buffers.to_vec(), nulls.clone())?;
     }
-    // SAFETY: a view that points into a buffer is made by `push_values` only, which notes in `reaches` the buffer and the
-    // end of what it points to; `pointed_into` has found that buffer, and the end within it. The first four bytes of
-    // what it points to are its prefix, and shorter values lie in the view with zeroes behind them: see `view`.
+    // SAFETY: views that point into a buffer are only made by `push_values`, which records in `reaches` the buffer and
+    // the end of their range; `pointed_into` has checked that the buffer exists and contains that end. The prefix of a
+    // view is the first four bytes of its range, and shorter values are stored inline, padded with zeroes: see `view`.
     Ok(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
 }
 
@@ -165,14 +165,14 @@ fn view(data: &[u8], origin: Origin, start: u32, len: i32) -> u128 {
         return inline_view(data, at, len as u32);
     }
     let prefix = data.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |p| u32::from_le_bytes(*p));
-    // Buffers are cut so that positions stay below 2 GiB.
+    // Buffers are split so that positions stay below 2 GiB.
     let offset = origin.start + start;
     u128::from(len as u32) | u128::from(prefix) << 32 | u128::from(origin.buffer) << 64 | u128::from(offset) << 96
 }
 
 #[inline(always)]
 fn inline_view(data: &[u8], start: usize, len: u32) -> u128 {
-    // One wide load and a mask; only within the last bytes of the data a copy.
+    // One wide load and a mask; a copy only in the last bytes of the data.
     let bytes = match data.get(start..).and_then(<[u8]>::first_chunk::<16>) {
         Some(chunk) => u128::from_le_bytes(*chunk) << 32,
         None => {
@@ -186,7 +186,7 @@ fn inline_view(data: &[u8], start: usize, len: u32) -> u128 {
     u128::from(len) | bytes & INLINE_MASKS[len as usize & 15]
 }
 
-/// For each length the bits of a view that hold the value.
+/// For each length the bits of a view that contain the value.
 const INLINE_MASKS: [u128; 16] = {
     let mut masks = [0; 16];
     let mut len = 0;
@@ -222,7 +222,7 @@ mod tests {
                 let mut column = C::default();
                 let error = column.push_block(b"abc", Origin::default(), starts, lens).unwrap_err();
                 assert!(matches!(error, RecordError::Beyond { len: 3, .. }), "{error}");
-                // What was there before remains.
+                // Earlier rows remain.
                 column.truncate(0);
                 column.push_block(b"abc", Origin::default(), &[1], &[2]).unwrap();
                 assert_eq!(column.finish(&[]).unwrap().len(), 1);

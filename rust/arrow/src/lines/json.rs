@@ -1,18 +1,18 @@
-//! Bytes within JSON.
+//! Writers and a validator of JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Whether a value that is JSON already is put in as what it is.
+/// Handling of values that are already JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Embed {
-    /// It is text like any other.
+    /// Written as text.
     Never,
-    /// An object or array is; `12` stays the text `"12"`, so that a member's type does not change with its luck.
+    /// Objects and arrays are embedded; `12` is written as the text `"12"`, so that scalars always have the same type.
     Containers,
 }
 
-/// `,"name":…`, or `,"name_base64":"…"` for bytes that are no text.
+/// Writes `,"name":…`, or `,"name_base64":"…"` for bytes that are not UTF-8.
 pub(super) fn member(name: &str, bytes: Option<&[u8]>, embed: Embed, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
@@ -33,7 +33,7 @@ pub(super) fn member(name: &str, bytes: Option<&[u8]>, embed: Embed, out: &mut V
     }
 }
 
-/// A string; what is no UTF-8 in it becomes U+FFFD.
+/// Writes a string; invalid UTF-8 becomes U+FFFD.
 pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     match bytes {
         Some(bytes) => string(&String::from_utf8_lossy(bytes), out),
@@ -41,7 +41,7 @@ pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// A string with its quotes.
+/// Writes a string with quotes.
 pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -63,19 +63,19 @@ pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// A string of base64, or null.
+/// Writes a string of base64, or null.
 pub(super) fn base64(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(bytes) = bytes else { return out.extend_from_slice(b"null") };
     out.push(b'"');
     let start = out.len();
-    // Four characters for each three bytes that have begun.
+    // Four characters per started group of three bytes.
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     let written = out.get_mut(start..).map_or(0, |room| STANDARD.encode_slice(bytes, room).unwrap_or(0));
     out.truncate(start + written);
     out.push(b'"');
 }
 
-/// JSON on one line: a line break can only be space between its parts.
+/// Writes JSON on one line: a line break can only be whitespace between tokens.
 fn flat(json: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(json.trim_ascii());
@@ -84,10 +84,10 @@ fn flat(json: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// How deep objects and arrays may lie in one another: what is deeper many readers refuse.
+/// Maximum nesting of objects and arrays: many readers reject deeper ones.
 const MAX_DEPTH: u32 = 128;
 
-/// What may come next.
+/// Tokens allowed next.
 #[derive(Clone, Copy)]
 enum Next {
     Value,
@@ -98,13 +98,14 @@ enum Next {
     CommaOrEnd,
 }
 
-/// Whether bytes, which are UTF-8, are one JSON object or array. No recursion: it cannot run out of stack.
+/// Returns true if the bytes, which are UTF-8, are one JSON object or array. Without recursion, so it cannot overflow
+/// the stack.
 pub(super) fn is_container(json: &[u8]) -> bool {
     let mut at = skip_space(json, 0);
     if !matches!(json.get(at), Some(b'{' | b'[')) {
         return false;
     }
-    // Of what is open: a bit each, set for an object.
+    // One bit per open container, set for an object.
     let (mut objects, mut depth) = (0_u128, 0);
     let mut next = Next::Value;
     while let Some(&byte) = json.get(at) {
@@ -163,7 +164,7 @@ fn skip_scalar(json: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// After the closing quote of a string whose inside begins at `at`.
+/// Returns the position after the closing quote of a string whose contents begin at `at`.
 fn skip_string(json: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match json.get(at)? {

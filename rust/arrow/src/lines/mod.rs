@@ -1,4 +1,4 @@
-//! Rows of decoded batches as text: values line by line, JSON objects with their metadata, envelopes that keep all.
+//! Text formats of decoded rows: lines of values, JSON objects with metadata, and lossless envelopes.
 
 pub(crate) mod json;
 mod template;
@@ -12,26 +12,27 @@ use crate::encode::{BytesColumn, EncodeError, HeaderRow, HeadersReader, no_such_
 
 pub use template::{Template, TemplateError};
 
-/// How a row is written.
+/// Format of a row.
 #[derive(Debug, Clone)]
 pub enum LineFormat {
-    /// The value and a newline; nothing but that for null.
+    /// The value and a newline; only the newline for null.
     Value,
-    /// The value, and nothing between it and the next.
+    /// The value without a separator.
     Raw,
-    /// A JSON object a line: metadata and headers, key and value as text, a value that is a JSON object or array as it
-    /// is, bytes that are no text in base64 under `key_base64` and `value_base64`.
+    /// One JSON object per line: metadata and headers, key and value as text, a value that is a JSON object or array
+    /// embedded, bytes that are not UTF-8 in base64 as `key_base64` and `value_base64`.
     Ndjson,
-    /// The same objects, each after a comma and a newline, to be put into brackets.
+    /// The same objects, each after a comma and a newline, to be enclosed in brackets.
     JsonItems,
-    /// A JSON object a line from which the very record can be made again: bytes in base64, times in milliseconds.
+    /// One JSON object per line from which the exact record can be restored: bytes in base64, timestamps in
+    /// milliseconds.
     Envelope,
-    /// As the user says.
+    /// A template from the user.
     Template(Template),
 }
 
 impl LineFormat {
-    /// The format of this name; `template` is none, as it has a text of its own.
+    /// Returns the format with this name; templates have no name.
     pub fn from_name(name: &str) -> Option<LineFormat> {
         Some(match name {
             "value" => LineFormat::Value,
@@ -44,10 +45,9 @@ impl LineFormat {
     }
 }
 
-/// Writes all rows of a batch that has the columns of [`batch_schema`](crate::schema::batch_schema).
+/// Writes all rows of a batch with the columns of [`batch_schema`](crate::schema::batch_schema).
 ///
-/// # Errors
-/// A column is missing or of another type.
+/// # Errors A column is missing or has a different type.
 pub fn render(batch: &RecordBatch, format: &LineFormat, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let rows = Rows::new(batch)?;
     out.reserve(rows.bytes_hint(format));
@@ -95,7 +95,7 @@ impl Rows {
         self.headers.as_ref().map(|headers| headers.get(row)).unwrap_or_default()
     }
 
-    /// About how many bytes all rows take: wrong for dictionaries, which only costs a larger copy later.
+    /// Returns the approximate size of all rows: wrong for dictionaries, which only costs a larger copy later.
     fn bytes_hint(&self, format: &LineFormat) -> usize {
         let data = |column: &BytesColumn| match column {
             BytesColumn::Binary(array) => {
@@ -119,7 +119,7 @@ impl Rows {
         }
     }
 
-    /// `{"topic":…,"partition":…,"offset":…`, as all objects begin.
+    /// Writes `{"topic":…,"partition":…,"offset":…`, the start of all objects.
     fn place(&self, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"topic\":");
         json::text_or_null(self.topic.get(row), out);
@@ -155,7 +155,7 @@ impl Rows {
         }
     }
 
-    /// `[["name","text"],["name",null],["name",{"base64":"…"}]]`: names may repeat.
+    /// Writes `[["name","text"],["name",null],["name",{"base64":"…"}]]`: names may repeat.
     fn header_pairs(&self, row: usize, out: &mut Vec<u8>) {
         out.push(b'[');
         for (at, (name, value)) in self.headers(row).enumerate() {
@@ -212,7 +212,7 @@ fn valid<T: arrow_array::ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usi
     (row < array.len() && array.is_valid(row)).then(|| array.value(row))
 }
 
-/// Decimal digits; `null` for none.
+/// Writes a decimal number, or `null`.
 fn number(value: Option<i64>, out: &mut Vec<u8>) {
     let Some(value) = value else { return out.extend_from_slice(b"null") };
     if value < 0 {

@@ -1,23 +1,23 @@
-//! Lines as the user wants them: `{topic} {offset}: {value}`.
+//! Templates of lines: `{topic} {offset}: {value}`.
 
 use thiserror::Error;
 
 use super::{Rows, json, number, time, valid};
 
-/// What a template says, piece by piece.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub struct Template {
     pieces: Vec<Piece>,
 }
 
-/// What is wrong with a template.
+/// A syntax error in a template.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what} (fields are {FIELDS}; braces that are text are doubled)")]
 pub struct TemplateError {
     what: String,
 }
 
-/// For messages.
+/// List of fields for error messages.
 const FIELDS: &str = "{topic}, {partition}, {offset}, {timestamp}, {timestamp:ms}, {key}, {value}, {headers}, \
                       {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
 
@@ -50,11 +50,10 @@ enum As {
 }
 
 impl Template {
-    /// Of its text, in which `\n`, `\t`, `\r`, `\0`, `\e` and `\\` stand for what they do elsewhere. A newline follows
-    /// each record, unless the text ends in `\c`, as with `echo`.
+    /// Parses a template, in which `\n`, `\t`, `\r`, `\0`, `\e` and `\\` are the usual escapes. A newline is added
+    /// after each record, unless the template ends with `\c`, as with `echo`.
     ///
-    /// # Errors
-    /// A field or an escape that there is not, or a brace without its other.
+    /// # Errors An unknown field or escape, or an unbalanced brace.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         let (text, newline) = match text.strip_suffix("\\c") {
             Some(text) => (text, false),
@@ -93,7 +92,7 @@ impl Template {
         Ok(Template { pieces })
     }
 
-    /// Whether it shows headers, which are not read otherwise.
+    /// Returns true if the template contains headers, which are otherwise not decoded.
     pub fn wants_headers(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Headers | Piece::Bytes(Of::Header(_), _)))
     }
@@ -124,7 +123,7 @@ impl Template {
                     let bytes = match of {
                         Of::Key => rows.key.get(row),
                         Of::Value => rows.value.get(row),
-                        // The last of its name, as Java's `lastHeader`.
+                        // The last one with this name, as `lastHeader` in Java.
                         Of::Header(name) => {
                             rows.headers(row).filter(|(key, _)| *key == name.as_bytes()).last().and_then(|(_, v)| v)
                         }
@@ -150,7 +149,7 @@ impl As {
             (As::Base64, bytes) => {
                 let start = out.len();
                 json::base64(bytes, out);
-                // Without the quotes.
+                // Remove the quotes.
                 out.pop();
                 if start < out.len() {
                     out.remove(start);

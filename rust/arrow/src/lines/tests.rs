@@ -1,4 +1,4 @@
-//! What rows look like, on batches as the decoder makes them.
+//! Text output for batches of the decoder's schema.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow_array::{
 use super::*;
 use crate::schema::{SchemaOptions, batch_schema, header_fields, header_item};
 
-/// Rows of key, value and headers, at offsets from 7 on.
+/// Key, value and headers of a row; offsets start at 7.
 type Given<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [(&'a str, Option<&'a [u8]>)]);
 
 fn batch(rows: &[Given<'_>]) -> RecordBatch {

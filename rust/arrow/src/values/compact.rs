@@ -1,5 +1,5 @@
-//! Arrays that hold nothing but their own rows. The IPC writer leaves out what a slice has cut off of most types; of
-//! the others each row would carry a whole dictionary, or all bytes that any view points into.
+//! Removal of unused data from sliced arrays. The IPC writer truncates slices of most types; for the others each row
+//! would contain a complete dictionary, or all bytes of the buffers that views point into.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, FieldRef, UnionFields};
 
-/// Whether the writer does it all by itself.
+/// Returns true if the IPC writer truncates arrays of this type.
 pub(super) fn is_compact(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(..)
@@ -31,7 +31,8 @@ pub(super) fn is_compact(data_type: &DataType) -> bool {
     }
 }
 
-/// The same rows. Dictionaries and runs are unpacked: they are ways to store many values, not one.
+/// Returns the same rows without unused data. Dictionaries and runs are expanded: they are storage formats for many
+/// values, not for one.
 pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if is_compact(array.data_type()) {
         return Ok(Arc::clone(array));
@@ -82,8 +83,8 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// For each place `length` rows from `start` on, or a null. One body for all types, where Arrow's `take` has one for
-/// each, which would be megabytes.
+/// Returns `length` rows from `start` on for each item of `places`, or a null. One function for all types; Arrow's
+/// `take` is generic, which would add megabytes of code.
 fn pick(
     values: &ArrayRef,
     places: impl ExactSizeIterator<Item = Option<(usize, usize)>>,
@@ -103,7 +104,7 @@ fn retyped(field: &FieldRef, array: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(array.data_type().clone()))
 }
 
-/// Offsets from 0 on, and where the items lie that they are about.
+/// Returns offsets that start at 0, and the range of the items.
 fn rebased<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> (OffsetBuffer<O>, usize, usize) {
     let (first, last) = (offsets.first(), offsets.last());
     let moved = OffsetBuffer::new(offsets.iter().map(|&offset| offset - first).collect());
@@ -134,7 +135,7 @@ fn list_view<O: OffsetSizeTrait>(item: &FieldRef, array: &ArrayRef) -> Result<Ar
 }
 
 fn union(fields: &UnionFields, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    // Of a dense union that is just the children's rows that are used.
+    // For a dense union this keeps only the used rows of the children.
     let taken = pick(array, [Some((0, array.len()))].into_iter())?;
     let taken = taken.as_union();
     let (mut children, mut named) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Values as JSON texts.
+//! Values as JSON.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use crate::lines::json::string;
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
     let ours = Ours { failure: failure.clone() };
-    // A null member is null, unless it is to be omitted: a reader need not know the schema to see that it is there.
+    // Null members are written unless they are to be omitted, so that readers without the schema see that they exist.
     let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(ours));
     let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
     let nulls = rows.logical_nulls();
@@ -45,11 +45,11 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     Ok(())
 }
 
-/// The first error within a row, with its path if that is known: encoders cannot report it themselves.
+/// The first error within a row, with its path if known: encoders cannot return errors themselves.
 #[derive(Debug, Clone, Default)]
 struct Failure(Arc<Mutex<Option<Reason>>>);
 
-/// The path, if it is known, and what is wrong.
+/// The path, if known, and a description.
 type Reason = (Option<String>, String);
 
 impl Failure {
@@ -66,7 +66,7 @@ impl Failure {
     }
 }
 
-/// Encoders for what Arrow's would not write, or would write wrong.
+/// Encoders for types that Arrow's encoders do not support, or write incorrectly.
 #[derive(Debug)]
 struct Ours {
     failure: Failure,
@@ -156,7 +156,7 @@ fn encode_or_null(encoder: &mut NullableEncoder<'_>, row: usize, out: &mut Vec<u
     }
 }
 
-/// Texts that are JSON, as they stand.
+/// Embeds texts that are JSON, unchanged.
 struct JsonText<'a> {
     column: &'a ArrayRef,
     path: &'a str,
@@ -177,7 +177,7 @@ impl Encoder for JsonText<'_> {
     }
 }
 
-/// Times of day in UTC.
+/// Encodes times of day in UTC.
 struct FullTime<'a> {
     time: NullableEncoder<'a>,
 }
@@ -191,7 +191,7 @@ impl Encoder for FullTime<'_> {
     }
 }
 
-/// A key may point to a null, which Arrow's encoder takes for a value.
+/// Encodes dictionaries: a key may refer to a null, which Arrow's encoder treats as a value.
 struct Dictionary<'a, K: ArrowDictionaryKeyType> {
     array: &'a DictionaryArray<K>,
     values: NullableEncoder<'a>,
@@ -203,10 +203,10 @@ impl<K: ArrowDictionaryKeyType> Encoder for Dictionary<'_, K> {
     }
 }
 
-/// A value of a union is what it is, without the name of its kind.
+/// Encodes a union as the value itself, without the name of its type.
 struct Union<'a> {
     array: &'a UnionArray,
-    /// By type id.
+    /// Indexed by type id.
     children: Vec<Option<NullableEncoder<'a>>>,
     failure: Failure,
 }
@@ -221,13 +221,13 @@ impl Encoder for Union<'_> {
     }
 }
 
-/// A struct of which some members are left out where they are null.
+/// Encodes a struct with members that are omitted if null.
 struct Struct<'a> {
     members: Vec<Member<'a>>,
 }
 
 struct Member<'a> {
-    /// The name as it is written, with a colon.
+    /// The encoded name with a colon.
     name: Vec<u8>,
     value: NullableEncoder<'a>,
     omitted: bool,
@@ -253,8 +253,8 @@ impl Encoder for Struct<'_> {
             }
             out.extend_from_slice(&member.name);
             encode_or_null(&mut member.value, row, out);
-            // The text tells, and the array does not: a dictionary has nulls in its values, too, and a union in its
-            // children. No other value ends so.
+            // Checks the text instead of the array: a dictionary can have nulls in its values, and a union in its
+            // children. No other value ends like this.
             if member.omitted && out.ends_with(b":null") {
                 out.truncate(end);
             }
@@ -263,7 +263,7 @@ impl Encoder for Struct<'_> {
     }
 }
 
-/// A map whose keys are no strings: they become some.
+/// Encodes a map whose keys are not strings, by converting them.
 struct Map<'a> {
     offsets: &'a OffsetBuffer<i32>,
     keys: NullableEncoder<'a>,
@@ -300,7 +300,7 @@ impl Encoder for Map<'_> {
     }
 }
 
-/// A timestamp with a time zone is an instant, written in UTC: that takes no table of time zones.
+/// Encodes timestamps with a time zone in UTC, which needs no time zone database.
 struct Instant<'a, T: ArrowTimestampType> {
     array: &'a PrimitiveArray<T>,
     failure: Failure,
@@ -311,7 +311,7 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         self.text.clear();
         match self.array.value_as_datetime(row) {
-            // Its debug format is ISO 8601.
+            // The debug format is ISO 8601.
             Some(when) => drop(write!(self.text, "\"{when:?}Z\"")),
             None => self.failure.set(format!("{} is no time that can be written as text", self.array.value(row))),
         }
@@ -319,7 +319,7 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
     }
 }
 
-/// Other dates, times, durations and intervals. Arrow's encoder would write the error where the value should be.
+/// Encodes other dates, times, durations and intervals. Arrow's encoder would write an error message as the value.
 struct Formatted<'a> {
     formatter: ArrayFormatter<'a>,
     failure: Failure,

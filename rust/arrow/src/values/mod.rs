@@ -1,4 +1,4 @@
-//! Columns of any type as the bytes of values, written by Arrow's own writers, a bounded number of bytes at a time.
+//! Encoding of columns of any type as record values, by Arrow's own writers and in parts of bounded size.
 
 mod compact;
 mod ipc;
@@ -16,17 +16,17 @@ pub use self::omit::FieldRules;
 use self::omit::Marks;
 use crate::encode::{EncodeError, check_unique, no_such_column};
 
-/// How values are written.
+/// Format of encoded values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueFormat {
-    /// One JSON text for each value.
+    /// One JSON document per value.
     Json,
-    /// One Arrow IPC stream for each value: schema, a record batch of one row, end.
+    /// One Arrow IPC stream per value: schema, a record batch of one row, end.
     Ipc,
 }
 
 impl ValueFormat {
-    /// The format of this name.
+    /// Returns the format with this name.
     pub fn from_name(name: &str) -> Option<ValueFormat> {
         match name {
             "json" => Some(ValueFormat::Json),
@@ -43,21 +43,21 @@ impl ValueFormat {
     }
 }
 
-/// Which columns make up the values.
+/// Columns that make up the values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueColumns {
-    /// One column is the value.
+    /// The value is one column.
     One(String),
     /// The value is a struct of these columns.
     Struct(Vec<String>),
 }
 
-/// Rows looked at before it is known how large they are.
+/// Number of rows in the first step, before their size is known.
 const FIRST_ROWS: usize = 64;
-/// The most rows that are looked at in one go.
+/// Maximum number of rows per step.
 const MOST_ROWS: usize = 64 * 1024;
 
-/// Writes the values of a batch, part by part.
+/// Writes the values of a batch in parts.
 #[derive(Debug)]
 pub struct ValueWriter {
     field: FieldRef,
@@ -94,7 +94,7 @@ impl ValueWriter {
         Ok(writer)
     }
 
-    /// Writes JSON as a schema has it: members that are left out where they are null, texts that are JSON, times.
+    /// Applies the rules of a schema to JSON: members omitted if null, embedded JSON texts, and times of day.
     pub fn following(mut self, schema: &Field, rules: FieldRules) -> Result<ValueWriter, EncodeError> {
         self.mark(Some(schema), rules)?;
         Ok(self)
@@ -112,7 +112,7 @@ impl ValueWriter {
         Ok(())
     }
 
-    /// What cannot be written shows at no rows at all.
+    /// Writes zero rows, which detects types that cannot be written.
     fn check(&self) -> Result<(), EncodeError> {
         let none = self.column.slice(0, 0);
         let mut out = Values::default();
@@ -127,13 +127,13 @@ impl ValueWriter {
         })
     }
 
-    /// The rows that follow and their values: at least one row, at most about `max_bytes`. `None` at the end.
+    /// Returns the next rows and their values: at least one row, and about `max_bytes` at most. `None` at the end.
     pub fn next(&mut self, max_bytes: usize) -> Result<Option<(Range<usize>, LargeBinaryArray)>, EncodeError> {
         let left = self.column.len() - self.next;
         if left == 0 {
             return Ok(None);
         }
-        // Looking at rows costs a little even where they turn out to be more than fit.
+        // Slicing rows costs a little even if they do not fit.
         let rows = match self.bytes.checked_div(self.next) {
             None => FIRST_ROWS,
             Some(each) => max_bytes / each.max(1) + 1,
@@ -166,7 +166,7 @@ fn one(data: &RecordBatch, name: &str) -> Result<(FieldRef, ArrayRef), EncodeErr
     Ok((Arc::clone(field), Arc::clone(column)))
 }
 
-/// Arrow's text without the kind of error that it begins with.
+/// Returns Arrow's message without the prefix for the kind of error.
 fn plain(error: &ArrowError) -> String {
     match error {
         ArrowError::JsonError(text) | ArrowError::InvalidArgumentError(text) | ArrowError::SchemaError(text) => {
@@ -176,7 +176,7 @@ fn plain(error: &ArrowError) -> String {
     }
 }
 
-/// Values that are written so far.
+/// Values written so far.
 #[derive(Default)]
 struct Values {
     bytes: Vec<u8>,
@@ -185,12 +185,12 @@ struct Values {
 }
 
 impl Values {
-    /// Ends a value, which was appended to `bytes`.
+    /// Ends a value that was appended to `bytes`.
     fn close(&mut self) {
         self.ends.push(self.bytes.len() as i64);
     }
 
-    /// A value that is null: for Kafka nothing, not even a text.
+    /// Appends null, which in Kafka is a null value, not the text `null`.
     fn null(&mut self) {
         self.nulls.push(self.ends.len());
         self.close();

@@ -1,4 +1,4 @@
-//! Arrays that say what is written by other rules than its type's: members to be left out, JSON texts, times of day.
+//! Marks in array types for values that need special encoding: omitted null members, JSON texts, times of day.
 
 use std::sync::Arc;
 
@@ -9,42 +9,42 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, UnionFields};
 
-/// The key of the metadata of such a member.
+/// Metadata key of omitted members.
 const OMITTED: &str = "samsarrow:omitted";
 
 pub(super) fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
 }
 
-/// Properties that a schema gives a field beside its type.
+/// Properties of a field in a schema that are not part of its type.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRules {
-    /// Returns true for a member that is left out where it is null.
+    /// Returns true for a member that is omitted if null.
     pub is_omitted: fn(&Field) -> bool,
-    /// Returns true for texts that are JSON and are written as they stand.
+    /// Returns true for texts that are JSON and are embedded unchanged.
     pub is_json: fn(&Field) -> bool,
-    /// Returns true for times that have an offset from UTC, as RFC 3339 has it.
+    /// Returns true for times that have a UTC offset, as in RFC 3339.
     pub is_full_time: fn(&Field) -> bool,
 }
 
-/// The rules of columns without a schema.
+/// Rules of columns without a schema.
 pub(super) const OWN: FieldRules = FieldRules { is_omitted: |_| false, is_json: |_| false, is_full_time: |_| false };
 
-/// The extension type of columns of JSON texts.
+/// Extension type of columns of JSON texts.
 const JSON: &str = "arrow.json";
-/// The key of the metadata that says how a marked array is written: a struct whose only column is the array.
+/// Metadata key with the encoding of a marked array, which is a struct with the array as its only column.
 const WRITTEN: &str = "samsarrow:written";
 
-/// The way to write an array that is not written by its type alone.
+/// Special encodings of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
-    /// Texts as they stand.
+    /// Embedded unchanged.
     Json,
-    /// Times with a `Z`.
+    /// Times of day with a `Z`.
     FullTime,
 }
 
-/// Returns how a marked array is written, and the path of its field.
+/// Returns the encoding of a marked array, and the path of its field.
 pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
     let [field] = &**fields else { return None };
     let how = match field.metadata().get(WRITTEN)?.as_str() {
@@ -54,27 +54,27 @@ pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
     Some((how, field.name()))
 }
 
-/// The parts of a type that are written by other rules than their types'.
+/// Parts of a type that need special encoding.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// This one itself, and the path to it.
+    /// The encoding and path of the type itself.
     this: Option<(Written, String)>,
-    /// The path of timestamps without a time zone where the schema has one: their moments are unknown.
+    /// The path of a timestamp without a time zone, if the schema requires one: its instant is unknown.
     naive: Option<String>,
-    /// The fields of a struct or a union that it is about, and whether they are left out; of a list, its item, and of a
-    /// map, its value. What stands for other values has those of these.
+    /// Index, omission and marks of the children: the fields of a struct or a union, the item of a list, the value of a
+    /// map. Dictionaries and runs have the marks of their values.
     below: Vec<(usize, bool, Marks)>,
 }
 
 impl Marks {
-    /// Returns the marks of a field, by itself and by the field of the same name in a schema.
+    /// Returns the marks of a field, from the field itself and from the field with the same name in a schema.
     pub(super) fn of(field: &Field, wanted: Option<&Field>, rules: FieldRules, path: &str) -> Marks {
         let says = |rule: fn(&Field) -> bool| wanted.is_some_and(rule);
         let like = |kind: &DataType| Field::clone(field).with_data_type(kind.clone());
         let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let is_json = field.extension_type_name() == Some(JSON) || says(rules.is_json);
         let this = match field.data_type() {
-            // Of these only the values are written, which is all that a schema knows.
+            // Only the values are written, and only they are in the schema.
             DataType::Dictionary(_, values) => return Marks::of(&like(values), wanted, rules, path),
             DataType::RunEndEncoded(_, values) => {
                 return Marks::of(&like(values.data_type()), wanted, rules, path);
@@ -118,7 +118,7 @@ impl Marks {
         self.this.is_none() && self.naive.is_none() && self.below.is_empty()
     }
 
-    /// The same array, of a type in which they are marked. Nothing is copied.
+    /// Returns the array with a type that has the marks. Nothing is copied.
     pub(super) fn mark(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         if self.is_empty() {
             return Ok(Arc::clone(array));
@@ -234,7 +234,7 @@ impl Marks {
     }
 }
 
-/// The item of a list, or the value of a map.
+/// Returns the item of a list, or the value of a map.
 fn inner(kind: &DataType) -> Option<&FieldRef> {
     match kind {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => Some(item),
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::values::{ValueColumns, ValueFormat, ValueWriter};
 
-    /// `a` is left out where it is null, and `b` is not.
+    /// Returns true for `a`, which is omitted if null; `b` is not.
     fn is_a(field: &Field) -> bool {
         field.name() == "a"
     }
@@ -377,7 +377,7 @@ mod tests {
             coded(vec![Some(0), Some(1), Some(2), Some(3)], Arc::clone(&texts)),
             runs(vec![1, 2, 3, 4], &texts),
         ] {
-            // By the column's own type, and by the schema's.
+            // By the column's own type, and by that of the schema.
             let rows = objects(&column, json("j", DataType::Utf8));
             assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), None).unwrap(), whole);
             let rows = objects(&column, Field::new("j", DataType::Utf8, true));
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(texts.iter().collect::<Vec<_>>(), [Some(&br#""03:04:05.600Z""#[..]), None]);
     }
 
-    /// Those of which the array itself does not say that they are null.
+    /// Nulls that are not in the validity bitmap of the array itself.
     #[test]
     fn nulls_of_every_layout_are_left_out() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(":null"), None]));

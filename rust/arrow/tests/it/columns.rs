@@ -1,4 +1,4 @@
-//! Every type of column that can be encoded, and what is refused.
+//! Supported and rejected types of columns.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn all_types() -> Vec<ArrayRef> {
         Arc::new(DictionaryArray::<Int8Type>::from_iter(VALUES)),
         Arc::new(DictionaryArray::<UInt64Type>::from_iter(VALUES)),
         {
-            // Nulls among the dictionary's values count too.
+            // Including nulls in the dictionary's values.
             let keys = Int32Array::from(vec![Some(0), Some(1), Some(2), Some(3), Some(0)]);
             let values: ArrayRef = Arc::new(LargeStringArray::from(VALUES[..4].to_vec()));
             Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values).unwrap())
@@ -128,7 +128,7 @@ fn headers_keep_order_and_repeated_names() {
     let values: Vec<_> = entries["value"].as_binary::<i32>().iter().collect();
     assert_eq!(values, [Some(&b"1"[..]), None, Some(b""), Some(b"x")]);
 
-    // What was decoded can be encoded again; its partition and timestamp are those of the source and not taken.
+    // Decoded data can be encoded again; partition and timestamp are those of the source, and are not used.
     let again = there_and_back(&out, &Columns::default());
     assert_eq!(again["headers"].as_list::<i32>(), out["headers"].as_list::<i32>());
     // A slice and a map.
@@ -210,7 +210,7 @@ fn batches_go_on_counting() {
     let out = decode_batches(wire.into(), DecodeOptions::default()).unwrap();
     let wanted: Vec<_> = (0..100).map(|i| (1 << 40) + i).collect();
     assert_eq!(out["offset"].as_primitive::<Int64Type>().values(), wanted.as_slice());
-    // Nothing to encode is no batch.
+    // No rows make no batch.
     assert!(encode_batches(&data.slice(0, 0), &Columns::default(), &options).unwrap().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Rows that are counted by the headers of their batches are those that decoding would give.
+//! Equality of rows from batch headers and decoded rows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 const CODECS: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 const ROWS: i64 = 5;
 
-/// A batch of [`ROWS`] records.
+/// Encodes a batch of [`ROWS`] records.
 fn batch(base_offset: i64, magic: i8, codec: Codec, producer_id: i64) -> Vec<u8> {
     let value: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..ROWS).map(|_| [7; 50])));
     let time: ArrayRef = Arc::new(Int64Array::from_iter_values((base_offset..).take(ROWS as usize)));
@@ -28,14 +28,14 @@ fn batch(base_offset: i64, magic: i8, codec: Codec, producer_id: i64) -> Vec<u8>
     encode_batches(&data, &columns, &options).unwrap()
 }
 
-/// The same after compaction: as many records, of twice as many offsets.
+/// Encodes a batch as after compaction: the same number of records, in twice the range of offsets.
 fn compacted(base_offset: i64, codec: Codec) -> Vec<u8> {
     let mut data = batch(base_offset, 2, codec, -1);
     promise(&mut data, 2 * ROWS as i32 - 1, ROWS as i32);
     data
 }
 
-/// Sets the last offset delta and the number of records, and the checksum.
+/// Sets the last offset delta, the number of records, and the checksum.
 fn promise(batch: &mut [u8], last_offset_delta: i32, records: i32) {
     batch[23..27].copy_from_slice(&last_offset_delta.to_be_bytes());
     batch[57..61].copy_from_slice(&records.to_be_bytes());
@@ -50,7 +50,7 @@ fn marker(base_offset: i64, producer_id: i64, control_type: u8) -> Vec<u8> {
     builder.finish(&mut Compressor::new(Codec::None, None).unwrap()).unwrap()
 }
 
-/// Everything that a log can have: all formats and codecs, holes, transactions of producer 1 (aborted) and 2, append times.
+/// Returns a log with all formats and codecs, gaps, transactions of producer 1 (aborted) and 2, and append times.
 fn log() -> Bytes {
     let mut log = Vec::new();
     let mut offset = 0;
@@ -79,11 +79,11 @@ fn log() -> Bytes {
 }
 
 fn aborted() -> AbortedTransactions {
-    // Of one producer; the next ones begin behind the markers of those before them.
+    // All by one producer; each begins after the marker of the previous one.
     AbortedTransactions::new((0..CODECS.len() as i64).map(|i| AbortedTransaction { producer_id: 1, first_offset: i }))
 }
 
-/// All of `log` that the window leaves, a few rows at a time.
+/// Reads the records of `log` within the bounds, a few rows at a time.
 fn read(options: &DecodeOptions, bounds: (i64, i64), max_rows: usize, committed: bool) -> Vec<RecordBatch> {
     let mut decoder = Decoder::new(options.clone());
     let (mut rest, mut filter, mut from, mut found) = (log(), aborted(), bounds.0, Vec::new());
@@ -99,7 +99,7 @@ fn read(options: &DecodeOptions, bounds: (i64, i64), max_rows: usize, committed:
     }
 }
 
-/// Offset, partition, timestamp type and leader epoch of each row.
+/// Returns offset, partition, timestamp type and leader epoch of each row.
 fn told(batches: &[RecordBatch]) -> Vec<(i64, i32, Option<i8>, i32)> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -146,14 +146,14 @@ fn records_that_nobody_asks_for_are_not_looked_at() {
     for codec in CODECS {
         let mut data = batch(0, 2, codec, -1);
         data[HEADER_LEN..].fill(0xff);
-        // With a checksum that is right.
+        // With a valid checksum.
         set_producer(&mut data, -1, -1, -1).unwrap();
         let rows = |data: &[u8], projection, include_headers| {
             let options = DecodeOptions { projection, include_headers, ..DecodeOptions::default() };
             decode_batches(Bytes::copy_from_slice(data), options).map(|batch| batch.num_rows())
         };
         assert_eq!(rows(&data, Projection::NONE, false).unwrap(), ROWS as usize, "{codec:?}");
-        // What is asked for is looked at: headers and the times of a producer too, but not those of a broker.
+        // Requested columns are decoded: headers and create times, but not append times.
         assert!(rows(&data, Projection::NONE, true).is_err());
         let timed = Projection { timestamps: true, ..Projection::NONE };
         assert!(rows(&data, timed, false).is_err());
@@ -161,7 +161,7 @@ fn records_that_nobody_asks_for_are_not_looked_at() {
         let options = DecodeOptions { projection: timed, ..DecodeOptions::default() };
         let found = decode_batches(Bytes::copy_from_slice(&data), options).unwrap();
         assert_eq!(found["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[77; ROWS as usize]);
-        // The checksum is looked at in any case.
+        // The checksum is always verified.
         *data.last_mut().unwrap() ^= 1;
         let error = decode_batches(data.into(), DecodeOptions { projection: timed, ..DecodeOptions::default() });
         assert!(error.unwrap_err().to_string().contains("CRC"), "{codec:?}");

@@ -1,4 +1,4 @@
-//! The formats v0 and v1 into columns and back, alone and mixed with v2.
+//! Decoding and encoding of formats v0 and v1, alone and mixed with v2.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ proptest! {
     }
 }
 
-/// Thirty records, five a batch, in all formats and codecs that there are.
+/// Encodes thirty records, five per batch, in all formats and codecs.
 fn mixture() -> Vec<u8> {
     let kinds =
         [(0, Codec::Gzip), (1, Codec::None), (1, Codec::Snappy), (2, Codec::Lz4), (0, Codec::None), (1, Codec::Lz4)];
@@ -183,7 +183,7 @@ fn goes_on_where_a_limit_of_rows_or_bytes_stopped() {
     }
 }
 
-/// Every cut of the answer gives the whole entries before it, and says so.
+/// Any prefix of a response returns the complete entries in it, and reports the truncation.
 #[test]
 fn every_cut_gives_what_is_whole() {
     let data = Bytes::from(mixture());
@@ -276,7 +276,7 @@ fn what_the_old_formats_lack_is_refused() {
     }
 }
 
-/// Ten messages that are not compressed, 30 bytes and more each, and where each of them begins.
+/// Encodes ten uncompressed messages of 30 bytes and more, and returns the start of each.
 fn plain(magic: i8) -> (Vec<u8>, Vec<usize>) {
     let given: Vec<_> = (0..10).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
     let wire = encode_batches(&table(&given), &timed(), &EncodeOptions { magic, ..EncodeOptions::default() }).unwrap();
@@ -284,7 +284,7 @@ fn plain(magic: i8) -> (Vec<u8>, Vec<usize>) {
     (wire, starts)
 }
 
-/// They are taken together, but it must not show.
+/// Decoding messages in runs must not change the result.
 #[test]
 fn a_bad_message_leaves_those_before_it() {
     for (magic, layout) in [(0, Layout::Binary), (1, Layout::View), (1, Layout::Binary)] {
@@ -317,7 +317,7 @@ fn a_bad_message_leaves_those_before_it() {
 
 #[test]
 fn messages_that_differ_are_not_taken_for_one_another() {
-    // Append times of their own.
+    // Different append times.
     let (wire, starts) = plain(1);
     let mut stamped = wire.clone();
     for (number, start) in starts.iter().enumerate() {
@@ -333,7 +333,7 @@ fn messages_that_differ_are_not_taken_for_one_another() {
             assert_eq!(row, (i, Some(time.0), Some(time.1), None, Some(value(i))));
         }
     }
-    // Offsets that go back, or far ahead.
+    // Offsets that descend, or are far apart.
     for offsets in [[0, 0, 5, 4], [9, 1 << 40, 3, i64::from(i32::MAX)], [5, 5 + i64::from(i32::MAX), 1 << 62, 0]] {
         let mut odd = wire[..starts[4]].to_vec();
         for (start, offset) in starts.iter().zip(offsets) {

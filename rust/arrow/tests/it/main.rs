@@ -1,5 +1,5 @@
-//! Record batches to Arrow and back. Tests that count what is allocated are a program of their own.
-//! One program: each would link all of the crate once more.
+//! Integration tests of decoding and encoding. Tests that count allocations are a separate binary. One test binary:
+//! each additional one would link the whole crate again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod columns;

@@ -1,4 +1,4 @@
-//! What is encoded from Arrow columns comes back as it was, in both layouts.
+//! Round trips of Arrow columns, in both layouts.
 
 use std::sync::Arc;
 

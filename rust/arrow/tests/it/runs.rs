@@ -1,4 +1,4 @@
-//! Rows encoded many at a time have the bytes of rows appended one by one, whatever their columns are.
+//! Equality of rows encoded in runs and one by one, for all types of columns.
 use std::sync::Arc;
 
 use arrow_array::{
@@ -11,7 +11,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 
 const LIMIT: usize = 9000;
 
-/// The length of each row.
+/// Length of each row.
 type Lens = Vec<Option<usize>>;
 
 fn column(kind: u8, lens: &Lens) -> ArrayRef {
@@ -31,7 +31,7 @@ fn column(kind: u8, lens: &Lens) -> ArrayRef {
     }
 }
 
-/// Stretches of one length, and now and then nulls.
+/// Returns runs of equal lengths, with occasional nulls.
 fn lens(most: usize) -> impl Strategy<Value = Lens> {
     let null = prop_oneof![6 => Just(None), 1 => (1..50usize).prop_map(Some)];
     let stretch = (1..90usize, prop_oneof![0..most, 60..68usize], null).prop_map(|(count, len, null)| -> Lens {
@@ -75,7 +75,7 @@ fn one_by_one(rows: &RowReader, picked: impl Iterator<Item = usize>) -> Vec<u8> 
     builder.finish(&mut compressor).unwrap()
 }
 
-/// Offsets go on from batch to batch.
+/// Closes the batch; offsets continue in the next one.
 fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) {
     let count = builder.count();
     builder.close(compressor).unwrap();

@@ -1,4 +1,4 @@
-//! Segments into Arrow: the same rows as all at once, in batches as large as was asked for.
+//! Segments as Arrow: the same rows as in one batch, in batches of the requested size.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn options(layout: Layout, max_bytes: usize) -> SegmentOptions {
     }
 }
 
-/// All batches, and what ended them.
+/// Reads all batches, and returns the final error.
 fn read(data: &[u8], options: SegmentOptions) -> (Vec<RecordBatch>, Option<SegmentReadError>) {
     let mut reader = SegmentReader::new(Box::new(Bytes::copy_from_slice(data)), options);
     let mut found = Vec::new();
@@ -82,7 +82,7 @@ proptest! {
         for (magic, codec, rows) in parts {
             data.extend(part(magic, codec, next, rows));
             expected.extend(next..next + rows as i64);
-            // Offsets may have holes.
+            // Offsets may have gaps.
             next += rows as i64 + 3;
         }
         let good = data.len() as u64;

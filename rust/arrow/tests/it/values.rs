@@ -1,4 +1,4 @@
-//! Columns written as values: in parts of a bounded size, whatever the rows.
+//! Encoding of values in parts of bounded size, for any rows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn of(name: &str) -> ValueColumns {
     ValueColumns::One(name.to_owned())
 }
 
-/// Rows of 1 to 2,000 bytes: small ones first, so that all guesses are wrong.
+/// Returns rows of 1 to 2,000 bytes: small ones first, so that all estimates are wrong.
 fn uneven() -> RecordBatch {
     let sizes = (0..3000).map(|row| if row < 2000 { row % 3 } else { 500 + row % 1500 });
     let texts = sizes.enumerate().map(|(row, size)| (row % 7 != 3).then(|| "x".repeat(size)));
@@ -49,7 +49,7 @@ fn parts_are_bounded_and_make_up_the_whole() {
                 let (bytes, last) = (part.iter().map(size).sum::<usize>(), part.iter().map(size).max().unwrap());
                 assert!(bytes < max + last.max(1), "{bytes} of {max}");
             }
-            // No more of them than it takes, but for the first, when nothing is known of the rows.
+            // No more parts than necessary, except for the first, when the size of rows is unknown.
             let total = whole.iter().flatten().map(Vec::len).sum::<usize>();
             assert!(found.len() <= 3 * (total / max) + whole.len() / 64 + 64, "{} parts of {max}", found.len());
             assert_eq!(found.concat(), whole);

@@ -1,4 +1,4 @@
-//! What is appended of a partition's bytes: windows, limits, transactions, errors.
+//! Windows, limits, transactions and errors of `Decoder::append`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 
 const LAYOUTS: [Layout; 2] = [Layout::Binary, Layout::View];
 
-/// Batches of five records each, from offset 0 on.
+/// Encodes batches of five records each, from offset 0 on.
 fn wire(batches: i64) -> Vec<u8> {
     (0..batches).flat_map(|i| batch(i * 5, -1, false)).collect()
 }
@@ -118,7 +118,7 @@ fn goes_on_where_the_columns_were_full() {
         }
         assert_eq!(seen, (0..20).collect::<Vec<_>>());
         assert_eq!(steps, 2);
-        // All at once do not fit; the error says where to cut.
+        // All together do not fit; the error contains where to split.
         let data = Bytes::from(wire(4));
         let error = decode_batches(data.clone(), options.clone()).unwrap_err();
         let DecodeCause::Full { limit: 150, consumed } = error.cause else { panic!("{error}") };
@@ -129,7 +129,7 @@ fn goes_on_where_the_columns_were_full() {
     }
 }
 
-/// What was fetched is of no use to values that lie in their views.
+/// Values that are inline in their views do not need the fetched bytes.
 #[test]
 fn short_values_do_not_keep_the_fetched_bytes() {
     for (len, kept) in [(12, false), (13, true)] {
@@ -148,8 +148,7 @@ fn short_values_do_not_keep_the_fetched_bytes() {
     }
 }
 
-/// What waits to be polled is counted by the memory that it takes, and columns that double as they grow would take up to
-/// twice what they hold.
+/// Queued batches are accounted for by their memory; columns that grow by doubling would use up to twice their size.
 #[test]
 fn columns_take_little_more_memory_than_they_hold() {
     const MIB: usize = 1 << 20;
@@ -161,13 +160,13 @@ fn columns_take_little_more_memory_than_they_hold() {
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let options = EncodeOptions { codec, batch_size, ..EncodeOptions::default() };
             let data = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
-            // Views of what is not compressed keep all that was fetched.
+            // Views of uncompressed batches keep all fetched bytes.
             for layout in LAYOUTS.into_iter().filter(|layout| *layout == Layout::Binary || codec != Codec::None) {
                 let mut decoder = Decoder::new(DecodeOptions { layout, max_bytes: MIB, ..DecodeOptions::default() });
                 let appended = decoder.append(&topic(), 0, data.clone(), Window::from(0)).unwrap();
                 assert!(appended.full);
                 let batch = decoder.finish().unwrap();
-                // Offsets, timestamps, topics, partitions, ends of values or views: 29 bytes, and up to 16 more.
+                // Offsets, timestamps, topics, partitions, value ends or views: 29 bytes, and up to 16 more.
                 let held = batch.num_rows() * (len + 12 + 29 + 16);
                 let taken = memory_of(&batch);
                 assert!(taken <= held + held / 5, "{codec:?} {layout:?} {len}: {taken} bytes for {held}");
@@ -222,7 +221,7 @@ fn a_bad_batch_leaves_what_came_before_and_the_next_partition() {
 
 #[test]
 fn a_batch_that_fails_half_way_leaves_no_rows() {
-    // 300 good records, more than are parsed at a time, then a count that promises one more.
+    // 300 valid records, more than are parsed at a time, then a count that is one too large.
     let value: ArrayRef = Arc::new(BinaryArray::from_iter((0..300).map(|i| (i % 7 > 0).then(|| vec![b'x'; i % 30]))));
     let data = RecordBatch::try_from_iter([("value", value)]).unwrap();
     let mut bad = encode_batches(&data, &Columns::default(), &EncodeOptions::default()).unwrap();
@@ -251,7 +250,7 @@ fn positions_move_past_what_is_left_out() {
     let appended = decoder.append(&topic(), 0, data.clone().into(), Window::from(0)).unwrap();
     assert_eq!((appended.rows, appended.next_offset, appended.consumed), (10, 12, data.len()));
     decoder.finish().unwrap();
-    // Nothing but a marker.
+    // Only a marker.
     let appended = decoder.append(&topic(), 0, marker(5, 9, 1).into(), Window::from(5)).unwrap();
     assert_eq!((appended.rows, appended.next_offset), (0, 6));
 
@@ -284,7 +283,7 @@ fn read_committed_leaves_out_aborted_transactions() {
     };
     let wanted: Vec<i64> = (5..15).chain(16..21).collect();
     for layout in LAYOUTS {
-        // At once, and a few rows at a time with one filter for all steps.
+        // In one call, and a few rows at a time with one filter for all steps.
         for max_rows in [usize::MAX, 1, 3, 5] {
             let (mut decoder, mut filter, mut rest) = (decoder(layout), list(), data.clone());
             let (mut seen, mut next) = (vec![], 0);
@@ -374,11 +373,11 @@ fn views_keep_their_bytes_alive() {
     batch["value"].to_data().validate_full().unwrap();
 }
 
-/// Who goes on from the offset after what was given must not be given the same rows for ever.
+/// A caller that continues at the offset after the last row must not get the same rows forever.
 #[test]
 fn offsets_that_do_not_ascend_end_all_the_same() {
     let mut data = batch(0, -1, false);
-    // Every record says that it is the first one: its offset delta is the fourth byte.
+    // All records have the offset of the first one: the offset delta is the fourth byte.
     let mut at = 61;
     while at < data.len() {
         let length = usize::from(data[at]) / 2;

@@ -6,7 +6,6 @@ use super::error::{DecodeError, DecodeErrorKind};
 
 /// Maximum decoded size per byte of input: one byte on the wire can become a struct of a hundred bytes, so checking
 /// that counts fit the frame is not enough. No real message comes near this limit.
-/// counts that fit the frame are not bound enough. No real message comes near this.
 const MEMORY_PER_BYTE: usize = 16;
 const MEMORY_AT_LEAST: usize = 1 << 20;
 
