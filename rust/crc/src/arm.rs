@@ -1,4 +1,4 @@
-//! 64-bit ARM: CRC has instructions for both checksums, AES has carry-less products, SHA3 adds three vectors at once.
+//! 64-bit ARM: CRC instructions for both checksums, carry-less multiplication (AES) and three-way XOR (SHA3).
 #![allow(unsafe_code, reason = "calls with instructions that the processor was asked for, and loads of vectors")]
 
 use std::arch::aarch64::*;
@@ -15,13 +15,13 @@ pub(crate) fn update<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     }
     if is_aarch64_feature_detected!("aes") {
         if is_aarch64_feature_detected!("sha3") {
-            // SAFETY: the processor has what the function uses.
+            // SAFETY: the processor has the features of the function.
             return unsafe { with_sha3::update::<POLYNOMIAL>(register, data) };
         }
-        // SAFETY: the processor has what the function uses.
+        // SAFETY: the processor has the features of the function.
         return unsafe { with_aes::update::<POLYNOMIAL>(register, data) };
     }
-    // SAFETY: the processor has what the function uses.
+    // SAFETY: the processor has the features of the function.
     unsafe { with_aes::serial::<POLYNOMIAL>(register, data) }
 }
 
@@ -51,7 +51,7 @@ mod with_sha3 {
     }
 }
 
-/// Of each half and its factor.
+/// Returns the carry-less products of the halves of `vector` and their factors.
 #[inline]
 #[target_feature(enable = "aes")]
 fn products(vector: uint8x16_t, factors: [u64; 2]) -> [uint8x16_t; 2] {
@@ -90,7 +90,7 @@ fn halves(vector: uint8x16_t) -> [u64; 2] {
 #[inline]
 #[target_feature(enable = "neon")]
 fn load(bytes: &[u8; 16]) -> uint8x16_t {
-    // SAFETY: the reference is to as much, and the load asks for no alignment.
+    // SAFETY: the reference covers 16 bytes, and the load needs no alignment.
     unsafe { vld1q_u8(bytes.as_ptr()) }
 }
 
@@ -106,11 +106,11 @@ mod tests {
     use crate::polynomial::IEEE;
     use crate::tests::same_as_bit_by_bit;
 
-    /// Each way that a processor could take, on this one as far as it goes.
+    /// Tests all implementations that this processor supports.
     #[test]
     fn every_way_is_right() {
         if is_aarch64_feature_detected!("crc") && is_aarch64_feature_detected!("aes") {
-            // SAFETY: the processor has what the functions use.
+            // SAFETY: the processor has the features of the functions.
             same_as_bit_by_bit::<CASTAGNOLI>(|register, data| unsafe {
                 with_aes::update::<CASTAGNOLI>(register, data)
             });

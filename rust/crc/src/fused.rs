@@ -1,23 +1,24 @@
-//! Carry-less products and the instruction for checksums side by side: a processor has units for each.
+//! Carry-less multiplication and the checksum instruction in parallel, on separate units of the processor.
 //!
-//! Of a block, the instruction runs over the first part in three streams, each of which waits for its own last result
-//! only; vectors are folded over the second part. All are put together at the block's end. The idea is that of
-//! <https://www.corsix.org/content/fast-crc32c-4k>; here each block begins with empty registers, and the register before
-//! it is moved over it at its end, so that blocks overlap.
+//! In the first part of a block the instruction processes three independent streams, so that none waits for the results
+//! of the others; in the second part vectors are folded. The results are combined at the end of the block. The idea is
+//! from <https://www.corsix.org/content/fast-crc32c-4k>; here each block begins with empty registers, and the previous
+//! register is shifted past the block at its end, so that consecutive blocks overlap in the pipeline.
 
-/// `N` pieces of `LEN` bytes each, as many times as there are.
+/// Splits the bytes into groups of `N` chunks of `LEN` bytes, and drops the rest.
 #[inline]
 pub(crate) fn groups<const LEN: usize, const N: usize>(bytes: &[u8]) -> &[[[u8; LEN]; N]] {
     bytes.as_chunks().0.as_chunks().0
 }
 
-/// `update`, and `serial` for what is short: `$vectors` of 16 bytes are folded while each stream takes `$words` of 8.
+/// Defines `update`, and `serial` for short data: in each step, `$vectors` of 16 bytes are folded while each stream
+/// processes `$words` of 8 bytes.
 ///
-/// The features are those of all that is used, and of the instruction alone. A processor brings `zero`, `load`,
-/// `fold_vector`, `halves`, `word`, `byte` and `product`.
+/// `$all` are the features of both, `$instruction` those of the checksum instruction. The module of a processor defines
+/// `zero`, `load`, `fold_vector`, `halves`, `word`, `byte` and `product`.
 macro_rules! fused {
     ($all:literal, $instruction:literal, $vectors:literal, $words:literal) => {
-        /// Bytes a step of the loop.
+        /// Number of bytes per step of the loop.
         const VECTORS: usize = 16 * $vectors;
         const STREAM: usize = 8 * $words;
         const STEP: usize = 3 * STREAM + VECTORS;
@@ -30,7 +31,7 @@ macro_rules! fused {
             serial::<POLYNOMIAL>(register, data)
         }
 
-        /// The register after as many blocks of `STEPS` as there are, and the bytes that follow them.
+        /// Processes all complete blocks of `STEPS` steps; returns the register and the remaining bytes.
         #[target_feature(enable = $all)]
         fn blocks<const POLYNOMIAL: u32, const STEPS: usize>(mut register: u32, data: &[u8]) -> (u32, &[u8]) {
             let mut blocks = data.chunks_exact(STEPS * STEP);

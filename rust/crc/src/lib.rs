@@ -1,7 +1,7 @@
-//! CRC-32C and CRC-32, with the instructions that the processor has.
+//! CRC-32C and CRC-32 with the instructions of the processor.
 //!
-//! A register is what a checksum is before its last inversion; `update` takes it over more bytes. Bits are reversed in
-//! both checksums: of a byte, of a register and of a vector the lowest bit has the highest power of x.
+//! A register is the checksum before its final inversion; `update` extends it by more bytes. Both checksums are
+//! bit-reversed: the lowest bit of a byte, a register or a vector has the highest power of x.
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
@@ -21,13 +21,13 @@ use table::update;
 #[cfg(target_arch = "x86_64")]
 use x86::update;
 
-/// The CRC-32C (Castagnoli) of `data`.
+/// Computes the CRC-32C (Castagnoli) of `data`.
 #[inline]
 pub fn crc32c(data: &[u8]) -> u32 {
     !update::<CASTAGNOLI>(!0, data)
 }
 
-/// The CRC-32 (IEEE) of `data`, as in zip and Ethernet.
+/// Computes the CRC-32 (IEEE) of `data`, as in zip and Ethernet.
 #[inline]
 pub fn crc32(data: &[u8]) -> u32 {
     !update::<IEEE>(!0, data)

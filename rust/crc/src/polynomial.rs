@@ -1,8 +1,8 @@
-//! Arithmetic modulo a polynomial, for constants.
+//! Constants computed modulo a polynomial.
 
-/// Of CRC-32C. The highest bit is x⁰; x³² is left out.
+/// The polynomial of CRC-32C. The highest bit is x⁰; x³² is implied.
 pub(crate) const CASTAGNOLI: u32 = 0x82f6_3b78;
-/// Of CRC-32.
+/// The polynomial of CRC-32.
 pub(crate) const IEEE: u32 = 0xedb8_8320;
 
 const ONE: u32 = 1 << 31;
@@ -24,7 +24,7 @@ const fn multiply(polynomial: u32, mut left: u32, right: u32) -> u32 {
     product
 }
 
-/// x to a power.
+/// Returns a power of x.
 const fn x_to(polynomial: u32, mut exponent: usize) -> u32 {
     let mut result = ONE;
     let mut square = times_x(polynomial, ONE);
@@ -38,7 +38,7 @@ const fn x_to(polynomial: u32, mut exponent: usize) -> u32 {
     result
 }
 
-/// Factors of the first and the second 64 bits of a vector, that move it over `bytes` more.
+/// Returns the factors of the first and the second 64 bits of a vector that shift it by `bytes`.
 ///
 /// The product of 64 and 32 reversed bits, read as 128, is 33 powers too high; the first half is 64 powers above the
 /// second.
@@ -46,9 +46,9 @@ pub(crate) const fn fold(polynomial: u32, bytes: usize) -> [u64; 2] {
     [x_to(polynomial, 8 * bytes + 31) as u64, x_to(polynomial, 8 * bytes - 33) as u64]
 }
 
-/// The factor that moves a register over `bytes` more, of a product that an instruction for checksums reduces.
+/// Returns the factor that shifts a register by `bytes`, for a product that the checksum instruction reduces.
 ///
-/// The product of twice 32 reversed bits, read as 64, is one power too high, and the instruction adds 32.
+/// The product of two times 32 reversed bits, read as 64, is one power too high, and the instruction adds 32.
 pub(crate) const fn shift(polynomial: u32, bytes: usize) -> u64 {
     x_to(polynomial, 8 * bytes - 33) as u64
 }

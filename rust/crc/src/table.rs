@@ -1,8 +1,8 @@
-//! Eight bytes at a time, by tables: for processors without instructions, and what is too short for them.
+//! Table-driven implementation, eight bytes at a time: for processors without the instructions, and for short data.
 
 use crate::polynomial::{CASTAGNOLI, IEEE, times_x};
 
-/// Of a byte that `n` more follow, in the n-th table.
+/// Table `n` is for a byte that is followed by `n` more.
 type Tables = [[u32; 256]; 8];
 
 static OF_CASTAGNOLI: Tables = tables(CASTAGNOLI);

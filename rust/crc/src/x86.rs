@@ -1,4 +1,4 @@
-//! x86-64: SSE4.2 has an instruction for CRC-32C, PCLMULQDQ and VPCLMULQDQ carry-less products.
+//! x86-64: the SSE4.2 instruction for CRC-32C, and carry-less multiplication (PCLMULQDQ and VPCLMULQDQ).
 #![allow(unsafe_code, reason = "calls with instructions that the processor was asked for, and loads of vectors")]
 
 use std::arch::x86_64::*;
@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use crate::polynomial::{CASTAGNOLI, fold};
 use crate::table;
 
-/// The most bytes that the instruction alone is faster for.
+/// Maximum length for which the instruction alone is faster.
 const SHORT: usize = 256;
 
 #[inline]
@@ -14,25 +14,25 @@ pub(crate) fn update<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     let instruction = is_x86_feature_detected!("sse4.2");
     let products = instruction && is_x86_feature_detected!("pclmulqdq");
     if POLYNOMIAL == CASTAGNOLI && instruction && (data.len() <= SHORT || !products) {
-        // SAFETY: the processor has what the function uses.
+        // SAFETY: the processor has the features of the function.
         return unsafe { castagnoli::serial::<POLYNOMIAL>(register, data) };
     }
     if !products {
         return table::update::<POLYNOMIAL>(register, data);
     }
     if data.len() > SHORT && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq") {
-        // SAFETY: the processor has what the function uses.
+        // SAFETY: the processor has the features of the function.
         return unsafe { wide::<POLYNOMIAL>(register, data) };
     }
     if POLYNOMIAL == CASTAGNOLI {
-        // SAFETY: the processor has what the function uses.
+        // SAFETY: the processor has the features of the function.
         return unsafe { castagnoli::update::<POLYNOMIAL>(register, data) };
     }
-    // SAFETY: the processor has what the function uses.
+    // SAFETY: the processor has the features of the function.
     unsafe { narrow::<POLYNOMIAL>(register, data) }
 }
 
-/// CRC-32C alone: the instruction knows no other polynomial.
+/// CRC-32C only: the instruction supports no other polynomial.
 mod castagnoli {
     use super::{fold_16 as fold_vector, load_16 as load, *};
     use crate::fused::groups;
@@ -60,7 +60,7 @@ mod castagnoli {
     }
 }
 
-/// Four vectors of 64 bytes.
+/// Folds four vectors of 64 bytes.
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
 fn wide<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     let (vectors, rest) = data.as_chunks::<64>();
@@ -92,7 +92,7 @@ fn wide<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     finish::<POLYNOMIAL>(quarters, rest)
 }
 
-/// Four vectors of 16 bytes.
+/// Folds four vectors of 16 bytes.
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 fn narrow<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     let (blocks, rest) = data.as_chunks::<64>();
@@ -110,7 +110,7 @@ fn narrow<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
     finish::<POLYNOMIAL>(folded, rest)
 }
 
-/// The register after four vectors of 16 bytes, and what follows them.
+/// Reduces four vectors of 16 bytes to a register, and processes the bytes after them.
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 fn finish<const POLYNOMIAL: u32>(vectors: [__m128i; 4], rest: &[u8]) -> u32 {
@@ -139,7 +139,7 @@ fn fold_64(vector: __m512i, factors: [u64; 2], next: __m512i) -> __m512i {
     let factors = _mm512_set_epi64(second, first, second, first, second, first, second, first);
     let first = _mm512_clmulepi64_epi128::<0x00>(vector, factors);
     let second = _mm512_clmulepi64_epi128::<0x11>(vector, factors);
-    // All three, each bit the parity of theirs.
+    // XOR of all three.
     _mm512_ternarylogic_epi64::<0x96>(first, second, next)
 }
 
@@ -162,14 +162,14 @@ fn halves(vector: __m128i) -> [u64; 2] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_64(bytes: &[u8; 64]) -> __m512i {
-    // SAFETY: the reference is to as much, and the load asks for no alignment.
+    // SAFETY: the reference covers 64 bytes, and the load needs no alignment.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "sse2")]
 fn load_16(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: the reference is to as much, and the load asks for no alignment.
+    // SAFETY: the reference covers 16 bytes, and the load needs no alignment.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
@@ -185,16 +185,16 @@ mod tests {
     use crate::polynomial::IEEE;
     use crate::tests::same_as_bit_by_bit;
 
-    /// Each way that a processor could take, on this one as far as it goes.
+    /// Tests all implementations that this processor supports.
     #[test]
     fn every_way_is_right() {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq") {
-            // SAFETY: the processor has what the functions use.
+            // SAFETY: the processor has the features of the functions.
             same_as_bit_by_bit::<CASTAGNOLI>(|register, data| unsafe { wide::<CASTAGNOLI>(register, data) });
             same_as_bit_by_bit::<IEEE>(|register, data| unsafe { wide::<IEEE>(register, data) });
         }
         if is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2") {
-            // SAFETY: the processor has what the functions use.
+            // SAFETY: the processor has the features of the functions.
             same_as_bit_by_bit::<CASTAGNOLI>(|register, data| unsafe {
                 castagnoli::update::<CASTAGNOLI>(register, data)
             });

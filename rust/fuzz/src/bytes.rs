@@ -1,4 +1,4 @@
-//! Changes to bytes of which nothing is known, and checksums put right again.
+//! Mutations of bytes without a known structure, and repair of checksums.
 use samsarrow_wire::crc::{crc32, crc32c};
 use twox_hash::XxHash32;
 
@@ -8,7 +8,7 @@ pub(crate) fn lz4_header_checksum(covered: &[u8]) -> u8 {
     (XxHash32::oneshot(0, covered) >> 8) as u8
 }
 
-/// One to eight changes.
+/// Applies one to eight mutations.
 pub(crate) fn havoc(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(8) {
         change(bytes, random);
@@ -20,7 +20,7 @@ pub(crate) fn havoc(bytes: &mut Vec<u8>, random: &mut Random) {
 
 fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     let len = bytes.len();
-    // What is at the front decides more than what is at the back.
+    // The first bytes matter more than the last ones.
     let at = if random.one_in(3) { random.below(len.min(64)) } else { random.below(len) };
     let to = at + random.below(len - at + 1);
     match random.below(10) {
@@ -58,7 +58,7 @@ fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// An edge of some width over what is at `at`.
+/// Overwrites the bytes at `at` with a boundary value of some width.
 pub(crate) fn put_number(bytes: &mut [u8], at: usize, random: &mut Random) {
     let width = random.pick(&[1, 2, 4, 4, 8]).unwrap_or(4);
     let mut number = random.edge(0).to_be_bytes();
@@ -72,7 +72,7 @@ pub(crate) fn put_number(bytes: &mut [u8], at: usize, random: &mut Random) {
     }
 }
 
-/// Another varint, of another length maybe, for the one at `at`.
+/// Replaces the varint at `at`, which may change its length.
 pub(crate) fn put_varint(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     let at = at.min(bytes.len());
     let rest = bytes.get(at..).unwrap_or_default();
@@ -88,7 +88,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     }
     new.push(value as u8);
     if random.one_in(6) {
-        // Longer than need be, or than is allowed.
+        // A longer encoding than necessary, or than allowed.
         if let Some(last) = new.last_mut() {
             *last |= 0x80;
         }
@@ -98,7 +98,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     bytes.splice(at..at + old, new);
 }
 
-/// Puts the checksums of batches and messages right, as far as their lengths lead.
+/// Repairs the checksums of batches and messages, as far as their lengths are valid.
 pub(crate) fn fix_batches(bytes: &mut [u8]) {
     let mut rest = bytes;
     while let Some(length) =
@@ -118,7 +118,7 @@ pub(crate) fn fix_batches(bytes: &mut [u8]) {
     }
 }
 
-/// Puts the checksum of an lz4 frame's header right.
+/// Repairs the checksum of an lz4 frame header.
 pub(crate) fn fix_lz4(bytes: &mut [u8]) {
     let end = match bytes.get(4) {
         Some(flags) => 6 + if flags & 8 != 0 { 8 } else { 0 } + if flags & 1 != 0 { 4 } else { 0 },

@@ -1,6 +1,6 @@
-//! Hostile bytes. [`TARGETS`] are what can be handed bytes off the wire or off a disk; each panics when a promise is
-//! broken that goes beyond not panicking. `cargo fuzz` drives them (see `fuzz/`), and so does [`session`], on stable
-//! Rust, with inputs of a mutator that knows the formats.
+//! Fuzzing of untrusted input. [`TARGETS`] are the functions that read bytes from the network or from files; each
+//! panics if an invariant is violated. They are driven by `cargo fuzz` (see `fuzz/`), and by [`session`] on stable
+//! Rust, with inputs of a structure-aware mutator.
 mod bytes;
 pub mod memory;
 mod random;
@@ -12,7 +12,7 @@ mod tree;
 pub use seeds::Seeds;
 pub use targets::{Input, Stream, TARGETS, Target, corpus_folder, target};
 
-/// Runs a target on an input, memory not counted: for `cargo fuzz`, which has guards of its own.
+/// Runs a target on an input without measuring memory: for `cargo fuzz`, which has its own limits.
 pub fn run(name: &str, input: &[u8]) {
     if let Some(target) = target(name) {
         (target.run)(input);

@@ -1,4 +1,4 @@
-//! The long session: `make fuzz RUNS=50000000`.
+//! Fuzzing session: `make fuzz RUNS=50000000`.
 //!
 //! ```text
 //! samsarrow-fuzz [--runs N] [--jobs N] [--seed N] [--seconds N] [TARGET...]
@@ -6,8 +6,8 @@
 //! samsarrow-fuzz --seeds FOLDER [--runs N] [TARGET...]
 //! ```
 //!
-//! Inputs are made from the seed, so a session can be repeated. Processes share them; an input that fails goes into
-//! `target/fuzz-failures`, and from there, once it is understood, into `rust/fuzz/corpus`.
+//! Inputs are derived from the seed, so a session is reproducible. They are divided between processes; failing inputs
+//! are written to `target/fuzz-failures`, and should be added to `rust/fuzz/corpus` together with the fix.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command")]
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
@@ -26,15 +26,15 @@ const USAGE: &str = "usage: samsarrow-fuzz [--runs N] [--jobs N] [--seed N] [--s
 
 #[derive(Debug, Clone)]
 struct Arguments {
-    /// Over all targets.
+    /// Number of inputs of all targets together.
     runs: u64,
     jobs: u64,
     seed: u64,
     seconds: Option<u64>,
-    /// Which of the jobs this process is, if it is one.
+    /// Index of the job that this process runs; `None` in the parent.
     job: Option<u64>,
     replay: bool,
-    /// Where to write inputs instead of running them.
+    /// Folder to write inputs to, instead of running them.
     seeds: Option<PathBuf>,
     rest: Vec<String>,
 }
@@ -111,7 +111,7 @@ fn replay(arguments: &Arguments) -> Result<bool, String> {
     Ok(good)
 }
 
-/// Inputs as files, for `cargo fuzz` to start from; `runs` of them for each target.
+/// Writes inputs to files as seeds for `cargo fuzz`; `runs` of them for each target.
 fn write_seeds(arguments: &Arguments, folder: &Path) -> Result<bool, String> {
     let mut seeds = Seeds::default();
     for target in targets(arguments)? {
@@ -126,7 +126,7 @@ fn write_seeds(arguments: &Arguments, folder: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Those that are named, or all.
+/// Returns the named targets, or all.
 fn targets(arguments: &Arguments) -> Result<Vec<&'static Target>, String> {
     if arguments.rest.is_empty() {
         return Ok(TARGETS.iter().collect());
@@ -194,7 +194,7 @@ fn tell(failure: &session::Failure) {
     println!("fuzz: {}: {} ({} bytes, {kept})", failure.target, failure.what, failure.input.len());
 }
 
-/// What the process took at most, C code included.
+/// Returns the peak memory of the process, including C code.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(|value| value.trim().to_owned())

@@ -1,11 +1,11 @@
-//! An allocator that counts, so that a session can report what an input made its target allocate.
+//! Counting allocator, which measures the memory that a target allocates for an input.
 //!
-//! What the C code of zstd allocates is not seen: its contexts have a fixed size, as windows are never streamed.
+//! Allocations of zstd's C code are not counted: its contexts have a fixed size, since windows are never streamed.
 #![allow(unsafe_code, reason = "an allocator cannot be written without; it hands everything on to the system's")]
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// To be made the global allocator of a binary or test.
+/// The global allocator of a binary or test.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -21,23 +21,23 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: forwards all calls to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 
@@ -45,12 +45,12 @@ unsafe impl GlobalAlloc for Counting {
         // The old and the new bytes may exist at the same time.
         count(size as isize);
         count(-(layout.size() as isize));
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(at, layout, size) }
     }
 }
 
-/// The most bytes in use at once by this thread during `run`, beyond those before it.
+/// Returns the result of `run`, and the peak memory use of this thread above that before it.
 pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     PEAK.set(before);

@@ -1,16 +1,16 @@
-//! Randomness that is one number: the same seed gives the same input, on every machine.
+//! Deterministic random numbers: a seed results in the same input on all machines.
 
-/// A generator (splitmix64).
+/// A splitmix64 generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,22 +19,22 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`; 0 for 0.
+    /// Returns a number below `n`; 0 for 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % (n.max(1) as u64)) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true with a probability of 1 in `n`.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of `items`.
+    /// Returns one of `items`.
     pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> Option<T> {
         items.get(self.below(items.len())).copied()
     }
 
-    /// A number where code breaks: the edges of every width, or next to `near`.
+    /// Returns a boundary value: the limits of all widths, or a number next to `near`.
     pub(crate) fn edge(&mut self, near: i64) -> i64 {
         const EDGES: [i64; 21] = [
             0,
@@ -68,7 +68,7 @@ impl Random {
         }
     }
 
-    /// Up to `most` bytes, some of them repetitive, as codecs like them.
+    /// Returns up to `most` bytes, sometimes compressible ones.
     pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.below(most + 1);
         match self.below(3) {

@@ -1,4 +1,4 @@
-//! Runs targets on made and on given inputs, and reports which of them broke a promise.
+//! Runs targets on generated and existing inputs, and reports failures.
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,16 @@ use crate::memory::peak;
 use crate::seeds::Seeds;
 use crate::targets::{Input, TARGETS, Target, corpus_folder};
 
-/// The longest that an input may take. Microseconds are usual; this is far beyond what a busy machine does to them.
+/// Maximum time per input. Microseconds are normal; even a busy machine does not come near this.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// An input that broke a promise.
+/// An input that violated an invariant.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Of which target.
+    /// Name of the target.
     pub target: &'static str,
-    /// What happened.
+    /// Description of the failure.
     pub what: String,
-    /// The input.
     pub input: Vec<u8>,
 }
 
@@ -28,7 +27,7 @@ thread_local! {
     static IN_TARGET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of targets are reported as failures; those of anything else are still printed.
+/// Hides the output of panics in targets, which are reported as failures; other panics are still printed.
 pub fn quiet_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -38,7 +37,7 @@ pub fn quiet_panics() {
     }));
 }
 
-/// Runs one input.
+/// Runs one input and checks its memory use.
 pub fn run_one(target: &Target, input: &[u8]) -> Result<(), Failure> {
     let fail = |what| Err(Failure { target: target.name, what, input: input.to_vec() });
     IN_TARGET.set(true);
@@ -55,7 +54,7 @@ pub fn run_one(target: &Target, input: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The committed inputs, and conformance cases where they are present (CONTRIBUTING.md).
+/// Returns the committed inputs, and the conformance cases if they exist (CONTRIBUTING.md).
 pub fn given() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for target in TARGETS {
@@ -79,7 +78,7 @@ fn conformance() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
             continue;
         };
         let bytes = (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok());
-        // All flags off, but for the checksums.
+        // All flags off, except for the checksums.
         let input: Vec<u8> = std::iter::once(1).chain(bytes).collect();
         let magic = case.get("magic").and_then(serde_json::Value::as_u64);
         for target in TARGETS {
@@ -93,30 +92,30 @@ fn conformance() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
     all
 }
 
-/// The seed of the `index`th input of a session.
+/// Returns the seed of input number `index` of a session.
 fn seed_of(session: u64, target: usize, index: u64) -> u64 {
     session.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (target as u64) << 56 ^ index
 }
 
-/// What a session runs.
+/// Parameters of a session.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Which targets; all if empty.
+    /// Targets; all if empty.
     pub targets: Vec<&'static Target>,
-    /// Inputs are the same for the same seed.
+    /// Seed of all inputs.
     pub seed: u64,
-    /// The first input.
+    /// Index of the first input.
     pub start: u64,
-    /// One in this many inputs is ours: other processes have the others.
+    /// Increment of the index: the inputs in between belong to other processes.
     pub stride: u64,
-    /// Inputs of each target.
+    /// Number of inputs per target.
     pub runs: u64,
-    /// When to stop at the latest.
+    /// Time to stop at, if not finished earlier.
     pub deadline: Option<Instant>,
 }
 
-/// Runs a plan on this thread; `progress` gets the number of inputs now and then. Stops at ten failures. An input
-/// that takes too long ends the process, after `hang` was notified of it.
+/// Runs a plan on this thread; `progress` is called periodically with the number of inputs. Stops after ten failures.
+/// An input that takes too long ends the process, after a call of `hang`.
 pub fn run(
     plan: &Plan,
     mut progress: impl FnMut(u64),
@@ -155,9 +154,9 @@ pub fn run(
     (done, failures)
 }
 
-/// Looks from another thread whether an input takes too long.
+/// A thread that detects inputs that take too long.
 struct Watch {
-    /// The number of the input that runs, and its target in the top byte; all ones between inputs.
+    /// Index of the current input, with the target in the top byte; all ones between inputs.
     running: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
@@ -208,7 +207,7 @@ impl Drop for Watch {
     }
 }
 
-/// Writes an input that failed into a folder, and says where.
+/// Writes a failing input to a folder, and returns its path.
 pub fn keep(failure: &Failure, folder: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let name = format!("{}-{:08x}", failure.target, samsarrow_wire::crc::crc32(&failure.input));

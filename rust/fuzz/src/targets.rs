@@ -1,4 +1,4 @@
-//! What takes bytes off the wire or off a disk, and what must hold whatever the bytes are.
+//! Functions under test: readers of bytes from the network or from files, with the invariants they must keep.
 mod compressed;
 pub(crate) mod json;
 mod member;
@@ -15,16 +15,16 @@ use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordVisitor, batches, walk
 use samsarrow_wire::formats::{Again, Format, formats};
 use samsarrow_wire::frame;
 
-/// What the inputs of a target are made of.
+/// Structure of a target's inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// A format's index, then a frame.
+    /// Index of a format, then a frame.
     Frame,
-    /// A format's index, then a message.
+    /// Index of a format, then a message.
     Message,
-    /// What it is, then what consumers send each other within a group.
+    /// Type of the data, then metadata that consumers of a group exchange.
     Member,
-    /// Flags, then batches of a format, or of all.
+    /// Flags, then batches of one format, or of all.
     Batches(Option<u8>),
     /// A count, then records.
     Records,
@@ -32,41 +32,41 @@ pub enum Input {
     Index,
     /// Flags, then a compressed stream.
     Stream(Stream),
-    /// Flags, then what a login or its options are made of.
+    /// Flags, then SASL messages or login options.
     Secure(Secure),
-    /// Flags, then values of records, before them schemas or with them headers.
+    /// Flags, then record values: after schemas, or with headers.
     Values(Values),
 }
 
-/// What typed values come with.
+/// Context of typed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// One of a few schemas.
     Avro,
-    /// A schema's text.
+    /// The text of a schema.
     Schema,
     /// The texts of two schemas.
     Resolve,
-    /// A frame each.
+    /// A frame per value.
     Framed,
     /// One of a few JSON Schemas.
     Json,
-    /// A JSON Schema's text.
+    /// The text of a JSON Schema.
     JsonSchema,
     /// One of a few `.proto` files.
     Protobuf,
-    /// A `.proto` file's text, or descriptors.
+    /// The text of a `.proto` file, or descriptors.
     ProtobufSchema,
 }
 
-/// What logins, and their options, are made of.
+/// Structure of login inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secure {
-    /// What brokers say.
+    /// SASL messages of brokers.
     Login,
     /// `sasl.jaas.config`.
     Jaas,
-    /// Java's stores.
+    /// Java key stores.
     Jks,
     /// PKCS12.
     Pkcs12,
@@ -74,7 +74,7 @@ pub enum Secure {
     Pem,
 }
 
-/// The ways in which compressed bytes are framed.
+/// Framings of compressed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "names of codecs")]
 pub enum Stream {
@@ -85,23 +85,23 @@ pub enum Stream {
     Zstd,
 }
 
-/// Something that is handed bytes.
+/// A function that reads untrusted bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name, that of its corpus too.
+    /// Name of the target and of its corpus folder.
     pub name: &'static str,
-    /// What its inputs are made of.
+    /// Structure of its inputs.
     pub input: Input,
-    /// Panics if a promise is broken.
+    /// Panics if an invariant is violated.
     pub run: fn(&[u8]),
-    /// The most bytes that it may allocate: this many times the input, and `constant`.
+    /// Maximum memory per byte of input, in addition to `constant`.
     pub memory: usize,
-    /// What any input may allocate.
+    /// Memory that is allowed for any input.
     pub constant: usize,
 }
 
 impl Target {
-    /// The most bytes that an input of `len` bytes may make it allocate.
+    /// Returns the maximum memory for an input of `len` bytes.
     pub fn cap(&self, len: usize) -> usize {
         self.memory * len + self.constant
     }
@@ -119,22 +119,23 @@ const fn values(name: &'static str, what: Values, run: fn(&[u8]), memory: usize,
     Target { name, input: Input::Values(what), run, memory, constant }
 }
 
-/// Codec contexts, blocks and the smallest buffers; decompressed bytes are capped far below it.
+/// Memory for codec contexts, blocks and minimum buffers; decompressed data is limited to much less.
 const CONSTANT: usize = 1 << 20;
-/// The text that says what 64 KiB of the smallest records hold, twice while it grows.
+/// Memory for the text of 64 KiB of the smallest records, twice while it grows.
 const TEXT: usize = 16 << 20;
-/// Of each of a few rows up to 64 MiB of columns (values::input), twice and more while they grow; 100,000 columns.
+/// Memory for a few rows of up to 64 MiB of columns each (values::input), twice and more while they grow; 100,000
+/// columns.
 const ANY_SCHEMA: usize = 512 << 20;
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
-    // A message may take 16 times its bytes (wire::messages::reader), is there twice here, and so are its texts.
+    // A message may use 16 times its size (wire::messages::reader), exists twice here, and so does its text.
     Target { name: "frame", input: Input::Frame, run: frames, memory: 20, constant: CONSTANT },
     Target { name: "message", input: Input::Message, run: messages, memory: 48, constant: CONSTANT },
     Target { name: "member", input: Input::Member, run: member::told, memory: 48, constant: CONSTANT },
     Target { name: "header", input: Input::Batches(None), run: headers, memory: 4, constant: CONSTANT },
     Target { name: "records", input: Input::Records, run: records, memory: 4, constant: CONSTANT },
-    // Decoded twice: some 110 bytes of columns for a record of seven, and as much again while they grow.
+    // Decoded twice: about 110 bytes of columns for a record of seven bytes, and the same again while they grow.
     Target { name: "batches", input: Input::Batches(Some(2)), run: partition::decode, memory: 32, constant: CONSTANT },
     Target {
         name: "message_set_v0",
@@ -164,7 +165,7 @@ pub const TARGETS: &[Target] = &[
     secured("jks", Secure::Jks, secure::jks),
     secured("pkcs12", Secure::Pkcs12, secure::pkcs12),
     secured("pem", Secure::Pem, secure::pem),
-    // A byte may be an item of a list that becomes a struct of some columns.
+    // A byte may be an item of a list that becomes a struct of several columns.
     values("avro", Values::Avro, values::avro, 128, CONSTANT),
     values("avro_schema", Values::Schema, values::schema, 400, ANY_SCHEMA),
     values("avro_resolve", Values::Resolve, values::resolve, 400, ANY_SCHEMA),
@@ -176,17 +177,17 @@ pub const TARGETS: &[Target] = &[
     values("protobuf_schema", Values::ProtobufSchema, protobuf::schema, 400, ANY_SCHEMA),
 ];
 
-/// The target of a name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Where the committed inputs are, a folder for each target.
+/// Returns the folder of committed inputs, with a subfolder for each target.
 pub fn corpus_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// The most that batches may decompress to here: enough to come through, little to allocate.
+/// Maximum decompressed size of batches in targets: enough to test decoding, little to allocate.
 pub(crate) const MAX_DECOMPRESSED: usize = 1 << 16;
 
 thread_local! {
@@ -218,7 +219,7 @@ fn messages(input: &[u8]) {
     }
 }
 
-/// A promise that is more than not to panic was not kept.
+/// Reports a violated invariant.
 #[allow(clippy::panic, reason = "that is how a target fails")]
 pub(crate) fn broken(what: &str) -> ! {
     panic!("{what}")

@@ -1,5 +1,5 @@
-//! Bytes as a tree of what they mean. A change to a leaf leaves the lengths, counts, compressed streams and checksums
-//! around it right, so that a decoder goes past them and meets the change; or one of them is made to lie.
+//! Inputs as trees of their structure. After a mutation of a leaf, the lengths, counts, compressed streams and
+//! checksums around it are recomputed, so that a decoder reaches the mutation; or one of them is mutated itself.
 use std::collections::HashMap;
 
 use samsarrow_wire::compression::{Codec, Compressor};
@@ -8,14 +8,14 @@ use samsarrow_wire::crc::{crc32, crc32c};
 use crate::bytes::{havoc, lz4_header_checksum};
 use crate::random::Random;
 
-/// How a number lies in the bytes.
+/// Encoding of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
     /// Big-endian, of this many bytes.
     Big(usize),
     /// Little-endian, of this many bytes.
     Little(usize),
-    /// A zig-zag varint of 64 bits.
+    /// A zigzag varint of 64 bits.
     Varint,
     /// A varint of 64 bits.
     Unsigned,
@@ -50,16 +50,16 @@ impl Number {
     }
 }
 
-/// A checksum in front of what it covers, or after it.
+/// A checksum before or after the bytes that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checksum {
-    /// Of record batches.
+    /// Checksum of record batches.
     Crc32c,
-    /// Of messages of v0 and v1.
+    /// Checksum of messages of v0 and v1.
     Crc32,
-    /// Of an lz4 frame's descriptor, which it follows.
+    /// Checksum of an lz4 frame descriptor, which precedes it.
     Lz4,
-    /// The wrong one of magic 0.
+    /// The nonstandard lz4 checksum of magic 0.
     Lz4WithMagic,
 }
 
@@ -68,9 +68,9 @@ pub(crate) enum Checksum {
 pub(crate) enum Packing {
     Plain,
     Codec(Codec),
-    /// One block without xerial's framing.
+    /// One block without the xerial framing.
     RawSnappy,
-    /// lz4 as the clients of magic 0 wrote it.
+    /// lz4 as written by clients with magic 0.
     OldLz4,
 }
 
@@ -79,9 +79,9 @@ pub(crate) enum Packing {
 pub(crate) enum Node {
     Raw(Vec<u8>),
     Int(Number, i64),
-    /// Parts one after the other.
+    /// Concatenated parts.
     Group(Vec<Node>),
-    /// A length in bytes, and what is so long.
+    /// A length in bytes, and its contents.
     Sized {
         by: Number,
         more: i64,
@@ -93,11 +93,11 @@ pub(crate) enum Node {
         by: Number,
         lie: Option<i64>,
         packing: Packing,
-        /// Seed of a change to the compressed bytes.
+        /// Seed of a mutation of the compressed bytes.
         damage: Option<u64>,
         items: Vec<Node>,
     },
-    /// As a list without a count.
+    /// Compressed contents without a count.
     Packed {
         packing: Packing,
         damage: Option<u64>,
@@ -110,11 +110,11 @@ pub(crate) enum Node {
     },
 }
 
-/// Makes bytes of trees; codecs are reused.
+/// Encodes trees; codecs are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     compressors: Vec<Compressor>,
-    /// Ready gzip streams.
+    /// Cached gzip streams, by seed.
     gzip: HashMap<u64, Vec<u8>>,
 }
 
@@ -187,7 +187,7 @@ impl Writer {
         out.extend_from_slice(&packed);
     }
 
-    /// A gzip stream of what follows from a seed.
+    /// Returns the gzip stream of data derived from a seed.
     pub(crate) fn gzip(&mut self, seed: u64) -> Vec<u8> {
         if let Some(stream) = self.gzip.get(&seed) {
             return stream.clone();
@@ -203,13 +203,13 @@ impl Writer {
             self.compressors.extend(Compressor::new(codec, None));
         }
         if let Some(compressor) = self.compressors.iter_mut().find(|compressor| compressor.codec() == codec) {
-            // Nothing that is not memory can fail here, and an empty stream is an input too.
+            // Only running out of memory can fail here, and an empty stream is a valid input.
             let _ = compressor.compress(plain, out);
         }
     }
 }
 
-/// Number of nodes.
+/// Returns the number of nodes.
 pub(crate) fn count(node: &Node) -> usize {
     1 + children(node).iter().map(count).sum::<usize>()
 }
@@ -232,7 +232,7 @@ fn children_mut(node: &mut Node) -> Option<&mut Vec<Node>> {
     }
 }
 
-/// Changes one node of the tree.
+/// Mutates one node of the tree.
 pub(crate) fn mutate(root: &mut Node, random: &mut Random) {
     let mut target = random.below(count(root));
     if let Some(node) = nth(root, &mut target) {
@@ -249,7 +249,7 @@ fn nth<'a>(node: &'a mut Node, index: &mut usize) -> Option<&'a mut Node> {
 }
 
 fn mutate_node(node: &mut Node, random: &mut Random) {
-    // Half of the changes to what has children are to its own numbers.
+    // Half of the mutations of nodes with children are to their own numbers.
     if random.one_in(2) {
         match node {
             Node::Sized { lie, body, .. } => return *lie = Some(random.edge(body.len() as i64)),
@@ -307,7 +307,7 @@ fn mutate_node(node: &mut Node, random: &mut Random) {
     }
 }
 
-/// A packing, gzip less often as its encoder is slow.
+/// Returns a random packing; gzip is less frequent, since its encoder is slow.
 pub(crate) fn packing_of(random: &mut Random) -> Packing {
     match random.below(32) {
         0..=15 => Packing::Plain,
@@ -320,7 +320,7 @@ pub(crate) fn packing_of(random: &mut Random) -> Packing {
     }
 }
 
-/// The attribute bits of a packing.
+/// Returns the attribute bits of a packing.
 pub(crate) fn codec_bits(packing: Packing) -> i64 {
     match packing {
         Packing::Plain => 0,

@@ -1,4 +1,4 @@
-//! The committed inputs, and a short session of made ones; `make fuzz` is the long one.
+//! Replay of the committed inputs, and a short session; `make fuzz` runs a long one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn a_short_session() {
     assert!(done > 1000, "only {done} inputs");
 }
 
-/// The mutator is worth something only if much of what it makes gets past the first checks.
+/// The mutator is only useful if many of its inputs pass the first checks.
 #[test]
 fn the_same_seed_gives_the_same_input_and_many_go_deep() {
     let (mut one, mut other) = (Seeds::default(), Seeds::default());
@@ -75,7 +75,7 @@ fn the_same_seed_gives_the_same_input_and_many_go_deep() {
     }
 }
 
-/// As above: schemas are read, and values of them.
+/// Many inputs must have a valid schema, and a valid value.
 #[test]
 fn many_schemas_are_good_and_so_are_values() {
     use samsarrow_values::{Decoder, Framing, Options, avro::Schema};
@@ -99,7 +99,7 @@ fn many_schemas_are_good_and_so_are_values() {
     assert!((100..900).contains(&values), "{values}");
 }
 
-/// The guards themselves: a panic, too much memory.
+/// Tests the checks themselves: a panic, too much memory.
 #[test]
 fn what_breaks_a_promise_is_seen() {
     let target = |run| Target { name: "test", input: Input::Records, run, memory: 4, constant: 1 << 20 };

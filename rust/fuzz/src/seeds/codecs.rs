@@ -1,11 +1,11 @@
-//! Compressed streams as trees, as far as their framing goes.
+//! Trees of compressed streams, down to the level of their framing.
 use samsarrow_wire::compression::Codec;
 
 use crate::random::Random;
 use crate::targets::Stream;
 use crate::tree::{Checksum, Node, Number, Packing, Writer};
 
-/// A stream of one frame or several.
+/// Returns a stream of one or more frames.
 pub(super) fn stream(stream: Stream, writer: &mut Writer, random: &mut Random) -> Node {
     let frames = if random.one_in(6) { 1 + random.below(4) } else { 1 };
     let frames = (0..frames)
@@ -15,7 +15,7 @@ pub(super) fn stream(stream: Stream, writer: &mut Writer, random: &mut Random) -
                 plain = plain.repeat(1 + random.below(60));
             }
             match stream {
-                // Its encoder takes longer than all the rest: only now and then a new stream.
+                // The encoder is by far the slowest: new streams are rare.
                 Stream::Gzip if random.one_in(16) => packed(Packing::Codec(Codec::Gzip), plain),
                 Stream::Gzip => Node::Raw(writer.gzip(random.below(64) as u64)),
                 Stream::Zstd => zstd(&plain, writer),
@@ -32,7 +32,7 @@ fn packed(packing: Packing, plain: Vec<u8>) -> Node {
     Node::Packed { packing, damage: None, items: vec![Node::Raw(plain)] }
 }
 
-/// The header apart from the rest, so that it is changed more often.
+/// The header is separate, so that it is mutated more often.
 fn zstd(plain: &[u8], writer: &mut Writer) -> Node {
     let mut frame = Vec::new();
     writer.compress(Codec::Zstd, plain, &mut frame);
@@ -54,7 +54,7 @@ fn xerial(plain: &[u8], random: &mut Random) -> Node {
     Node::Group(nodes)
 }
 
-/// Our own encoder's frame, taken apart: descriptor, blocks, end.
+/// Splits a frame of our own encoder into descriptor, blocks and end.
 fn lz4(plain: &[u8], writer: &mut Writer, random: &mut Random) -> Node {
     let mut frame = Vec::new();
     writer.compress(Codec::Lz4, plain, &mut frame);
@@ -66,7 +66,7 @@ fn lz4(plain: &[u8], writer: &mut Writer, random: &mut Random) -> Node {
         if length == 0 {
             break;
         }
-        // The top bit, not compressed, as what is added to the length.
+        // The top bit (not compressed) is a number added to the length.
         let more = i64::from(length & 0x8000_0000);
         blocks.push(Node::Sized { by: Number::Little(4), more, lie: None, body: vec![Node::Raw(block.to_vec())] });
         rest = after;

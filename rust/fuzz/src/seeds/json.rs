@@ -1,4 +1,4 @@
-//! Values in JSON, and schemas of them.
+//! JSON values and JSON Schemas.
 use serde_json::{Value, json};
 
 use crate::bytes::havoc;
@@ -7,7 +7,7 @@ use crate::targets::Values;
 use crate::targets::json::SCHEMAS;
 use crate::tree::{Node, Number};
 
-/// Flags of the target and the schema, then the values, of which the tree is.
+/// Returns flags and schema, and the tree of the values.
 pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
     let flags = random.next() as u8;
     let (mut head, mut schema) = (vec![flags], Value::Null);
@@ -38,7 +38,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
     (head, Node::Group((0..1 + random.below(most)).map(|_| row(random)).collect()))
 }
 
-/// A schema of any make.
+/// Returns a random schema.
 fn made(random: &mut Random, depth: usize) -> Value {
     let below = |random: &mut Random| made(random, depth.saturating_sub(1));
     match random.below(if depth == 0 { 7 } else { 12 }) {
@@ -68,7 +68,7 @@ fn raw(text: impl Into<Vec<u8>>, out: &mut Vec<Node>) {
     out.push(Node::Raw(text.into()));
 }
 
-/// A value of the schema, part by part; of any kind where it does not say.
+/// Writes a value of the schema as a list of nodes; of a random type if the schema does not specify one.
 fn value(schema: &Value, root: &Value, depth: usize, random: &mut Random, out: &mut Vec<Node>) {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
         Some(to) => root.pointer(to.trim_start_matches('#')).unwrap_or(&Value::Null),

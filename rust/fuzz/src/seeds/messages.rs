@@ -1,4 +1,4 @@
-//! Requests and responses of every API and version.
+//! Requests and responses of all APIs in all versions.
 use bytes::Bytes;
 use samsarrow_wire::formats::{Format, formats};
 use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
@@ -6,7 +6,7 @@ use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
 use crate::bytes::{havoc, put_number, put_varint};
 use crate::random::Random;
 
-/// Samples of each format that are kept: the more, the more shapes; each costs its probing once.
+/// Number of samples kept per format: more samples have more shapes, but each is probed once.
 const SAMPLES: usize = 6;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Messages {
 #[derive(Debug, Clone)]
 struct Sample {
     body: Vec<u8>,
-    /// Where the last byte of a length or count is.
+    /// Positions of the last bytes of lengths and counts.
     lengths: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// Two bytes that name the format, then a message or a frame.
+    /// Returns two bytes with the index of the format, and a message or a frame.
     pub(super) fn input(&mut self, frame: bool, valid: bool, random: &mut Random) -> Vec<u8> {
         let index = random.below(self.formats.len());
         let Some(format) = self.formats.get(index).copied() else { return Vec::new() };
@@ -62,7 +62,7 @@ impl Messages {
     fn sample(&mut self, index: usize, format: &Format, random: &mut Random) -> Sample {
         let which = random.below(SAMPLES);
         let Some(kept) = self.samples.get_mut(index) else { return Sample { body: Vec::new(), lengths: Vec::new() } };
-        // Filled in order, from seeds of their own: what is kept must not depend on what was asked before.
+        // Filled in order, from separate seeds: the samples must not depend on earlier calls.
         while kept.len() <= which {
             let body = format.sample(kept.len() as u64).map(|body| body.to_vec()).unwrap_or_default();
             let lengths = probe(format, &body);
@@ -72,7 +72,7 @@ impl Messages {
     }
 }
 
-/// Finds lengths by their effect: one more makes the decoder want bytes that are not there, or leave some over.
+/// Finds lengths by their effect: an increment makes the decoder require missing bytes, or leave some.
 fn probe(format: &Format, body: &[u8]) -> Vec<usize> {
     let of_length = |error: DecodeError| {
         matches!(
@@ -94,7 +94,7 @@ fn probe(format: &Format, body: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Puts an edge where the length is that ends at `at`.
+/// Writes a boundary value to the length that ends at `at`.
 fn lie(body: &mut Vec<u8>, at: usize, random: &mut Random) {
     match random.below(3) {
         0 => put_varint(body, at, random),
@@ -116,7 +116,7 @@ fn header(format: &Format, random: &mut Random, out: &mut Vec<u8>) {
             _ => out.extend_from_slice(b"\0\x02me"),
         }
     }
-    // ApiVersions answers in the oldest form, whatever its version.
+    // ApiVersions responses have the oldest header, regardless of the version.
     let api_versions = format.response && format.api.name() == "ApiVersions";
     if format.api.is_flexible(format.version) && !api_versions {
         match random.below(4) {

@@ -1,4 +1,4 @@
-//! Inputs: valid ones with random content, made hostile in a few places.
+//! Generator of inputs: valid ones with random contents, and a few mutations.
 mod batches;
 mod codecs;
 mod json;
@@ -14,22 +14,22 @@ use crate::random::Random;
 use crate::targets::{Input, Values};
 use crate::tree::{Node, Writer, mutate};
 
-/// Makes the inputs of all targets; the same seed gives the same input.
+/// Generates the inputs of all targets; the same seed results in the same input.
 #[derive(Debug, Default)]
 pub struct Seeds {
     writer: Writer,
     messages: messages::Messages,
-    /// Inputs of others, per target: the committed corpus and conformance cases.
+    /// Existing inputs per target: the committed corpus and conformance cases.
     given: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Seeds {
-    /// Adds an input from elsewhere to those that are changed.
+    /// Adds an existing input as a base for mutations.
     pub fn give(&mut self, target: &'static str, input: Vec<u8>) {
         self.given.push((target, input));
     }
 
-    /// The input of `seed` for a target.
+    /// Returns the input with this `seed` for a target.
     pub fn input(&mut self, target: &'static str, kind: Input, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
         if random.one_in(16) && self.given.iter().any(|(name, _)| *name == target) {
@@ -94,7 +94,7 @@ impl Seeds {
         }
     }
 
-    /// Appends a tree after some changes to it, and rarely some to its bytes.
+    /// Appends a tree after some mutations, and rarely mutates its bytes.
     fn write(
         &mut self,
         mut tree: Node,
@@ -145,7 +145,7 @@ impl Seeds {
     }
 }
 
-/// Longer inputs cost time and show nothing new.
+/// Longer inputs cost time and find nothing new.
 const MAX_LEN: usize = 64 * 1024;
 
 trait SplitOff {

@@ -1,9 +1,9 @@
-//! Messages of a few files, and such files.
+//! Protobuf messages of a few files, and such files.
 use crate::random::Random;
 use crate::targets::protobuf::FILES;
 use crate::tree::{Node, Number};
 
-/// Fields of the files of the targets, each with a number and how it is written; below 0 a message is within.
+/// Fields of the targets' files: number and wire encoding; a negative encoding is a nested message.
 const FIELDS: [(i64, i64); 20] = [
     (1, 0),
     (1, -1),
@@ -27,7 +27,7 @@ const FIELDS: [(i64, i64); 20] = [
     (3000, 1),
 ];
 
-/// Flags of the target, for `schema` a file, then the values, of which the tree is.
+/// Returns flags (for `schema` with a file), and the tree of the values.
 pub(super) fn of(schema: bool, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
     let flags = random.next() as u8;
     let mut out = vec![flags];
@@ -85,7 +85,7 @@ fn field(depth: usize, random: &mut Random) -> Node {
     Node::Group(vec![tag(if wire < 0 { 2 } else { wire }), value])
 }
 
-/// A file of one message of an int64, some text, and itself.
+/// Returns a file descriptor with one message of an int64, text, and itself.
 fn descriptor() -> Node {
     let text = |number: u8, text: &str| Node::Raw([&[number << 3 | 2, text.len() as u8], text.as_bytes()].concat());
     let sized = |number: u8, body| {

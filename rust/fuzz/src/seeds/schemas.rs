@@ -1,11 +1,11 @@
-//! Avro schemas, others that they may have become, and such as cannot be.
+//! Avro schemas, evolved versions of them, and invalid ones.
 use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
 const PRIMITIVES: [&str; 8] = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"];
 
-/// A schema with at most a few types above each other.
+/// Returns a schema with a limited depth.
 pub(super) fn made(random: &mut Random) -> Value {
     let depth = random.below(5);
     Made::default().any(depth, random)
@@ -66,7 +66,7 @@ impl Made {
                 let fields: Vec<_> = (0..count)
                     .map(|at| json!({"name": format!("f{at}"), "type": self.any(depth - 1, random)}))
                     .collect();
-                // Named last: what is within cannot name what it is in.
+                // Named last: the nested types cannot refer to the record.
                 json!({"type": "record", "name": self.name(random), "fields": fields})
             }
         }
@@ -99,7 +99,7 @@ fn insert(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// The schema as another version of it may be: fields that come and go, types that are promoted.
+/// Returns another version of the schema: with added and removed fields, and promoted types.
 pub(super) fn evolved(mut schema: Value, random: &mut Random) -> Value {
     each(&mut schema, &mut |json| {
         if let Some(fields) = json.get_mut("fields").and_then(Value::as_array_mut) {
@@ -134,7 +134,7 @@ pub(super) fn evolved(mut schema: Value, random: &mut Random) -> Value {
     schema
 }
 
-/// Goes through all that is in a text, from the outside to the inside.
+/// Visits all JSON values, outermost first.
 fn each(json: &mut Value, change: &mut impl FnMut(&mut Value)) {
     change(json);
     match json {
@@ -144,7 +144,7 @@ fn each(json: &mut Value, change: &mut impl FnMut(&mut Value)) {
     }
 }
 
-/// Changes one place.
+/// Mutates one value.
 pub(super) fn changed(schema: &mut Value, random: &mut Random) {
     let mut count = 0;
     each(schema, &mut |_| count += 1);
@@ -224,7 +224,7 @@ fn changed_here(json: &mut Value, random: &mut Random) {
     }
 }
 
-/// A type as that of another: `{"type": {"type": …}}`.
+/// Nests a type in another: `{"type": {"type": …}}`.
 fn wrapped(object: &mut Map<String, Value>) {
     let inner = std::mem::take(object);
     object.insert("type".to_owned(), inner.into());

@@ -1,4 +1,4 @@
-//! Damaged streams of every codec, and sound ones there and back.
+//! Damaged streams of all codecs, and round trips of valid ones.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompres
 use super::{MAX_DECOMPRESSED, broken};
 
 thread_local! {
-    /// Contexts are reused as they are in a client: what one input leaves behind meets the next.
+    /// Contexts are reused as in a client: the state left by one input affects the next.
     static DECOMPRESSORS: RefCell<(Decompressor, Decompressor)> =
         RefCell::new((Decompressor::new(), Decompressor::new().with_legacy_lz4()));
 }
@@ -35,7 +35,7 @@ fn decompress(codec: Codec, input: &[u8]) {
     }
 }
 
-/// What came out can be compressed, and comes out again.
+/// Checks that the output can be compressed and decompressed again.
 fn again(codec: Codec, plain: &[u8]) {
     let mut compressed = Vec::new();
     let Ok(mut compressor) = Compressor::new(codec, None) else { return };

@@ -1,11 +1,11 @@
-//! Values in JSON, and the schemas that say what becomes of them.
+//! JSON values, and the schemas that determine their columns.
 use samsarrow_values::json::{Inference, Schema};
 use samsarrow_values::{Decoder, Framing, Options};
 
 use super::broken;
 use super::values::{MAX_ROWS, MAX_ROWS_OF_ANY, Row, decode, part, rows};
 
-/// What the values of the target `json` are read as, and the field that is read where not all are.
+/// Schemas of target `json`, and the field to project.
 pub(crate) const SCHEMAS: &[(&str, &str)] = &[
     (
         r##"{"type": "object", "required": ["id"], "definitions": {"user": {"type": "object", "properties":
@@ -33,7 +33,7 @@ pub(crate) const SCHEMAS: &[(&str, &str)] = &[
     (r#"{"type": "string"}"#, ""),
 ];
 
-/// Which schema, with the flag 128 for one field only; then values.
+/// Reads the index of a schema, with flag 128 for one field only; then values.
 pub(super) fn json(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, field)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) else { return };
@@ -45,7 +45,7 @@ pub(super) fn json(input: &[u8]) {
     inferred(&rows);
 }
 
-/// What is inferred from values takes all of them.
+/// Checks that the inferred schema accepts all values.
 fn inferred(rows: &[Row<'_>]) {
     let mut inference = Inference::default();
     let good: Vec<_> = rows.iter().filter(|row| inference.push(row.value).is_ok()).collect();
@@ -61,14 +61,14 @@ fn inferred(rows: &[Row<'_>]) {
     }
 }
 
-/// What no schema would take: a number that is no double, or what becomes too much.
+/// Returns true for values that no schema accepts: a number beyond the range of a double, or an excessive expansion.
 fn beyond(reason: &str) -> bool {
     ["out of the range of double", "would become more than", "within each other"]
         .iter()
         .any(|known| reason.contains(known))
 }
 
-/// Flags, the length of a schema's text in two bytes, the text, and values.
+/// Reads flags, the length of a schema in two bytes, its text, and values.
 pub(super) fn schema(input: &[u8]) {
     let Some((_, mut rest)) = input.split_first() else { return };
     let Some(text) = part(&mut rest) else { return };

@@ -1,4 +1,4 @@
-//! What consumers send each other: bytes of any member's making that the leader of a group reads.
+//! Metadata that consumers exchange: bytes of any member, decoded by the leader of a group.
 use std::fmt::Debug;
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(super) fn told(input: &[u8]) {
     }
 }
 
-/// What was read can be passed on.
+/// Checks that a decoded message can be encoded again.
 fn again<M: PartialEq + Debug>(
     bytes: Bytes,
     read: fn(Bytes) -> Result<M, DecodeError>,

@@ -1,4 +1,4 @@
-//! Bytes of a partition, decoded in every way that must come to the same.
+//! Bytes of a partition, decoded in several ways that must have the same result.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use samsarrow_wire::batch::{Batch, RawRecord, RecordVisitor, batches, walk};
 
 use super::{MAX_DECOMPRESSED, broken};
 
-/// Flags: 1 checks checksums, 2 gives control records too, 4 leaves aborted ones out, 8 goes in small steps.
+/// Flags: 1 verifies checksums, 2 includes control records, 4 skips aborted transactions, 8 decodes in small steps.
 pub(super) fn decode(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let data = Bytes::copy_from_slice(data);
@@ -38,8 +38,8 @@ pub(super) fn decode(input: &[u8]) {
         let step = DecodeOptions { max_bytes: 1 + usize::from(flags >> 4) * 20, ..options(layout) };
         let (rows, failed) = in_steps(step, &data, aborted().as_mut());
         let (at_once, error) = &binary;
-        // Offsets that go back are skipped by one who goes on from an offset; then only progress counts.
-        // Before a bad record some of its batch may be given in steps.
+        // Decreasing offsets are skipped when continuing from an offset; then only progress is checked. Steps may
+        // return some records of a batch before a malformed one.
         let same = if error.is_some() { failed && rows >= at_once.num_rows() } else { rows == at_once.num_rows() };
         if !same && ascending(&options(Layout::Binary), &data) {
             broken(&format!("{rows} rows in steps (failed: {failed}), at once {} ({error:?})", at_once.num_rows()));
@@ -47,7 +47,8 @@ pub(super) fn decode(input: &[u8]) {
     }
 }
 
-/// Records that are only counted: as many as `decoded` has, or more where one of them is bad.
+/// Counts records by headers only: the result must be the number of rows in `decoded`, or more if one of them is
+/// malformed.
 fn counted(
     options: DecodeOptions,
     data: &Bytes,
@@ -56,7 +57,7 @@ fn counted(
 ) {
     let headers = batches(data.clone()).map_while(Result::ok).map(|batch| batch.header);
     let promised: usize = headers.map(|header| usize::try_from(header.record_count).unwrap_or_default()).sum();
-    // Compressed records may be any number, and a row takes memory.
+    // The count of compressed records may be arbitrary, and each row needs memory.
     if promised > data.len() / 4 {
         return;
     }
@@ -68,7 +69,7 @@ fn counted(
     }
 }
 
-/// Whether offsets ascend, and lie within what the batches' headers say.
+/// Returns true if offsets ascend, and are within the ranges of the batch headers.
 fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
     let mut next = i64::MIN;
     for batch in batches(data.clone()).map_while(Result::ok) {
@@ -79,7 +80,7 @@ fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
         let Some(offsets) = rows.column_by_name("offset").map(|column| column.as_primitive::<Int64Type>()) else {
             return false;
         };
-        // A wrapper gives only its last offset.
+        // A wrapper only has its last offset.
         let first = if batch.header.is_wrapper() { i64::MIN } else { batch.header.base_offset };
         for offset in offsets.values() {
             if *offset < next.max(first) || *offset > batch.header.last_offset() {
@@ -95,7 +96,7 @@ fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
     true
 }
 
-/// Whether the offsets of a batch that cannot be read to its end ascend until there; no, if they are compressed.
+/// Returns true if the offsets of a batch with an error ascend up to the error; false if it is compressed.
 fn records_ascend(batch: &Batch) -> bool {
     struct Last(Option<i32>);
     impl RecordVisitor for Last {
@@ -107,13 +108,13 @@ fn records_ascend(batch: &Batch) -> bool {
             std::ops::ControlFlow::Continue(())
         }
     }
-    // To break off is no error.
+    // `Break` is not an error of the walk.
     batch.header.codec_id() == 0
         && batch.header.magic == 2
         && walk(&batch.payload(), batch.header.record_count, &mut Last(None)).is_err()
 }
 
-/// The rows, up to the first bad batch, and what is wrong with that.
+/// Decodes in one call: returns the rows before the first invalid batch, and its error.
 pub(super) fn at_once(
     options: DecodeOptions,
     data: &Bytes,
@@ -143,7 +144,7 @@ pub(super) fn at_once(
     (batch, error)
 }
 
-/// The same as a fetcher goes through it: a few rows at a time. Always moves on.
+/// Decodes a few rows at a time, as a fetcher does. Each step must make progress.
 fn in_steps(options: DecodeOptions, data: &Bytes, mut aborted: Option<&mut AbortedTransactions>) -> (usize, bool) {
     let mut decoder = Decoder::new(options);
     let topic = Arc::from("t");
@@ -166,7 +167,7 @@ fn in_steps(options: DecodeOptions, data: &Bytes, mut aborted: Option<&mut Abort
     }
 }
 
-/// Both layouts hold the same values.
+/// Checks that both layouts have the same values.
 fn assert_same((binary, one): &(RecordBatch, Option<String>), (view, other): &(RecordBatch, Option<String>)) {
     assert_eq!(one, other, "errors of both layouts");
     assert_eq!(binary.num_rows(), view.num_rows());

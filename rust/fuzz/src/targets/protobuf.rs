@@ -5,7 +5,7 @@ use samsarrow_values::{Decoder, Enums, Framing, Options};
 use super::broken;
 use super::values::{MAX_ROWS, MAX_ROWS_OF_ANY, decode, part, rows};
 
-/// What the values of the target `protobuf` are, and the fields that are read where not all are.
+/// Files of target `protobuf`, and the fields to project.
 pub(crate) const FILES: &[(&str, &[&str])] = &[
     (
         r#"syntax = "proto3"; message M { int64 a = 1; string b = 2; double c = 3; optional bytes d = 4; E e = 5; bool f = 6;
@@ -30,8 +30,8 @@ pub(crate) const FILES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Which file, with the flags 32 for frames, of Apicurio with 16, 64 for enums as dictionaries and 128 for some fields
-/// only; then values.
+/// Reads the index of a file, with flags 32 for frames (of Apicurio with 16), 64 for enums as dictionaries and 128 for
+/// a projection; then values.
 pub(super) fn values(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, some)) = FILES.get(usize::from(flags & 15) % FILES.len()) else { return };
@@ -44,7 +44,7 @@ pub(super) fn values(input: &[u8]) {
     decode(make, &rows(&mut rest, MAX_ROWS));
 }
 
-/// Flags, with 1 for descriptors; the length of a file in two bytes, the file, and values.
+/// Reads flags, with 1 for descriptors; the length of a file in two bytes, the file, and values.
 pub(super) fn schema(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some(file) = part(&mut rest) else { return };

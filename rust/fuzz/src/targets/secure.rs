@@ -1,4 +1,4 @@
-//! What a broker says in a login, what a user writes into `sasl.jaas.config`, and stores of keys and certificates.
+//! SASL messages of brokers, `sasl.jaas.config` entries, and key stores.
 use aws_lc_rs::{digest, hmac};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::fuzz;
@@ -6,15 +6,15 @@ use samsarrow_client::security::redact;
 
 use super::broken;
 
-/// Of all stores and entries here; an error that shows it is broken.
+/// Password of all stores and entries; an error message that contains it is a bug.
 pub(crate) const SECRET: &str = "canary-9q";
-/// What the broker has to answer to.
+/// Nonce of the client, which the broker must repeat.
 pub(crate) const NONCE: &str = "nonce";
-/// The right signature, and as text.
+/// The valid signature, also as text.
 const SIGNATURE: &[u8] = &[7; 32];
 pub(crate) const SIGNED: &str = "v=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
 
-/// What it is, then the text or token.
+/// Reads the type of the message, then a text or token.
 pub(super) fn login(input: &[u8]) {
     let Some((&what, bytes)) = input.split_first() else { return };
     let text = String::from_utf8_lossy(bytes);
@@ -42,7 +42,7 @@ pub(super) fn login(input: &[u8]) {
 
 const MECHANISMS: [&str; 6] = ["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"];
 
-/// Which mechanism, then the entry.
+/// Reads the index of a mechanism, then a JAAS entry.
 pub(super) fn jaas(input: &[u8]) {
     let Some((&flags, text)) = input.split_first() else { return };
     let mechanism = MECHANISMS.get(usize::from(flags) % MECHANISMS.len()).copied().unwrap_or_default();
@@ -54,13 +54,13 @@ pub(super) fn jaas(input: &[u8]) {
         ("sasl.jaas.config", text),
     ];
     let pairs = given.map(|(name, value)| (name.to_owned(), OptionValue::Str(value)));
-    // What is good may be shown where it is no secret, as a user's name.
+    // Valid values that are not secrets may be shown, such as user names.
     if let Err(error) = Options::parse(ClientKind::Producer, pairs) {
         assert!(!error.to_string().contains(SECRET), "a secret shows: {error}");
     }
 }
 
-/// Flags: 1 appends the right digest, 2 has no password, 4 another one for the key.
+/// Flags: 1 appends the correct digest, 2 omits the password, 4 uses a different key password.
 pub(super) fn jks(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     let mut bytes = bytes.to_vec();
@@ -74,7 +74,7 @@ pub(super) fn jks(input: &[u8]) {
     open(&bytes, flags);
 }
 
-/// Flags: 1 puts the safes into a store with the right digest, else as [`jks`].
+/// Flags: 1 wraps the safes in a store with the correct digest, the others are those of [`jks`].
 pub(super) fn pkcs12(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     match flags & 1 {
@@ -83,7 +83,7 @@ pub(super) fn pkcs12(input: &[u8]) {
     }
 }
 
-/// Flags as [`jks`], without a digest.
+/// Flags of [`jks`], without the digest.
 pub(super) fn pem(input: &[u8]) {
     let Some((&flags, bytes)) = input.split_first() else { return };
     open(bytes, flags);
@@ -93,7 +93,7 @@ fn open(bytes: &[u8], flags: u8) {
     let password = (flags & 2 == 0).then_some(SECRET);
     let key_password = if flags & 4 == 0 { SECRET } else { "another" };
     match fuzz::store(bytes, password, Some(key_password)) {
-        // Base64 and DER of keys may be written anew, never at length.
+        // Base64 and DER of keys may be re-encoded, but not much longer.
         Ok((key, certificates)) if key + certificates > 2 * bytes.len() + 4096 => {
             broken(&format!("{key} bytes of a key, {certificates} of certificates from {} bytes", bytes.len()));
         }
@@ -102,12 +102,12 @@ fn open(bytes: &[u8], flags: u8) {
     }
 }
 
-/// As Java and PKCS12 have passwords.
+/// Encodes a password as in Java and PKCS12.
 fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_be_bytes).collect()
 }
 
-/// A PKCS12 around safes, its digest right (RFC 7292, with SHA-256 and one iteration).
+/// Wraps safes in a PKCS12 store with the correct digest (RFC 7292, with SHA-256 and one iteration).
 fn sealed(safes: &[u8]) -> Vec<u8> {
     const SALT: [u8; 8] = [9; 8];
     let password = [utf16(SECRET), vec![0, 0]].concat();

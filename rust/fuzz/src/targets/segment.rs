@@ -1,4 +1,4 @@
-//! Files of brokers: any bytes can be a file.
+//! Files of brokers with arbitrary contents.
 use bytes::Bytes;
 use samsarrow_arrow::segment::{SegmentOptions, SegmentReader, Step};
 use samsarrow_arrow::{DecodeOptions, Layout};
@@ -13,7 +13,7 @@ fn limits() -> Limits {
     Limits { max_bytes: MAX_DECOMPRESSED, ..Limits::default() }
 }
 
-/// Flags: 1 checks checksums, 2 gives control records too, 4 is the layout, 8 has a limit of rows, 16 of bytes.
+/// Flags: 1 verifies checksums, 2 includes control records, 4 is the layout, 8 limits rows, 16 limits bytes.
 pub(super) fn read(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let data = Bytes::copy_from_slice(data);
@@ -40,7 +40,7 @@ pub(super) fn read(input: &[u8]) {
             Ok(Step::Batch(batch)) => rows += batch.num_rows(),
             Ok(Step::More) => {}
             Ok(Step::End) => break,
-            // The step after an error is the end.
+            // The step after an error must be the end.
             Err(_) if failed => broken("a second error"),
             Err(_) => failed = true,
         }
@@ -55,7 +55,7 @@ pub(super) fn read(input: &[u8]) {
     }
 }
 
-/// Flags: 1 is JSON, 2 goes record by record, 4 prints data, 8 stops early.
+/// Flags: 1 is JSON, 2 prints records, 4 prints data, 8 limits the bytes.
 pub(super) fn dump(input: &[u8]) {
     let Some((&flags, data)) = input.split_first() else { return };
     let options = LogDumpOptions {
@@ -74,7 +74,7 @@ fn format(flags: u8) -> Format {
     if flags & 1 == 0 { Format::Text } else { Format::Json }
 }
 
-/// To the end, which must come.
+/// Dumps to the end, which must be reached.
 fn write_down(dump: &mut dyn Dump, len: usize) {
     let (mut out, mut steps) = (String::new(), 0);
     while dump.step(&mut out) {
@@ -88,7 +88,7 @@ fn write_down(dump: &mut dyn Dump, len: usize) {
     assert!(dump.findings().problems.len() <= dump.findings().problem_count);
 }
 
-/// Flags: 1 is JSON, 2 only verifies, 12 are the kind, 16 is without a log.
+/// Flags: 1 is JSON, 2 only verifies, 12 is the kind, 16 is without a log.
 pub(super) fn index(input: &[u8]) {
     let Some((&[flags, l0, l1], rest)) = input.split_first_chunk::<3>() else { return };
     let len = usize::from(u16::from_be_bytes([l0, l1])).min(rest.len());

@@ -1,4 +1,4 @@
-//! Values in Avro and in Kafka's own types, the schemas that they name, and the frames in which they do.
+//! Values in Avro and in Kafka's primitive formats, their schemas, and framings.
 use arrow_array::{Array, ArrayRef};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::plain::Plain;
@@ -6,7 +6,7 @@ use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, SchemaId, Val
 
 use super::broken;
 
-/// What the values of the target `avro` are written with, and the fields that are read where not all are.
+/// Schemas of target `avro`, and the fields to project.
 pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
     (
         r#"{"type": "record", "name": "Event", "namespace": "n.s", "fields": [
@@ -52,11 +52,11 @@ pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
     (r#"["null", "string"]"#, &[]),
 ];
 
-/// The most values of one input; schemas of any make may make much of each.
+/// Maximum number of values per input; values of arbitrary schemas may expand a lot.
 pub(super) const MAX_ROWS: usize = 64;
 pub(super) const MAX_ROWS_OF_ANY: usize = 3;
 
-/// Which schema, with the flags 64 for enums as dictionaries and 128 for some fields only; then values.
+/// Reads the index of a schema, with flags 64 for enums as dictionaries and 128 for a projection; then values.
 pub(super) fn avro(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, some)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) else { return };
@@ -67,7 +67,7 @@ pub(super) fn avro(input: &[u8]) {
     decode(make, &rows(&mut rest, MAX_ROWS));
 }
 
-/// Flags, the length of a schema's text in two bytes, the text, and values.
+/// Reads flags, the length of a schema in two bytes, its text, and values.
 pub(super) fn schema(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some(schema) = part(&mut rest).and_then(parsed) else { return };
@@ -77,7 +77,7 @@ pub(super) fn schema(input: &[u8]) {
     }
 }
 
-/// Flags, the texts of the reader's and the writer's schema, and values.
+/// Reads flags, the texts of the reader's and the writer's schema, and values.
 pub(super) fn resolve(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some(reader) = part(&mut rest).and_then(parsed) else { return };
@@ -96,10 +96,10 @@ pub(crate) const FRAMINGS: [Framing; 6] =
     [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare, Framing::Header];
 pub(crate) const PLAIN: [Plain; 8] =
     [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
-/// What framed values are written with, of ids from 1 on, and of GUIDs of this byte.
+/// Writer schemas of framed values: with ids from 1 on, and GUIDs that repeat this number.
 pub(crate) const WRITERS: [&str; 3] = ["bytes", "string", "long"];
 
-/// The framing and the plain type in one byte, then values with their headers.
+/// Reads the framing and the primitive type from one byte, then values with their headers.
 pub(super) fn framed(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let mut rows = Vec::new();
@@ -146,11 +146,11 @@ fn bare(flags: u8) -> Options {
     Options { framing: Framing::Bare, enums, fields: None, recursion: 2 }
 }
 
-/// A schema whose canonical form is that of the same schema.
+/// Parses a schema, and checks that its canonical form is equivalent.
 fn parsed(text: &[u8]) -> Option<Schema> {
     let schema = Schema::parse(&String::from_utf8_lossy(text)).ok()?;
     let canonical = schema.canonical();
-    // A name without a namespace, within one that has some, is written as if it had the same.
+    // A name without a namespace, inside of a type with one, is written as if it had the same namespace.
     if names_of_both_kinds(&canonical) {
         return Some(schema);
     }
@@ -162,7 +162,7 @@ fn parsed(text: &[u8]) -> Option<Schema> {
     Some(schema)
 }
 
-/// Whether some types have namespaces, and some have not.
+/// Returns true if some types have namespaces, and others do not.
 fn names_of_both_kinds(canonical: &str) -> bool {
     fn walk(json: &serde_json::Value, found: &mut [bool; 2]) {
         match json {
@@ -185,7 +185,7 @@ fn names_of_both_kinds(canonical: &str) -> bool {
     found == [true; 2]
 }
 
-/// Bytes after their length, in two bytes; fewer where there are no more.
+/// Reads bytes after their length in two bytes; fewer at the end of the input.
 pub(super) fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (len, after) = rest.split_first_chunk::<2>()?;
     let (bytes, after) = after.split_at(usize::from(u16::from_be_bytes(*len)).min(after.len()));
@@ -193,7 +193,7 @@ pub(super) fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// The same, or null for the length −1.
+/// Reads bytes like `part`; null for the length −1.
 fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     match rest.split_first_chunk::<2>() {
         Some(([0xff, 0xff], after)) => {
@@ -218,7 +218,7 @@ pub(super) fn rows<'a>(rest: &mut &'a [u8], most: usize) -> Vec<Row<'a>> {
     rows
 }
 
-/// Every value has a row, whatever is before and after it the same as if it were alone.
+/// Checks that each value results in one row, which does not depend on the other values.
 pub(super) fn decode(make: impl Fn() -> Decoder, rows: &[Row<'_>]) {
     let mut decoder = make();
     let bad: Vec<_> = rows.iter().map(|row| push(&mut decoder, row)).collect();
