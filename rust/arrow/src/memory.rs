@@ -16,9 +16,9 @@ pub fn memory_of(batch: &RecordBatch) -> usize {
 
 fn add(data: &ArrayData, seen: &mut Vec<(usize, usize)>) {
     let nulls = data.nulls().map(|nulls| nulls.buffer());
-    let alike = matches!(data.data_type(), DataType::Int8 | DataType::Int32 | DataType::Dictionary(..));
+    let is_shared = matches!(data.data_type(), DataType::Int8 | DataType::Int32 | DataType::Dictionary(..));
     seen.extend(data.buffers().iter().chain(nulls).map(|buffer| {
-        let bytes = if alike { buffer.len() } else { buffer.capacity() };
+        let bytes = if is_shared { buffer.len() } else { buffer.capacity() };
         (buffer.data_ptr().as_ptr() as usize, bytes)
     }));
     if !matches!(data.data_type(), DataType::Dictionary(..)) {

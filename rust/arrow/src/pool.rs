@@ -7,7 +7,7 @@ use arrow_buffer::Buffer;
 use bytes::Bytes;
 
 /// Minimum capacity of a pooled column; smaller ones use the allocator.
-const LEAST: usize = 256 << 10;
+const MIN_POOLED: usize = 256 << 10;
 /// Capacities are multiples of this, so that they can be reused by columns of similar sizes.
 const STEP: usize = 64 << 10;
 
@@ -20,9 +20,9 @@ pub struct Pool(Arc<Shared>);
 struct Shared {
     free: Mutex<Free>,
     /// Size of the columns in use.
-    lent: AtomicUsize,
+    in_use: AtomicUsize,
     /// Maximum size of free and used memory together; 0 disables the pool.
-    most: AtomicUsize,
+    max_bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -45,79 +45,79 @@ impl Shared {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn most(&self) -> usize {
-        self.most.load(Ordering::Relaxed)
+    fn max_bytes(&self) -> usize {
+        self.max_bytes.load(Ordering::Relaxed)
     }
 
     /// Drops the oldest buffers until `more` bytes fit; returns false if they do not fit then.
-    fn make_room(&self, free: &mut Free, more: usize) -> bool {
-        let used = self.lent.load(Ordering::Relaxed) + more;
-        while free.bytes + used > self.most() && free.take(0).is_some() {}
-        free.bytes + used <= self.most()
+    fn evict_for(&self, free: &mut Free, more: usize) -> bool {
+        let used = self.in_use.load(Ordering::Relaxed) + more;
+        while free.bytes + used > self.max_bytes() && free.take(0).is_some() {}
+        free.bytes + used <= self.max_bytes()
     }
 }
 
 impl Pool {
-    /// Creates a pool of up to `most` bytes, including memory in use.
-    pub fn new(most: usize) -> Pool {
-        Pool(Arc::new(Shared { most: AtomicUsize::new(most), ..Shared::default() }))
+    /// Creates a pool of up to `max_bytes` bytes, including memory in use.
+    pub fn new(max_bytes: usize) -> Pool {
+        Pool(Arc::new(Shared { max_bytes: AtomicUsize::new(max_bytes), ..Shared::default() }))
     }
 
     /// Frees all unused memory; memory in use is freed when it is dropped.
     pub fn close(&self) {
-        self.0.most.store(0, Ordering::Relaxed);
+        self.0.max_bytes.store(0, Ordering::Relaxed);
         *self.0.lock() = Free::default();
     }
 
-    /// Returns an empty column with a capacity of at least `least` bytes.
-    pub(crate) fn take(&self, least: usize) -> Vec<u8> {
-        if least < LEAST || self.0.most() == 0 {
-            return Vec::with_capacity(least);
+    /// Returns an empty column with a capacity of at least `min_capacity` bytes.
+    pub(crate) fn take(&self, min_capacity: usize) -> Vec<u8> {
+        if min_capacity < MIN_POOLED || self.0.max_bytes() == 0 {
+            return Vec::with_capacity(min_capacity);
         }
-        let capacity = least.next_multiple_of(STEP);
+        let capacity = min_capacity.next_multiple_of(STEP);
         let mut free = self.0.lock();
-        let fits = |buffer: &Vec<u8>| (least..=capacity + capacity / 4).contains(&buffer.capacity());
+        let fits = |buffer: &Vec<u8>| (min_capacity..=capacity + capacity / 4).contains(&buffer.capacity());
         // The most recent buffer may still be in a cache.
-        if let Some(found) = free.buffers.iter().rposition(fits).and_then(|at| free.take(at)) {
-            return found;
+        if let Some(buffer) = free.buffers.iter().rposition(fits).and_then(|at| free.take(at)) {
+            return buffer;
         }
-        let _ = self.0.make_room(&mut free, capacity);
+        let _ = self.0.evict_for(&mut free, capacity);
         drop(free);
         Vec::with_capacity(capacity)
     }
 
     /// Returns the column as a buffer whose memory goes back to the pool once it is no longer used.
-    pub(crate) fn lend(&self, column: Vec<u8>) -> Buffer {
+    pub(crate) fn make_buffer(&self, column: Vec<u8>) -> Buffer {
         let capacity = column.capacity();
-        if capacity < LEAST || self.0.most() == 0 || column.len() < capacity / 2 {
+        if capacity < MIN_POOLED || self.0.max_bytes() == 0 || column.len() < capacity / 2 {
             return Buffer::from_vec(trimmed(column));
         }
-        self.0.lent.fetch_add(capacity, Ordering::Relaxed);
-        Buffer::from(Bytes::from_owner(Lent { column, pool: Arc::downgrade(&self.0) }))
+        self.0.in_use.fetch_add(capacity, Ordering::Relaxed);
+        Buffer::from(Bytes::from_owner(PooledColumn { column, pool: Arc::downgrade(&self.0) }))
     }
 }
 
 /// A column in use.
 #[derive(Debug)]
-struct Lent {
+struct PooledColumn {
     column: Vec<u8>,
     pool: Weak<Shared>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledColumn {
     fn as_ref(&self) -> &[u8] {
         &self.column
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledColumn {
     fn drop(&mut self) {
         let Some(pool) = self.pool.upgrade() else { return };
         let mut column = std::mem::take(&mut self.column);
-        pool.lent.fetch_sub(column.capacity(), Ordering::Relaxed);
+        pool.in_use.fetch_sub(column.capacity(), Ordering::Relaxed);
         // In a forked child the lock may be held by a thread that does not exist there.
         let Ok(mut free) = pool.free.try_lock() else { return };
-        if pool.make_room(&mut free, column.capacity()) {
+        if pool.evict_for(&mut free, column.capacity()) {
             column.clear();
             free.bytes += column.capacity();
             free.buffers.push_back(column);
@@ -143,7 +143,7 @@ mod tests {
     fn filled(pool: &Pool, len: usize) -> Buffer {
         let mut column = pool.take(len);
         column.resize(len, 7);
-        pool.lend(column)
+        pool.make_buffer(column)
     }
 
     fn free(pool: &Pool) -> (usize, usize) {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn small_columns_and_those_without_a_pool_are_the_allocators() {
-        for (pool, len) in [(Pool::new(4 * MIB), LEAST - 1), (Pool::default(), MIB)] {
+        for (pool, len) in [(Pool::new(4 * MIB), MIN_POOLED - 1), (Pool::default(), MIB)] {
             let capacity = pool.take(len).capacity();
             assert_eq!(capacity, len);
             drop(filled(&pool, len));
@@ -197,7 +197,7 @@ mod tests {
         let pool = Pool::new(4 * MIB);
         let mut column = pool.take(MIB);
         column.extend_from_slice(b"few");
-        let buffer = pool.lend(column);
+        let buffer = pool.make_buffer(column);
         assert!(buffer.capacity() < MIB / 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use samsarrow_wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
-use samsarrow_wire::messages::{ApiKey, EncodeError, Out, Request};
+use samsarrow_wire::messages::{ApiKey, EncodeError, MessageBuf, Request};
 use samsarrow_wire::releases::Release;
 
 use crate::error::{Error, Result};
@@ -156,7 +156,7 @@ fn needs(key: ApiKey, version: i16) -> String {
 /// Why a request cannot be sent in `version`, and the Kafka whose brokers could be asked for it.
 pub(crate) fn cannot_be_sent<R: Request>(request: &R, version: i16, address: &str, error: &EncodeError) -> Error {
     let api = R::KEY.name();
-    let can = |later: &i16| request.encode(*later, &mut Out::sharing()).is_ok();
+    let can = |later: &i16| request.encode(*later, &mut MessageBuf::sharing()).is_ok();
     match (version + 1..=R::MAX_VERSION).find(can).and_then(|later| needed(R::KEY, later)) {
         Some(needed) => Error::UnsupportedVersion(format!(
             "{api} v{version}, which the broker at {address} is asked in, cannot say this ({error}): it {needed}"

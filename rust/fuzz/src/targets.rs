@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordVisitor, batches, walk};
-use samsarrow_wire::formats::{Again, Format, formats};
 use samsarrow_wire::frame;
+use samsarrow_wire::message_matrix::{Format, RoundTrip, formats};
 
 /// Structure of a target's inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +214,7 @@ fn frames(input: &[u8]) {
 
 fn messages(input: &[u8]) {
     let Some((format, body)) = format(input) else { return };
-    if let Ok(Again::Different(what)) = format.decode(body) {
+    if let Ok(RoundTrip::Different(what)) = format.decode(body) {
         broken(&format!("{format:?}: {what}"));
     }
 }

@@ -12,7 +12,7 @@ use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
 use samsarrow_arrow::digest;
 use samsarrow_arrow::encode::{Columns, EncodeError, EncodeOptions, encode_batches as encode};
 use samsarrow_arrow::layout::Layout;
-use samsarrow_arrow::values::{FieldRules, ValueColumns, ValueFormat, ValueWriter};
+use samsarrow_arrow::value_encoding::{FieldRules, ValueColumns, ValueFormat, ValueWriter};
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use samsarrow_arrow::lines::{LineFormat, Template, render};
+use samsarrow_arrow::text_format::{LineFormat, Template, render};
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;

@@ -3,7 +3,7 @@
 use arrow_array::{Array, BinaryArray, new_empty_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use crate::avro::Schema;
 use crate::avro::encode::{self, Source};
@@ -153,7 +153,7 @@ impl Encoder {
         match (&self.format, rows) {
             (Format::Plain(plain), Rows::Values(source)) => plain.write(source, row, out),
             (Format::Avro(_, raw), Rows::Values(source)) => {
-                let prefix = Piece::of(&self.prefix, 0, self.prefix_len).unwrap_or(Piece::from(&[][..]));
+                let prefix = ShortBytes::of(&self.prefix, 0, self.prefix_len).unwrap_or(ShortBytes::from(&[][..]));
                 prefix.append_short::<16>(out);
                 if *raw { encode::unprefixed(source, row, out) } else { source.run(row, out) }
             }

@@ -1,6 +1,6 @@
 //! The bytes of one value, read from front to back.
 
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use crate::error::{Fault, Reason, Step};
 
@@ -99,26 +99,26 @@ impl<'a> Input<'a> {
 
     /// Bytes with their length before them.
     #[inline(always)]
-    pub(crate) fn prefixed(&mut self) -> Step<(&'a [u8], Piece<'a>)> {
+    pub(crate) fn prefixed(&mut self) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let len = self.long()?;
         self.announced(len)
     }
 
     /// The same with a length that is no zig-zag number.
     #[inline(always)]
-    pub(crate) fn delimited(&mut self) -> Step<(&'a [u8], Piece<'a>)> {
+    pub(crate) fn delimited(&mut self) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let len = self.varint()?;
         self.announced(i64::try_from(len).unwrap_or(i64::MAX))
     }
 
     #[inline(always)]
-    fn announced(&mut self, len: i64) -> Step<(&'a [u8], Piece<'a>)> {
+    fn announced(&mut self, len: i64) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let from = self.rest;
         let Some((bytes, rest)) = usize::try_from(len).ok().and_then(|len| from.split_at_checked(len)) else {
             return Err(length_error(len, from.len()).into());
         };
         self.rest = rest;
-        let piece = Piece::of(from, 0, bytes.len()).unwrap_or(Piece::from(bytes));
+        let piece = ShortBytes::of(from, 0, bytes.len()).unwrap_or(ShortBytes::from(bytes));
         Ok((bytes, piece))
     }
 
@@ -292,7 +292,7 @@ const HIGH: [u128; 16] = {
 
 /// Most texts are short and ASCII: up to 32 bytes take two loads at most, and no loop.
 #[inline(always)]
-pub(crate) fn utf8(text: &[u8], piece: Piece<'_>) -> Step {
+pub(crate) fn utf8(text: &[u8], piece: ShortBytes<'_>) -> Step {
     let high = match (text.first_chunk(), text.last_chunk()) {
         (Some(first), Some(last)) if text.len() <= 32 => {
             (u128::from_le_bytes(*first) | u128::from_le_bytes(*last)) & (u128::MAX / 0xff * 0x80)
@@ -366,7 +366,7 @@ mod tests {
         for len in 0..=70 {
             for behind in [0, 1, 15, 40] {
                 let mut all = [vec![b'a'; len], vec![0xff; behind]].concat();
-                let valid = |all: &[u8]| utf8(&all[..len], Piece::of(all, 0, len).unwrap()).is_ok();
+                let valid = |all: &[u8]| utf8(&all[..len], ShortBytes::of(all, 0, len).unwrap()).is_ok();
                 assert!(valid(&all));
                 for at in 0..len {
                     all[at] = 0xc3;

@@ -2,7 +2,7 @@
 
 use arrow_array::Array;
 use arrow_schema::DataType;
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use crate::avro::encode::{self, Source};
 use crate::avro::recursion::Named;
@@ -78,11 +78,11 @@ impl Plain {
     pub(crate) fn push(self, value: &[u8], slot: &Slot, columns: &mut Columns) -> Step {
         match slot {
             Slot::Bytes(at) => {
-                utf8(value, Piece::from(value))?;
+                utf8(value, ShortBytes::from(value))?;
                 if self == Plain::Uuid && !is_uuid(value) {
                     return Err(Reason::Uuid.into());
                 }
-                columns.bytes[*at].push(Piece::from(value))?;
+                columns.bytes[*at].push(ShortBytes::from(value))?;
             }
             Slot::Short(at) => columns.shorts[*at].push(i16::from_be_bytes(self.exact(value)?)),
             Slot::Int(at) => columns.ints[*at].push(i32::from_be_bytes(self.exact(value)?)),

@@ -3,7 +3,9 @@
 use bytes::{BufMut, Bytes};
 
 use crate::messages::types::{Cx, Wire, read_tagged};
-use crate::messages::{ApiKey, ApiVersionsResponse, DecodeError, EncodeError, Frame, Message, Out, Reader, Request};
+use crate::messages::{
+    ApiKey, ApiVersionsResponse, DecodeError, EncodeError, Frame, Message, MessageBuf, Reader, Request,
+};
 
 /// The header of a request, as decoded by a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub fn encode_request<R: Request>(
     correlation_id: i32,
     client_id: Option<&str>,
 ) -> Result<Bytes, EncodeError> {
-    write_request(request, version, correlation_id, client_id, Out::new()).map(Out::freeze)
+    write_request(request, version, correlation_id, client_id, MessageBuf::new()).map(MessageBuf::freeze)
 }
 
 /// Encodes a request frame without copying its large fields.
@@ -34,12 +36,12 @@ pub fn request_in_pieces<R: Request>(
     correlation_id: i32,
     client_id: Option<&str>,
 ) -> Result<Frame, EncodeError> {
-    write_request(request, version, correlation_id, client_id, Out::sharing()).map(Out::into_frame)
+    write_request(request, version, correlation_id, client_id, MessageBuf::sharing()).map(MessageBuf::into_frame)
 }
 
 /// Encodes bytes that are not a request after a length prefix: a SASL token after SaslHandshake v0.
 pub fn raw(token: &[u8]) -> Result<Frame, EncodeError> {
-    let mut out = Out::new();
+    let mut out = MessageBuf::new();
     out.put_i32(0);
     out.put_slice(token);
     finish(&mut out)?;
@@ -51,8 +53,8 @@ fn write_request<R: Request>(
     version: i16,
     correlation_id: i32,
     client_id: Option<&str>,
-    mut out: Out,
-) -> Result<Out, EncodeError> {
+    mut out: MessageBuf,
+) -> Result<MessageBuf, EncodeError> {
     out.put_i32(0);
     out.put_i16(R::KEY.code());
     out.put_i16(version);
@@ -73,7 +75,7 @@ pub fn encode_response<R: Request>(
     version: i16,
     correlation_id: i32,
 ) -> Result<Bytes, EncodeError> {
-    let mut out = Out::new();
+    let mut out = MessageBuf::new();
     out.put_i32(0);
     out.put_i32(correlation_id);
     if response_header_is_flexible::<R>(version) {
@@ -85,7 +87,7 @@ pub fn encode_response<R: Request>(
 }
 
 /// Writes the length prefix, which does not count itself.
-fn finish(out: &mut Out) -> Result<(), EncodeError> {
+fn finish(out: &mut MessageBuf) -> Result<(), EncodeError> {
     let length = out.total() - 4;
     let length = i32::try_from(length).map_err(|_| EncodeError::TooLong { what: "frame", length })?;
     if let Some(place) = out.first_chunk_mut::<4>() {

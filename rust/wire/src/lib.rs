@@ -4,15 +4,15 @@
 pub mod batch;
 pub mod compression;
 pub mod error_code;
-#[cfg(feature = "arbitrary")]
-pub mod formats;
 pub mod frame;
+#[cfg(feature = "arbitrary")]
+pub mod message_matrix;
 pub mod messages;
 pub mod murmur2;
-mod piece;
 pub mod releases;
 pub mod segment;
+mod short_bytes;
 pub mod varint;
 
-pub use piece::Piece;
 pub use samsarrow_crc as crc;
+pub use short_bytes::ShortBytes;

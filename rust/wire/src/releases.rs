@@ -96,7 +96,7 @@ impl Release {
 
     /// Returns the first and last version of an API in this release; `None` if it does not support the API.
     pub fn versions(self, key: ApiKey) -> Option<(i16, i16)> {
-        let rows = SPOKEN.iter().find(|(api, _)| *api == key).map(|(_, rows)| *rows)?;
+        let rows = API_VERSIONS.iter().find(|(api, _)| *api == key).map(|(_, rows)| *rows)?;
         rows.iter().rev().find(|(since, _)| *since <= self).map(|(_, range)| *range)
     }
 
@@ -113,7 +113,7 @@ type Row = (Release, (i16, i16));
 /// Versions of each API, by the release that changed them. If brokers with ZooKeeper and with KRaft differ, those with
 /// ZooKeeper: KRaft has SCRAM since 3.5 and delegation tokens since 3.6.
 #[rustfmt::skip]
-const SPOKEN: &[(ApiKey, &[Row])] = &[
+const API_VERSIONS: &[(ApiKey, &[Row])] = &[
     (ApiKey::Produce, &[
         (Release(0, 8, 2), (0, 0)), (Release(0, 9, 0), (0, 1)), (Release(0, 10, 0), (0, 2)),
         (Release(0, 11, 0), (0, 3)), (Release(1, 0, 0), (0, 5)), (Release(2, 0, 0), (0, 6)),

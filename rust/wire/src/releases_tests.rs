@@ -9,10 +9,10 @@ use crate::frame;
 
 #[test]
 fn a_version_of_kafka_belongs_to_a_release() {
-    for (given, wanted) in
+    for (input, expected) in
         [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.3.1", "4.3")]
     {
-        assert_eq!(Release::named(given).map(|release| release.to_string()).as_deref(), Some(wanted), "{given}");
+        assert_eq!(Release::named(input).map(|release| release.to_string()).as_deref(), Some(expected), "{input}");
     }
     for none in ["", "2", "0.7", "2.9", "9.0", "2.x", "2.8.1.1", "0.10.2.1.1", "-1.0"] {
         assert_eq!(Release::named(none), None, "{none}");
@@ -28,7 +28,7 @@ fn a_version_of_an_api_has_a_first_release() {
     assert_eq!(Release::first_with(ApiKey::Produce, 0), Some(Release::V0_8_2));
     assert_eq!(Release::first_with(ApiKey::InitProducerId, 6), None, "no release speaks it yet");
     assert_eq!(Release::V0_8_2.versions(ApiKey::JoinGroup), None);
-    for (key, rows) in SPOKEN {
+    for (key, rows) in API_VERSIONS {
         assert!(rows.is_sorted_by_key(|(since, _)| *since), "{}", key.name());
         assert!(rows.iter().all(|(since, _)| Release::ALL.contains(since)), "{}", key.name());
     }
@@ -49,7 +49,7 @@ fn captured() -> Vec<(String, Bytes)> {
 }
 
 /// APIs that KRaft has supported only in later releases.
-const LATE_IN_KRAFT: [ApiKey; 6] = [
+const LATER_IN_KRAFT: [ApiKey; 6] = [
     ApiKey::CreateDelegationToken,
     ApiKey::RenewDelegationToken,
     ApiKey::ExpireDelegationToken,
@@ -64,7 +64,7 @@ fn the_table_says_what_real_brokers_say() {
         let release = Release::named(&version).unwrap();
         let (.., answer) = frame::decode_api_versions(0, frame).unwrap();
         // The one broker that ran without ZooKeeper, before KRaft supported them.
-        let lacks = |key: &&ApiKey| version == "3.3.2" && LATE_IN_KRAFT.contains(key);
+        let lacks = |key: &&ApiKey| version == "3.3.2" && LATER_IN_KRAFT.contains(key);
         for key in ApiKey::ALL.iter().filter(|key| !lacks(key)) {
             let told = answer.api_keys.iter().find(|told| told.api_key == key.code());
             let told = told.map(|told| (told.min_version, told.max_version));

@@ -11,9 +11,9 @@ use arrow_schema::{ArrowError, SchemaRef};
 use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
 use super::{DecodeOptions, Projection};
-use crate::layout::alike::AlikeColumn;
+use crate::layout::constant_column::ConstantColumn;
 use crate::layout::headers::HeadersColumn;
-use crate::layout::{Origin, Room, ValueColumn};
+use crate::layout::{Capacity, Origin, ValueColumn};
 use crate::pool::Pool;
 use crate::topics::Topics;
 
@@ -48,7 +48,7 @@ const NO_TIMESTAMP_TYPE: i8 = -1;
 
 /// Topic and partition of the next rows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct TopicPartition {
     /// Index into the dictionary of topics.
     pub(crate) topic: i32,
     pub(crate) partition: i32,
@@ -64,14 +64,14 @@ pub(crate) struct BatchColumns<C> {
     /// -1 if a row has no timestamp, which becomes null in `finish`.
     timestamps: Vec<i64>,
     any_timestamp_missing: bool,
-    timestamp_types: AlikeColumn<i8>,
+    timestamp_types: ConstantColumn<i8>,
     any_timestamp_type_missing: bool,
     /// Empty if the rows have no topic and partition.
-    topics: AlikeColumn<i32>,
-    partitions: AlikeColumn<i32>,
+    topics: ConstantColumn<i32>,
+    partitions: ConstantColumn<i32>,
     names: Topics,
     headers: Option<HeadersColumn>,
-    leader_epochs: Option<AlikeColumn<i32>>,
+    leader_epochs: Option<ConstantColumn<i32>>,
     replaced_header_keys: usize,
     buffers: Vec<Buffer>,
     block: Box<Block>,
@@ -92,18 +92,18 @@ impl<C: ValueColumn> BatchColumns<C> {
         BatchColumns {
             projection,
             key: C::default(),
-            value: C::of_pool(&pool),
+            value: C::with_pool(&pool),
             pool,
             offsets: Vec::new(),
             timestamps: Vec::new(),
             any_timestamp_missing: false,
-            timestamp_types: AlikeColumn::default(),
+            timestamp_types: ConstantColumn::default(),
             any_timestamp_type_missing: false,
-            topics: AlikeColumn::default(),
-            partitions: AlikeColumn::default(),
+            topics: ConstantColumn::default(),
+            partitions: ConstantColumn::default(),
             names,
             headers: include_headers.then(HeadersColumn::default),
-            leader_epochs: include_leader_epoch.then(AlikeColumn::default),
+            leader_epochs: include_leader_epoch.then(ConstantColumn::default),
             replaced_header_keys: 0,
             buffers: Vec::new(),
             block: Box::default(),
@@ -124,12 +124,12 @@ impl<C: ValueColumn> BatchColumns<C> {
         self.replaced_header_keys
     }
 
-    pub(crate) fn reserve(&mut self, rows: Room, bytes: Room) {
-        self.key.reserve(rows, Room::default());
-        self.value.reserve(rows, if self.projection.values { bytes } else { Room::default() });
-        rows.make(&mut self.offsets);
+    pub(crate) fn reserve(&mut self, rows: Capacity, bytes: Capacity) {
+        self.key.reserve(rows, Capacity::default());
+        self.value.reserve(rows, if self.projection.values { bytes } else { Capacity::default() });
+        rows.reserve_in(&mut self.offsets);
         if self.projection.timestamps {
-            rows.make(&mut self.timestamps);
+            rows.reserve_in(&mut self.timestamps);
         }
     }
 
@@ -151,7 +151,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         data: &[u8],
         origin: Origin,
         records: Records<'_>,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         cut: Cut,
     ) -> Result<Option<i64>, RecordError> {
         let header = records.header();
@@ -166,21 +166,26 @@ impl<C: ValueColumn> BatchColumns<C> {
                 return Err(error);
             }
         };
-        self.fill(header, place);
+        self.fill(header, topic_partition);
         Ok(stopped)
     }
 
     /// Returns true if the header determines all requested columns. It does not for a compacted batch: the header has
     /// the number of remaining records, but not their offsets.
-    pub(crate) fn are_in_header(&self, header: &BatchHeader) -> bool {
+    pub(crate) fn header_determines(&self, header: &BatchHeader) -> bool {
         let Projection { keys, values, timestamps } = self.projection;
         let timestamps = timestamps && header.timestamp_type() == TimestampType::CreateTime;
-        let holes = header.last_offset_delta.checked_add(1) != Some(header.record_count);
-        header.magic == 2 && !(header.is_control() || holes || keys || values || timestamps || self.headers.is_some())
+        let gaps = header.last_offset_delta.checked_add(1) != Some(header.record_count);
+        header.magic == 2 && !(header.is_control() || gaps || keys || values || timestamps || self.headers.is_some())
     }
 
     /// Like [`append`](Self::append), for a batch whose header determines all columns.
-    pub(crate) fn append_header(&mut self, header: &BatchHeader, place: Option<Place>, cut: Cut) -> Option<i64> {
+    pub(crate) fn append_header(
+        &mut self,
+        header: &BatchHeader,
+        topic_partition: Option<TopicPartition>,
+        cut: Cut,
+    ) -> Option<i64> {
         let from = header.base_offset.max(cut.from_offset);
         let wanted = header.next_offset().min(cut.until_offset).max(from);
         let until = wanted.min(from.saturating_add_unsigned(cut.max_rows as u64));
@@ -192,19 +197,19 @@ impl<C: ValueColumn> BatchColumns<C> {
         }
         self.key.push_nulls(more);
         self.value.push_nulls(more);
-        self.fill(header, place);
+        self.fill(header, topic_partition);
         (until < wanted).then_some(until)
     }
 
     /// Fills the columns that are constant within a batch, for the added rows.
-    fn fill(&mut self, header: &BatchHeader, place: Option<Place>) {
+    fn fill(&mut self, header: &BatchHeader, topic_partition: Option<TopicPartition>) {
         let rows = self.rows();
         let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };
         self.any_timestamp_type_missing |= header.magic == 0;
         self.timestamp_types.fill(rows, timestamp_type);
-        if let Some(place) = place {
-            self.topics.fill(rows, place.topic);
-            self.partitions.fill(rows, place.partition);
+        if let Some(topic_partition) = topic_partition {
+            self.topics.fill(rows, topic_partition.topic);
+            self.partitions.fill(rows, topic_partition.partition);
         }
         if let Some(epochs) = &mut self.leader_epochs {
             epochs.fill(rows, header.partition_leader_epoch);
@@ -248,7 +253,7 @@ impl<C: ValueColumn> BatchColumns<C> {
                     wanted
                 });
             }
-            failure = self.take(data, origin, header, block).err();
+            failure = self.append_block(data, origin, header, block).err();
             if stopped.is_some() || failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let walked = match records {
@@ -264,7 +269,13 @@ impl<C: ValueColumn> BatchColumns<C> {
     }
 
     /// Appends the records of a block, column by column.
-    fn take(&mut self, data: &[u8], origin: Origin, header: &BatchHeader, block: &Block) -> Result<(), RecordError> {
+    fn append_block(
+        &mut self,
+        data: &[u8],
+        origin: Origin,
+        header: &BatchHeader,
+        block: &Block,
+    ) -> Result<(), RecordError> {
         let base_offset = header.base_offset;
         self.offsets.extend(block.offset_delta().iter().map(|&delta| base_offset + i64::from(delta)));
         match header.timestamp_type() {
@@ -308,8 +319,8 @@ impl<C: ValueColumn> BatchColumns<C> {
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows();
         let (headers, epochs) = (self.headers.is_some(), self.leader_epochs.is_some());
-        let fresh = Self::with(self.projection, headers, epochs, self.names.clone(), self.pool.clone());
-        let mut done = std::mem::replace(self, fresh);
+        let empty = Self::with(self.projection, headers, epochs, self.names.clone(), self.pool.clone());
+        let mut done = std::mem::replace(self, empty);
         let key = done.key.finish(&done.buffers)?;
         let value = done.value.finish(&done.buffers)?;
         let timestamp_nulls = done

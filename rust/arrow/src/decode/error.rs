@@ -8,7 +8,7 @@ use super::Appended;
 
 /// Data that cannot be decoded, with its position and the cause.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{cause}", self.place())]
+#[error("{}{cause}", self.location())]
 pub struct DecodeError {
     /// The topic, if known.
     pub topic: Option<Arc<str>>,
@@ -24,7 +24,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         let Some(topic) = &self.topic else { return String::new() };
         format!("topic {topic}, partition {}, offset {}: ", self.partition, self.offset)
     }

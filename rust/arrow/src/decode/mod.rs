@@ -1,11 +1,11 @@
 //! Decoder of record batches to Arrow columns.
+mod batch_decoder;
 mod columns;
-mod counts;
+mod decompression;
 mod error;
+mod header_only;
 mod options;
-mod payload;
-mod room;
-mod walker;
+mod reserve;
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
 
+use self::batch_decoder::BatchDecoder;
 pub use self::error::{DecodeCause, DecodeError};
 pub use self::options::{DecodeOptions, Projection, Window};
-use self::walker::Walker;
 use crate::layout::Layout;
 use crate::layout::binary::BinaryColumn;
 use crate::layout::view::ViewColumn;
@@ -53,8 +53,8 @@ pub struct Decoder {
 
 #[derive(Debug)]
 enum Inner {
-    Binary(Box<Walker<BinaryColumn>>),
-    View(Box<Walker<ViewColumn>>),
+    Binary(Box<BatchDecoder<BinaryColumn>>),
+    View(Box<BatchDecoder<ViewColumn>>),
 }
 
 impl Decoder {
@@ -67,8 +67,8 @@ impl Decoder {
     pub fn sharing(options: DecodeOptions, topics: Topics, pool: Pool) -> Decoder {
         let schema = options.schema();
         let inner = match options.layout {
-            Layout::Binary => Inner::Binary(Box::new(Walker::new(options, topics, pool))),
-            Layout::View => Inner::View(Box::new(Walker::new(options, topics, pool))),
+            Layout::Binary => Inner::Binary(Box::new(BatchDecoder::new(options, topics, pool))),
+            Layout::View => Inner::View(Box::new(BatchDecoder::new(options, topics, pool))),
         };
         Decoder { schema, inner }
     }
@@ -89,40 +89,40 @@ impl Decoder {
         window: Window<'_>,
     ) -> Result<Appended, DecodeError> {
         match &mut self.inner {
-            Inner::Binary(walker) => walker.append(Some((topic, partition)), &data, window),
-            Inner::View(walker) => walker.append(Some((topic, partition)), &data, window),
+            Inner::Binary(decoder) => decoder.append(Some((topic, partition)), &data, window),
+            Inner::View(decoder) => decoder.append(Some((topic, partition)), &data, window),
         }
     }
 
     /// Like [`Decoder::append`], with null as topic and partition.
     pub(crate) fn append_nameless(&mut self, data: &Bytes, window: Window<'_>) -> Result<Appended, DecodeError> {
         match &mut self.inner {
-            Inner::Binary(walker) => walker.append(None, data, window),
-            Inner::View(walker) => walker.append(None, data, window),
+            Inner::Binary(decoder) => decoder.append(None, data, window),
+            Inner::View(decoder) => decoder.append(None, data, window),
         }
     }
 
     /// Returns the number of rows so far.
     pub fn rows(&self) -> usize {
         match &self.inner {
-            Inner::Binary(walker) => walker.rows(),
-            Inner::View(walker) => walker.rows(),
+            Inner::Binary(decoder) => decoder.rows(),
+            Inner::View(decoder) => decoder.rows(),
         }
     }
 
     /// Returns the size of the decompressed records so far; for records that were not parsed, their minimum size.
     pub fn bytes(&self) -> usize {
         match &self.inner {
-            Inner::Binary(walker) => walker.bytes(),
-            Inner::View(walker) => walker.bytes(),
+            Inner::Binary(decoder) => decoder.bytes(),
+            Inner::View(decoder) => decoder.bytes(),
         }
     }
 
     /// Returns the rows as a batch and resets the decoder. Without rows the batch is empty.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         match &mut self.inner {
-            Inner::Binary(walker) => walker.finish(&self.schema),
-            Inner::View(walker) => walker.finish(&self.schema),
+            Inner::Binary(decoder) => decoder.finish(&self.schema),
+            Inner::View(decoder) => decoder.finish(&self.schema),
         }
     }
 }

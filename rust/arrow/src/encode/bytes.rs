@@ -8,7 +8,7 @@ use arrow_array::{
     new_empty_array,
 };
 use arrow_schema::DataType;
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use super::error::{EncodeError, wrong_type};
 
@@ -82,20 +82,20 @@ impl BytesColumn {
 
     /// Returns the bytes of a row together with the bytes after it in the column.
     #[inline]
-    pub(crate) fn piece(&self, row: usize) -> Option<Piece<'_>> {
+    pub(crate) fn short_bytes(&self, row: usize) -> Option<ShortBytes<'_>> {
         match self {
-            BytesColumn::Binary(array) if row < array.len() && array.is_valid(row) => piece(array, row),
+            BytesColumn::Binary(array) if row < array.len() && array.is_valid(row) => short_bytes(array, row),
             BytesColumn::Binary(_) => None,
-            column => column.get(row).map(Piece::from),
+            column => column.get(row).map(ShortBytes::from),
         }
     }
 }
 
 /// Returns a row that is not null, together with the bytes after it.
 #[inline]
-pub(crate) fn piece(array: &BinaryArray, row: usize) -> Option<Piece<'_>> {
+pub(crate) fn short_bytes(array: &BinaryArray, row: usize) -> Option<ShortBytes<'_>> {
     let [start, end] = *array.value_offsets().get(row..)?.first_chunk::<2>()?;
-    Piece::of(array.value_data(), start as usize, end.wrapping_sub(start) as usize)
+    ShortBytes::of(array.value_data(), start as usize, end.wrapping_sub(start) as usize)
 }
 
 impl BytesColumn {

@@ -26,28 +26,28 @@ enum Lists {
 
 impl HeadersReader {
     pub(crate) fn new(name: &str, array: &ArrayRef) -> Result<HeadersReader, EncodeError> {
-        let refuse = || wrong_type("headers", name, array, HEADERS);
+        let wrong = || wrong_type("headers", name, array, HEADERS);
         let (lists, entries): (Lists, &StructArray) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                (Lists::Small(list.offsets().clone()), list.values().as_struct_opt().ok_or_else(refuse)?)
+                (Lists::Small(list.offsets().clone()), list.values().as_struct_opt().ok_or_else(wrong)?)
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                (Lists::Large(list.offsets().clone()), list.values().as_struct_opt().ok_or_else(refuse)?)
+                (Lists::Large(list.offsets().clone()), list.values().as_struct_opt().ok_or_else(wrong)?)
             }
             DataType::Map(_, _) => {
                 let map = array.as_map();
                 (Lists::Small(map.offsets().clone()), map.entries())
             }
-            _ => return Err(refuse()),
+            _ => return Err(wrong()),
         };
         if entries.num_columns() != 2 {
-            return Err(refuse());
+            return Err(wrong());
         }
         // By name, or by position as in maps.
         let column = |name, at: usize| entries.column_by_name(name).or_else(|| entries.columns().get(at));
-        let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(refuse()) };
+        let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(wrong()) };
         let reader = HeadersReader {
             lists,
             nulls: array.nulls().cloned(),

@@ -1,6 +1,6 @@
 //! Encoder of Arrow columns to record batches.
-mod alike;
 mod bytes;
+mod equal_length_rows;
 mod error;
 mod headers;
 mod rows;

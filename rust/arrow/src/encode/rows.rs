@@ -6,7 +6,9 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
-use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, LegacyBuilder, MOST_ALIKE, PlainRecord};
+use samsarrow_wire::batch::{
+    self, Append, BatchBuilder, EqualLengthRows, LegacyBuilder, MAX_EQUAL_LENGTH_ROWS, PlainRecord,
+};
 
 use super::bytes::BytesColumn;
 use super::error::{EncodeError, check_unique, no_such_column, wrong_type};
@@ -125,27 +127,27 @@ impl RowReader {
         self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
     }
 
-    /// Returns up to `most` rows from `row` on with these lengths, if their bytes are contiguous.
-    pub(super) fn alike<'a>(
+    /// Returns up to `max_rows` rows from `row` on with these lengths, if their bytes are contiguous.
+    pub(super) fn equal_length_rows<'a>(
         &'a self,
         row: usize,
-        most: usize,
+        max_rows: usize,
         key_len: Option<usize>,
         value_len: usize,
-        default_timestamps: &'a [i64; MOST_ALIKE],
-    ) -> Option<Alike<'a>> {
+        default_timestamps: &'a [i64; MAX_EQUAL_LENGTH_ROWS],
+    ) -> Option<EqualLengthRows<'a>> {
         let timestamps = match &self.timestamp {
-            None => default_timestamps.get(..most)?,
+            None => default_timestamps.get(..max_rows)?,
             Some(column) if column.null_count() > 0 => return None,
-            Some(column) => column.values().get(row..row.saturating_add(most).min(column.len()))?,
+            Some(column) => column.values().get(row..row.saturating_add(max_rows).min(column.len()))?,
         };
         let keys = match (key_len, &self.key) {
             (None, BytesColumn::Null) => None,
             // Later rows may have a key.
             (None, _) => return None,
-            (Some(len), column) => Some(column.alike(row, most, len)?),
+            (Some(len), column) => Some(column.equal_length_rows(row, max_rows, len)?),
         };
-        Some(Alike { timestamps, keys, values: self.value.alike(row, most, value_len)? })
+        Some(EqualLengthRows { timestamps, keys, values: self.value.equal_length_rows(row, max_rows, value_len)? })
     }
 
     /// Returns the approximate size of all rows as records, if it is known without iterating over them.
@@ -172,8 +174,8 @@ impl RowReader {
     pub(super) fn plain(&self, row: usize, default_timestamp: i64) -> PlainRecord<'_> {
         PlainRecord {
             timestamp: self.timestamp(row).unwrap_or(default_timestamp),
-            key: self.key.piece(row),
-            value: self.value.piece(row),
+            key: self.key.short_bytes(row),
+            value: self.value.short_bytes(row),
         }
     }
 
@@ -187,10 +189,18 @@ impl RowReader {
     ) -> Result<Append, batch::EncodeError> {
         let timestamp = self.timestamp(row).unwrap_or(default_timestamp);
         match &self.headers {
-            None => builder.append_pieces(timestamp, self.key.piece(row), self.value.piece(row), std::iter::empty()),
-            Some(headers) => {
-                builder.append_pieces(timestamp, self.key.piece(row), self.value.piece(row), headers.get(row))
-            }
+            None => builder.append_short_bytes(
+                timestamp,
+                self.key.short_bytes(row),
+                self.value.short_bytes(row),
+                std::iter::empty(),
+            ),
+            Some(headers) => builder.append_short_bytes(
+                timestamp,
+                self.key.short_bytes(row),
+                self.value.short_bytes(row),
+                headers.get(row),
+            ),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Encoding of many rows at a time.
 use arrow_array::Array;
-use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, MOST_ALIKE, PlainRecord, PlainRows};
+use samsarrow_wire::batch::{
+    self, Append, BatchBuilder, EqualLengthRows, MAX_EQUAL_LENGTH_ROWS, PlainRecord, PlainRows,
+};
 
-use super::bytes::{BytesColumn, piece};
+use super::bytes::{BytesColumn, short_bytes};
 use super::rows::RowReader;
 
 impl RowReader {
@@ -25,7 +27,7 @@ impl RowReader {
             let record = |row| PlainRecord {
                 timestamp: self.timestamp(row).unwrap_or(default_timestamp),
                 key: None,
-                value: piece(values, row),
+                value: short_bytes(values, row),
             };
             return builder.append_run(&InOrder::new(self, default_timestamp, record), rows);
         }
@@ -68,12 +70,12 @@ pub(super) struct InOrder<'a, F> {
     rows: &'a RowReader,
     record: F,
     /// Timestamps of rows without a timestamp column.
-    defaults: [i64; MOST_ALIKE],
+    defaults: [i64; MAX_EQUAL_LENGTH_ROWS],
 }
 
 impl<'a, F: Fn(usize) -> PlainRecord<'a>> InOrder<'a, F> {
     pub(super) fn new(rows: &'a RowReader, default_timestamp: i64, record: F) -> Self {
-        InOrder { rows, record, defaults: [default_timestamp; MOST_ALIKE] }
+        InOrder { rows, record, defaults: [default_timestamp; MAX_EQUAL_LENGTH_ROWS] }
     }
 }
 
@@ -83,8 +85,14 @@ impl<'a, F: Fn(usize) -> PlainRecord<'a>> PlainRows for InOrder<'a, F> {
         (self.record)(row)
     }
 
-    fn alike(&self, row: usize, most: usize, key_len: Option<usize>, value_len: usize) -> Option<Alike<'_>> {
-        self.rows.alike(row, most, key_len, value_len, &self.defaults)
+    fn equal_length_rows(
+        &self,
+        row: usize,
+        max_rows: usize,
+        key_len: Option<usize>,
+        value_len: usize,
+    ) -> Option<EqualLengthRows<'_>> {
+        self.rows.equal_length_rows(row, max_rows, key_len, value_len, &self.defaults)
     }
 }
 
@@ -104,7 +112,7 @@ impl PlainRows for Picked<'_> {
     }
 
     /// Their bytes are not contiguous.
-    fn alike(&self, _: usize, _: usize, _: Option<usize>, _: usize) -> Option<Alike<'_>> {
+    fn equal_length_rows(&self, _: usize, _: usize, _: Option<usize>, _: usize) -> Option<EqualLengthRows<'_>> {
         None
     }
 }

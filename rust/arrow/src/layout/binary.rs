@@ -4,10 +4,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
+use super::{Capacity, Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among, out_of_bounds};
 use crate::pool::Pool;
 
 /// Builder for [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
@@ -18,8 +18,8 @@ pub(crate) struct BinaryColumn {
     offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
-    rows_hint: Room,
-    bytes_hint: Room,
+    rows_hint: Capacity,
+    bytes_hint: Capacity,
     pool: Pool,
 }
 
@@ -28,9 +28,9 @@ impl BinaryColumn {
     #[inline(never)]
     fn materialise(&mut self) {
         let rows = std::mem::take(&mut self.leading_nulls);
-        Room::new(rows + 1, 0).make(&mut self.offsets);
+        Capacity::new(rows + 1, 0).reserve_in(&mut self.offsets);
         self.offsets.resize(rows + 1, 0);
-        self.rows_hint.make(&mut self.offsets);
+        self.rows_hint.reserve_in(&mut self.offsets);
         self.data = self.pool.take(self.bytes_hint.all());
         if rows > 0 {
             self.nulls.push_nulls(0, rows);
@@ -64,7 +64,7 @@ impl BinaryColumn {
 #[inline]
 fn append_all<const N: usize>(out: &mut Vec<u8>, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
     for (&start, &len) in starts.iter().zip(lens) {
-        Piece::of(data, start as usize, len as usize).ok_or_else(|| beyond(data))?.append_short::<N>(out);
+        ShortBytes::of(data, start as usize, len as usize).ok_or_else(|| out_of_bounds(data))?.append_short::<N>(out);
     }
     Ok(())
 }
@@ -72,16 +72,16 @@ fn append_all<const N: usize>(out: &mut Vec<u8>, data: &[u8], starts: &[u32], le
 impl ValueColumn for BinaryColumn {
     const LAYOUT: Layout = Layout::Binary;
 
-    fn of_pool(pool: &Pool) -> Self {
+    fn with_pool(pool: &Pool) -> Self {
         BinaryColumn { pool: pool.clone(), ..BinaryColumn::default() }
     }
 
-    fn reserve(&mut self, rows: Room, bytes: Room) {
+    fn reserve(&mut self, rows: Capacity, bytes: Capacity) {
         if self.offsets.is_empty() {
             (self.rows_hint, self.bytes_hint) = (rows, bytes);
         } else {
-            rows.make(&mut self.offsets);
-            bytes.make(&mut self.data);
+            rows.reserve_in(&mut self.offsets);
+            bytes.reserve_in(&mut self.data);
         }
     }
 
@@ -129,6 +129,6 @@ impl ValueColumn for BinaryColumn {
         }
         let mut nulls = column.nulls;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(column.offsets));
-        Ok(Arc::new(BinaryArray::try_new(offsets, column.pool.lend(column.data), nulls.finish())?))
+        Ok(Arc::new(BinaryArray::try_new(offsets, column.pool.make_buffer(column.data), nulls.finish())?))
     }
 }

@@ -7,7 +7,7 @@ use arrow_schema::ArrowError;
 use samsarrow_wire::batch::{RawRecord, RecordError};
 
 use super::binary::BinaryColumn;
-use super::{Origin, ValueColumn, beyond};
+use super::{Origin, ValueColumn, out_of_bounds};
 use crate::schema::{header_fields, header_item};
 
 /// Builder of the headers column. A record without headers is an empty list, not null.
@@ -45,7 +45,7 @@ impl HeadersColumn {
             self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len])?;
         }
         if self.key_ends.len() - before != record.header_count as usize {
-            return Err(beyond(data));
+            return Err(out_of_bounds(data));
         }
         self.lists.push(self.key_ends.len() as i32 - 1);
         Ok(replaced)

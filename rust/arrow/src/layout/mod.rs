@@ -1,6 +1,6 @@
 //! Memory layouts of keys and values.
-pub(crate) mod alike;
 pub(crate) mod binary;
+pub(crate) mod constant_column;
 pub(crate) mod headers;
 pub(crate) mod view;
 
@@ -22,14 +22,14 @@ pub(crate) struct Origin {
 
 /// Capacity needed for the next rows, and the expected total.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Room {
+pub(crate) struct Capacity {
     next: usize,
     all: usize,
 }
 
-impl Room {
-    pub(crate) fn new(next: usize, ahead: usize) -> Room {
-        Room { next, all: next.saturating_add(ahead) }
+impl Capacity {
+    pub(crate) fn new(next: usize, ahead: usize) -> Capacity {
+        Capacity { next, all: next.saturating_add(ahead) }
     }
 
     pub(crate) fn all(self) -> usize {
@@ -37,7 +37,7 @@ impl Room {
     }
 
     /// Reserves the expected total, unless there is capacity for the next rows.
-    pub(crate) fn make<T>(self, column: &mut Vec<T>) {
+    pub(crate) fn reserve_in<T>(self, column: &mut Vec<T>) {
         if column.capacity() - column.len() < self.next {
             column.reserve_exact(self.all);
         }
@@ -50,12 +50,12 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     const LAYOUT: Layout;
 
     /// Creates a column whose bytes are allocated from the pool, if it copies any.
-    fn of_pool(_: &Pool) -> Self {
+    fn with_pool(_: &Pool) -> Self {
         Self::default()
     }
 
     /// Reserves capacity for rows and their bytes; a hint.
-    fn reserve(&mut self, rows: Room, bytes: Room);
+    fn reserve(&mut self, rows: Capacity, bytes: Capacity);
 
     /// Appends `lens[i]` bytes of `data` from `starts[i]` on for each row; a length of -1 is null. If a range is
     /// outside of `data`, returns an error; some rows may be appended then.
@@ -73,7 +73,7 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
 
 /// Creates the error for a range outside of `data`. Records are validated when they are parsed, so this is a bug.
 #[cold]
-fn beyond(data: &[u8]) -> RecordError {
+fn out_of_bounds(data: &[u8]) -> RecordError {
     RecordError::Beyond { what: "the key, value or header", len: data.len() }
 }
 

@@ -6,7 +6,7 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
+use super::{Capacity, Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among, out_of_bounds};
 
 /// Maximum length of a value stored in the view itself.
 const MAX_INLINE: i32 = 12;
@@ -20,7 +20,7 @@ pub(crate) struct ViewColumn {
     /// Largest end of a view in each buffer; 0 or missing for unused buffers.
     reaches: Vec<usize>,
     nulls: Nulls,
-    rows_hint: Room,
+    rows_hint: Capacity,
 }
 
 impl ViewColumn {
@@ -29,7 +29,7 @@ impl ViewColumn {
     fn materialise(&mut self) {
         let rows = std::mem::take(&mut self.leading_nulls);
         self.views.resize(rows, 0);
-        self.rows_hint.make(&mut self.views);
+        self.rows_hint.reserve_in(&mut self.views);
         if rows > 0 {
             self.nulls.push_nulls(0, rows);
         }
@@ -46,7 +46,7 @@ impl ViewColumn {
             (reach.max(end), pointed.max(if len > MAX_INLINE { end } else { 0 }))
         });
         if reach as usize > data.len() {
-            return Err(beyond(data));
+            return Err(out_of_bounds(data));
         }
         self.reach(origin, pointed);
         self.views.extend(spans.map(|(&start, &len)| view(data, origin, start, len)));
@@ -73,11 +73,11 @@ impl ViewColumn {
 impl ValueColumn for ViewColumn {
     const LAYOUT: Layout = Layout::View;
 
-    fn reserve(&mut self, rows: Room, _: Room) {
+    fn reserve(&mut self, rows: Capacity, _: Capacity) {
         if self.views.is_empty() {
             self.rows_hint = rows;
         } else {
-            rows.make(&mut self.views);
+            rows.reserve_in(&mut self.views);
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod columns;
 mod conformance;
-mod counts;
+mod header_only;
 mod legacy;
 mod roundtrip;
 mod runs;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, TimestampSecondArray};
 use samsarrow_arrow::encode::EncodeError;
-use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
+use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat, ValueWriter};
 
 fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use samsarrow_arrow::encode::{Columns, EncodeError, RowReader};
-use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
+use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat, ValueWriter};
 
 use super::delivery::BatchDelivery;
 use super::row_partitioning::{Parts, Plan, chunk_size};

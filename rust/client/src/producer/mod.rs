@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 pub use samsarrow_arrow::encode::Columns;
-pub use samsarrow_arrow::values::{ValueColumns, ValueFormat};
+pub use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat};
 use samsarrow_wire::messages::Uuid;
 use tokio::runtime::Handle;
 

@@ -1,6 +1,6 @@
 //! Requests and responses of all APIs in all versions.
 use bytes::Bytes;
-use samsarrow_wire::formats::{Format, formats};
+use samsarrow_wire::message_matrix::{Format, formats};
 use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
 
 use crate::bytes::{havoc, put_number, put_varint};

@@ -1,7 +1,7 @@
 //! Runs a plan over the bytes of one value.
 
 use arrow_buffer::{IntervalMonthDayNano, i256};
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use super::plan::{Bound, Decimal, Entries, Field, Items, Op};
 use crate::builders::Columns;
@@ -81,7 +81,7 @@ impl Op {
                 }
             }
             Op::Fixed(to, size) => columns.fixed[*to].push(input.bytes(*size)?),
-            Op::Uuid(to) => columns.bytes[*to].push(Piece::from(hyphened(&input.chunk()?).as_bytes()))?,
+            Op::Uuid(to) => columns.bytes[*to].push(ShortBytes::from(hyphened(&input.chunk()?).as_bytes()))?,
             Op::Duration(to) => columns.intervals[*to].push(duration(input.chunk()?)?),
             Op::Decimal(of) => {
                 let bytes = sized(&mut input, of.size)?;

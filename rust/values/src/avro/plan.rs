@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_buffer::i256;
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use super::skip::Skip;
 use crate::builders::Shape;
@@ -64,7 +64,7 @@ pub(crate) enum Op {
     Never(Arc<str>),
 }
 
-/// A symbol's text, with zeros behind it: a copy of a fixed size needs no call (see `Piece`).
+/// A symbol's text, with zeros behind it: a copy of a fixed size needs no call (see `ShortBytes`).
 #[derive(Debug)]
 pub(crate) struct Symbol {
     padded: Box<[u8]>,
@@ -83,8 +83,8 @@ impl Symbol {
     }
 
     #[inline(always)]
-    pub(crate) fn piece(&self) -> Piece<'_> {
-        Piece::of(&self.padded, 0, self.len).unwrap_or(Piece::from(&[][..]))
+    pub(crate) fn piece(&self) -> ShortBytes<'_> {
+        ShortBytes::of(&self.padded, 0, self.len).unwrap_or(ShortBytes::from(&[][..]))
     }
 }
 

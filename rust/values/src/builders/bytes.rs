@@ -4,7 +4,7 @@ use arrow_array::{Array, BinaryArray, StringArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
@@ -33,7 +33,7 @@ impl Default for Bytes {
 
 impl Bytes {
     #[inline(always)]
-    pub(crate) fn push(&mut self, piece: Piece<'_>) -> Step {
+    pub(crate) fn push(&mut self, piece: ShortBytes<'_>) -> Step {
         let end = self.len + piece.len();
         let offset = i32::try_from(end).map_err(|_| Reason::Full)?;
         while !self.data.get_mut(self.len..).is_some_and(|room| piece.copy_to(room)) {

@@ -1,6 +1,6 @@
 //! The text of one value, read from front to back.
 
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use super::wrong::{Found, Wrong};
 use crate::error::{Reason, Step};
@@ -22,7 +22,7 @@ pub(crate) struct Scan<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quoted<'a> {
     pub(crate) raw: &'a [u8],
-    pub(crate) piece: Piece<'a>,
+    pub(crate) piece: ShortBytes<'a>,
     pub(crate) escaped: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Scan<'a> {
                     && high & HIGHS == 0
                 {
                     self.rest = after;
-                    let piece = Piece::of(from, 0, at).unwrap_or(Piece::from(raw));
+                    let piece = ShortBytes::of(from, 0, at).unwrap_or(ShortBytes::from(raw));
                     return Ok(Quoted { raw, piece, escaped: false });
                 }
                 break;
@@ -284,7 +284,7 @@ fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
             [b'"', after @ ..] => {
                 let len = from.len() - rest.len();
                 let raw = from.get(..len).unwrap_or_default();
-                let piece = Piece::of(from, 0, len).unwrap_or(Piece::from(raw));
+                let piece = ShortBytes::of(from, 0, len).unwrap_or(ShortBytes::from(raw));
                 utf8(raw, piece)?;
                 return Ok((Quoted { raw, piece, escaped }, after));
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 
 use super::json;
 use super::merge;
@@ -231,7 +231,7 @@ impl Op {
             (Op::Duration(to), _) => columns.longs[*to].push(times::duration(input.delimited()?.0)?),
             (Op::Json(to, what), _) => {
                 let text = json::text(*what, input.delimited()?.0, &mut columns.budget)?;
-                columns.bytes[*to].push(Piece::from(text.as_bytes()))?;
+                columns.bytes[*to].push(ShortBytes::from(text.as_bytes()))?;
             }
             (Op::Deeper(depth), _) => return Err(Reason::Deeper(*depth).into()),
             _ => self.scalar(&mut input, columns)?,
@@ -304,7 +304,7 @@ fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
 /// A number that the enum has no name for.
 #[cold]
 fn unnamed(number: i32, to: usize, columns: &mut Columns) -> Step {
-    columns.bytes[to].push(Piece::from(number.to_string().as_bytes()))
+    columns.bytes[to].push(ShortBytes::from(number.to_string().as_bytes()))
 }
 
 /// Whether one of the last keys is there twice.

@@ -3,10 +3,10 @@
 //! [`batches`] splits the bytes of one partition into [`Batch`]es of any format, as determined by the magic byte.
 //! [`records::walk`] visits the records of a v2 batch in a single pass, [`legacy`] reads those of the older formats;
 //! [`encode::BatchBuilder`] encodes batches.
-mod block;
 pub mod control;
 pub mod encode;
 mod error;
+mod fast_path;
 pub mod header;
 pub mod legacy;
 pub mod patch;
@@ -15,10 +15,12 @@ pub mod records;
 
 use bytes::Bytes;
 
-pub use block::{BLOCK_LEN, Block};
 pub use control::{AbortedTransaction, AbortedTransactions, ControlType, EndMarker};
-pub use encode::{Alike, Append, BatchBuilder, BatchOptions, EncodeError, MOST_ALIKE, PlainRecord, PlainRows};
+pub use encode::{
+    Append, BatchBuilder, BatchOptions, EncodeError, EqualLengthRows, MAX_EQUAL_LENGTH_ROWS, PlainRecord, PlainRows,
+};
 pub use error::{BatchError, BatchErrorKind, LegacyError};
+pub use fast_path::{BLOCK_LEN, Block};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};
 pub use legacy::{LegacyBuilder, LegacyDecompressor, LegacyOptions, MessageSet};
 pub use record::{Header, Headers, RawRecord};

@@ -1,5 +1,5 @@
 //! In-place changes of encoded batches.
-use super::encode::{EncodeError, not_whole, write_crc};
+use super::encode::{EncodeError, incomplete_batch, write_crc};
 use super::error::BatchErrorKind;
 use super::header::{
     self, BatchHeader, HEADER_LEN, LEGACY_ATTRIBUTES_AT, LENGTH_END, MAGIC_AT, TimestampType, V0_FIXED_LEN,
@@ -84,6 +84,6 @@ fn patch(batch: &mut [u8], change: impl FnOnce(&mut BatchHeader)) -> Result<(), 
     }
     change(&mut header);
     let size = batch.len();
-    header.write(batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| not_whole(size))?);
+    header.write(batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| incomplete_batch(size))?);
     Ok(())
 }

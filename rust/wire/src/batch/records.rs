@@ -1,7 +1,7 @@
 //! Iteration over the records of a batch.
 use std::ops::ControlFlow;
 
-use super::block::{BLOCK_LEN, Block};
+use super::fast_path::{BLOCK_LEN, Block};
 use super::record::{MIN_RECORD_LEN, RawRecord};
 
 /// A record that is malformed.
@@ -72,15 +72,15 @@ pub fn walk_blocks(
     }
     let (mut done, mut position) = (0, 0);
     while done < expected {
-        let wanted = (expected - done).min(BLOCK_LEN);
-        match block.fill(data, position, wanted) {
+        let block_len = (expected - done).min(BLOCK_LEN);
+        match block.fill(data, position, block_len) {
             Ok(end) => position = end,
             Err((index, what)) => return Err(RecordError::Field { index: done + index, what }),
         }
-        if block.len() < wanted {
+        if block.len() < block_len {
             return Err(RecordError::TooFew { expected: count, actual: done + block.len() });
         }
-        done += wanted;
+        done += block_len;
         if visit(block).is_break() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use super::{Codec, CompressionError, Output};
 const DEFAULT_LEVEL: i32 = 3;
 /// Ratio of the first attempt for data that does not state its size.
 const FIRST_RATIO: usize = 6;
-const LEAST_ROOM: usize = 4 * 1024;
+const MIN_CAPACITY: usize = 4 * 1024;
 const TOO_SMALL: &str = "Destination buffer is too small";
 
 pub(super) struct Compress {
@@ -63,12 +63,13 @@ impl Decompress {
             none => none.insert(DCtx::try_create().ok_or_else(no_context)?),
         };
         let start = out.bytes.len();
-        let most = out.left();
-        let told = zstd_safe::get_frame_content_size(input).ok().flatten().map_or(usize::MAX, |size| size as usize);
+        let max_size = out.left();
+        let stated_size =
+            zstd_safe::get_frame_content_size(input).ok().flatten().map_or(usize::MAX, |size| size as usize);
         // The stated size is only trusted up to the expected ratio of such data.
-        let mut room = most.min(told.min(input.len().saturating_mul(FIRST_RATIO).max(LEAST_ROOM)));
+        let mut capacity = max_size.min(stated_size.min(input.len().saturating_mul(FIRST_RATIO).max(MIN_CAPACITY)));
         loop {
-            out.bytes.resize(start + room, 0);
+            out.bytes.resize(start + capacity, 0);
             let (_, target) = out.bytes.split_at_mut(start);
             match context.decompress(target, input) {
                 Ok(size) => {
@@ -76,12 +77,12 @@ impl Decompress {
                     return Ok(());
                 }
                 Err(code) if get_error_name(code) == TOO_SMALL => {
-                    if room == most {
+                    if capacity == max_size {
                         return Err(out.too_large());
                     }
-                    let more = room.saturating_mul(4).max(LEAST_ROOM);
+                    let more = capacity.saturating_mul(4).max(MIN_CAPACITY);
                     // Up to the stated size, unless that was too small, as for concatenated frames.
-                    room = most.min(if room < told { more.min(told) } else { more });
+                    capacity = max_size.min(if capacity < stated_size { more.min(stated_size) } else { more });
                 }
                 Err(code) => return Err(Codec::Zstd.corrupt(get_error_name(code))),
             }

@@ -7,7 +7,7 @@
 use bytes::{BufMut, Bytes};
 
 use super::types::{Cx, Wire};
-use super::{DecodeError, DecodeErrorKind, EncodeError, Message, Out, Reader};
+use super::{DecodeError, DecodeErrorKind, EncodeError, Message, MessageBuf, Reader};
 
 message_of_api!(ConsumerProtocolSubscription, ConsumerProtocolSubscription, 0, 3, 99);
 message_of_api!(ConsumerProtocolAssignment, ConsumerProtocolAssignment, 0, 3, 99);
@@ -83,7 +83,7 @@ impl ConsumerProtocolAssignment {
 impl StickyUserData {
     /// Encodes the partitions and the generation.
     pub fn to_bytes(&self) -> Result<Bytes, EncodeError> {
-        let mut out = Out::new();
+        let mut out = MessageBuf::new();
         self.encode(1, &mut out)?;
         Ok(out.freeze())
     }
@@ -96,7 +96,7 @@ impl StickyUserData {
 }
 
 fn with_version(message: &impl Message) -> Result<Bytes, EncodeError> {
-    let mut out = Out::new();
+    let mut out = MessageBuf::new();
     out.put_i16(NEWEST);
     message.encode(NEWEST, &mut out)?;
     Ok(out.freeze())

@@ -91,7 +91,7 @@ pub(crate) fn take_unknown(object: &mut BTreeMap<String, &Value>) -> Result<Vec<
 }
 
 /// Returns an error if fields remain that the message does not have.
-pub(crate) fn none_left(name: &'static str, left: &BTreeMap<String, &Value>) -> Result<(), JsonError> {
+pub(crate) fn reject_unknown_fields(name: &'static str, left: &BTreeMap<String, &Value>) -> Result<(), JsonError> {
     match left.keys().next() {
         None => Ok(()),
         Some(unknown) => Err(JsonError::new(format!("there is no field {unknown}")).within(name)),

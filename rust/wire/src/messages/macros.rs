@@ -40,7 +40,7 @@ macro_rules! message_of_api {
             fn encode(
                 &self,
                 version: i16,
-                out: &mut $crate::messages::Out,
+                out: &mut $crate::messages::MessageBuf,
             ) -> Result<(), $crate::messages::EncodeError> {
                 if !($min..=$max).contains(&version) {
                     let api = stringify!($api);
@@ -117,7 +117,7 @@ macro_rules! messages {
             fn write(
                 &self,
                 cx: $crate::messages::types::Cx,
-                out: &mut $crate::messages::Out,
+                out: &mut $crate::messages::MessageBuf,
             ) -> Result<(), $crate::messages::EncodeError> {
                 use $crate::messages::EncodeError;
                 let mut tagged: Vec<(u32, bytes::Bytes)> = Vec::new();
@@ -125,7 +125,7 @@ macro_rules! messages {
                     const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
                     let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
                     if !($versions).contains(&cx.version) {
-                        let ignorable: bool = $crate::messages::macros::given!($($ignorable)?);
+                        let ignorable: bool = $crate::messages::macros::is_present!($($ignorable)?);
                         if !ignorable && self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
                             return Err(EncodeError::FieldAbsent { field: FIELD, version: cx.version });
                         }
@@ -137,7 +137,7 @@ macro_rules! messages {
                             None => self.$field.write(cx, out).map_err(|e| e.within(FIELD))?,
                             Some(tag) => {
                                 if self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
-                                    let mut bytes = $crate::messages::Out::new();
+                                    let mut bytes = $crate::messages::MessageBuf::new();
                                     self.$field.write(cx, &mut bytes).map_err(|e| e.within(FIELD))?;
                                     tagged.push((tag, bytes.freeze()));
                                 }
@@ -190,7 +190,7 @@ macro_rules! messages {
             fn write(
                 &self,
                 cx: $crate::messages::types::Cx,
-                out: &mut $crate::messages::Out,
+                out: &mut $crate::messages::MessageBuf,
             ) -> Result<(), $crate::messages::EncodeError> {
                 $crate::messages::types::write_optional(self.as_ref(), cx, out)
             }
@@ -238,7 +238,7 @@ macro_rules! messages {
                 })*
                 message.unknown_tagged_fields =
                     $crate::messages::json::take_unknown(&mut object).map_err(|e| e.within(stringify!($name)))?;
-                $crate::messages::json::none_left(stringify!($name), &object)?;
+                $crate::messages::json::reject_unknown_fields(stringify!($name), &object)?;
                 Ok(message)
             }
         }
@@ -308,7 +308,7 @@ macro_rules! option {
 }
 
 /// True if there is an argument.
-macro_rules! given {
+macro_rules! is_present {
     () => {
         false
     };
@@ -330,4 +330,4 @@ macro_rules! throttle {
     };
 }
 
-pub(crate) use {given, message_of_api, option, read_field, throttle, value_or_default};
+pub(crate) use {is_present, message_of_api, option, read_field, throttle, value_or_default};

@@ -7,7 +7,7 @@ pub(crate) mod arbitrary;
 pub(crate) mod error;
 #[cfg(any(test, feature = "json"))]
 mod json;
-mod out;
+mod message_buf;
 pub(crate) mod reader;
 pub(crate) mod types;
 
@@ -87,7 +87,7 @@ mod tests;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 #[cfg(any(test, feature = "json"))]
 pub use json::{JsonError, JsonMessage};
-pub use out::{Frame, Out};
+pub use message_buf::{Frame, MessageBuf};
 pub use reader::Reader;
 pub use types::{Hidden, Uuid};
 
@@ -97,7 +97,7 @@ pub use fetch_stream::{FetchEvent, FetchParser};
 /// A request or a response.
 pub trait Message: Sized + Default {
     /// Appends the encoding in `version` to `out`.
-    fn encode(&self, version: i16, out: &mut Out) -> Result<(), EncodeError>;
+    fn encode(&self, version: i16, out: &mut MessageBuf) -> Result<(), EncodeError>;
     /// Decodes a message of `version`; bytes after it remain in `input`.
     fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
     /// Returns the throttle time in milliseconds (KIP-219), 0 if the message has no such field.

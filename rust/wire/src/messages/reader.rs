@@ -7,7 +7,7 @@ use super::error::{DecodeError, DecodeErrorKind};
 /// Maximum decoded size per byte of input: one byte on the wire can become a struct of a hundred bytes, so checking
 /// that counts fit the frame is not enough. No real message comes near this limit.
 const MEMORY_PER_BYTE: usize = 16;
-const MEMORY_AT_LEAST: usize = 1 << 20;
+const MIN_MEMORY: usize = 1 << 20;
 
 /// Reader of a frame; bytes fields are slices of it, not copies.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl Reader {
     /// Creates a reader at the first byte.
     pub fn new(bytes: Bytes) -> Self {
         let end = bytes.len();
-        let limit = end.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_AT_LEAST);
+        let limit = end.saturating_mul(MEMORY_PER_BYTE).saturating_add(MIN_MEMORY);
         Self { bytes, end, limit, budget: limit }
     }
 

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes};
 
 use super::error::{DecodeError, DecodeErrorKind, EncodeError};
-use super::out::Out;
+use super::message_buf::MessageBuf;
 use super::reader::Reader;
 
 /// A UUID, 16 bytes on the wire; all zeroes mean none.
@@ -49,7 +49,7 @@ impl Cx {
 
 /// A type with a wire encoding.
 pub(crate) trait Wire: Sized {
-    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError>;
+    fn write(&self, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError>;
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError>;
     fn is_null(&self) -> bool {
         false
@@ -60,7 +60,7 @@ pub(crate) trait Wire: Sized {
     }
 }
 
-pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut Out) {
+pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut MessageBuf) {
     while value >= 0x80 {
         out.put_u8((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -74,7 +74,7 @@ fn put_length(
     what: &'static str,
     compact: bool,
     short: bool,
-    out: &mut Out,
+    out: &mut MessageBuf,
 ) -> Result<(), EncodeError> {
     let signed = match length {
         None => -1,
@@ -94,7 +94,7 @@ fn put_length(
 macro_rules! numbers {
     ($($type:ty, $get:ident, $put:ident, $size:literal;)*) => {$(
         impl Wire for $type {
-            fn write(&self, _: Cx, out: &mut Out) -> Result<(), EncodeError> {
+            fn write(&self, _: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
                 out.$put(*self);
                 Ok(())
             }
@@ -116,7 +116,7 @@ numbers! {
 }
 
 impl Wire for bool {
-    fn write(&self, _: Cx, out: &mut Out) -> Result<(), EncodeError> {
+    fn write(&self, _: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
         out.put_u8(u8::from(*self));
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Wire for bool {
 }
 
 impl Wire for Uuid {
-    fn write(&self, _: Cx, out: &mut Out) -> Result<(), EncodeError> {
+    fn write(&self, _: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
         out.put_slice(&self.0);
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Wire for Uuid {
 }
 
 impl Wire for Option<String> {
-    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
         put_length(self.as_ref().map(String::len), "text", cx.flexible, true, out)?;
         out.put_slice(self.as_deref().unwrap_or_default().as_bytes());
         Ok(())
@@ -158,7 +158,7 @@ impl Wire for Option<String> {
 }
 
 impl Wire for Option<Bytes> {
-    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
         put_length(self.as_ref().map(Bytes::len), "byte field", cx.flexible, false, out)?;
         if let Some(bytes) = self {
             out.put_field(bytes);
@@ -177,7 +177,7 @@ impl Wire for Option<Bytes> {
 }
 
 impl Wire for Hidden {
-    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
         self.0.write(cx, out)
     }
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
@@ -201,13 +201,13 @@ fn read_array<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<Vec<T>>, Dec
     Ok(Some(elements))
 }
 
-fn write_array<T: Wire>(elements: Option<&Vec<T>>, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+fn write_array<T: Wire>(elements: Option<&Vec<T>>, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
     put_length(elements.map(Vec::len), "array", cx.flexible, false, out)?;
     elements.into_iter().flatten().try_for_each(|e| e.write(cx, out))
 }
 
 impl<T: Wire> Wire for Option<Vec<T>> {
-    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
         write_array(self.as_ref(), cx, out)
     }
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
@@ -219,7 +219,7 @@ impl<T: Wire> Wire for Option<Vec<T>> {
 }
 
 /// Writes a nullable struct, after a byte for its presence.
-pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
     out.put_i8(if value.is_some() { 1 } else { -1 });
     value.map_or(Ok(()), |value| value.write(cx, out))
 }
@@ -230,10 +230,10 @@ pub(crate) fn read_optional<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Optio
 }
 
 /// Implements the non-nullable form of a nullable type: the same encoding, but null is an error.
-macro_rules! never_null {
+macro_rules! non_nullable {
     ($([$($generic:tt)*] $type:ty, |$value:ident, $cx:ident, $out:ident| $write:expr;)*) => {$(
         impl<$($generic)*> Wire for $type {
-            fn write(&self, $cx: Cx, $out: &mut Out) -> Result<(), EncodeError> {
+            fn write(&self, $cx: Cx, $out: &mut MessageBuf) -> Result<(), EncodeError> {
                 let $value = self;
                 $write
             }
@@ -244,19 +244,19 @@ macro_rules! never_null {
     )*};
 }
 
-fn write_text(text: &str, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+fn write_text(text: &str, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
     put_length(Some(text.len()), "text", cx.flexible, true, out)?;
     out.put_slice(text.as_bytes());
     Ok(())
 }
 
-fn write_bytes(bytes: &Bytes, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+fn write_bytes(bytes: &Bytes, cx: Cx, out: &mut MessageBuf) -> Result<(), EncodeError> {
     put_length(Some(bytes.len()), "byte field", cx.flexible, false, out)?;
     out.put_field(bytes);
     Ok(())
 }
 
-never_null! {
+non_nullable! {
     [] String, |text, cx, out| write_text(text, cx, out);
     [] Bytes, |bytes, cx, out| write_bytes(bytes, cx, out);
     [T: Wire] Vec<T>, |elements, cx, out| write_array(Some(elements), cx, out);
@@ -279,7 +279,7 @@ where
 }
 
 /// Writes the tagged fields at the end of a flexible struct, in the order of their tags (KIP-482).
-pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut Out) {
+pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut MessageBuf) {
     tagged.extend_from_slice(unknown);
     tagged.sort_by_key(|(tag, _)| *tag);
     put_unsigned_varint(tagged.len() as u32, out);

@@ -155,7 +155,7 @@ impl Segment {
     }
 
     fn read_run(&mut self, limit: usize) -> Result<Option<Run>, SegmentError> {
-        let mut wanted = WINDOW;
+        let mut read_len = WINDOW;
         loop {
             match cut(&self.window, limit) {
                 Ok(Some((len, next_offset))) => {
@@ -165,16 +165,16 @@ impl Segment {
                     return Ok(Some(run));
                 }
                 Ok(None) => {}
-                Err(error) => return self.bad(error),
+                Err(error) => return self.invalid(error),
             }
             // The next batch is not complete in the window.
             let left = self.size - self.position;
             if self.window.len() as u64 >= left {
                 return self.incomplete(left);
             }
-            wanted = wanted.max(self.needed());
+            read_len = read_len.max(self.needed());
             // A larger batch is read completely in the next iteration.
-            self.window = self.read(self.position, wanted)?;
+            self.window = self.read(self.position, read_len)?;
         }
     }
 
@@ -199,7 +199,7 @@ impl Segment {
     }
 
     /// Handles bytes after the last batch that are not a batch.
-    fn bad(&mut self, error: BatchError) -> Result<Option<Run>, SegmentError> {
+    fn invalid(&mut self, error: BatchError) -> Result<Option<Run>, SegmentError> {
         if self.zeros_only()? {
             return self.end(Tail::Zeros(self.size - self.position));
         }
@@ -217,8 +217,8 @@ impl Segment {
             return self.end(Tail::Zeros(left));
         }
         let needed = self.needed() as u64;
-        let claimed = self.window.first_chunk::<8>().map_or(-1, |bytes| i64::from_be_bytes(*bytes));
-        Err(self.error(claimed, SegmentErrorKind::Truncated { left, needed: needed.max(left + 1) }))
+        let base_offset = self.window.first_chunk::<8>().map_or(-1, |bytes| i64::from_be_bytes(*bytes));
+        Err(self.error(base_offset, SegmentErrorKind::Truncated { left, needed: needed.max(left + 1) }))
     }
 
     fn end(&mut self, tail: Tail) -> Result<Option<Run>, SegmentError> {
@@ -244,9 +244,9 @@ impl Segment {
         Ok(true)
     }
 
-    /// Creates an error at the next batch, whose header has the base offset `claimed`.
-    fn error(&self, claimed: i64, kind: SegmentErrorKind) -> SegmentError {
-        SegmentError { position: self.position, offset: self.next_offset.unwrap_or(claimed), kind }
+    /// Creates an error at the next batch, whose header has the base offset `base_offset`.
+    fn error(&self, base_offset: i64, kind: SegmentErrorKind) -> SegmentError {
+        SegmentError { position: self.position, offset: self.next_offset.unwrap_or(base_offset), kind }
     }
 }
 
@@ -275,5 +275,5 @@ fn cut(window: &Bytes, limit: usize) -> Result<Option<(usize, i64)>, BatchError>
 
 fn all_zeros(bytes: &[u8]) -> bool {
     // In chunks, so that the compiler vectorizes the comparison and it still stops early.
-    bytes.chunks(256).all(|piece| piece.iter().fold(0, |any, &byte| any | byte) == 0)
+    bytes.chunks(256).all(|chunk| chunk.iter().fold(0, |any, &byte| any | byte) == 0)
 }

@@ -1,7 +1,7 @@
 //! Equality of records appended in runs and one by one.
 use proptest::prelude::*;
-use samsarrow_wire::Piece;
-use samsarrow_wire::batch::{Alike, Append, BatchBuilder, BatchOptions, PlainRecord, PlainRows};
+use samsarrow_wire::ShortBytes;
+use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions, EqualLengthRows, PlainRecord, PlainRows};
 use samsarrow_wire::compression::{Codec, Compressor};
 
 /// Columns in Arrow's layout: concatenated bytes and their end offsets.
@@ -20,14 +20,14 @@ impl Column {
         self.nulls.push(len.is_none());
     }
 
-    fn piece(&self, row: usize) -> Option<Piece<'_>> {
+    fn piece(&self, row: usize) -> Option<ShortBytes<'_>> {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
-        (!self.nulls[row]).then(|| Piece::of(&self.bytes, start, self.ends[row] - start).unwrap())
+        (!self.nulls[row]).then(|| ShortBytes::of(&self.bytes, start, self.ends[row] - start).unwrap())
     }
 
-    fn alike(&self, row: usize, most: usize, len: Option<usize>) -> &[u8] {
+    fn equal_length_rows(&self, row: usize, max_rows: usize, len: Option<usize>) -> &[u8] {
         let same = |row: &usize| self.piece(*row).map(|piece| piece.len()) == len;
-        let rows = (row..self.ends.len().min(row + most)).take_while(same).count();
+        let rows = (row..self.ends.len().min(row + max_rows)).take_while(same).count();
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start..start + rows * len.unwrap_or(0)]
     }
@@ -45,13 +45,19 @@ impl PlainRows for Rows {
         PlainRecord { timestamp: self.timestamps[row], key: self.keys.piece(row), value: self.values.piece(row) }
     }
 
-    fn alike(&self, row: usize, most: usize, key_len: Option<usize>, value_len: usize) -> Option<Alike<'_>> {
-        let end = self.timestamps.len().min(row + most);
+    fn equal_length_rows(
+        &self,
+        row: usize,
+        max_rows: usize,
+        key_len: Option<usize>,
+        value_len: usize,
+    ) -> Option<EqualLengthRows<'_>> {
+        let end = self.timestamps.len().min(row + max_rows);
         let end = (row..end).find(|row| self.keys.nulls[*row] != key_len.is_none()).unwrap_or(end);
-        Some(Alike {
+        Some(EqualLengthRows {
             timestamps: &self.timestamps[row..end],
-            keys: key_len.map(|len| self.keys.alike(row, most, Some(len))),
-            values: self.values.alike(row, most, Some(value_len)),
+            keys: key_len.map(|len| self.keys.equal_length_rows(row, max_rows, Some(len))),
+            values: self.values.equal_length_rows(row, max_rows, Some(value_len)),
         })
     }
 }
@@ -79,7 +85,7 @@ fn one_by_one(rows: &Rows, max_bytes: usize) -> Vec<u8> {
     let (mut builder, mut compressor) = (builder(max_bytes), Compressor::new(Codec::None, None).unwrap());
     for row in 0..rows.timestamps.len() {
         let PlainRecord { timestamp, key, value } = rows.record(row);
-        while builder.append_pieces(timestamp, key, value, std::iter::empty()).unwrap() == Append::Full {
+        while builder.append_short_bytes(timestamp, key, value, std::iter::empty()).unwrap() == Append::Full {
             builder.close(&mut compressor).unwrap();
         }
     }
@@ -97,10 +103,10 @@ fn in_runs(rows: &Rows, max_bytes: usize) -> Vec<u8> {
     builder.finish(&mut compressor).unwrap()
 }
 
-fn len(most: usize) -> impl Strategy<Value = Option<usize>> {
+fn len(max_rows: usize) -> impl Strategy<Value = Option<usize>> {
     const BORDERS: [usize; 19] = [0, 1, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 65, 127, 128, 129, 255, 256, 300];
-    let border = prop::sample::select(BORDERS.as_slice()).prop_map(move |len| len.min(most));
-    prop::option::weighted(0.8, prop_oneof![border, 0..most])
+    let border = prop::sample::select(BORDERS.as_slice()).prop_map(move |len| len.min(max_rows));
+    prop::option::weighted(0.8, prop_oneof![border, 0..max_rows])
 }
 
 fn stretch() -> impl Strategy<Value = Stretch> {

@@ -1,7 +1,7 @@
 //! Writes rows.
 
 use arrow_buffer::{ArrowNativeType, IntervalMonthDayNano, NullBuffer, i256};
-use samsarrow_wire::Piece;
+use samsarrow_wire::ShortBytes;
 use samsarrow_wire::varint::put_varlong;
 
 use super::bytes::{beyond, range};
@@ -131,7 +131,7 @@ fn put_long(out: &mut Vec<u8>, value: i64) {
 #[inline(always)]
 fn text(offsets: &[i32], data: &[u8], row: usize, out: &mut Vec<u8>) -> Step {
     let range = range(offsets, row)?;
-    let piece = Piece::of(data, range.start, range.len()).ok_or_else(beyond)?;
+    let piece = ShortBytes::of(data, range.start, range.len()).ok_or_else(beyond)?;
     put_long(out, range.len() as i64);
     piece.append_to(out);
     Ok(())

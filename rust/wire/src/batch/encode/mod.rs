@@ -1,16 +1,16 @@
 //! Encoder of record batches.
 mod error;
-mod parts;
 mod plain;
 mod run;
 mod template;
+mod varint_word;
 
 pub use self::error::EncodeError;
-use self::parts::{Part, write_parts, zigzag};
-pub use self::plain::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
+pub use self::plain::{EqualLengthRows, MAX_EQUAL_LENGTH_ROWS, PlainRecord, PlainRows};
+use self::varint_word::{VarintWord, write_varints, zigzag};
 use super::error::BatchErrorKind;
 use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH_END, TimestampType};
-use crate::Piece;
+use crate::ShortBytes;
 use crate::compression::{Codec, Compressor};
 
 /// Header fields and limits of a batch to build.
@@ -118,17 +118,17 @@ impl BatchBuilder {
         value: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)> + Clone,
     ) -> Result<Append, EncodeError> {
-        self.append_pieces(timestamp, key.map(Piece::from), value.map(Piece::from), headers)
+        self.append_short_bytes(timestamp, key.map(ShortBytes::from), value.map(ShortBytes::from), headers)
     }
 
     /// Appends a record whose key and value are slices of larger buffers, which is faster than
     /// [`append`](Self::append).
     #[inline]
-    pub fn append_pieces<'h>(
+    pub fn append_short_bytes<'h>(
         &mut self,
         timestamp: i64,
-        key: Option<Piece<'_>>,
-        value: Option<Piece<'_>>,
+        key: Option<ShortBytes<'_>>,
+        value: Option<ShortBytes<'_>>,
         headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)> + Clone,
     ) -> Result<Append, EncodeError> {
         let base_timestamp = if self.count == 0 { timestamp } else { self.base_timestamp };
@@ -136,17 +136,18 @@ impl BatchBuilder {
         let (header_count, headers_size) = measure_headers(headers.clone());
         let key_len = key.map_or(0, |key| key.len());
         let value_len = value.map_or(0, |value| value.len());
-        let (timestamp_part, offset_part) = (Part::new(zigzag(timestamp_delta)), Part::new(zigzag(self.count.into())));
+        let (timestamp_part, offset_part) =
+            (VarintWord::new(zigzag(timestamp_delta)), VarintWord::new(zigzag(self.count.into())));
         let (key_part, value_part) =
-            (Part::of_len(key.map(|key| key.len())), Part::of_len(value.map(|value| value.len())));
-        let headers_part = Part::new((header_count as u64) << 1);
+            (VarintWord::of_len(key.map(|key| key.len())), VarintWord::of_len(value.map(|value| value.len())));
+        let headers_part = VarintWord::new((header_count as u64) << 1);
         let sizes =
             timestamp_part.size() + offset_part.size() + key_part.size() + value_part.size() + headers_part.size();
         let body = (1 + sizes).saturating_add(key_len).saturating_add(value_len).saturating_add(headers_size);
         if body > i32::MAX as usize - 2 * HEADER_LEN {
             return Err(EncodeError::RecordTooLarge { size: body });
         }
-        let length_part = Part::new((body as u64) << 1);
+        let length_part = VarintWord::new((body as u64) << 1);
         let size = length_part.size() + body;
         let limit = self.options.max_bytes.min(i32::MAX as usize);
         if self.count > 0 && (self.size() + size > limit || self.count == i32::MAX) {
@@ -158,13 +159,13 @@ impl BatchBuilder {
         self.max_timestamp = self.max_timestamp.max(timestamp);
         self.buffer.reserve(size + SLACK);
         // The attributes are a zero byte.
-        write_parts(&mut self.buffer, &[length_part, Part::ZERO, timestamp_part]);
+        write_varints(&mut self.buffer, &[length_part, VarintWord::ZERO, timestamp_part]);
         match key {
-            None => write_parts(&mut self.buffer, &[offset_part, key_part, value_part]),
+            None => write_varints(&mut self.buffer, &[offset_part, key_part, value_part]),
             Some(key) => {
-                write_parts(&mut self.buffer, &[offset_part, key_part]);
+                write_varints(&mut self.buffer, &[offset_part, key_part]);
                 key.append_to(&mut self.buffer);
-                write_parts(&mut self.buffer, &[value_part]);
+                write_varints(&mut self.buffer, &[value_part]);
             }
         }
         if let Some(value) = value {
@@ -188,12 +189,12 @@ impl BatchBuilder {
         self.buffer.resize(self.start + HEADER_LEN, 0);
     }
 
-    fn put_headers<'h>(&mut self, count: Part, headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) {
-        write_parts(&mut self.buffer, &[count]);
+    fn put_headers<'h>(&mut self, count: VarintWord, headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) {
+        write_varints(&mut self.buffer, &[count]);
         for (key, value) in headers {
-            write_parts(&mut self.buffer, &[Part::of_len(Some(key.len()))]);
+            write_varints(&mut self.buffer, &[VarintWord::of_len(Some(key.len()))]);
             self.buffer.extend_from_slice(key);
-            write_parts(&mut self.buffer, &[Part::of_len(value.map(<[u8]>::len))]);
+            write_varints(&mut self.buffer, &[VarintWord::of_len(value.map(<[u8]>::len))]);
             // A null value has a length of -1 and no bytes.
             self.buffer.extend_from_slice(value.unwrap_or_default());
         }
@@ -210,8 +211,8 @@ impl BatchBuilder {
         if self.start > 0 || compressor.codec() == Codec::None {
             self.close(compressor)?;
             self.start = 0;
-            let room = self.buffer.len().min(self.options.max_bytes);
-            return Ok(std::mem::replace(&mut self.buffer, Vec::with_capacity(room + room / 16)));
+            let capacity = self.buffer.len().min(self.options.max_bytes);
+            return Ok(std::mem::replace(&mut self.buffer, Vec::with_capacity(capacity + capacity / 16)));
         }
         // A separate buffer: a batch may be queued for a long time, and must not hold the memory of its uncompressed
         // form.
@@ -238,7 +239,7 @@ impl BatchBuilder {
         let size = buffer.len();
         let sealed = match buffer.get_mut(self.start..) {
             Some(batch) => self.seal(compressor.codec(), batch),
-            None => Err(not_whole(size)),
+            None => Err(incomplete_batch(size)),
         };
         self.buffer = buffer;
         sealed?;
@@ -256,7 +257,7 @@ impl BatchBuilder {
 
     fn seal(&self, codec: Codec, batch: &mut [u8]) -> Result<(), EncodeError> {
         let size = batch.len();
-        let head = batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| not_whole(size))?;
+        let head = batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| incomplete_batch(size))?;
         self.header(codec, size)?.write(head);
         write_crc(batch);
         Ok(())
@@ -290,10 +291,10 @@ impl BatchBuilder {
 
 /// Returns the bytes from `start` on, which the builder has written.
 fn after(buffer: &[u8], start: usize) -> Result<&[u8], EncodeError> {
-    buffer.get(start..).ok_or_else(|| not_whole(buffer.len()))
+    buffer.get(start..).ok_or_else(|| incomplete_batch(buffer.len()))
 }
 
-pub(super) fn not_whole(size: usize) -> EncodeError {
+pub(super) fn incomplete_batch(size: usize) -> EncodeError {
     EncodeError::NotABatch(BatchErrorKind::Length { length: i32::try_from(size).unwrap_or(i32::MAX) })
 }
 
@@ -307,7 +308,7 @@ pub(super) fn write_crc(batch: &mut [u8]) {
 #[inline]
 fn measure_headers<'h>(headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) -> (usize, usize) {
     headers.fold((0, 0), |(count, size), (key, value)| {
-        let parts = Part::of_len(Some(key.len())).size() + Part::of_len(value.map(<[u8]>::len)).size();
+        let parts = VarintWord::of_len(Some(key.len())).size() + VarintWord::of_len(value.map(<[u8]>::len)).size();
         (count + 1, size + parts + key.len() + value.map_or(0, <[u8]>::len))
     })
 }

@@ -1,19 +1,19 @@
 //! Records without headers, as input of the encoder.
-use crate::Piece;
+use crate::ShortBytes;
 
 /// A record without headers.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainRecord<'a> {
     /// Milliseconds since 1970, -1 for none.
     pub timestamp: i64,
-    pub key: Option<Piece<'a>>,
-    pub value: Option<Piece<'a>>,
+    pub key: Option<ShortBytes<'a>>,
+    pub value: Option<ShortBytes<'a>>,
 }
 
 /// Records whose keys have equal lengths, and whose values have equal lengths. All three slices have the same number of
 /// rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Alike<'a> {
+pub struct EqualLengthRows<'a> {
     pub timestamps: &'a [i64],
     /// The concatenated keys, if they are not null.
     pub keys: Option<&'a [u8]>,
@@ -26,9 +26,15 @@ pub trait PlainRows {
     /// Returns the record of a row.
     fn record(&self, row: usize) -> PlainRecord<'_>;
 
-    /// Returns up to `most` records from `row` on, if their keys and values are known to have these lengths.
-    fn alike(&self, row: usize, most: usize, key_len: Option<usize>, value_len: usize) -> Option<Alike<'_>>;
+    /// Returns up to `max_rows` records from `row` on, if their keys and values are known to have these lengths.
+    fn equal_length_rows(
+        &self,
+        row: usize,
+        max_rows: usize,
+        key_len: Option<usize>,
+        value_len: usize,
+    ) -> Option<EqualLengthRows<'_>>;
 }
 
-/// Maximum number of records requested from [`PlainRows::alike`].
-pub const MOST_ALIKE: usize = 128;
+/// Maximum number of records requested from [`PlainRows::equal_length_rows`].
+pub const MAX_EQUAL_LENGTH_ROWS: usize = 128;

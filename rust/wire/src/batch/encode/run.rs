@@ -1,11 +1,11 @@
 //! Encoder of runs of records without headers.
-use super::parts::{Part, write_word, zigzag};
-use super::plain::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
+use super::plain::{EqualLengthRows, MAX_EQUAL_LENGTH_ROWS, PlainRecord, PlainRows};
 use super::template::{Shape, Template};
+use super::varint_word::{VarintWord, write_word, zigzag};
 use super::{Append, BatchBuilder, EncodeError, SLACK};
 
 /// Number of records of one shape in a row, after which the template encoder is tried.
-const ALIKE: u32 = 3;
+const MIN_EQUAL_SHAPES: u32 = 3;
 
 /// Maximum number of bytes set to zero at a time: they must still be in the L1 cache when they are overwritten.
 const WINDOW: usize = 16 * 1024;
@@ -15,29 +15,30 @@ const MAX_LEN: usize = 1 << 18;
 
 impl BatchBuilder {
     /// Appends the records of `rows` until one does not fit, and returns their number. The bytes are equal to those of
-    /// [`append_pieces`](Self::append_pieces) for each record, but are encoded faster.
+    /// [`append_short_bytes`](Self::append_short_bytes) for each record, but are encoded faster.
     #[inline]
     pub fn append_run(&mut self, rows: &impl PlainRows, range: std::ops::Range<usize>) -> Result<usize, EncodeError> {
         let mut row = range.start;
-        let (mut shape, mut alike) = (None, 0);
+        let (mut shape, mut equal_shapes) = (None, 0);
         while row < range.end {
-            if alike >= ALIKE {
-                let repeated = self.repeat(rows, row, range.end - row, shape);
+            if equal_shapes >= MIN_EQUAL_SHAPES {
+                let repeated = self.append_template(rows, row, range.end - row, shape);
                 row += repeated;
                 if repeated > 0 {
                     continue;
                 }
-                alike = 0;
+                equal_shapes = 0;
             }
             let record = rows.record(row);
             if !self.append_plain(&record)
-                && self.append_pieces(record.timestamp, record.key, record.value, std::iter::empty())? == Append::Full
+                && self.append_short_bytes(record.timestamp, record.key, record.value, std::iter::empty())?
+                    == Append::Full
             {
                 break;
             }
             row += 1;
             let before = std::mem::replace(&mut shape, Shape::of(&record));
-            alike = if shape.is_some() && shape == before { alike + 1 } else { 0 };
+            equal_shapes = if shape.is_some() && shape == before { equal_shapes + 1 } else { 0 };
         }
         Ok(row - range.start)
     }
@@ -45,25 +46,28 @@ impl BatchBuilder {
     /// Appends records of this shape: all bytes but deltas, keys and values are known. Returns their number; 0 is
     /// always valid, and leaves the next record to the general encoder.
     #[inline]
-    fn repeat(&mut self, rows: &impl PlainRows, row: usize, left: usize, shape: Option<Shape>) -> usize {
+    fn append_template(&mut self, rows: &impl PlainRows, row: usize, left: usize, shape: Option<Shape>) -> usize {
         let Some(shape) = shape else { return 0 };
-        let Some(alike) = rows.alike(row, left.min(MOST_ALIKE), shape.key_len, shape.value_len) else { return 0 };
-        self.append_alike(shape, &alike)
+        let Some(run) = rows.equal_length_rows(row, left.min(MAX_EQUAL_LENGTH_ROWS), shape.key_len, shape.value_len)
+        else {
+            return 0;
+        };
+        self.append_equal_length(shape, &run)
     }
 
     #[inline(never)]
-    fn append_alike(&mut self, shape: Shape, alike: &Alike<'_>) -> usize {
-        let Some(first) = alike.timestamps.first() else { return 0 };
+    fn append_equal_length(&mut self, shape: Shape, rows: &EqualLengthRows<'_>) -> usize {
+        let Some(first) = rows.timestamps.first() else { return 0 };
         let Some(template) = Template::of(shape, first.wrapping_sub(self.base_timestamp), self.count) else { return 0 };
         let room = self.limit().saturating_sub(self.size()).min(WINDOW);
-        let records = (room / template.size()).min(alike.timestamps.len()).min(template.same_width(self.count));
+        let records = (room / template.size()).min(rows.timestamps.len()).min(template.same_width(self.count));
         let start = self.buffer.len();
         self.buffer.resize(start + records * template.size(), 0);
         // The resize made the range valid; the caller uses the number of written records.
         let out = self.buffer.get_mut(start..).unwrap_or_default();
-        let written = template.write(out, alike, self.base_timestamp, self.count);
+        let written = template.write(out, rows, self.base_timestamp, self.count);
         self.buffer.truncate(start + written * template.size());
-        let timestamps = alike.timestamps.get(..written).unwrap_or_default();
+        let timestamps = rows.timestamps.get(..written).unwrap_or_default();
         self.max_timestamp = timestamps.iter().fold(self.max_timestamp, |max, timestamp| max.max(*timestamp));
         self.count += written as i32;
         written
@@ -79,12 +83,13 @@ impl BatchBuilder {
         if !(1..1 << 20).contains(&self.count) || key_len.max(value_len) > MAX_LEN || timestamp_delta >= 1 << 21 {
             return false;
         }
-        let (timestamp_part, offset_part) = (Part::new(timestamp_delta), Part::new((self.count as u64) << 1));
+        let (timestamp_part, offset_part) =
+            (VarintWord::new(timestamp_delta), VarintWord::new((self.count as u64) << 1));
         let (key_part, value_part) =
-            (Part::of_len(key.map(|key| key.len())), Part::of_len(value.map(|value| value.len())));
+            (VarintWord::of_len(key.map(|key| key.len())), VarintWord::of_len(value.map(|value| value.len())));
         let numbers = timestamp_part.size() + offset_part.size() + key_part.size() + value_part.size();
         let body = 1 + numbers + key_len + value_len + 1;
-        let length_part = Part::new((body as u64) << 1);
+        let length_part = VarintWord::new((body as u64) << 1);
         let size = length_part.size() + body;
         if self.size() + size > self.limit() {
             return false;
@@ -92,13 +97,13 @@ impl BatchBuilder {
         self.max_timestamp = self.max_timestamp.max(timestamp);
         self.buffer.reserve(size + SLACK);
         // The attributes are a zero byte.
-        let head = length_part.then(Part::ZERO).then(timestamp_part);
+        let head = length_part.then(VarintWord::ZERO).then(timestamp_part);
         match key {
             None => write_word(&mut self.buffer, head, offset_part.then(key_part).then(value_part)),
             Some(key) => {
                 write_word(&mut self.buffer, head, offset_part.then(key_part));
                 key.append_to(&mut self.buffer);
-                write_word(&mut self.buffer, value_part, Part::NONE);
+                write_word(&mut self.buffer, value_part, VarintWord::NONE);
             }
         }
         if let Some(value) = value {

@@ -1,6 +1,6 @@
 //! Encoder of records that differ only in their deltas and the bytes of their keys and values.
-use super::parts::{Part, zigzag};
-use super::plain::{Alike, PlainRecord};
+use super::plain::{EqualLengthRows, PlainRecord};
+use super::varint_word::{VarintWord, zigzag};
 
 /// The lengths of key and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +41,14 @@ impl Template {
     /// Returns the template for the records from this one on; `None` if a delta has more than three bytes.
     pub(super) fn of(shape: Shape, timestamp_delta: i64, offset_delta: i32) -> Option<Template> {
         let Shape { key_len, value_len } = shape;
-        let timestamp = Part::new(zigzag(timestamp_delta));
-        let offset = Part::new(zigzag(offset_delta.into()));
+        let timestamp = VarintWord::new(zigzag(timestamp_delta));
+        let offset = VarintWord::new(zigzag(offset_delta.into()));
         let (timestamp_varint, offset_varint) = (Varint::of(timestamp.size())?, Varint::of(offset.size())?);
-        let (key, value) = (Part::of_len(key_len), Part::of_len(Some(value_len)));
+        let (key, value) = (VarintWord::of_len(key_len), VarintWord::of_len(Some(value_len)));
         let numbers = timestamp.size() + offset.size() + key.size() + value.size();
         let body = 1 + numbers + key_len.unwrap_or(0) + value_len + 1;
-        let length = Part::new((body as u64) << 1);
-        let head = length.then(Part::ZERO);
+        let length = VarintWord::new((body as u64) << 1);
+        let head = length.then(VarintWord::ZERO);
         let offset_at = head.size() + timestamp.size();
         let key_at = offset_at + offset.size() + key.size();
         let value_len_at = key_at + key_len.unwrap_or(0);
@@ -82,26 +82,32 @@ impl Template {
 
     /// Writes records to `out`, which is zeroed, until it is full or the width of the timestamp delta changes. Returns
     /// the number of records.
-    pub(super) fn write(&self, out: &mut [u8], alike: &Alike<'_>, base_timestamp: i64, offset_delta: i32) -> usize {
+    pub(super) fn write(
+        &self,
+        out: &mut [u8],
+        rows: &EqualLengthRows<'_>,
+        base_timestamp: i64,
+        offset_delta: i32,
+    ) -> usize {
         // Two copies of at least half the length, which may overlap, stay within the slot.
         match self.shape.value_len {
-            ..8 => self.write_values::<4>(out, alike, base_timestamp, offset_delta),
-            8..16 => self.write_values::<8>(out, alike, base_timestamp, offset_delta),
-            16..32 => self.write_values::<16>(out, alike, base_timestamp, offset_delta),
-            32..64 => self.write_values::<32>(out, alike, base_timestamp, offset_delta),
-            64..128 => self.write_values::<64>(out, alike, base_timestamp, offset_delta),
-            128.. => self.write_values::<128>(out, alike, base_timestamp, offset_delta),
+            ..8 => self.write_values::<4>(out, rows, base_timestamp, offset_delta),
+            8..16 => self.write_values::<8>(out, rows, base_timestamp, offset_delta),
+            16..32 => self.write_values::<16>(out, rows, base_timestamp, offset_delta),
+            32..64 => self.write_values::<32>(out, rows, base_timestamp, offset_delta),
+            64..128 => self.write_values::<64>(out, rows, base_timestamp, offset_delta),
+            128.. => self.write_values::<128>(out, rows, base_timestamp, offset_delta),
         }
     }
 
     fn write_values<const V: usize>(
         &self,
         out: &mut [u8],
-        alike: &Alike<'_>,
+        rows: &EqualLengthRows<'_>,
         base_timestamp: i64,
         offset_delta: i32,
     ) -> usize {
-        let Alike { timestamps, values, keys } = *alike;
+        let EqualLengthRows { timestamps, values, keys } = *rows;
         let Shape { key_len, value_len } = self.shape;
         let slots = out.chunks_exact_mut(self.size).zip(values.chunks_exact(value_len)).zip(timestamps);
         let mut written = 0;

@@ -112,7 +112,7 @@ impl LegacyBuilder {
         }
         // A v1 wrapper contains relative offsets; all other messages have absolute ones.
         if base != 0 && (magic == 0 || codec == Codec::None) {
-            number(&mut messages, base);
+            number_messages(&mut messages, base);
         }
         if codec == Codec::None {
             return Ok(messages);
@@ -230,7 +230,7 @@ pub(in crate::batch) fn write_crc(message: &mut [u8]) {
 }
 
 /// Numbers the messages from `base` on; the checksum does not cover offsets.
-fn number(mut messages: &mut [u8], base: i64) {
+fn number_messages(mut messages: &mut [u8], base: i64) {
     let mut offset = base;
     while let Some(prefix) = messages.first_chunk::<LENGTH_END>() {
         let (_, length) = crate::batch::header::offset_and_length(prefix);

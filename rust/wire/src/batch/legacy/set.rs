@@ -2,8 +2,8 @@
 use std::ops::ControlFlow;
 
 use super::Message;
-use crate::batch::block::{BLOCK_LEN, Block};
 use crate::batch::error::LegacyError;
+use crate::batch::fast_path::{BLOCK_LEN, Block};
 use crate::batch::header::{TimestampType, attributes};
 use crate::batch::{Batch, BatchError, BatchErrorKind, BatchHeader, RawRecord, RecordError};
 use crate::compression::{Codec, Decompressor, Limits};
@@ -70,7 +70,7 @@ impl MessageSet {
     /// A truncated message at the end of a wrapper is skipped, as in the Java client. With `check_crcs` the checksums
     /// in a wrapper are verified; the entry's own is verified by [`Batch::check_crc`].
     pub fn read(batch: &Batch, data: &[u8], check_crcs: bool) -> Result<MessageSet, BatchError> {
-        MessageSet::look_through(&batch.header, data, check_crcs).map_err(|kind| batch.error(kind))
+        MessageSet::scan(&batch.header, data, check_crcs).map_err(|kind| batch.error(kind))
     }
 
     /// Scans an uncompressed message and the similar messages after it, where `data` is the input of the whole
@@ -116,7 +116,7 @@ impl MessageSet {
         Ok((MessageSet { header, first: first.offset }, last.end))
     }
 
-    fn look_through(entry: &BatchHeader, data: &[u8], check_crcs: bool) -> Result<MessageSet, BatchErrorKind> {
+    fn scan(entry: &BatchHeader, data: &[u8], check_crcs: bool) -> Result<MessageSet, BatchErrorKind> {
         let wrapped = entry.is_wrapper();
         let (mut position, mut count) = (0, 0);
         let (mut first, mut largest, mut last, mut latest) = (i64::MAX, i64::MIN, 0, -1);
@@ -144,7 +144,7 @@ impl MessageSet {
         if count == 0 {
             return Err(LegacyError::EmptyWrapper.into());
         }
-        let shift = if wrapped { shift(entry, last)? } else { 0 };
+        let shift = if wrapped { offset_shift(entry, last)? } else { 0 };
         // If messages are not ordered by offset, the largest offset counts.
         let base = first.checked_add(shift).ok_or(LegacyError::Offsets)?;
         let reach = largest.checked_sub(first).and_then(|reach| i32::try_from(reach).ok());
@@ -222,7 +222,7 @@ impl MessageSet {
 }
 
 /// Returns the number to add to the offsets in a wrapper, the last of which is `last`.
-fn shift(wrapper: &BatchHeader, last: i64) -> Result<i64, LegacyError> {
+fn offset_shift(wrapper: &BatchHeader, last: i64) -> Result<i64, LegacyError> {
     let offset = wrapper.base_offset;
     // Some versions of librdkafka left the wrapper's offset at 0, and such messages may still be in logs. In v0 the
     // offsets inside are absolute, so a negative offset of the wrapper does not matter either.

@@ -5,7 +5,7 @@
 //! partition, leaves the records to its caller, and resumes after them. It does no I/O: it takes bytes and returns
 //! events.
 
-mod pieces;
+mod items;
 #[cfg(test)]
 mod tests;
 
@@ -58,7 +58,7 @@ enum Tagged {
     Header,
     Partition,
     Topic,
-    Answer,
+    Response,
 }
 
 /// States of the parser. Each consumes one item of known size, so that the input may be cut anywhere.
@@ -81,7 +81,7 @@ enum State {
     Tag { of: Tagged, more: u32 },
     TagLength { of: Tagged, more: u32, tag: u32 },
     TagBytes { of: Tagged, more: u32, tag: u32, length: usize },
-    AnswerEnd,
+    ResponseEnd,
     Done,
 }
 
@@ -153,14 +153,14 @@ impl FetchParser {
         loop {
             match self.step(input)? {
                 Step::Event(event) => return Ok(Some(event)),
-                Step::Wanting => {
+                Step::NeedMoreInput => {
                     if input.len() >= self.left && self.records_left() == 0 && self.state != State::Done {
                         let kind = DecodeErrorKind::Truncated { needed: input.len() + 1, left: self.left };
                         return Err(self.error(kind, "FetchResponse"));
                     }
                     return Ok(None);
                 }
-                Step::On => {}
+                Step::Continue => {}
             }
         }
     }
@@ -170,7 +170,7 @@ impl FetchParser {
         match self.state {
             State::Head => {
                 let size = if version >= 7 { 10 } else { usize::from(version >= 1) * 4 };
-                let Some(mut head) = self.take(input, size) else { return Ok(Step::Wanting) };
+                let Some(mut head) = self.take(input, size) else { return Ok(Step::NeedMoreInput) };
                 let throttle_time_ms = if version >= 1 { i32::read(self.cx, &mut head)? } else { 0 };
                 let (error_code, session_id) = if version >= 7 {
                     (i16::read(self.cx, &mut head)?, i32::read(self.cx, &mut head)?)
@@ -181,25 +181,25 @@ impl FetchParser {
                 return Ok(Step::Event(FetchEvent::Head { throttle_time_ms, error_code, session_id }));
             }
             State::TopicCount => {
-                let Some(count) = self.count(input, "FetchResponse.responses")? else { return Ok(Step::Wanting) };
+                let Some(count) = self.count(input, "FetchResponse.responses")? else { return Ok(Step::NeedMoreInput) };
                 self.topics = count.ok_or_else(|| self.error(DecodeErrorKind::Null, "FetchResponse.responses"))?;
                 self.next_topic();
             }
             State::TopicStart if version >= 13 => {
-                let Some(mut id) = self.take(input, 16) else { return Ok(Step::Wanting) };
+                let Some(mut id) = self.take(input, 16) else { return Ok(Step::NeedMoreInput) };
                 let id = Uuid::read(self.cx, &mut id)?;
                 self.state = State::PartitionCount;
                 return Ok(Step::Event(FetchEvent::Topic { name: String::new(), id }));
             }
             State::TopicStart => {
                 let Some(length) = self.length(input, true, "FetchableTopicResponse.topic")? else {
-                    return Ok(Step::Wanting);
+                    return Ok(Step::NeedMoreInput);
                 };
                 let length = length.ok_or_else(|| self.error(DecodeErrorKind::Null, "FetchableTopicResponse.topic"))?;
                 self.state = State::TopicName(length);
             }
             State::TopicName(length) => {
-                let Some(mut name) = self.take(input, length) else { return Ok(Step::Wanting) };
+                let Some(mut name) = self.take(input, length) else { return Ok(Step::NeedMoreInput) };
                 let Ok(name) = String::from_utf8(name.rest().to_vec()) else {
                     return Err(self.error(DecodeErrorKind::Utf8, "FetchableTopicResponse.topic"));
                 };
@@ -208,13 +208,13 @@ impl FetchParser {
             }
             State::PartitionCount => {
                 let field = "FetchableTopicResponse.partitions";
-                let Some(count) = self.count(input, field)? else { return Ok(Step::Wanting) };
+                let Some(count) = self.count(input, field)? else { return Ok(Step::NeedMoreInput) };
                 self.partitions = count.ok_or_else(|| self.error(DecodeErrorKind::Null, field))?;
                 self.next_partition();
             }
             State::PartitionHead => {
                 let size = 14 + usize::from(version >= 4) * 8 + usize::from(version >= 5) * 8;
-                let Some(mut head) = self.take(input, size) else { return Ok(Step::Wanting) };
+                let Some(mut head) = self.take(input, size) else { return Ok(Step::NeedMoreInput) };
                 let partition = &mut *self.partition;
                 *partition = PartitionData {
                     partition_index: i32::read(self.cx, &mut head)?,
@@ -232,13 +232,13 @@ impl FetchParser {
             }
             State::AbortedCount => {
                 let Some(count) = self.count(input, "PartitionData.aborted_transactions")? else {
-                    return Ok(Step::Wanting);
+                    return Ok(Step::NeedMoreInput);
                 };
                 self.partition.aborted_transactions = count.map(|_| Vec::new());
                 self.next_aborted(count.unwrap_or(0));
             }
             State::Aborted(more) => {
-                let Some(mut aborted) = self.take(input, 16) else { return Ok(Step::Wanting) };
+                let Some(mut aborted) = self.take(input, 16) else { return Ok(Step::NeedMoreInput) };
                 let aborted = AbortedTransaction {
                     producer_id: i64::read(self.cx, &mut aborted)?,
                     first_offset: i64::read(self.cx, &mut aborted)?,
@@ -253,46 +253,46 @@ impl FetchParser {
             }
             // All tagged fields of an aborted transaction are unknown, and skipped.
             State::AbortedTags { more, tags: None } => {
-                let Some(tags) = self.varint(input)? else { return Ok(Step::Wanting) };
+                let Some(tags) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::AbortedTags { more, tags: Some(tags) };
             }
             State::AbortedTags { more, tags: Some(0) } => self.next_aborted(more),
             State::AbortedTags { more, tags: Some(tags) } => {
-                let Some(_) = self.varint(input)? else { return Ok(Step::Wanting) };
+                let Some(_) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::AbortedTag { more, tags: tags - 1, length: None };
             }
             State::AbortedTag { more, tags, length: None } => {
-                let Some(length) = self.varint(input)? else { return Ok(Step::Wanting) };
+                let Some(length) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::AbortedTag { more, tags, length: Some(length as usize) };
             }
             State::AbortedTag { more, tags, length: Some(length) } => {
-                let Some(_) = self.take_checked(input, length)? else { return Ok(Step::Wanting) };
+                let Some(_) = self.take_checked(input, length)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::AbortedTags { more, tags: Some(tags) };
             }
             State::Replica => {
-                let Some(mut replica) = self.take(input, 4) else { return Ok(Step::Wanting) };
+                let Some(mut replica) = self.take(input, 4) else { return Ok(Step::NeedMoreInput) };
                 self.partition.preferred_read_replica = i32::read(self.cx, &mut replica)?;
                 self.state = State::RecordsLength;
             }
             State::RecordsLength => {
                 let Some(length) = self.length(input, false, "PartitionData.records")? else {
-                    return Ok(Step::Wanting);
+                    return Ok(Step::NeedMoreInput);
                 };
                 self.state = State::Records(length.unwrap_or(0));
                 return Ok(Step::Event(FetchEvent::Partition(std::mem::take(&mut self.partition))));
             }
             State::Records(0) if self.cx.flexible => self.state = State::TagCount(Tagged::Partition),
             State::Records(0) => return Ok(Step::Event(self.end_partition())),
-            State::AnswerEnd => {
+            State::ResponseEnd => {
                 if self.left > 0 {
                     return Err(self.error(DecodeErrorKind::Trailing { left: self.left }, ""));
                 }
                 self.state = State::Done;
                 return Ok(Step::Event(FetchEvent::End { node_endpoints: std::mem::take(&mut self.node_endpoints) }));
             }
-            State::Records(_) | State::Done => return Ok(Step::Wanting),
+            State::Records(_) | State::Done => return Ok(Step::NeedMoreInput),
             State::TagCount(of) => {
-                let Some(more) = self.varint(input)? else { return Ok(Step::Wanting) };
+                let Some(more) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 if more as usize > self.left {
                     let kind = DecodeErrorKind::Count { count: i64::from(more), left: self.left };
                     return Err(self.error(kind, "FetchResponse"));
@@ -300,19 +300,19 @@ impl FetchParser {
                 return Ok(self.next_tag(of, more));
             }
             State::Tag { of, more } => {
-                let Some(tag) = self.varint(input)? else { return Ok(Step::Wanting) };
+                let Some(tag) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::TagLength { of, more, tag };
             }
             State::TagLength { of, more, tag } => {
-                let Some(length) = self.varint(input)? else { return Ok(Step::Wanting) };
+                let Some(length) = self.varint(input)? else { return Ok(Step::NeedMoreInput) };
                 self.state = State::TagBytes { of, more, tag, length: length as usize };
             }
             State::TagBytes { of, more, tag, length } => {
-                let Some(mut bytes) = self.take_checked(input, length)? else { return Ok(Step::Wanting) };
+                let Some(mut bytes) = self.take_checked(input, length)? else { return Ok(Step::NeedMoreInput) };
                 match (of, tag) {
                     (Tagged::Partition, 0) => self.diverging_epoch = EpochEndOffset::read(self.cx, &mut bytes)?,
                     (Tagged::Partition, 1) => self.current_leader = LeaderIdAndEpoch::read(self.cx, &mut bytes)?,
-                    (Tagged::Answer, 0) if version >= 16 => {
+                    (Tagged::Response, 0) if version >= 16 => {
                         self.node_endpoints = Vec::<NodeEndpoint>::read(self.cx, &mut bytes)?;
                     }
                     _ => {
@@ -323,7 +323,7 @@ impl FetchParser {
                 return Ok(self.next_tag(of, more - 1));
             }
         }
-        Ok(Step::On)
+        Ok(Step::Continue)
     }
 
     fn next_topic(&mut self) {
@@ -332,8 +332,8 @@ impl FetchParser {
                 self.topics = topics;
                 State::TopicStart
             }
-            None if self.cx.flexible => State::TagCount(Tagged::Answer),
-            None => State::AnswerEnd,
+            None if self.cx.flexible => State::TagCount(Tagged::Response),
+            None => State::ResponseEnd,
         };
     }
 
@@ -359,15 +359,15 @@ impl FetchParser {
     fn next_tag(&mut self, of: Tagged, more: u32) -> Step {
         if more > 0 {
             self.state = State::Tag { of, more };
-            return Step::On;
+            return Step::Continue;
         }
         match of {
             Tagged::Header => self.state = State::Head,
             Tagged::Partition => return Step::Event(self.end_partition()),
             Tagged::Topic => self.next_topic(),
-            Tagged::Answer => self.state = State::AnswerEnd,
+            Tagged::Response => self.state = State::ResponseEnd,
         }
-        Step::On
+        Step::Continue
     }
 
     fn end_partition(&mut self) -> FetchEvent {
@@ -381,6 +381,6 @@ impl FetchParser {
 
 enum Step {
     Event(FetchEvent),
-    On,
-    Wanting,
+    Continue,
+    NeedMoreInput,
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::messages::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse};
-use crate::messages::{Message, Out, Request};
+use crate::messages::{Message, MessageBuf, Request};
 use bytes::{BufMut, Bytes};
 
 fn partition(version: i16, index: i32, records: Option<&'static [u8]>, aborted: usize) -> PartitionData {
@@ -27,7 +27,7 @@ fn partition(version: i16, index: i32, records: Option<&'static [u8]>, aborted: 
     data
 }
 
-fn answer(version: i16) -> FetchResponse {
+fn response(version: i16) -> FetchResponse {
     let topic = |name: &str, id, partitions| FetchableTopicResponse {
         topic: if version < 13 { name.into() } else { String::new() },
         topic_id: if version < 13 { Uuid::ZERO } else { Uuid([id; 16]) },
@@ -56,8 +56,8 @@ fn parse(version: i16, body: &[u8], step: usize) -> Result<Option<FetchResponse>
     let mut parser = FetchParser::new(version, body.len());
     let (mut input, mut out) = (BytesMut::new(), FetchResponse::default());
     let mut records: Option<BytesMut> = None;
-    for piece in body.chunks(step) {
-        input.put_slice(piece);
+    for chunk in body.chunks(step) {
+        input.put_slice(chunk);
         loop {
             let ready = parser.records_left().min(input.len());
             if ready > 0 {
@@ -95,21 +95,21 @@ fn parse(version: i16, body: &[u8], step: usize) -> Result<Option<FetchResponse>
     Ok(None)
 }
 
-fn body(version: i16, answer: &FetchResponse) -> BytesMut {
-    let mut body = Out::new();
+fn body(version: i16, response: &FetchResponse) -> BytesMut {
+    let mut body = MessageBuf::new();
     if version >= FetchRequest::FLEXIBLE {
         body.put_u8(0);
     }
-    answer.encode(version, &mut body).unwrap();
+    response.encode(version, &mut body).unwrap();
     body.freeze().into()
 }
 
 #[test]
 fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
     for version in FetchRequest::MIN_VERSION..=FetchRequest::MAX_VERSION {
-        let mut wanted = answer(version);
-        let body = body(version, &wanted);
-        for topic in &mut wanted.responses {
+        let mut expected = response(version);
+        let body = body(version, &expected);
+        for topic in &mut expected.responses {
             for data in &mut topic.partitions {
                 // Null and empty records are equal to a reader; so are the lists that old versions lack.
                 data.records = data.records.take().filter(|records| !records.is_empty());
@@ -119,7 +119,7 @@ fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
             }
         }
         for step in [1, 2, 3, 7, 64, 1 << 20] {
-            assert_eq!(parse(version, &body, step).unwrap().as_ref(), Some(&wanted), "v{version} by {step}");
+            assert_eq!(parse(version, &body, step).unwrap().as_ref(), Some(&expected), "v{version} by {step}");
         }
     }
 }
@@ -127,7 +127,7 @@ fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
 #[test]
 fn a_cut_or_changed_answer_is_an_error_or_wants_more() {
     for version in [0, 4, 11, 12, 17] {
-        let body = body(version, &answer(version));
+        let body = body(version, &response(version));
         for end in 0..body.len() {
             // The length of the frame ends here.
             assert!(!matches!(parse(version, &body[..end], 5), Ok(Some(_))), "v{version} cut at {end}");

@@ -24,15 +24,15 @@ fn from_hex(text: &str) -> Bytes {
 
 impl Check for Case {
     fn message<M: Tested>(&mut self, _: ApiKey, kind: Kind, _: i16, _: RangeInclusive<i16>) {
-        let wanted = if self.text("kind") == "request" { Kind::Request } else { Kind::Response };
-        if kind != wanted {
+        let expected = if self.text("kind") == "request" { Kind::Request } else { Kind::Response };
+        if kind != expected {
             return;
         }
         let id = self.text("id");
         let version = i16::try_from(self.json["version"].as_i64().unwrap()).unwrap();
         let body = from_hex(self.text("hex"));
         let decoded = &self.json["decoded"];
-        let message = M::of_bytes(version, &body).unwrap_or_else(|e| panic!("{id}: {e}"));
+        let message = M::from_bytes_exact(version, &body).unwrap_or_else(|e| panic!("{id}: {e}"));
         assert_eq!(&message.to_json(version), decoded, "{id}");
         let again = M::from_json(version, decoded).unwrap_or_else(|e| panic!("{id}: {e}"));
         assert_eq!(again.bytes(version), body, "{id}");
@@ -62,7 +62,7 @@ fn protocol_cases_of_other_clients() {
     for line in text.lines() {
         let mut case = Case { json: serde_json::from_str(line).unwrap(), passed: false };
         let key = i16::try_from(case.json["api_key"].as_i64().unwrap()).unwrap();
-        one(ApiKey::from_i16(key).unwrap(), &mut case);
+        check_api(ApiKey::from_i16(key).unwrap(), &mut case);
         assert!(case.passed, "{}", case.text("id"));
         count += 1;
     }

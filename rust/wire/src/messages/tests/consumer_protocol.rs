@@ -78,8 +78,8 @@ fn user_data_of_sticky_members_has_a_generation_since_2_3() {
 #[test]
 fn what_is_no_subscription_is_refused() {
     let error = of_parts(&[b"\xff\xff", V0]).unwrap_err();
-    let wanted = "ConsumerProtocolSubscription at byte 2: version -1 is unknown, 0 to 3 are known";
-    assert_eq!(error.to_string(), wanted);
+    let expected = "ConsumerProtocolSubscription at byte 2: version -1 is unknown, 0 to 3 are known";
+    assert_eq!(error.to_string(), expected);
     let whole = subscription().to_bytes().unwrap();
     for end in 0..whole.len() {
         let error = ConsumerProtocolSubscription::from_bytes(whole.slice(..end)).unwrap_err();

@@ -13,7 +13,7 @@ fn every_prefix_is_an_error() {
                 for seed in 0..4 {
                     let bytes = sample::<M>(version, flexible, seed).bytes(version);
                     for end in 0..bytes.len() {
-                        let result = M::of_bytes(version, &bytes.slice(..end));
+                        let result = M::from_bytes_exact(version, &bytes.slice(..end));
                         let error = result.expect_err(&format!("{api:?} {kind:?} v{version} {seed}: {end} bytes"));
                         assert!(error.at <= end, "{error}");
                         assert_eq!(error.message, Some((api.name(), version)));
@@ -25,7 +25,7 @@ fn every_prefix_is_an_error() {
         }
     }
     let mut check = Prefixes(0);
-    all(&mut check);
+    check_all(&mut check);
     eprintln!("{} prefixes were errors", check.0);
     assert!(check.0 > 50_000, "only {} prefixes", check.0);
 }
@@ -47,10 +47,10 @@ fn single_byte_mutations_are_errors_or_messages() {
                         let mut mutated = bytes.to_vec();
                         let at = random.below(mutated.len() as u64) as usize;
                         mutated[at] ^= 1 + random.below(255) as u8;
-                        match M::of_bytes(version, &mutated.into()) {
+                        match M::from_bytes_exact(version, &mutated.into()) {
                             Err(_) => self.errors += 1,
                             Ok(message) => {
-                                let back = M::of_bytes(version, &message.bytes(version));
+                                let back = M::from_bytes_exact(version, &message.bytes(version));
                                 assert_eq!(back.as_ref(), Ok(&message), "{api:?} {kind:?} v{version}");
                                 self.messages += 1;
                             }
@@ -61,7 +61,7 @@ fn single_byte_mutations_are_errors_or_messages() {
         }
     }
     let mut check = Mutations { errors: 0, messages: 0 };
-    all(&mut check);
+    check_all(&mut check);
     eprintln!("{} mutations were errors, {} other messages", check.errors, check.messages);
     assert!(check.errors + check.messages > 100_000 && check.errors > 10_000 && check.messages > 10_000);
 }
@@ -69,19 +69,19 @@ fn single_byte_mutations_are_errors_or_messages() {
 #[test]
 fn a_count_beyond_the_bytes_left_is_refused_at_once() {
     let classic = |count: i32| Bytes::from(count.to_be_bytes().to_vec());
-    let error = MetadataRequest::of_bytes(1, &classic(i32::MAX)).unwrap_err();
+    let error = MetadataRequest::from_bytes_exact(1, &classic(i32::MAX)).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Count { count: i64::from(i32::MAX), left: 0 });
-    let error = MetadataRequest::of_bytes(1, &classic(-2)).unwrap_err();
+    let error = MetadataRequest::from_bytes_exact(1, &classic(-2)).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Length(-2));
     let compact = Bytes::from_static(b"\xff\xff\xff\xff\x0f\0");
-    let error = MetadataRequest::of_bytes(9, &compact).unwrap_err();
+    let error = MetadataRequest::from_bytes_exact(9, &compact).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Count { count: 0xffff_fffe, left: 1 });
     let text = Bytes::from_static(b"\x7f\xff");
-    let error = HeartbeatRequest::of_bytes(0, &text).unwrap_err();
+    let error = HeartbeatRequest::from_bytes_exact(0, &text).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Truncated { needed: 0x7fff, left: 0 });
     // An empty group id, generation, member id, instance id, and then `count` tagged fields.
     let tags = Bytes::from_static(b"\x01\0\0\0\0\x01\0\xff\xff\xff\xff\x0f");
-    let error = HeartbeatRequest::of_bytes(4, &tags).unwrap_err();
+    let error = HeartbeatRequest::from_bytes_exact(4, &tags).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Count { count: 0xffff_ffff, left: 0 });
 }
 
@@ -91,14 +91,14 @@ fn memory_is_bound_by_the_length_of_the_frame() {
     let request =
         |keys: usize| FindCoordinatorRequest { coordinator_keys: vec![String::new(); keys], ..Default::default() };
     let few = request(10_000).bytes(4);
-    assert_eq!(FindCoordinatorRequest::of_bytes(4, &few).unwrap().coordinator_keys.len(), 10_000);
+    assert_eq!(FindCoordinatorRequest::from_bytes_exact(4, &few).unwrap().coordinator_keys.len(), 10_000);
     let many = request(1_000_000).bytes(4);
-    let error = FindCoordinatorRequest::of_bytes(4, &many).unwrap_err();
+    let error = FindCoordinatorRequest::from_bytes_exact(4, &many).unwrap_err();
     assert!(matches!(error.kind, DecodeErrorKind::Memory { .. }), "{error}");
     // The same number of real keys is accepted.
     let key = Coordinator { key: "a group".into(), host: "broker-1.example.com".into(), ..Default::default() };
     let response = FindCoordinatorResponse { coordinators: vec![key; 100_000], ..Default::default() };
-    assert_eq!(FindCoordinatorResponse::of_bytes(4, &response.bytes(4)), Ok(response));
+    assert_eq!(FindCoordinatorResponse::from_bytes_exact(4, &response.bytes(4)), Ok(response));
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn a_tagged_field_must_fill_its_bytes() {
     assert_eq!(bytes[length - 2..=length], [1, 1, 8]);
     bytes[length] = 9;
     bytes.push(0);
-    let error = ApiVersionsResponse::of_bytes(3, &bytes.into()).unwrap_err();
-    let wanted = "ApiVersions version 3, ApiVersionsResponse.finalized_features_epoch at byte 18: \
+    let error = ApiVersionsResponse::from_bytes_exact(3, &bytes.into()).unwrap_err();
+    let expected = "ApiVersions version 3, ApiVersionsResponse.finalized_features_epoch at byte 18: \
                   1 bytes are left over after the message";
-    assert_eq!(error.to_string(), wanted);
+    assert_eq!(error.to_string(), expected);
 }

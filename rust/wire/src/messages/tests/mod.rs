@@ -21,13 +21,13 @@ use super::*;
 /// Operations on a message under test.
 trait Tested: Message + JsonMessage + Arbitrary + Debug + PartialEq {
     fn bytes(&self, version: i16) -> Bytes {
-        let mut out = Out::new();
+        let mut out = MessageBuf::new();
         self.encode(version, &mut out).unwrap();
         out.freeze()
     }
 
     /// Decodes a message, which must consume all bytes.
-    fn of_bytes(version: i16, bytes: &Bytes) -> Result<Self, DecodeError> {
+    fn from_bytes_exact(version: i16, bytes: &Bytes) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes.clone());
         let message = Self::decode(version, &mut input)?;
         input.finish()?;
@@ -57,7 +57,7 @@ where
 }
 
 /// Runs a check on one API.
-fn one(api: ApiKey, check: &mut impl Check) {
+fn check_api(api: ApiKey, check: &mut impl Check) {
     match api {
         ApiKey::Produce => both::<ProduceRequest>(check),
         ApiKey::Fetch => both::<FetchRequest>(check),
@@ -130,9 +130,9 @@ fn one(api: ApiKey, check: &mut impl Check) {
 }
 
 /// Runs a check on all APIs.
-fn all(check: &mut impl Check) {
+fn check_all(check: &mut impl Check) {
     for api in ApiKey::ALL {
-        one(*api, check);
+        check_api(*api, check);
     }
 }
 

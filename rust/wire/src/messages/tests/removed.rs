@@ -8,7 +8,7 @@ use crate::messages::{
 
 fn check<M: Tested>(version: i16, message: &M, bytes: &[u8]) {
     assert_eq!(&message.bytes(version)[..], bytes, "v{version}");
-    assert_eq!(M::of_bytes(version, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message), "v{version}");
+    assert_eq!(M::from_bytes_exact(version, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message), "v{version}");
 }
 
 #[test]
@@ -107,16 +107,16 @@ fn nulls_in_answers_with_an_error_are_empty() {
     let mut frame = BytesMut::from(&b"\0\x1b\xff\xff\xff\xff"[..]);
     // Protocol name, leader, member id, no members.
     frame.extend_from_slice(b"\xff\xff\xff\xff\xff\xff\0\0\0\0");
-    let join = JoinGroupResponse::of_bytes(0, &frame.clone().freeze()).unwrap();
+    let join = JoinGroupResponse::from_bytes_exact(0, &frame.clone().freeze()).unwrap();
     assert_eq!((join.error_code, join.generation_id, &*join.leader, &*join.member_id), (27, -1, "", ""));
     assert_eq!(join.protocol_name.as_deref(), Some(""));
-    let sync = SyncGroupResponse::of_bytes(0, &Bytes::from_static(b"\0\x1b\xff\xff\xff\xff")).unwrap();
+    let sync = SyncGroupResponse::from_bytes_exact(0, &Bytes::from_static(b"\0\x1b\xff\xff\xff\xff")).unwrap();
     assert_eq!((sync.error_code, sync.assignment.len()), (27, 0));
 
     frame[1] = 0;
-    let error = JoinGroupResponse::of_bytes(0, &frame.freeze()).unwrap_err();
+    let error = JoinGroupResponse::from_bytes_exact(0, &frame.freeze()).unwrap_err();
     assert_eq!((error.field, error.kind), ("JoinGroupResponse.protocol_name", DecodeErrorKind::Null), "without one");
-    assert!(SyncGroupResponse::of_bytes(0, &Bytes::from_static(b"\0\0\xff\xff\xff\xff")).is_err());
+    assert!(SyncGroupResponse::from_bytes_exact(0, &Bytes::from_static(b"\0\0\xff\xff\xff\xff")).is_err());
 }
 
 /// A member without an assignment, as Kafka 3.7 describes it.
@@ -132,7 +132,7 @@ fn a_member_without_partitions_may_have_null_for_them() {
     let at = bytes.windows(5).position(|w| w == [1, 0, 1, 0, 0]).unwrap();
     let mut null = BytesMut::from(&bytes[..]);
     (null[at], null[at + 2]) = (0, 0);
-    assert_eq!(ConsumerGroupDescribeResponse::of_bytes(0, &null.freeze()), Ok(response));
+    assert_eq!(ConsumerGroupDescribeResponse::from_bytes_exact(0, &null.freeze()), Ok(response));
 }
 
 #[test]

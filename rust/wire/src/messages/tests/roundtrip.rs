@@ -11,7 +11,8 @@ impl Check for RoundTrip {
         for version in versions {
             let message: M = sample(version, flexible, self.0);
             let bytes = message.bytes(version);
-            let back = M::of_bytes(version, &bytes).unwrap_or_else(|e| panic!("{api:?} {kind:?} v{version}: {e}"));
+            let back =
+                M::from_bytes_exact(version, &bytes).unwrap_or_else(|e| panic!("{api:?} {kind:?} v{version}: {e}"));
             assert_eq!(back, message, "{api:?} {kind:?} v{version}");
             let json = message.to_json(version);
             assert_eq!(M::from_json(version, &json).as_ref(), Ok(&message), "{api:?} {kind:?} v{version}");
@@ -23,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn every_message_of_every_version_comes_back(seed in any::<u64>()) {
-        all(&mut RoundTrip(seed));
+        check_all(&mut RoundTrip(seed));
     }
 }
 
@@ -34,10 +35,14 @@ fn defaults_can_be_sent() {
     impl Check for Defaults {
         fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, _: i16, versions: RangeInclusive<i16>) {
             for version in versions {
-                match M::default().encode(version, &mut Out::new()) {
+                match M::default().encode(version, &mut MessageBuf::new()) {
                     Ok(()) => {
                         let bytes = M::default().bytes(version);
-                        assert_eq!(M::of_bytes(version, &bytes).unwrap(), M::default(), "{api:?} {kind:?} v{version}");
+                        assert_eq!(
+                            M::from_bytes_exact(version, &bytes).unwrap(),
+                            M::default(),
+                            "{api:?} {kind:?} v{version}"
+                        );
                         self.0 += 1;
                     }
                     // Null, which old versions do not allow.
@@ -48,7 +53,7 @@ fn defaults_can_be_sent() {
         }
     }
     let mut check = Defaults(0, 0);
-    all(&mut check);
+    check_all(&mut check);
     assert!(check.0 > 200 && check.1 < 20, "{} sent, {} null", check.0, check.1);
 }
 
@@ -60,7 +65,7 @@ fn commit(timestamp: i64) -> OffsetCommitRequest {
 
 #[test]
 fn a_field_that_a_version_lacks_must_hold_its_default() {
-    let encode = |request: OffsetCommitRequest, version| request.encode(version, &mut Out::new());
+    let encode = |request: OffsetCommitRequest, version| request.encode(version, &mut MessageBuf::new());
     assert_eq!(encode(commit(5), 1), Ok(()));
     for version in [0, 2, 10] {
         let field = "OffsetCommitRequestPartition.commit_timestamp";
@@ -78,7 +83,7 @@ fn text_is_no_longer_than_kafka_reads_it_in_any_version() {
         let partition = OffsetCommitRequestPartition { committed_metadata: metadata, ..Default::default() };
         let topic = OffsetCommitRequestTopic { partitions: vec![partition], ..Default::default() };
         let request = OffsetCommitRequest { topics: vec![topic], ..Default::default() };
-        request.encode(version, &mut Out::new())
+        request.encode(version, &mut MessageBuf::new())
     };
     // Version 8 is the first with compact strings.
     for version in [1, 7, 8, OffsetCommitRequest::MAX_VERSION] {
@@ -91,19 +96,19 @@ fn text_is_no_longer_than_kafka_reads_it_in_any_version() {
 #[test]
 fn null_is_an_error_where_a_version_has_none() {
     let request = MetadataRequest { topics: None, ..Default::default() };
-    let error = request.encode(0, &mut Out::new()).unwrap_err();
+    let error = request.encode(0, &mut MessageBuf::new()).unwrap_err();
     assert_eq!(error.to_string(), "MetadataRequest.topics cannot be null in version 0");
-    let error = MetadataRequest::of_bytes(0, &Bytes::from_static(&[255; 4])).unwrap_err();
+    let error = MetadataRequest::from_bytes_exact(0, &Bytes::from_static(&[255; 4])).unwrap_err();
     assert_eq!(error.to_string(), "Metadata version 0, MetadataRequest.topics at byte 4: null is not allowed here");
-    assert_eq!(MetadataRequest::of_bytes(1, &Bytes::from_static(&[255; 4])).unwrap(), request);
+    assert_eq!(MetadataRequest::from_bytes_exact(1, &Bytes::from_static(&[255; 4])).unwrap(), request);
 }
 
 #[test]
 fn versions_that_do_not_exist_are_refused() {
     for version in [-1, 11, i16::MAX] {
-        let error = commit(-1).encode(version, &mut Out::new()).unwrap_err();
+        let error = commit(-1).encode(version, &mut MessageBuf::new()).unwrap_err();
         assert_eq!(error.to_string(), format!("OffsetCommit has versions 0 to 10, not {version}"));
-        let error = OffsetCommitRequest::of_bytes(version, &Bytes::new()).unwrap_err();
+        let error = OffsetCommitRequest::from_bytes_exact(version, &Bytes::new()).unwrap_err();
         assert_eq!(error.kind, DecodeErrorKind::Version { version, min: 0, max: 10 });
     }
 }
@@ -113,7 +118,7 @@ fn unknown_tagged_fields_are_kept_in_order() {
     let tags = vec![(7, Bytes::from_static(b"seven")), (300, Bytes::new())];
     let request = HeartbeatRequest { unknown_tagged_fields: tags.clone(), ..Default::default() };
     let bytes = request.bytes(4);
-    assert_eq!(HeartbeatRequest::of_bytes(4, &bytes).unwrap().unknown_tagged_fields, tags);
+    assert_eq!(HeartbeatRequest::from_bytes_exact(4, &bytes).unwrap().unknown_tagged_fields, tags);
     // An empty group id, generation, empty member id, null instance id; two tagged fields: 7 with five bytes, 300 with
     // none.
     assert_eq!(&bytes[..], b"\x01\0\0\0\0\x01\0\x02\x07\x05seven\xac\x02\0");

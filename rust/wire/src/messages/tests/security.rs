@@ -8,7 +8,7 @@ use crate::messages::{
 
 fn check<M: Tested>(message: &M, bytes: &[u8]) {
     assert_eq!(&message.bytes(0)[..], bytes);
-    assert_eq!(M::of_bytes(0, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message));
+    assert_eq!(M::from_bytes_exact(0, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message));
 }
 
 /// Version 0 has literal patterns only.
@@ -25,7 +25,7 @@ fn acls_0_have_no_pattern_type() {
     check(&request, b"\x02\0\x01t\xff\xff\xff\xff\x01\x03");
     let prefixed = DescribeAclsRequest { pattern_type_filter: 4, ..request };
     let absent = EncodeError::FieldAbsent { field: "DescribeAclsRequest.pattern_type_filter", version: 0 };
-    assert_eq!(prefixed.encode(0, &mut Out::new()), Err(absent));
+    assert_eq!(prefixed.encode(0, &mut MessageBuf::new()), Err(absent));
 
     let acl = AclDescription {
         principal: "User:a".into(),

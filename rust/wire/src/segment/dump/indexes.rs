@@ -1,8 +1,8 @@
 //! Dump of an index, entry by entry, with verification against the log.
 use std::time::Instant;
 
-use super::records::{Unpacker, max_timestamp};
-use super::{Dump, Findings, Format, Problem, STEP_BYTES, STEP_TIME, lines};
+use super::records::{BatchReader, max_timestamp};
+use super::{Dump, Findings, Format, Problem, STEP_BYTES, STEP_TIME, text_output};
 use crate::batch::{Batch, batches};
 use crate::compression::Limits;
 use crate::segment::index::{Index, IndexKind, OffsetEntry, TimeEntry};
@@ -33,7 +33,7 @@ pub struct IndexDump {
     cursor: u64,
     /// Position and maximum timestamp of the last batch that was decoded: many entries may refer to the same batch.
     latest: Option<(u64, i64)>,
-    unpacker: Unpacker,
+    batch_reader: BatchReader,
     findings: Findings,
 }
 
@@ -54,7 +54,7 @@ impl IndexDump {
             previous: None,
             cursor: 0,
             latest: None,
-            unpacker: Unpacker::default(),
+            batch_reader: BatchReader::default(),
             findings: Findings::default(),
         }
     }
@@ -67,7 +67,7 @@ impl IndexDump {
                     self.problem(at, entry.offset, cause, out);
                 }
                 if !self.options.verify_only {
-                    lines::offset_entry(self.options.format, out, entry);
+                    text_output::offset_entry(self.options.format, out, entry);
                 }
             }
             IndexKind::Time => {
@@ -82,13 +82,13 @@ impl IndexDump {
                 }
                 self.previous = Some(entry);
                 if !self.options.verify_only {
-                    lines::time_entry(self.options.format, out, entry);
+                    text_output::time_entry(self.options.format, out, entry);
                 }
             }
             IndexKind::Transaction => {
                 let entry = self.index.aborted_entry(at)?;
                 if !self.options.verify_only {
-                    lines::aborted_entry(self.options.format, out, entry);
+                    text_output::aborted_entry(self.options.format, out, entry);
                 }
             }
         }
@@ -150,7 +150,7 @@ impl IndexDump {
         }
         let latest = match self.latest {
             Some((at, latest)) if at == position => Ok(latest),
-            _ => max_timestamp(&mut self.unpacker, &batch, self.options.limits),
+            _ => max_timestamp(&mut self.batch_reader, &batch, self.options.limits),
         };
         self.latest = latest.as_ref().ok().map(|&latest| (position, latest));
         match latest {

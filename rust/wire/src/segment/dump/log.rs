@@ -1,8 +1,8 @@
 //! Dump of a `.log` file, by batch and by record.
 use std::time::Instant;
 
-use super::records::{Records, Unpacker};
-use super::{Dump, Findings, Format, Problem, STEP_BYTES, STEP_TIME, lines};
+use super::records::{BatchReader, Records};
+use super::{Dump, Findings, Format, Problem, STEP_BYTES, STEP_TIME, text_output};
 use crate::batch::{Batch, BatchErrorKind, Batches, batches};
 use crate::compression::{Codec, Limits};
 use crate::segment::{Segment, SegmentErrorKind, Source, Tail, WINDOW};
@@ -32,7 +32,7 @@ pub struct LogDump {
     run: Option<(u64, Batches)>,
     /// The records being dumped, and the position of their batch in the file.
     records: Option<(u64, Records)>,
-    unpacker: Unpacker,
+    batch_reader: BatchReader,
     last_offset: Option<i64>,
     findings: Findings,
 }
@@ -44,7 +44,7 @@ impl LogDump {
             segment: Segment::new(source, options.max_bytes),
             run: None,
             records: None,
-            unpacker: Unpacker::default(),
+            batch_reader: BatchReader::default(),
             last_offset: options.base_offset.map(|offset| offset.wrapping_sub(1)),
             findings: Findings::default(),
             options,
@@ -78,7 +78,7 @@ impl LogDump {
 
     fn batch(&mut self, position: u64, batch: &Batch, out: &mut String) {
         let valid = batch.check_crc();
-        lines::batch(self.options.format, out, &batch.header, batch.bytes().len(), position, valid.is_ok());
+        text_output::batch(self.options.format, out, &batch.header, batch.bytes().len(), position, valid.is_ok());
         if let Err(error) = valid {
             self.problem(position, batch.header.base_offset, error.kind.to_string(), out);
         }
@@ -86,7 +86,7 @@ impl LogDump {
         let opened = match Codec::from_attributes(id) {
             Err(_) => Err(BatchErrorKind::Codec { id }),
             Ok(_) if !self.options.deep => return,
-            Ok(_) => self.unpacker.open(batch, self.options.limits),
+            Ok(_) => self.batch_reader.open(batch, self.options.limits),
         };
         match opened {
             Ok(records) => self.records = Some((position, records)),
@@ -105,15 +105,15 @@ impl LogDump {
                     {
                         self.findings.gap(last, record.offset);
                     }
-                    lines::record(self.options.format, out, &record);
+                    text_output::record(self.options.format, out, &record);
                 }
                 Ok(None) => {
-                    self.unpacker.close(records);
+                    self.batch_reader.close(records);
                     return false;
                 }
                 Err(kind) => {
                     let offset = records.header.base_offset;
-                    self.unpacker.close(records);
+                    self.batch_reader.close(records);
                     self.problem(position, offset, kind.to_string(), out);
                     return false;
                 }

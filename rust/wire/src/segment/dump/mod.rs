@@ -1,10 +1,10 @@
 //! Dumps of segments and their indexes, in the text format of Kafka's DumpLogSegments or as one JSON object per line.
 mod indexes;
 mod kraft;
-mod lines;
 mod log;
 mod records;
 mod text;
+mod text_output;
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const STEP_BYTES: usize = 1 << 20;
 /// Approximate maximum duration of a step: little output may need much work, and callers must be able to cancel.
 const STEP_TIME: Duration = Duration::from_millis(50);
 /// Maximum number of problems and gaps that are kept: a file can have as many as records.
-const MOST_KEPT: usize = 10_000;
+const MAX_KEPT_FINDINGS: usize = 10_000;
 
 /// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,16 +71,16 @@ pub struct Findings {
 
 impl Findings {
     fn problem(&mut self, format: Format, out: &mut String, problem: Problem) {
-        lines::problem(format, out, &problem);
+        text_output::problem(format, out, &problem);
         self.problem_count += 1;
-        if self.problems.len() < MOST_KEPT {
+        if self.problems.len() < MAX_KEPT_FINDINGS {
             self.problems.push(problem);
         }
     }
 
     fn gap(&mut self, after: i64, offset: i64) {
         self.gap_count += 1;
-        if self.gaps.len() < MOST_KEPT {
+        if self.gaps.len() < MAX_KEPT_FINDINGS {
             self.gaps.push((after, offset));
         }
     }

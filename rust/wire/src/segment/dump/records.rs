@@ -1,7 +1,7 @@
 //! Iterator over the records of a batch: a batch may have far more than one step of a dump may write.
 use bytes::Bytes;
 
-use super::lines::{self, RecordLine};
+use super::text_output::{self, RecordLine};
 use crate::batch::legacy::Message;
 use crate::batch::record::{MIN_RECORD_LEN, read_record};
 use crate::batch::{Batch, BatchErrorKind, BatchHeader, LegacyDecompressor, MessageSet, RecordError, TimestampType};
@@ -12,22 +12,22 @@ const MAX_KEPT: usize = 8 << 20;
 
 /// Decompressors and their buffer, for reuse.
 #[derive(Debug, Default)]
-pub(super) struct Unpacker {
+pub(super) struct BatchReader {
     decompressor: Decompressor,
     legacy: LegacyDecompressor,
     buffer: Vec<u8>,
 }
 
-impl Unpacker {
+impl BatchReader {
     /// Opens the records of `batch`, or the message or messages in an entry of an older format.
     pub(super) fn open(&mut self, batch: &Batch, limits: Limits) -> Result<Records, BatchErrorKind> {
         let header = batch.header.clone();
-        let mut unpacked = std::mem::take(&mut self.buffer);
-        unpacked.clear();
+        let mut decompressed = std::mem::take(&mut self.buffer);
+        decompressed.clear();
         if header.magic < 2 {
             let data = if header.is_wrapper() {
-                self.legacy.decompress(batch, &mut unpacked, limits).map_err(|error| error.kind)?;
-                Data::Unpacked(unpacked)
+                self.legacy.decompress(batch, &mut decompressed, limits).map_err(|error| error.kind)?;
+                Data::Decompressed(decompressed)
             } else {
                 Data::Stored(batch.bytes().clone())
             };
@@ -41,9 +41,9 @@ impl Unpacker {
         let data = if codec == Codec::None || payload.is_empty() {
             Data::Stored(payload)
         } else {
-            let done = self.decompressor.decompress(codec, &payload, &mut unpacked, limits);
+            let done = self.decompressor.decompress(codec, &payload, &mut decompressed, limits);
             done.map_err(BatchErrorKind::Decompress)?;
-            Data::Unpacked(unpacked)
+            Data::Decompressed(decompressed)
         };
         let records = Records { header, first: 0, data, at: 0, done: 0 };
         // The batch is too small for so many records.
@@ -55,7 +55,7 @@ impl Unpacker {
 
     /// Returns the buffer of `records` for reuse.
     pub(super) fn close(&mut self, records: Records) {
-        if let Data::Unpacked(buffer) = records.data
+        if let Data::Decompressed(buffer) = records.data
             && buffer.capacity() <= MAX_KEPT
         {
             self.buffer = buffer;
@@ -64,30 +64,34 @@ impl Unpacker {
 }
 
 /// Returns the maximum timestamp of the records in `batch`, -1 without records.
-pub(super) fn max_timestamp(unpacker: &mut Unpacker, batch: &Batch, limits: Limits) -> Result<i64, BatchErrorKind> {
+pub(super) fn max_timestamp(
+    batch_reader: &mut BatchReader,
+    batch: &Batch,
+    limits: Limits,
+) -> Result<i64, BatchErrorKind> {
     if batch.header.timestamp_type() == TimestampType::LogAppendTime && batch.header.record_count != 0 {
         return Ok(batch.header.max_timestamp);
     }
-    let mut records = unpacker.open(batch, limits)?;
+    let mut records = batch_reader.open(batch, limits)?;
     let mut largest = -1;
     while let Some(record) = records.next(false)? {
         largest = largest.max(record.timestamp);
     }
-    unpacker.close(records);
+    batch_reader.close(records);
     Ok(largest)
 }
 
 #[derive(Debug)]
 enum Data {
     Stored(Bytes),
-    Unpacked(Vec<u8>),
+    Decompressed(Vec<u8>),
 }
 
 impl Data {
     fn bytes(&self) -> &[u8] {
         match self {
             Data::Stored(bytes) => bytes,
-            Data::Unpacked(bytes) => bytes,
+            Data::Decompressed(bytes) => bytes,
         }
     }
 }
@@ -139,7 +143,7 @@ impl Records {
             },
             key: record.key(data),
             value: record.value(data),
-            sequence: Some(lines::sequence(header, record.offset_delta)),
+            sequence: Some(text_output::sequence(header, record.offset_delta)),
             headers: Some(record.headers(data)),
             legacy_crc: None,
             control: header.is_control(),

@@ -5,7 +5,7 @@ use crate::batch::record::{RawRecord, zigzag};
 /// `read_record` must parse it, also if it is malformed. Reads eight bytes at a time, so not at the very end of the
 /// data.
 #[inline(always)]
-pub(super) fn read_plain_record(data: &[u8], start: usize) -> Option<RawRecord> {
+pub(super) fn read_short_record(data: &[u8], start: usize) -> Option<RawRecord> {
     let mut word = load(data, start)?;
     let length = short_len(&mut word)?;
     let mut position = start + length.size;

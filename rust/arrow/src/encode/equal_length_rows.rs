@@ -7,14 +7,14 @@ use super::bytes::BytesColumn;
 const GROUP: usize = 16;
 
 impl BytesColumn {
-    /// Returns the concatenated bytes of up to `most` rows from `row` on that all have the length `len`.
-    pub(super) fn alike(&self, row: usize, most: usize, len: usize) -> Option<&[u8]> {
+    /// Returns the concatenated bytes of up to `max_rows` rows from `row` on that all have the length `len`.
+    pub(super) fn equal_length_rows(&self, row: usize, max_rows: usize, len: usize) -> Option<&[u8]> {
         match self {
-            BytesColumn::Binary(array) => between_offsets(array, row, most, len),
-            BytesColumn::LargeBinary(array) => between_offsets(array, row, most, len),
+            BytesColumn::Binary(array) => between_offsets(array, row, max_rows, len),
+            BytesColumn::LargeBinary(array) => between_offsets(array, row, max_rows, len),
             BytesColumn::Fixed(array) if array.null_count() == 0 => {
                 let width = usize::try_from(array.value_length()).ok().filter(|width| *width == len)?;
-                let end = row.saturating_add(most).min(array.len());
+                let end = row.saturating_add(max_rows).min(array.len());
                 array.value_data().get(row * width..end * width)
             }
             _ => None,
@@ -25,7 +25,7 @@ impl BytesColumn {
 fn between_offsets<O: OffsetSizeTrait>(
     array: &GenericByteArray<GenericBinaryType<O>>,
     row: usize,
-    most: usize,
+    max_rows: usize,
     len: usize,
 ) -> Option<&[u8]> {
     if array.null_count() > 0 {
@@ -36,7 +36,7 @@ fn between_offsets<O: OffsetSizeTrait>(
     let (first, step) = (starts.first()?.as_usize(), O::from_usize(len)?);
     let mut rows = 0;
     // In groups, which are compared without a branch per row.
-    for (starts, ends) in starts.chunks(GROUP).zip(ends.chunks(GROUP)).take(most.div_ceil(GROUP)) {
+    for (starts, ends) in starts.chunks(GROUP).zip(ends.chunks(GROUP)).take(max_rows.div_ceil(GROUP)) {
         let steps = || starts.iter().zip(ends).map(|(start, end)| *end - *start == step);
         if !steps().fold(true, |all, same| all & same) {
             rows += steps().take_while(|same| *same).count();
@@ -44,5 +44,5 @@ fn between_offsets<O: OffsetSizeTrait>(
         }
         rows += ends.len();
     }
-    array.value_data().get(first..first + rows.min(most) * len)
+    array.value_data().get(first..first + rows.min(max_rows) * len)
 }

@@ -2,36 +2,36 @@
 
 /// A varint encoded in a register: bytes that are stored one by one and loaded as a word stall the processor.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct VarintWord {
     bytes: u64,
     /// The ninth and tenth byte.
     more: u16,
     size: u32,
 }
 
-impl Part {
-    pub(super) const NONE: Part = Part { bytes: 0, more: 0, size: 0 };
-    pub(super) const ZERO: Part = Part { bytes: 0, more: 0, size: 1 };
+impl VarintWord {
+    pub(super) const NONE: VarintWord = VarintWord { bytes: 0, more: 0, size: 0 };
+    pub(super) const ZERO: VarintWord = VarintWord { bytes: 0, more: 0, size: 1 };
 
     #[inline(always)]
-    pub(super) fn new(raw: u64) -> Part {
+    pub(super) fn new(raw: u64) -> VarintWord {
         if raw < 1 << 7 {
-            return Part { bytes: raw, more: 0, size: 1 };
+            return VarintWord { bytes: raw, more: 0, size: 1 };
         }
         if raw < 1 << 14 {
             let bytes = (raw & 0x7f) | 0x80 | (raw >> 7) << 8;
-            return Part { bytes, more: 0, size: 2 };
+            return VarintWord { bytes, more: 0, size: 2 };
         }
         if raw < 1 << 21 {
             let bytes = (raw & 0x7f) | 0x80 | (((raw >> 7) & 0x7f) | 0x80) << 8 | (raw >> 14) << 16;
-            return Part { bytes, more: 0, size: 3 };
+            return VarintWord { bytes, more: 0, size: 3 };
         }
-        Part::long(raw)
+        VarintWord::long(raw)
     }
 
     #[cold]
     #[inline(never)]
-    fn long(mut raw: u64) -> Part {
+    fn long(mut raw: u64) -> VarintWord {
         let (mut bytes, mut size) = (0u128, 0);
         while raw >= 0x80 {
             bytes |= u128::from(raw as u8 | 0x80) << (8 * size);
@@ -39,7 +39,7 @@ impl Part {
             raw >>= 7;
         }
         bytes |= u128::from(raw) << (8 * size);
-        Part { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
+        VarintWord { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
     }
 
     /// Returns the length of the encoding.
@@ -50,8 +50,8 @@ impl Part {
 
     /// Concatenates two varints of 8 bytes in total.
     #[inline(always)]
-    pub(super) fn then(self, next: Part) -> Part {
-        Part { bytes: self.bytes | next.bytes << ((8 * self.size) & 63), more: 0, size: self.size + next.size }
+    pub(super) fn then(self, next: VarintWord) -> VarintWord {
+        VarintWord { bytes: self.bytes | next.bytes << ((8 * self.size) & 63), more: 0, size: self.size + next.size }
     }
 
     /// Returns the first eight bytes.
@@ -62,14 +62,14 @@ impl Part {
 
     /// Encodes the length of a bytes field; `None` is null.
     #[inline(always)]
-    pub(super) fn of_len(len: Option<usize>) -> Part {
-        len.map_or(Part { bytes: 1, more: 0, size: 1 }, |len| Part::new((len as u64) << 1))
+    pub(super) fn of_len(len: Option<usize>) -> VarintWord {
+        len.map_or(VarintWord { bytes: 1, more: 0, size: 1 }, |len| VarintWord::new((len as u64) << 1))
     }
 }
 
 /// Appends varints. A fixed-size copy that is truncated costs less than a copy of a few bytes.
 #[inline(always)]
-pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
+pub(super) fn write_varints<const N: usize>(out: &mut Vec<u8>, parts: &[VarintWord; N]) {
     let size: u32 = parts.iter().map(|part| part.size).sum();
     let end = out.len() + size as usize;
     if size <= 8 {
@@ -92,7 +92,7 @@ pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) 
 
 /// Appends two varints of up to 8 bytes each in one copy.
 #[inline(always)]
-pub(super) fn write_word(out: &mut Vec<u8>, first: Part, second: Part) {
+pub(super) fn write_word(out: &mut Vec<u8>, first: VarintWord, second: VarintWord) {
     let end = out.len() + first.size() + second.size();
     let word = u128::from(first.bytes) | u128::from(second.bytes) << ((8 * first.size) & 127);
     out.extend_from_slice(&word.to_le_bytes());

@@ -4,33 +4,33 @@ use samsarrow_wire::batch::{Batch, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
 
 use super::DecodeCause;
-use super::columns::{Cut, Place};
-use super::walker::{Done, Stop, Walker};
+use super::batch_decoder::{BatchDecoder, Done, Stop};
+use super::columns::{Cut, TopicPartition};
 use crate::layout::ValueColumn;
 
-impl<C: ValueColumn> Walker<C> {
+impl<C: ValueColumn> BatchDecoder<C> {
     /// Returns true if the rows can be built from the header. If the header claims more records than the batch can
     /// contain, the batch is decoded, which finds the error.
-    pub(super) fn is_counted(&self, batch: &Batch, codec: Codec) -> bool {
+    pub(super) fn is_header_only(&self, batch: &Batch, codec: Codec) -> bool {
         let bytes = batch.payload().len();
-        let most = if codec == Codec::None { bytes } else { self.options.limits().cap(bytes) };
-        self.columns.are_in_header(&batch.header) && least(batch) <= most
+        let max_bytes = if codec == Codec::None { bytes } else { self.options.limits().cap(bytes) };
+        self.columns.header_determines(&batch.header) && min_records_size(batch) <= max_bytes
     }
 
     /// Appends rows from the header.
-    pub(super) fn count(
+    pub(super) fn append_header_only(
         &mut self,
         batch: &Batch,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         cut: Cut,
         data: &Bytes,
     ) -> Result<Done, DecodeCause> {
-        let bytes = least(batch);
-        if !self.has_room(bytes)? {
+        let bytes = min_records_size(batch);
+        if !self.fits(bytes)? {
             return Ok(Done::full());
         }
         self.reserve_decompressed(batch, bytes, data, cut.max_rows);
-        let stopped = self.columns.append_header(&batch.header, place, cut);
+        let stopped = self.columns.append_header(&batch.header, topic_partition, cut);
         self.bytes += bytes;
         Ok(Done {
             next_offset: batch.header.next_offset(),
@@ -41,7 +41,7 @@ impl<C: ValueColumn> Walker<C> {
 }
 
 /// Returns the minimum size of the records.
-fn least(batch: &Batch) -> usize {
+fn min_records_size(batch: &Batch) -> usize {
     // A negative count only reserves nothing: decoding rejects the batch.
     usize::try_from(batch.header.record_count).unwrap_or_default().saturating_mul(MIN_RECORD_LEN)
 }

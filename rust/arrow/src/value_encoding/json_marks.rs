@@ -33,11 +33,11 @@ pub(super) const OWN: FieldRules = FieldRules { is_omitted: |_| false, is_json: 
 /// Extension type of columns of JSON texts.
 const JSON: &str = "arrow.json";
 /// Metadata key with the encoding of a marked array, which is a struct with the array as its only column.
-const WRITTEN: &str = "samsarrow:written";
+const ENCODING: &str = "samsarrow:written";
 
 /// Special encodings of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum JsonEncoding {
     /// Embedded unchanged.
     Json,
     /// Times of day with a `Z`.
@@ -45,11 +45,11 @@ pub(super) enum Written {
 }
 
 /// Returns the encoding of a marked array, and the path of its field.
-pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
+pub(super) fn json_encoding(fields: &Fields) -> Option<(JsonEncoding, &str)> {
     let [field] = &**fields else { return None };
-    let how = match field.metadata().get(WRITTEN)?.as_str() {
-        "json" => Written::Json,
-        _ => Written::FullTime,
+    let how = match field.metadata().get(ENCODING)?.as_str() {
+        "json" => JsonEncoding::Json,
+        _ => JsonEncoding::FullTime,
     };
     Some((how, field.name()))
 }
@@ -58,7 +58,7 @@ pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     /// The encoding and path of the type itself.
-    this: Option<(Written, String)>,
+    this: Option<(JsonEncoding, String)>,
     /// The path of a timestamp without a time zone, if the schema requires one: its instant is unknown.
     naive: Option<String>,
     /// Index, omission and marks of the children: the fields of a struct or a union, the item of a list, the value of a
@@ -79,9 +79,9 @@ impl Marks {
             DataType::RunEndEncoded(_, values) => {
                 return Marks::of(&like(values.data_type()), wanted, rules, path);
             }
-            DataType::Struct(fields) if written(fields).is_some() => return Marks::default(),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if is_json => Some(Written::Json),
-            DataType::Time32(_) | DataType::Time64(_) if says(rules.is_full_time) => Some(Written::FullTime),
+            DataType::Struct(fields) if json_encoding(fields).is_some() => return Marks::default(),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if is_json => Some(JsonEncoding::Json),
+            DataType::Time32(_) | DataType::Time64(_) if says(rules.is_full_time) => Some(JsonEncoding::FullTime),
             _ => None,
         };
         let naive = matches!(field.data_type(), DataType::Timestamp(_, None))
@@ -132,10 +132,10 @@ impl Marks {
             kind if !matches!(kind, DataType::Dictionary(..) | DataType::RunEndEncoded(..)) && self.this.is_some() => {
                 let Some((how, path)) = &self.this else { return Ok(Arc::clone(array)) };
                 let how = match how {
-                    Written::Json => "json",
-                    Written::FullTime => "full-time",
+                    JsonEncoding::Json => "json",
+                    JsonEncoding::FullTime => "full-time",
                 };
-                let field = Field::new(path, kind.clone(), true).with_metadata([(WRITTEN, how)]);
+                let field = Field::new(path, kind.clone(), true).with_metadata([(ENCODING, how)]);
                 let nulls = array.logical_nulls();
                 let (fields, columns) = (vec![field].into(), vec![Arc::clone(array)]);
                 Arc::new(StructArray::try_new_with_length(fields, columns, nulls, array.len())?)
@@ -257,7 +257,7 @@ mod tests {
     use arrow_buffer::{NullBuffer, OffsetBuffer};
 
     use super::*;
-    use crate::values::{ValueColumns, ValueFormat, ValueWriter};
+    use crate::value_encoding::{ValueColumns, ValueFormat, ValueWriter};
 
     /// Returns true for `a`, which is omitted if null; `b` is not.
     fn is_a(field: &Field) -> bool {

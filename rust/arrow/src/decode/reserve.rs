@@ -4,23 +4,23 @@ use samsarrow_wire::batch::{Batch, batches, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
 
 use super::Window;
-use super::walker::Walker;
-use crate::layout::{Room, ValueColumn};
+use super::batch_decoder::BatchDecoder;
+use crate::layout::{Capacity, ValueColumn};
 
 /// Maximum expansion that is assumed for later batches because of that of an earlier one.
 const LIKELY_RATIO: usize = 8;
 
-impl<C: ValueColumn> Walker<C> {
+impl<C: ValueColumn> BatchDecoder<C> {
     /// Reserves capacity for the records that the batch headers claim, as far as the batch sizes make it plausible, and
     /// only until the columns are full: the data may be much more than one Arrow batch can hold. Compressed batches are
     /// reserved for after they are decompressed.
     pub(super) fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
-        let most = self.options.max_bytes.saturating_sub(self.bytes);
+        let max_bytes = self.options.max_bytes.saturating_sub(self.bytes);
         let (mut rows, mut bytes) = (0, 0);
         for batch in batches(data.clone()).map_while(Result::ok) {
             if batch.header.magic < 2 && !batch.header.is_wrapper() {
                 // The messages after it probably have the same format and size; parsing each would cost too much.
-                let left = (data.len() - batch.position).min(most.saturating_sub(bytes));
+                let left = (data.len() - batch.position).min(max_bytes.saturating_sub(bytes));
                 rows += left / batch.bytes().len();
                 bytes += left;
                 break;
@@ -29,12 +29,12 @@ impl<C: ValueColumn> Walker<C> {
                 continue;
             }
             let payload = batch.payload().len();
-            if bytes > 0 && bytes + payload > most {
+            if bytes > 0 && bytes + payload > max_bytes {
                 break;
             }
             // A negative count only reserves nothing: decoding rejects the batch.
-            let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
-            rows += promised.min(payload / (2 * MIN_RECORD_LEN + 2));
+            let claimed = usize::try_from(batch.header.record_count).unwrap_or(0);
+            rows += claimed.min(payload / (2 * MIN_RECORD_LEN + 2));
             bytes += payload;
         }
         let rows = rows.min(window.max_rows.unwrap_or(usize::MAX));
@@ -46,16 +46,16 @@ impl<C: ValueColumn> Walker<C> {
     /// Reserves capacity for the `size` decompressed bytes of a batch, and for the batches after it in `data` on the
     /// assumption that they are similar.
     pub(super) fn reserve_decompressed(&mut self, batch: &Batch, size: usize, data: &Bytes, max_rows: usize) {
-        let behind = data.len().saturating_sub(batch.position + batch.bytes().len());
-        let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
-        let all = promised.min(size / MIN_RECORD_LEN);
+        let remaining = data.len().saturating_sub(batch.position + batch.bytes().len());
+        let claimed = usize::try_from(batch.header.record_count).unwrap_or(0);
+        let all = claimed.min(size / MIN_RECORD_LEN);
         let rows = all.min(max_rows);
         if rows == 0 {
             return;
         }
-        let alike = size.saturating_mul(behind) / batch.bytes().len().max(1);
+        let estimate = size.saturating_mul(remaining) / batch.bytes().len().max(1);
         // The later batches may be completely different.
-        self.grow(rows, size / all * rows + size % all, alike.min(behind.saturating_mul(LIKELY_RATIO)));
+        self.grow(rows, size / all * rows + size % all, estimate.min(remaining.saturating_mul(LIKELY_RATIO)));
     }
 
     /// Reserves capacity for `rows` with `bytes` in total, and for `ahead` bytes of similar rows, or for the current
@@ -65,6 +65,6 @@ impl<C: ValueColumn> Walker<C> {
         let left = self.options.max_bytes.saturating_sub(self.bytes.saturating_add(bytes));
         let ahead = ahead.max(self.bytes).min(left);
         let rows_ahead = rows.saturating_mul(ahead) / bytes.max(1);
-        self.columns.reserve(Room::new(rows, rows_ahead), Room::new(bytes, ahead));
+        self.columns.reserve(Capacity::new(rows, rows_ahead), Capacity::new(bytes, ahead));
     }
 }

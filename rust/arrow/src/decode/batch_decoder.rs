@@ -12,8 +12,8 @@ use samsarrow_wire::batch::{
 };
 use samsarrow_wire::compression::Codec;
 
-use super::columns::{BatchColumns, Cut, Place, Records};
-use super::payload::Payloads;
+use super::columns::{BatchColumns, Cut, Records, TopicPartition};
+use super::decompression::BatchDecompressor;
 use super::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
 use crate::layout::{Layout, Origin, ValueColumn};
 use crate::pool::Pool;
@@ -21,20 +21,20 @@ use crate::topics::Topics;
 
 /// [`Decoder`](crate::Decoder) for one layout.
 #[derive(Debug)]
-pub(crate) struct Walker<C> {
+pub(crate) struct BatchDecoder<C> {
     pub(super) options: DecodeOptions,
     pub(super) columns: BatchColumns<C>,
     pub(super) bytes: usize,
-    payloads: Payloads,
+    decompressor: BatchDecompressor,
 }
 
 /// Maximum size of messages in one run: they are read twice, the second time from the cache.
 const MAX_RUN: usize = 64 * 1024;
 
-impl<C: ValueColumn> Walker<C> {
+impl<C: ValueColumn> BatchDecoder<C> {
     pub(crate) fn new(options: DecodeOptions, topics: Topics, pool: Pool) -> Self {
         let columns = BatchColumns::new(&options, topics, pool);
-        Walker { payloads: Payloads::new(options.limits()), options, columns, bytes: 0 }
+        BatchDecoder { decompressor: BatchDecompressor::new(options.limits()), options, columns, bytes: 0 }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -53,9 +53,10 @@ impl<C: ValueColumn> Walker<C> {
         window: Window<'_>,
     ) -> Result<Appended, DecodeError> {
         let mut appended = Appended { next_offset: window.from_offset, ..Appended::default() };
-        let place = name.map(|(topic, partition)| Place { topic: self.columns.topic(topic), partition });
+        let topic_partition =
+            name.map(|(topic, partition)| TopicPartition { topic: self.columns.topic(topic), partition });
         let replaced_before = self.columns.replaced_header_keys();
-        let result = self.append_batches(place, data, window, &mut appended);
+        let result = self.append_batches(topic_partition, data, window, &mut appended);
         appended.replaced_header_keys = self.columns.replaced_header_keys() - replaced_before;
         match result {
             Ok(()) => Ok(appended),
@@ -71,7 +72,7 @@ impl<C: ValueColumn> Walker<C> {
 
     fn append_batches(
         &mut self,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         data: &Bytes,
         mut window: Window<'_>,
         appended: &mut Appended,
@@ -79,7 +80,7 @@ impl<C: ValueColumn> Walker<C> {
         self.reserve(data, &window);
         let until_offset = window.until_offset.unwrap_or(i64::MAX);
         let max_rows = window.max_rows.unwrap_or(usize::MAX);
-        let mut fetched = Block::default();
+        let mut fetched = FetchedBuffer::default();
         let mut iter = batches(data.clone());
         while let Some(batch) = iter.next() {
             let batch = batch?;
@@ -100,10 +101,10 @@ impl<C: ValueColumn> Walker<C> {
                 return Ok(());
             }
             // The checksum of a kept batch was verified before.
-            if self.options.check_crcs && !self.payloads.has(&batch) {
+            if self.options.check_crcs && !self.decompressor.has(&batch) {
                 batch.check_crc()?;
             }
-            if !self.is_wanted(&batch, window.aborted.as_deref_mut())? {
+            if !self.is_returned(&batch, window.aborted.as_deref_mut())? {
                 appended.consumed = iter.position();
                 appended.next_offset = appended.next_offset.max(header.next_offset().min(until_offset));
                 continue;
@@ -111,7 +112,8 @@ impl<C: ValueColumn> Walker<C> {
             let cut =
                 Cut { from_offset: window.from_offset, until_offset, max_rows: max_rows.saturating_sub(appended.rows) };
             let rows_before = self.columns.rows();
-            let Done { next_offset, end, stopped } = self.append_batch(&batch, place, cut, data, &mut fetched)?;
+            let Done { next_offset, end, stopped } =
+                self.append_batch(&batch, topic_partition, cut, data, &mut fetched)?;
             appended.rows += self.columns.rows() - rows_before;
             match stopped {
                 Some(Stop::Full) => {
@@ -122,9 +124,9 @@ impl<C: ValueColumn> Walker<C> {
                     appended.row_limit = true;
                     // If offsets do not ascend, the next record may have a smaller offset than the last row: continuing
                     // from there would return the same rows forever.
-                    let given = self.columns.last_offset().filter(|_| self.columns.rows() > rows_before);
-                    let past_given = given.map_or(next_offset, |last| last.saturating_add(1));
-                    appended.next_offset = appended.next_offset.max(next_offset).max(past_given);
+                    let last_row = self.columns.last_offset().filter(|_| self.columns.rows() > rows_before);
+                    let after_last_row = last_row.map_or(next_offset, |last| last.saturating_add(1));
+                    appended.next_offset = appended.next_offset.max(next_offset).max(after_last_row);
                     return Ok(());
                 }
                 None => {}
@@ -142,7 +144,7 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     /// Returns true if the records of the batch are returned to the caller; also tracks transactions.
-    fn is_wanted(&mut self, batch: &Batch, aborted: Option<&mut AbortedTransactions>) -> Result<bool, BatchError> {
+    fn is_returned(&mut self, batch: &Batch, aborted: Option<&mut AbortedTransactions>) -> Result<bool, BatchError> {
         let header = &batch.header;
         if header.is_control() {
             if let Some(aborted) = aborted
@@ -152,9 +154,9 @@ impl<C: ValueColumn> Walker<C> {
             }
             return Ok(self.options.include_control);
         }
-        let void = header.is_transactional()
+        let is_aborted = header.is_transactional()
             && aborted.is_some_and(|aborted| aborted.is_aborted(header.producer_id, header.last_offset()));
-        Ok(!void)
+        Ok(!is_aborted)
     }
 
     fn control_type(&mut self, batch: &Batch) -> Result<Option<ControlType>, BatchError> {
@@ -165,7 +167,7 @@ impl<C: ValueColumn> Walker<C> {
                 std::ops::ControlFlow::Break(())
             }
         }
-        let records = self.payloads.own(batch)?;
+        let records = self.decompressor.own(batch)?;
         let mut first = FirstKey(None);
         walk(&records, batch.header.record_count, &mut first).map_err(|e| batch.error(e.into()))?;
         Ok(first.0)
@@ -174,22 +176,22 @@ impl<C: ValueColumn> Walker<C> {
     fn append_batch(
         &mut self,
         batch: &Batch,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         cut: Cut,
         data: &Bytes,
-        fetched: &mut Block,
+        fetched: &mut FetchedBuffer,
     ) -> Result<Done, DecodeCause> {
-        let kept = self.payloads.take(batch);
-        let codec = Payloads::codec(batch)?;
-        if self.is_counted(batch, codec) {
-            return self.count(batch, place, cut, data);
+        let kept = self.decompressor.take(batch);
+        let codec = BatchDecompressor::codec(batch)?;
+        if self.is_header_only(batch, codec) {
+            return self.append_header_only(batch, topic_partition, cut, data);
         }
         if codec == Codec::None {
             if batch.header.magic < 2 {
-                return self.append_run(batch, place, cut, data, fetched);
+                return self.append_run(batch, topic_partition, cut, data, fetched);
             }
             let records = &batch.payload();
-            if !self.has_room(records.len())? {
+            if !self.fits(records.len())? {
                 return Ok(Done::full());
             }
             let origin = match C::LAYOUT {
@@ -200,55 +202,55 @@ impl<C: ValueColumn> Walker<C> {
                     batch.position + HEADER_LEN..batch.position + batch.bytes().len(),
                 ),
             };
-            return self.take(batch, records, origin, place, cut);
+            return self.append_records(batch, records, origin, topic_partition, cut);
         }
         if let Some(records) = kept {
-            return self.take_shared(batch, records, place, cut, data);
+            return self.append_shared(batch, records, topic_partition, cut, data);
         }
-        if self.is_full_for(batch) {
+        if self.cannot_fit(batch) {
             return Ok(Done::full());
         }
         if C::LAYOUT == Layout::View {
             // Views keep the buffer alive, so it cannot be reused.
-            let records = self.payloads.own(batch)?;
-            return self.take_shared(batch, records, place, cut, data);
+            let records = self.decompressor.own(batch)?;
+            return self.append_shared(batch, records, topic_partition, cut, data);
         }
-        let records = self.payloads.open(batch, codec)?;
-        let done = match self.has_room(records.len())? {
+        let records = self.decompressor.open(batch, codec)?;
+        let done = match self.fits(records.len())? {
             true => {
                 self.reserve_decompressed(batch, records.len(), data, cut.max_rows);
-                self.take(batch, &records, Origin::default(), place, cut)?
+                self.append_records(batch, &records, Origin::default(), topic_partition, cut)?
             }
             false => Done::full(),
         };
         match done.stopped {
-            Some(_) => self.payloads.keep(batch, Bytes::from(records)),
-            None => self.payloads.put_back(records),
+            Some(_) => self.decompressor.keep(batch, Bytes::from(records)),
+            None => self.decompressor.put_back(records),
         }
         Ok(done)
     }
 
     /// Appends decompressed records, and keeps them if some remain.
-    fn take_shared(
+    fn append_shared(
         &mut self,
         batch: &Batch,
         records: Bytes,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         cut: Cut,
         data: &Bytes,
     ) -> Result<Done, DecodeCause> {
-        let done = if self.has_room(records.len())? {
+        let done = if self.fits(records.len())? {
             self.reserve_decompressed(batch, records.len(), data, cut.max_rows);
             let origin = match C::LAYOUT {
                 Layout::Binary => Origin::default(),
                 Layout::View => Origin { buffer: self.columns.add_buffer(Buffer::from(records.clone())), start: 0 },
             };
-            self.take(batch, &records, origin, place, cut)?
+            self.append_records(batch, &records, origin, topic_partition, cut)?
         } else {
             Done::full()
         };
         if done.stopped.is_some() {
-            self.payloads.keep(batch, records);
+            self.decompressor.keep(batch, records);
         }
         Ok(done)
     }
@@ -257,42 +259,42 @@ impl<C: ValueColumn> Walker<C> {
     fn append_run(
         &mut self,
         batch: &Batch,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         cut: Cut,
         data: &Bytes,
-        fetched: &mut Block,
+        fetched: &mut FetchedBuffer,
     ) -> Result<Done, DecodeCause> {
-        let most = MAX_RUN.min(self.options.max_bytes.saturating_sub(self.bytes));
-        let (set, end) = MessageSet::read_run(batch, data, most, cut.max_rows, self.options.check_crcs)?;
+        let max_bytes = MAX_RUN.min(self.options.max_bytes.saturating_sub(self.bytes));
+        let (set, end) = MessageSet::read_run(batch, data, max_bytes, cut.max_rows, self.options.check_crcs)?;
         let beyond = || batch.error(BatchErrorKind::Beyond { len: data.len() });
         let records = data.get(batch.position..end).ok_or_else(beyond)?;
-        if !self.has_room(records.len())? {
+        if !self.fits(records.len())? {
             return Ok(Done::full());
         }
         let origin = match C::LAYOUT {
             Layout::Binary => Origin::default(),
             Layout::View => fetched.origin(&mut self.columns, data, batch.position..end),
         };
-        let appended = self.columns.append(records, origin, Records::Messages(&set), place, cut);
+        let appended = self.columns.append(records, origin, Records::Messages(&set), topic_partition, cut);
         let stopped = appended.map_err(|e| batch.error(e.into()))?.map(|next_offset| Stop::RowLimit { next_offset });
         self.bytes += records.len();
         Ok(Done { next_offset: set.header.next_offset(), end, stopped })
     }
 
-    fn take(
+    fn append_records(
         &mut self,
         batch: &Batch,
         records: &[u8],
         origin: Origin,
-        place: Option<Place>,
+        topic_partition: Option<TopicPartition>,
         cut: Cut,
     ) -> Result<Done, DecodeCause> {
         let (appended, next_offset) = if batch.header.magic < 2 {
             let set = MessageSet::read(batch, records, self.options.check_crcs)?;
-            let appended = self.columns.append(records, origin, Records::Messages(&set), place, cut);
+            let appended = self.columns.append(records, origin, Records::Messages(&set), topic_partition, cut);
             (appended, set.header.next_offset().max(batch.header.next_offset()))
         } else {
-            let appended = self.columns.append(records, origin, Records::Batch(&batch.header), place, cut);
+            let appended = self.columns.append(records, origin, Records::Batch(&batch.header), topic_partition, cut);
             (appended, batch.header.next_offset())
         };
         let stopped = appended.map_err(|e| batch.error(e.into()))?;
@@ -302,7 +304,7 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     /// Returns true if `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
-    pub(super) fn has_room(&self, more: usize) -> Result<bool, DecodeCause> {
+    pub(super) fn fits(&self, more: usize) -> Result<bool, DecodeCause> {
         // Each invalid byte of a header key may become three.
         let hard = i32::MAX as usize / if self.options.include_headers { 3 } else { 1 };
         if more > hard {
@@ -313,12 +315,12 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     /// Returns true if the batch cannot fit, which is known before it is decompressed.
-    fn is_full_for(&self, batch: &Batch) -> bool {
+    fn cannot_fit(&self, batch: &Batch) -> bool {
         // A negative count only reserves nothing: decoding rejects the batch.
-        let promised = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
+        let claimed = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
         // The count in the header may be arbitrarily large.
-        let least = promised.min(batch.bytes().len()).max(1);
-        self.columns.rows() > 0 && self.bytes.saturating_add(least) > self.options.max_bytes
+        let min_size = claimed.min(batch.bytes().len()).max(1);
+        self.columns.rows() > 0 && self.bytes.saturating_add(min_size) > self.options.max_bytes
     }
 
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
@@ -350,11 +352,11 @@ pub(super) enum Stop {
 /// The part of the fetched data that is registered as a buffer for views of uncompressed batches: all of it, unless
 /// positions would exceed 31 bits.
 #[derive(Default)]
-struct Block {
+struct FetchedBuffer {
     current: Option<(u32, usize)>,
 }
 
-impl Block {
+impl FetchedBuffer {
     /// Returns the origin of records in this range of the data.
     fn origin<C: ValueColumn>(&mut self, columns: &mut BatchColumns<C>, data: &Bytes, records: Range<usize>) -> Origin {
         let (buffer, start) = match self.current {
@@ -372,5 +374,5 @@ impl Block {
 }
 
 #[cfg(test)]
-#[path = "walker_tests.rs"]
+#[path = "batch_decoder_tests.rs"]
 mod tests;

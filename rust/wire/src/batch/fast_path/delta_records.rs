@@ -2,12 +2,12 @@
 use std::ops::Range;
 
 use super::Block;
-use super::plain::{load, short, short_len};
+use super::short_record::{load, short, short_len};
 use crate::batch::record::zigzag;
 
 /// Number of records of equal size in a row, after which the template parser is tried. A smaller number matches by
 /// chance, and costs 15 % where sizes vary.
-pub(super) const ALIKE: u32 = 3;
+pub(super) const MIN_EQUAL_SIZES: u32 = 3;
 
 impl Block {
     /// Parses the records at `position` that match the record before it in all but deltas, keys and values. The start
@@ -15,7 +15,13 @@ impl Block {
     /// comparison replaces most of the parsing. Returns the number of records; 0 is always valid, and leaves the
     /// records to the general parser.
     #[inline(never)]
-    pub(super) fn repeat(&mut self, data: &[u8], position: usize, size: usize, range: Range<usize>) -> usize {
+    pub(super) fn read_delta_records(
+        &mut self,
+        data: &[u8],
+        position: usize,
+        size: usize,
+        range: Range<usize>,
+    ) -> usize {
         let Some(template) = data.get(position - size..position).and_then(Template::of) else { return 0 };
         let Some(data) = data.get(position..) else { return 0 };
         let (

@@ -41,15 +41,15 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let nulls = dictionary.keys().nulls();
-            let places = dictionary.normalized_keys().into_iter().enumerate();
-            let places = places.map(|(row, key)| nulls.is_none_or(|nulls| nulls.is_valid(row)).then_some((key, 1)));
-            compact(&pick(dictionary.values(), places)?)?
+            let ranges = dictionary.normalized_keys().into_iter().enumerate();
+            let ranges = ranges.map(|(row, key)| nulls.is_none_or(|nulls| nulls.is_valid(row)).then_some((key, 1)));
+            compact(&pick(dictionary.values(), ranges)?)?
         }
         DataType::RunEndEncoded(..) => downcast_run_array! {
             array => {
                 let rows: Vec<i64> = (0..array.len() as i64).collect();
-                let places = array.get_physical_indices(&rows)?.into_iter();
-                compact(&pick(array.values(), places.map(|place| Some((place, 1))))?)?
+                let ranges = array.get_physical_indices(&rows)?.into_iter();
+                compact(&pick(array.values(), ranges.map(|range| Some((range, 1))))?)?
             },
             _ => Arc::clone(array)
         },
@@ -83,16 +83,16 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Returns `length` rows from `start` on for each item of `places`, or a null. One function for all types; Arrow's
+/// Returns `length` rows from `start` on for each item of `ranges`, or a null. One function for all types; Arrow's
 /// `take` is generic, which would add megabytes of code.
 fn pick(
     values: &ArrayRef,
-    places: impl ExactSizeIterator<Item = Option<(usize, usize)>>,
+    ranges: impl ExactSizeIterator<Item = Option<(usize, usize)>>,
 ) -> Result<ArrayRef, ArrowError> {
     let data = values.to_data();
-    let mut picked = MutableArrayData::new(vec![&data], true, places.len());
-    for place in places {
-        match place {
+    let mut picked = MutableArrayData::new(vec![&data], true, ranges.len());
+    for range in ranges {
+        match range {
             Some((start, length)) => picked.try_extend(0, start, start + length)?,
             None => picked.try_extend_nulls(1)?,
         }
@@ -121,14 +121,14 @@ fn list<O: OffsetSizeTrait>(item: &FieldRef, array: &ArrayRef) -> Result<ArrayRe
 
 fn list_view<O: OffsetSizeTrait>(item: &FieldRef, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let list = array.as_list_view::<O>();
-    let places = list.offsets().iter().zip(list.sizes()).map(|(offset, size)| (offset.as_usize(), size.as_usize()));
+    let ranges = list.offsets().iter().zip(list.sizes()).map(|(offset, size)| (offset.as_usize(), size.as_usize()));
     let mut next = 0;
     let offsets = list.sizes().iter().map(|size| {
         next += size.as_usize();
         O::usize_as(next - size.as_usize())
     });
     let offsets: Vec<O> = offsets.collect();
-    let items = compact(&pick(list.values(), places.collect::<Vec<_>>().into_iter().map(Some))?)?;
+    let items = compact(&pick(list.values(), ranges.collect::<Vec<_>>().into_iter().map(Some))?)?;
     let (item, offsets) = (retyped(item, &items), ScalarBuffer::from(offsets));
     let (sizes, nulls) = (list.sizes().clone(), list.nulls().cloned());
     Ok(Arc::new(GenericListViewArray::try_new(item, offsets, sizes, items, nulls)?))

@@ -12,34 +12,34 @@ const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
 /// Decompressors and their buffers.
 #[derive(Debug)]
-pub(super) struct Payloads {
+pub(super) struct BatchDecompressor {
     limits: Limits,
     decompressor: Decompressor,
     legacy_decompressor: LegacyDecompressor,
     scratch: Vec<u8>,
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptRecords>,
     #[cfg(test)]
     pub(super) decompressions: usize,
 }
 
 /// The decompressed records of a batch that was not consumed completely, for the next call with the same bytes.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptRecords {
     /// The batch; held so that its address cannot be reused by other bytes.
     batch: Bytes,
     records: Bytes,
 }
 
-impl Kept {
+impl KeptRecords {
     fn is_of(&self, batch: &Batch) -> bool {
         let bytes = batch.bytes();
         self.batch.as_ptr() == bytes.as_ptr() && self.batch.len() == bytes.len()
     }
 }
 
-impl Payloads {
+impl BatchDecompressor {
     pub(super) fn new(limits: Limits) -> Self {
-        Payloads {
+        BatchDecompressor {
             limits,
             decompressor: Decompressor::new(),
             legacy_decompressor: LegacyDecompressor::new(),
@@ -72,7 +72,7 @@ impl Payloads {
     /// Keeps the records of a batch that was not consumed completely.
     pub(super) fn keep(&mut self, batch: &Batch, records: Bytes) {
         if records.len() <= MAX_KEPT_RECORDS {
-            self.kept = Some(Kept { batch: batch.bytes().clone(), records });
+            self.kept = Some(KeptRecords { batch: batch.bytes().clone(), records });
         }
     }
 

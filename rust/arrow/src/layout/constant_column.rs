@@ -6,7 +6,7 @@ use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 /// Builder that only counts rows while they are equal, and then returns memory that all batches of a decoder share:
 /// this saves 13 of the 29 bytes per record besides the value.
 #[derive(Debug)]
-pub(crate) struct AlikeColumn<T: ArrowNativeType> {
+pub(crate) struct ConstantColumn<T: ArrowNativeType> {
     /// The value of all rows so far, and their number.
     all: Option<T>,
     len: usize,
@@ -16,13 +16,13 @@ pub(crate) struct AlikeColumn<T: ArrowNativeType> {
     shared: Option<(T, ScalarBuffer<T>)>,
 }
 
-impl<T: ArrowNativeType> Default for AlikeColumn<T> {
+impl<T: ArrowNativeType> Default for ConstantColumn<T> {
     fn default() -> Self {
-        AlikeColumn { all: None, len: 0, rows: Vec::new(), shared: None }
+        ConstantColumn { all: None, len: 0, rows: Vec::new(), shared: None }
     }
 }
 
-impl<T: ArrowNativeType> AlikeColumn<T> {
+impl<T: ArrowNativeType> ConstantColumn<T> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_alike_share_memory_until_they_differ() {
-        let mut column = AlikeColumn::default();
+        let mut column = ConstantColumn::default();
         column.fill(5, 7);
         column.fill(9, 7);
         assert_eq!((column.len(), column.iter().collect::<Vec<_>>()), (9, vec![7; 9]));
@@ -93,12 +93,12 @@ mod tests {
         assert_eq!((&*differ, differ.inner().capacity()), (&[7, 7, 8, 7, 7][..], 5 * size_of::<i32>()));
         column.fill(3, 8);
         assert_eq!(&*column.finish(), [8; 3]);
-        assert_eq!(&*AlikeColumn::<i8>::default().finish(), [0i8; 0]);
+        assert_eq!(&*ConstantColumn::<i8>::default().finish(), [0i8; 0]);
     }
 
     #[test]
     fn the_first_rows_may_be_none() {
-        let mut column = AlikeColumn::default();
+        let mut column = ConstantColumn::default();
         column.fill(0, 1);
         column.fill(2, 2);
         assert_eq!(&*column.finish(), [2, 2]);

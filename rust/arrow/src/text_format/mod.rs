@@ -203,9 +203,9 @@ impl Rows {
 fn primitive<T: arrow_array::ArrowPrimitiveType>(
     name: &'static str,
     column: &ArrayRef,
-    wanted: &'static str,
+    expected: &'static str,
 ) -> Result<PrimitiveArray<T>, EncodeError> {
-    column.as_primitive_opt().cloned().ok_or_else(|| wrong_type(name, name, column, wanted))
+    column.as_primitive_opt().cloned().ok_or_else(|| wrong_type(name, name, column, expected))
 }
 
 fn valid<T: arrow_array::ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {

@@ -30,17 +30,17 @@ fn batches_of_ten_thousand() -> Bytes {
 fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize>, usize) {
     let options = DecodeOptions { layout: C::LAYOUT, max_bytes, ..DecodeOptions::default() };
     let schema = options.schema();
-    let mut walker = Walker::<C>::new(options, Topics::default(), Pool::default());
+    let mut decoder = BatchDecoder::<C>::new(options, Topics::default(), Pool::default());
     let (mut data, mut from_offset, mut rows) = (batches_of_ten_thousand(), 0, Vec::new());
     loop {
         let window = Window { max_rows, ..Window::from(from_offset) };
-        let appended = walker.append(None, &data, window).unwrap();
-        let batch = walker.finish(&schema).unwrap();
+        let appended = decoder.append(None, &data, window).unwrap();
+        let batch = decoder.finish(&schema).unwrap();
         let offsets = batch["offset"].as_primitive::<Int64Type>();
         assert!(offsets.values().iter().copied().eq(from_offset..appended.next_offset));
         rows.push(batch.num_rows());
         if !appended.row_limit && !appended.full {
-            return (rows, walker.payloads.decompressions);
+            return (rows, decoder.decompressor.decompressions);
         }
         data = data.slice(appended.consumed..);
         from_offset = appended.next_offset;
@@ -69,17 +69,17 @@ fn a_batch_is_decompressed_once_however_often_it_is_gone_on_with() {
 fn columns_that_are_full_are_not_decompressed_for() {
     let data = batches_of_ten_thousand();
     let options = DecodeOptions { max_bytes: 1000, ..DecodeOptions::default() };
-    let mut walker = Walker::<BinaryColumn>::new(options, Topics::default(), Pool::default());
-    let appended = walker.append(None, &data, Window::from(0)).unwrap();
+    let mut decoder = BatchDecoder::<BinaryColumn>::new(options, Topics::default(), Pool::default());
+    let appended = decoder.append(None, &data, Window::from(0)).unwrap();
     assert!(appended.full && appended.rows == 10_000);
-    assert_eq!((walker.payloads.decompressions, walker.payloads.kept.is_some()), (1, false));
+    assert_eq!((decoder.decompressor.decompressions, decoder.decompressor.kept.is_some()), (1, false));
 }
 
 #[test]
 fn what_is_counted_is_not_decompressed() {
     let options = DecodeOptions { projection: crate::Projection::NONE, ..DecodeOptions::default() };
-    let mut walker = Walker::<BinaryColumn>::new(options, Topics::default(), Pool::default());
+    let mut decoder = BatchDecoder::<BinaryColumn>::new(options, Topics::default(), Pool::default());
     let window = Window { until_offset: Some(15_000), ..Window::from(5_000) };
-    let appended = walker.append(None, &batches_of_ten_thousand(), window).unwrap();
-    assert_eq!((appended.rows, appended.next_offset, walker.payloads.decompressions), (10_000, 15_000, 0));
+    let appended = decoder.append(None, &batches_of_ten_thousand(), window).unwrap();
+    assert_eq!((appended.rows, appended.next_offset, decoder.decompressor.decompressions), (10_000, 15_000, 0));
 }

@@ -1,9 +1,9 @@
 //! Column-wise parser of the records of a batch: the fast path of decoding.
-mod alike;
-mod plain;
+mod delta_records;
+mod short_record;
 
-use self::alike::ALIKE;
-use self::plain::read_plain_record;
+use self::delta_records::MIN_EQUAL_SIZES;
+use self::short_record::read_short_record;
 use super::record::{RawRecord, read_record};
 
 /// Maximum number of records of a [`Block`].
@@ -168,16 +168,16 @@ impl Block {
         true
     }
 
-    /// Parses up to `wanted` records, fewer only if the data ends. Returns the end of the last one, or the index and
+    /// Parses up to `max_len` records, fewer only if the data ends. Returns the end of the last one, or the index and
     /// field of a malformed record.
     #[inline]
-    pub(super) fn fill(&mut self, data: &[u8], start: usize, wanted: usize) -> Result<usize, (usize, &'static str)> {
+    pub(super) fn fill(&mut self, data: &[u8], start: usize, max_len: usize) -> Result<usize, (usize, &'static str)> {
         let mut position = start;
         let mut len = 0;
-        let (mut size, mut alike) = (0, 0);
-        let wanted = wanted.min(BLOCK_LEN);
-        while len < wanted && position < data.len() {
-            let record = match read_plain_record(data, position) {
+        let (mut size, mut equal_sizes) = (0, 0);
+        let max_len = max_len.min(BLOCK_LEN);
+        while len < max_len && position < data.len() {
+            let record = match read_short_record(data, position) {
                 Some(record) => record,
                 None => read_record(data, position).map_err(|what| (len, what))?,
             };
@@ -187,10 +187,10 @@ impl Block {
             len += 1;
             let size_before = std::mem::replace(&mut size, record.end - position);
             position = record.end;
-            alike = if size == size_before { alike + 1 } else { 0 };
-            if alike >= ALIKE && record.header_count == 0 {
-                alike = 0;
-                let same = self.repeat(data, position, size, len..wanted);
+            equal_sizes = if size == size_before { equal_sizes + 1 } else { 0 };
+            if equal_sizes >= MIN_EQUAL_SIZES && record.header_count == 0 {
+                equal_sizes = 0;
+                let same = self.read_delta_records(data, position, size, len..max_len);
                 len += same;
                 position += same * size;
             }

@@ -12,12 +12,12 @@ use super::*;
 use crate::schema::{SchemaOptions, batch_schema, header_fields, header_item};
 
 /// Key, value and headers of a row; offsets start at 7.
-type Given<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [(&'a str, Option<&'a [u8]>)]);
+type TestRow<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [(&'a str, Option<&'a [u8]>)]);
 
-fn batch(rows: &[Given<'_>]) -> RecordBatch {
+fn batch(rows: &[TestRow<'_>]) -> RecordBatch {
     let mut headers = ListBuilder::new(StructBuilder::from_fields(header_fields(), 0)).with_field(header_item());
-    for (_, _, given) in rows {
-        for (name, value) in *given {
+    for (_, _, row_headers) in rows {
+        for (name, value) in *row_headers {
             let entry = headers.values();
             entry.field_builder::<StringBuilder>(0).unwrap().append_value(name);
             entry.field_builder::<BinaryBuilder>(1).unwrap().append_option(*value);
@@ -42,17 +42,17 @@ fn batch(rows: &[Given<'_>]) -> RecordBatch {
     RecordBatch::try_new(schema, columns).unwrap()
 }
 
-fn text(rows: &[Given<'_>], format: &LineFormat) -> String {
+fn text(rows: &[TestRow<'_>], format: &LineFormat) -> String {
     let mut out = Vec::new();
     render(&batch(rows), format, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-fn templated(rows: &[Given<'_>], template: &str) -> String {
+fn templated(rows: &[TestRow<'_>], template: &str) -> String {
     text(rows, &LineFormat::Template(Template::parse(template).unwrap()))
 }
 
-const ROWS: &[Given<'_>] = &[
+const ROWS: &[TestRow<'_>] = &[
     (Some(b"k"), Some(b"{\"a\":\n 1.50}"), &[("h", Some(b"x")), ("h", None), ("h", Some(b"\xff"))]),
     (None, Some(b"12"), &[]),
     (Some(b""), None, &[]),
@@ -73,14 +73,14 @@ fn objects_hold_what_is_json_as_it_is_and_all_else_as_text() {
             "{{\"topic\":\"t\\\"1\",\"partition\":3,\"offset\":{offset},\"timestamp\":\"2026-11-01T10:00:00.123Z\","
         )
     };
-    let wanted = [
+    let expected = [
         "\"headers\":[[\"h\",\"x\"],[\"h\",null],[\"h\",{\"base64\":\"/w==\"}]],\"key\":\"k\",\"value\":{\"a\":  1.50}}",
         "\"headers\":[],\"key\":null,\"value\":\"12\"}",
         "\"headers\":[],\"key\":\"\",\"value\":null}",
         "\"headers\":[],\"key_base64\":\"/g==\",\"value_base64\":\"/yI=\"}",
         "\"headers\":[],\"key\":\"{}\",\"value\":\"line\\n\\\"two\\\"\\u0001\"}",
     ];
-    let lines: Vec<String> = wanted.iter().enumerate().map(|(at, line)| head(7 + at) + line).collect();
+    let lines: Vec<String> = expected.iter().enumerate().map(|(at, line)| head(7 + at) + line).collect();
     assert_eq!(text(ROWS, &LineFormat::Ndjson).lines().collect::<Vec<_>>(), lines);
     assert_eq!(text(ROWS, &LineFormat::JsonItems), lines.iter().map(|l| format!(",\n{l}")).collect::<String>());
 }
@@ -111,7 +111,7 @@ fn templates_show_fields_in_the_ways_they_name() {
 
 #[test]
 fn a_wrong_template_is_refused_by_what_is_wrong() {
-    for (text, wanted) in [
+    for (text, expected) in [
         ("{valeu}", "there is no field {valeu}"),
         ("{value:yaml}", "there is no field {value:yaml}"),
         ("{offset:hex}", "there is no field {offset:hex}"),
@@ -122,7 +122,7 @@ fn a_wrong_template_is_refused_by_what_is_wrong() {
         ("x\\", "it ends in a backslash"),
     ] {
         let error = Template::parse(text).unwrap_err().to_string();
-        assert!(error.starts_with(wanted) && error.contains("{header.NAME}"), "{error}");
+        assert!(error.starts_with(expected) && error.contains("{header.NAME}"), "{error}");
     }
     assert!(Template::parse("{header.a}").unwrap().wants_headers());
     assert!(!Template::parse("{key}").unwrap().wants_headers());
@@ -130,7 +130,7 @@ fn a_wrong_template_is_refused_by_what_is_wrong() {
 
 #[test]
 fn times_are_those_of_the_calendar() {
-    for (ms, wanted) in [
+    for (ms, expected) in [
         (0, "1970-01-01T00:00:00.000Z"),
         (-1, "1969-12-31T23:59:59.999Z"),
         (951_782_400_000, "2000-02-29T00:00:00.000Z"),
@@ -143,7 +143,7 @@ fn times_are_those_of_the_calendar() {
     ] {
         let mut out = Vec::new();
         time::iso(ms, &mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }
 

@@ -3,7 +3,7 @@
 mod compact;
 mod ipc;
 mod json;
-mod omit;
+mod json_marks;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, StructArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, Field, FieldRef};
 
-pub use self::omit::FieldRules;
-use self::omit::Marks;
+pub use self::json_marks::FieldRules;
+use self::json_marks::Marks;
 use crate::encode::{EncodeError, check_unique, no_such_column};
 
 /// Format of encoded values.
@@ -55,7 +55,7 @@ pub enum ValueColumns {
 /// Number of rows in the first step, before their size is known.
 const FIRST_ROWS: usize = 64;
 /// Maximum number of rows per step.
-const MOST_ROWS: usize = 64 * 1024;
+const MAX_ROWS: usize = 64 * 1024;
 
 /// Writes the values of a batch in parts.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl ValueWriter {
         };
         let mut writer = ValueWriter { field, column, format, next: 0, bytes: 0 };
         if format == ValueFormat::Json {
-            writer.mark(None, omit::OWN)?;
+            writer.mark(None, json_marks::OWN)?;
         }
         writer.check()?;
         Ok(writer)
@@ -107,7 +107,7 @@ impl ValueWriter {
             name: field.name().clone(),
             data_type: Box::new(field.data_type().clone()),
             format: self.format.name(),
-            why: plain(&error),
+            why: message_of(&error),
         })?;
         Ok(())
     }
@@ -121,7 +121,7 @@ impl ValueWriter {
             data_type: Box::new(self.column.data_type().clone()),
             format: self.format.name(),
             why: match error {
-                EncodeError::Arrow(error) => plain(&error),
+                EncodeError::Arrow(error) => message_of(&error),
                 error => error.to_string(),
             },
         })
@@ -138,7 +138,7 @@ impl ValueWriter {
             None => FIRST_ROWS,
             Some(each) => max_bytes / each.max(1) + 1,
         };
-        let rows = self.column.slice(self.next, rows.min(MOST_ROWS).min(left));
+        let rows = self.column.slice(self.next, rows.min(MAX_ROWS).min(left));
         let mut out = Values::default();
         self.write(&rows, max_bytes, &mut out).map_err(|error| match error {
             EncodeError::Row { row, what } => EncodeError::Row { row: row + self.next, what },
@@ -167,7 +167,7 @@ fn one(data: &RecordBatch, name: &str) -> Result<(FieldRef, ArrayRef), EncodeErr
 }
 
 /// Returns Arrow's message without the prefix for the kind of error.
-fn plain(error: &ArrowError) -> String {
+fn message_of(error: &ArrowError) -> String {
     match error {
         ArrowError::JsonError(text) | ArrowError::InvalidArgumentError(text) | ArrowError::SchemaError(text) => {
             text.clone()

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::frame;
 use crate::messages::arbitrary::{Arbitrary, Random};
 use crate::messages::types::Cx;
-use crate::messages::{self, ApiKey, DecodeError, EncodeError, Message, Out, Reader, Request};
+use crate::messages::{self, ApiKey, DecodeError, EncodeError, Message, MessageBuf, Reader, Request};
 
 /// A message of an API in one version.
 #[derive(Debug, Clone, Copy)]
@@ -16,13 +16,13 @@ pub struct Format {
     pub response: bool,
     pub version: i16,
     sample: fn(i16, u64) -> Result<Bytes, EncodeError>,
-    decode: fn(i16, Bytes) -> Result<Again, DecodeError>,
+    decode: fn(i16, Bytes) -> Result<RoundTrip, DecodeError>,
     frame: fn(i16, Bytes) -> Result<(), DecodeError>,
 }
 
 /// Result of decoding a message and encoding it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Again {
+pub enum RoundTrip {
     /// The message was equal.
     Same,
     /// The message could not be encoded or decoded again, or was different.
@@ -36,7 +36,7 @@ impl Format {
     }
 
     /// Decodes `body`, which must be consumed completely, and encodes the result again.
-    pub fn decode(&self, body: Bytes) -> Result<Again, DecodeError> {
+    pub fn decode(&self, body: Bytes) -> Result<RoundTrip, DecodeError> {
         (self.decode)(self.version, body)
     }
 
@@ -48,34 +48,34 @@ impl Format {
 
 fn sample<M: Message + Arbitrary, const FLEXIBLE: i16>(version: i16, seed: u64) -> Result<Bytes, EncodeError> {
     let cx = Cx { version, flexible: version >= FLEXIBLE };
-    let mut out = Out::new();
+    let mut out = MessageBuf::new();
     M::arbitrary(cx, false, &mut Random::new(seed)).encode(version, &mut out)?;
     Ok(out.freeze())
 }
 
-fn whole<M: Message>(version: i16, body: Bytes) -> Result<M, DecodeError> {
+fn decode_exact<M: Message>(version: i16, body: Bytes) -> Result<M, DecodeError> {
     let mut input = Reader::new(body);
     let message = M::decode(version, &mut input)?;
     input.finish()?;
     Ok(message)
 }
 
-fn decode<M: Message + PartialEq + Debug>(version: i16, body: Bytes) -> Result<Again, DecodeError> {
-    let message: M = whole(version, body)?;
-    let mut out = Out::new();
+fn decode<M: Message + PartialEq + Debug>(version: i16, body: Bytes) -> Result<RoundTrip, DecodeError> {
+    let message: M = decode_exact(version, body)?;
+    let mut out = MessageBuf::new();
     if let Err(error) = message.encode(version, &mut out) {
-        return Ok(Again::Different(format!("{message:?} cannot be encoded: {error}")));
+        return Ok(RoundTrip::Different(format!("{message:?} cannot be encoded: {error}")));
     }
-    Ok(match whole::<M>(version, out.freeze()) {
-        Ok(again) if again == message => Again::Same,
-        Ok(again) => Again::Different(format!("{message:?} came back as {again:?}")),
-        Err(error) => Again::Different(format!("{message:?} did not come back: {error}")),
+    Ok(match decode_exact::<M>(version, out.freeze()) {
+        Ok(decoded) if decoded == message => RoundTrip::Same,
+        Ok(decoded) => RoundTrip::Different(format!("{message:?} came back as {decoded:?}")),
+        Err(error) => RoundTrip::Different(format!("{message:?} did not come back: {error}")),
     })
 }
 
 fn request_frame<R: Request>(version: i16, bytes: Bytes) -> Result<(), DecodeError> {
     let (_, body) = frame::decode_request_header(bytes)?;
-    whole::<R>(version, body).map(|_| ())
+    decode_exact::<R>(version, body).map(|_| ())
 }
 
 fn response_frame<R: Request>(version: i16, bytes: Bytes) -> Result<(), DecodeError> {
@@ -194,7 +194,7 @@ mod tests {
             assert!(of_api.iter().any(|format| format.response) && of_api.iter().any(|format| !format.response));
             for format in of_api {
                 let bytes = format.sample(7).unwrap();
-                assert_eq!(format.decode(bytes), Ok(Again::Same), "{format:?}");
+                assert_eq!(format.decode(bytes), Ok(RoundTrip::Same), "{format:?}");
             }
         }
     }

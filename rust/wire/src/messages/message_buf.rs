@@ -7,18 +7,18 @@ use std::ops::{Deref, DerefMut};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Minimum size of a bytes field that is shared instead of copied: for smaller fields a copy costs less than a slice.
-const WORTH_SHARING: usize = 16 * 1024;
+const MIN_SHARED_LEN: usize = 16 * 1024;
 
 /// Buffer of a message being encoded.
 #[derive(Debug, Default)]
-pub struct Out {
+pub struct MessageBuf {
     own: BytesMut,
     /// Fields that are not copied, each with its offset in `own`.
     shared: Vec<(usize, Bytes)>,
     sharing: bool,
 }
 
-impl Out {
+impl MessageBuf {
     /// Creates a buffer for a contiguous message.
     pub fn new() -> Self {
         Self::default()
@@ -35,7 +35,7 @@ impl Out {
     }
 
     pub(crate) fn put_field(&mut self, bytes: &Bytes) {
-        if self.sharing && bytes.len() >= WORTH_SHARING {
+        if self.sharing && bytes.len() >= MIN_SHARED_LEN {
             self.shared.push((self.own.len(), bytes.clone()));
         } else {
             self.own.extend_from_slice(bytes);
@@ -53,20 +53,20 @@ impl Out {
 
     pub(crate) fn into_frame(self) -> Frame {
         let mut own = self.own.freeze();
-        let mut pieces = VecDeque::with_capacity(2 * self.shared.len() + 1);
+        let mut buffers = VecDeque::with_capacity(2 * self.shared.len() + 1);
         let mut cut = 0;
-        for (place, shared) in self.shared {
-            let before = own.split_to((place - cut).min(own.len()));
-            cut = place;
-            pieces.extend([before, shared]);
+        for (offset, shared) in self.shared {
+            let before = own.split_to((offset - cut).min(own.len()));
+            cut = offset;
+            buffers.extend([before, shared]);
         }
-        pieces.push_back(own);
-        pieces.retain(|piece| !piece.is_empty());
-        Frame { pieces }
+        buffers.push_back(own);
+        buffers.retain(|buffer| !buffer.is_empty());
+        Frame { buffers }
     }
 }
 
-impl Deref for Out {
+impl Deref for MessageBuf {
     type Target = BytesMut;
 
     fn deref(&self) -> &BytesMut {
@@ -74,7 +74,7 @@ impl Deref for Out {
     }
 }
 
-impl DerefMut for Out {
+impl DerefMut for MessageBuf {
     fn deref_mut(&mut self) -> &mut BytesMut {
         &mut self.own
     }
@@ -84,30 +84,30 @@ impl DerefMut for Out {
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
     /// Buffers, none of them empty.
-    pieces: VecDeque<Bytes>,
+    buffers: VecDeque<Bytes>,
 }
 
 impl Buf for Frame {
     fn remaining(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
+        self.buffers.iter().map(Bytes::len).sum()
     }
 
     fn chunk(&self) -> &[u8] {
-        self.pieces.front().map_or(&[], |piece| &piece[..])
+        self.buffers.front().map_or(&[], |buffer| &buffer[..])
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        slices.iter_mut().zip(&self.pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
+        slices.iter_mut().zip(&self.buffers).map(|(slice, buffer)| *slice = IoSlice::new(buffer)).count()
     }
 
     fn advance(&mut self, mut count: usize) {
-        while let Some(first) = self.pieces.front_mut() {
+        while let Some(first) = self.buffers.front_mut() {
             if count < first.len() {
                 first.advance(count);
                 return;
             }
             count -= first.len();
-            self.pieces.pop_front();
+            self.buffers.pop_front();
         }
         debug_assert_eq!(count, 0, "advanced past the end of a frame");
     }
@@ -121,20 +121,20 @@ mod tests {
 
     #[test]
     fn large_fields_are_shared_and_come_out_in_their_place() {
-        let large = Bytes::from(vec![7; WORTH_SHARING]);
+        let large = Bytes::from(vec![7; MIN_SHARED_LEN]);
         let small = Bytes::from_static(b"small");
-        let fill = |mut out: Out| {
+        let fill = |mut out: MessageBuf| {
             out.put_u8(1);
             out.put_field(&large);
             out.put_field(&small);
             out.put_field(&large);
-            assert_eq!(out.total(), 2 * WORTH_SHARING + 6);
+            assert_eq!(out.total(), 2 * MIN_SHARED_LEN + 6);
             out
         };
-        let plain = fill(Out::new()).freeze();
-        assert_eq!(fill(Out::sharing()).freeze(), plain);
-        let mut frame = fill(Out::sharing()).into_frame();
-        assert!(frame.pieces.iter().any(|piece| piece.as_ptr() == large.as_ptr()));
+        let contiguous = fill(MessageBuf::new()).freeze();
+        assert_eq!(fill(MessageBuf::sharing()).freeze(), contiguous);
+        let mut frame = fill(MessageBuf::sharing()).into_frame();
+        assert!(frame.buffers.iter().any(|buffer| buffer.as_ptr() == large.as_ptr()));
         // Any number of bytes per write, as with a socket.
         let mut written = Vec::new();
         for step in (1..).map(|n| n * 1000) {
@@ -147,7 +147,7 @@ mod tests {
             frame.advance(some.len());
             written.extend(some);
         }
-        assert_eq!(written, plain);
+        assert_eq!(written, contiguous);
         assert!(!frame.has_remaining());
     }
 }

@@ -7,7 +7,7 @@ use super::{Rows, json, number, time, valid};
 /// A parsed template.
 #[derive(Debug, Clone)]
 pub struct Template {
-    pieces: Vec<Piece>,
+    tokens: Vec<Token>,
 }
 
 /// A syntax error in a template.
@@ -22,7 +22,7 @@ const FIELDS: &str = "{topic}, {partition}, {offset}, {timestamp}, {timestamp:ms
                       {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum Token {
     Text(Vec<u8>),
     Topic,
     Partition,
@@ -31,18 +31,18 @@ enum Piece {
     Milliseconds,
     Headers,
     Size,
-    Bytes(Of, As),
+    Bytes(BytesField, BytesEncoding),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Of {
+enum BytesField {
     Key,
     Value,
     Header(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum As {
+enum BytesEncoding {
     Bytes,
     Json,
     Hex,
@@ -59,72 +59,72 @@ impl Template {
             Some(text) => (text, false),
             None => (text, true),
         };
-        let mut pieces = Vec::new();
-        let mut plain = String::new();
+        let mut tokens = Vec::new();
+        let mut text_run = String::new();
         let mut rest = text.chars();
         while let Some(c) = rest.next() {
             match c {
-                '\\' => plain.push(escaped(rest.next())?),
+                '\\' => text_run.push(escaped(rest.next())?),
                 '{' | '}' if rest.as_str().starts_with(c) => {
                     rest.next();
-                    plain.push(c);
+                    text_run.push(c);
                 }
                 '{' => {
                     let Some((field, after)) = rest.as_str().split_once('}') else {
                         return Err(TemplateError { what: format!("there is no }} after {{{}", rest.as_str()) });
                     };
-                    if !plain.is_empty() {
-                        pieces.push(Piece::Text(std::mem::take(&mut plain).into_bytes()));
+                    if !text_run.is_empty() {
+                        tokens.push(Token::Text(std::mem::take(&mut text_run).into_bytes()));
                     }
-                    pieces.push(piece(field)?);
+                    tokens.push(token(field)?);
                     rest = after.chars();
                 }
                 '}' => return Err(TemplateError { what: "there is a } without a {".to_owned() }),
-                c => plain.push(c),
+                c => text_run.push(c),
             }
         }
         if newline {
-            plain.push('\n');
+            text_run.push('\n');
         }
-        if !plain.is_empty() {
-            pieces.push(Piece::Text(plain.into_bytes()));
+        if !text_run.is_empty() {
+            tokens.push(Token::Text(text_run.into_bytes()));
         }
-        Ok(Template { pieces })
+        Ok(Template { tokens })
     }
 
     /// Returns true if the template contains headers, which are otherwise not decoded.
     pub fn wants_headers(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Headers | Piece::Bytes(Of::Header(_), _)))
+        self.tokens.iter().any(|token| matches!(token, Token::Headers | Token::Bytes(BytesField::Header(_), _)))
     }
 
     pub(super) fn write(&self, rows: &Rows, row: usize, out: &mut Vec<u8>) {
-        for piece in &self.pieces {
-            match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Topic => out.extend_from_slice(rows.topic.get(row).unwrap_or_default()),
-                Piece::Partition => number(valid(&rows.partition, row).map(i64::from), out),
-                Piece::Offset => number(valid(&rows.offset, row), out),
-                Piece::Time => {
+        for token in &self.tokens {
+            match token {
+                Token::Text(text) => out.extend_from_slice(text),
+                Token::Topic => out.extend_from_slice(rows.topic.get(row).unwrap_or_default()),
+                Token::Partition => number(valid(&rows.partition, row).map(i64::from), out),
+                Token::Offset => number(valid(&rows.offset, row), out),
+                Token::Time => {
                     if let Some(ms) = valid(&rows.timestamp, row) {
                         time::iso(ms, out);
                     }
                 }
-                Piece::Milliseconds => {
+                Token::Milliseconds => {
                     if let Some(ms) = valid(&rows.timestamp, row) {
                         number(Some(ms), out);
                     }
                 }
-                Piece::Headers => rows.header_pairs(row, out),
-                Piece::Size => {
+                Token::Headers => rows.header_pairs(row, out),
+                Token::Size => {
                     let len = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
                     number(i64::try_from(len(rows.key.get(row)) + len(rows.value.get(row))).ok(), out);
                 }
-                Piece::Bytes(of, how) => {
+                Token::Bytes(of, how) => {
                     let bytes = match of {
-                        Of::Key => rows.key.get(row),
-                        Of::Value => rows.value.get(row),
+                        BytesField::Key => rows.key.get(row),
+                        BytesField::Value => rows.value.get(row),
                         // The last one with this name, as `lastHeader` in Java.
-                        Of::Header(name) => {
+                        BytesField::Header(name) => {
                             rows.headers(row).filter(|(key, _)| *key == name.as_bytes()).last().and_then(|(_, v)| v)
                         }
                     };
@@ -135,18 +135,18 @@ impl Template {
     }
 }
 
-impl As {
+impl BytesEncoding {
     fn write(self, bytes: Option<&[u8]>, out: &mut Vec<u8>) {
         match (self, bytes) {
-            (As::Json, None) => out.extend_from_slice(b"null"),
+            (BytesEncoding::Json, None) => out.extend_from_slice(b"null"),
             (_, None) => {}
-            (As::Bytes, Some(bytes)) => out.extend_from_slice(bytes),
-            (As::Json, bytes) => json::text_or_null(bytes, out),
-            (As::Hex, Some(bytes)) => {
+            (BytesEncoding::Bytes, Some(bytes)) => out.extend_from_slice(bytes),
+            (BytesEncoding::Json, bytes) => json::text_or_null(bytes, out),
+            (BytesEncoding::Hex, Some(bytes)) => {
                 let digit = |four: u8| if four < 10 { b'0' + four } else { b'a' + four - 10 };
                 out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
             }
-            (As::Base64, bytes) => {
+            (BytesEncoding::Base64, bytes) => {
                 let start = out.len();
                 json::base64(bytes, out);
                 // Remove the quotes.
@@ -174,35 +174,35 @@ fn escaped(c: Option<char>) -> Result<char, TemplateError> {
     })
 }
 
-fn piece(field: &str) -> Result<Piece, TemplateError> {
+fn token(field: &str) -> Result<Token, TemplateError> {
     let (name, how) = match field.rsplit_once(':') {
         Some((name, how)) => (name, Some(how)),
         None => (field, None),
     };
     let unknown = || TemplateError { what: format!("there is no field {{{field}}}") };
     let of = match (name, name.strip_prefix("header.")) {
-        (_, Some(header)) if !header.is_empty() => Of::Header(header.to_owned()),
-        ("key", _) => Of::Key,
-        ("value", _) => Of::Value,
+        (_, Some(header)) if !header.is_empty() => BytesField::Header(header.to_owned()),
+        ("key", _) => BytesField::Key,
+        ("value", _) => BytesField::Value,
         _ => {
             return Ok(match (name, how) {
-                ("topic", None) => Piece::Topic,
-                ("partition", None) => Piece::Partition,
-                ("offset", None) => Piece::Offset,
-                ("timestamp", None) => Piece::Time,
-                ("timestamp", Some("ms")) => Piece::Milliseconds,
-                ("headers", None) => Piece::Headers,
-                ("size", None) => Piece::Size,
+                ("topic", None) => Token::Topic,
+                ("partition", None) => Token::Partition,
+                ("offset", None) => Token::Offset,
+                ("timestamp", None) => Token::Time,
+                ("timestamp", Some("ms")) => Token::Milliseconds,
+                ("headers", None) => Token::Headers,
+                ("size", None) => Token::Size,
                 _ => return Err(unknown()),
             });
         }
     };
     let how = match how {
-        None => As::Bytes,
-        Some("json") => As::Json,
-        Some("hex") => As::Hex,
-        Some("base64") => As::Base64,
+        None => BytesEncoding::Bytes,
+        Some("json") => BytesEncoding::Json,
+        Some("hex") => BytesEncoding::Hex,
+        Some("base64") => BytesEncoding::Base64,
         Some(_) => return Err(unknown()),
     };
-    Ok(Piece::Bytes(of, how))
+    Ok(Token::Bytes(of, how))
 }

@@ -15,15 +15,15 @@ use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncode
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
 use super::Values;
-use super::omit::{Written, is_omitted, written};
+use super::json_marks::{JsonEncoding, is_omitted, json_encoding};
 use crate::encode::EncodeError;
-use crate::lines::json::string;
+use crate::text_format::json::string;
 
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
-    let ours = Ours { failure: failure.clone() };
-    // Null members are written unless they are to be omitted, so that readers without the schema see that they exist.
-    let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(ours));
+    let overrides = EncoderOverrides { failure: failure.clone() };
+    // Null members are json_encoding unless they are to be omitted, so that readers without the schema see that they exist.
+    let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(overrides));
     let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
     let nulls = rows.logical_nulls();
     for row in 0..rows.len() {
@@ -68,11 +68,11 @@ impl Failure {
 
 /// Encoders for types that Arrow's encoders do not support, or write incorrectly.
 #[derive(Debug)]
-struct Ours {
+struct EncoderOverrides {
     failure: Failure,
 }
 
-impl EncoderFactory for Ours {
+impl EncoderFactory for EncoderOverrides {
     fn make_default_encoder<'a>(
         &self,
         field: &'a FieldRef,
@@ -89,20 +89,20 @@ impl EncoderFactory for Ours {
                 let array = array.as_union();
                 let mut children: Vec<Option<NullableEncoder<'a>>> = Vec::new();
                 for (id, field) in fields.iter() {
-                    let place = usize::try_from(id)
+                    let index = usize::try_from(id)
                         .map_err(|_| ArrowError::JsonError(format!("a union cannot have the type id {id}")))?;
-                    children.resize_with(children.len().max(place + 1), || None);
-                    if let Some(child) = children.get_mut(place) {
+                    children.resize_with(children.len().max(index + 1), || None);
+                    if let Some(child) = children.get_mut(index) {
                         *child = Some(make_encoder(field, array.child(id), options)?);
                     }
                 }
                 Box::new(Union { array, children, failure: self.failure.clone() })
             }
-            DataType::Struct(fields) if let Some((how, path)) = written(fields) => {
+            DataType::Struct(fields) if let Some((encoding, path)) = json_encoding(fields) => {
                 let column = array.as_struct().column(0);
-                match how {
-                    Written::Json => Box::new(JsonText { column, path, failure: self.failure.clone() }),
-                    Written::FullTime => Box::new(FullTime { time: make_encoder(field, column, options)? }),
+                match encoding {
+                    JsonEncoding::Json => Box::new(JsonText { column, path, failure: self.failure.clone() }),
+                    JsonEncoding::FullTime => Box::new(FullTime { time: make_encoder(field, column, options)? }),
                 }
             }
             DataType::Struct(fields) if fields.iter().any(|field| is_omitted(field)) => {
@@ -142,7 +142,7 @@ impl EncoderFactory for Ours {
     }
 }
 
-impl Ours {
+impl EncoderOverrides {
     fn instants<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array) -> Box<dyn Encoder + 'a> {
         Box::new(Instant { array: array.as_primitive::<T>(), failure: self.failure.clone(), text: String::new() })
     }
@@ -313,7 +313,7 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
         match self.array.value_as_datetime(row) {
             // The debug format is ISO 8601.
             Some(when) => drop(write!(self.text, "\"{when:?}Z\"")),
-            None => self.failure.set(format!("{} is no time that can be written as text", self.array.value(row))),
+            None => self.failure.set(format!("{} is no time that can be json_encoding as text", self.array.value(row))),
         }
         out.extend_from_slice(self.text.as_bytes());
     }
