@@ -1,4 +1,4 @@
-//! How fast a topic comes out of the embedded broker, over loopback into one reused buffer.
+//! Throughput of fetching a topic from the embedded broker over loopback, into one reused buffer.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench fails by panicking")]
 #![allow(missing_debug_implementations, reason = "the tests' client is shared")]
 
@@ -17,7 +17,7 @@ use samsarrow_wire::messages::FetchRequest;
 
 const BATCHES: i64 = 128;
 
-/// Fetches the whole partition and returns how many bytes of records came.
+/// Fetches the whole partition and returns the number of record bytes received.
 fn drain(stream: &mut TcpStream, frame: &mut Vec<u8>, batch: usize, partition_max_bytes: i32) -> usize {
     let (mut offset, mut total) = (0, 0);
     while offset < BATCHES {
@@ -31,7 +31,7 @@ fn drain(stream: &mut TcpStream, frame: &mut Vec<u8>, batch: usize, partition_ma
             frame.resize(length, 0);
         }
         stream.read_exact(&mut frame[..length]).unwrap();
-        // Every batch has one record, and the answer's other fields are far smaller than a batch.
+        // Every batch has one record, and the other fields of a response are far smaller than a batch.
         let batches = length / batch;
         assert!(batches > 0, "an answer without records");
         offset += i64::try_from(batches).unwrap();
@@ -54,7 +54,7 @@ fn fetch(criterion: &mut Criterion) {
     let mut stream = TcpStream::connect(address(&broker, 0)).unwrap();
     let mut frame = Vec::new();
     let whole = batch.len() * usize::try_from(BATCHES).unwrap();
-    // One answer is read for what it is before bytes are counted.
+    // One response is decoded and checked before bytes are measured.
     let request = fetch_request("t", &[(0, 5)]);
     stream.write_all(&frame::encode_request(&request, 12, 1, None).unwrap()).unwrap();
     let mut length = [0; 4];

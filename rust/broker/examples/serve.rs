@@ -1,5 +1,6 @@
-//! Serves until stdin closes: `cargo run -p samsarrow-broker --example serve -- [brokers] [port] [topic:partitions ...]`.
-//! Prints the bootstrap servers; takes `stop NODE`, `start NODE` and `move TOPIC PARTITION NODE`, one a line.
+//! Runs a broker until stdin closes: `cargo run -p samsarrow-broker --example serve -- [brokers] [port]
+//! [topic:partitions ...]`. Prints the bootstrap servers; reads the commands `stop NODE`, `start NODE` and `move TOPIC
+//! PARTITION NODE`, one per line.
 
 use std::io::{self, BufRead, Write};
 

@@ -1,7 +1,7 @@
-//! One client connection: frames in, answers out, in order.
+//! A client connection: reads request frames and writes responses, in order.
 //!
-//! Requests of a connection are handled one after the other, as Kafka does; what a client does wrong ends its own
-//! connection and nothing else.
+//! Requests of a connection are handled sequentially, as in Kafka. A protocol error closes only the connection that
+//! caused it.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -21,14 +21,14 @@ use crate::state::State;
 use crate::sync::lock;
 
 const READ_BYTES: usize = 16 << 10;
-/// The most that is allocated ahead of the bytes that have come.
+/// Maximum capacity allocated ahead of the bytes received.
 const READ_AHEAD: usize = 1 << 20;
-/// A connection keeps a buffer of this size at most from one frame to the next.
+/// Maximum capacity of the read buffer that is kept for the next frame.
 const KEPT_BYTES: usize = 8 << 20;
 const SLICES_AT_ONCE: usize = 64;
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Serves a connection until it or the node ends.
+/// Serves a connection until it is closed or the node stops.
 pub(crate) async fn serve(
     node: i32,
     stream: TcpStream,
@@ -49,7 +49,7 @@ async fn run(node: i32, stream: TcpStream, state: &State) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = state.security.accept(stream).await?;
     let served = answer(node, &mut stream, state).await;
-    // Says goodbye over TLS; anyone who does not take it is left without.
+    // Sends close_notify over TLS, and gives up on a peer that does not read it.
     let _gone = timeout(FAREWELL, stream.shutdown()).await;
     served
 }
@@ -82,7 +82,7 @@ async fn answer(node: i32, stream: &mut Stream, state: &State) -> io::Result<()>
     }
 }
 
-/// The next frame without its length; `None` where the peer closed between frames.
+/// Reads the next frame without its length prefix; returns `None` if the peer closed between frames.
 async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> io::Result<Option<Bytes>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     while buffer.len() < 4 {
@@ -97,7 +97,7 @@ async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> i
         return Err(invalid(format!("a frame of {size} bytes exceeds the limit of {cap}")));
     }
     while buffer.len() < size {
-        // Grows with what arrives: a length alone allocates little.
+        // Grows as data arrives, so that a length alone cannot cause a large allocation.
         buffer.reserve((size - buffer.len()).min(READ_AHEAD.max(buffer.len())));
         if stream.read_buf(buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -105,7 +105,7 @@ async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> i
     }
     let frame = buffer.split_to(size).freeze();
     if size > KEPT_BYTES && buffer.is_empty() {
-        // The next frames share this allocation, which is right for usual ones; a huge one must not stay for ever.
+        // The next frames share this allocation. A very large one is released instead.
         *buffer = BytesMut::new();
     }
     Ok(Some(frame))
@@ -133,6 +133,6 @@ async fn write_all(stream: &mut Stream, chunks: Vec<Bytes>) -> io::Result<()> {
             chunks.pop_front();
         }
     }
-    // TLS keeps what the socket had no room for.
+    // TLS buffers data that the socket did not accept.
     stream.flush().await
 }

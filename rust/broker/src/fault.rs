@@ -1,4 +1,4 @@
-//! Faults on demand: what a test wants the broker to do wrong.
+//! Injected faults, for tests of clients.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -10,45 +10,45 @@ use samsarrow_wire::messages::ApiKey;
 
 use crate::sync::lock;
 
-/// What goes wrong with one request.
+/// A fault injected into one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The request is not handled; every part of the answer carries this error.
+    /// Does not handle the request; returns a response with this error in every error field.
     Error(ErrorCode),
-    /// The request is handled after this time.
+    /// Delays the request by this time before it is handled.
     Delay(Duration),
-    /// The connection is closed, the request not handled.
+    /// Closes the connection without handling the request.
     DropBefore,
-    /// The request is handled (records are appended, offsets committed), then the connection is closed with no answer.
+    /// Handles the request (records are appended, offsets committed), then closes the connection without a response.
     DropAfter,
-    /// The request is handled, and every part of the answer carries this error all the same.
+    /// Handles the request, but returns a response with this error in every error field.
     Answer(ErrorCode),
-    /// The request is handled and answered with the right correlation id and bytes that mean nothing.
+    /// Handles the request, but returns a response with a valid correlation id and an undecodable body.
     Garbage,
-    /// Another fault, after this time.
+    /// Applies another fault after this time.
     Late(Duration, Box<Fault>),
 }
 
 /// A request as a fault hook sees it.
 #[derive(Debug, Clone)]
 pub struct RequestInfo {
-    /// The node that received it.
+    /// Node that received the request.
     pub node: i32,
-    /// Which API.
+    /// API key.
     pub api_key: ApiKey,
-    /// Its version.
+    /// API version.
     pub api_version: i16,
-    /// The client's number for it.
+    /// Correlation id.
     pub correlation_id: i32,
-    /// What the client calls itself.
+    /// Client id.
     pub client_id: Option<String>,
-    /// The encoded request after its header.
+    /// Encoded request after the header.
     pub body: Bytes,
 }
 
 type Hook = Box<dyn FnMut(&RequestInfo) -> Option<Fault> + Send>;
 
-/// The hooks in the order in which they were set.
+/// Fault hooks, in the order they were added.
 #[derive(Default)]
 pub(crate) struct Faults(Mutex<Vec<(ApiKey, Hook)>>);
 
@@ -63,12 +63,12 @@ impl Faults {
         lock(&self.0).push((key, Box::new(hook)));
     }
 
-    /// Forgets the hooks of one API, or all.
+    /// Removes the hooks of one API, or all.
     pub(crate) fn clear(&self, key: Option<ApiKey>) {
         lock(&self.0).retain(|(of, _)| key.is_some_and(|key| key != *of));
     }
 
-    /// What the first hook that has something to say wants; the request is only described where a hook listens.
+    /// Returns the fault of the first hook that returns one. The request is described only if the API has a hook.
     pub(crate) fn ask(&self, key: ApiKey, describe: impl FnOnce() -> RequestInfo) -> Option<Fault> {
         let mut hooks = lock(&self.0);
         let mut listening = hooks.iter_mut().filter(|(of, _)| *of == key).peekable();

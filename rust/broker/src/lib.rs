@@ -1,4 +1,4 @@
-//! An embedded Kafka broker: in memory, many partitions, several virtual brokers.
+//! An embedded Kafka broker for tests: in memory, with several virtual nodes.
 #![forbid(unsafe_code)]
 
 mod api;

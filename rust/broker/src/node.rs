@@ -1,4 +1,4 @@
-//! A virtual broker: its port and the connections on it.
+//! A node: a listening port and its connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,21 +13,21 @@ use crate::connection;
 use crate::state::State;
 
 const BACKLOG: u32 = 1024;
-/// After an accept that failed (no file descriptors left, most likely).
+/// Delay after a failed accept, most likely caused by a lack of file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// A socket bound to `address`; while it does not listen, the port is kept and connections are refused.
+/// Binds a socket to `address`. Until it listens, the port is reserved and connections are rejected by the kernel.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of a node that was stopped may linger in TIME_WAIT: reuse lets the node come back. A free port is
-    // asked for without it, or the kernel may give the same one to two sockets that do not listen yet.
+    // Connections of a stopped node may linger in TIME_WAIT, so reuse is needed to start it again. A free port is
+    // requested without reuse, or the kernel may return the same port for two sockets that do not listen yet.
     socket.set_reuseaddr(address.port() != 0)?;
     socket.bind(address)?;
     socket.set_reuseaddr(true)?;
     Ok(socket)
 }
 
-/// A node that listens; dropping it stops it too, only without waiting.
+/// A listening node. Dropping it also stops it, without waiting.
 #[derive(Debug)]
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
@@ -42,7 +42,7 @@ impl Running {
         Ok(Running { stop, task })
     }
 
-    /// Closes the port and every connection, and waits until their tasks have ended.
+    /// Closes the port and all connections, and waits until their tasks have ended.
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         if let Err(error) = self.task.await {

@@ -1,4 +1,4 @@
-//! What a broker is started with.
+//! Options of an embedded broker.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use samsarrow_wire::releases::Release;
 
 use crate::security::SecurityOptions;
 
-/// How a broker treats consumer groups; the names are Kafka's.
+/// Options of consumer groups, named after Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOptions {
-    /// How long the first rebalance of an empty group waits for more members, as `group.initial.rebalance.delay.ms`;
-    /// none by default, which tests are glad of.
+    /// Delay of the first rebalance of an empty group, as `group.initial.rebalance.delay.ms`. Zero by default, which
+    /// keeps tests fast.
     pub initial_rebalance_delay: Duration,
-    /// The shortest session timeout that a member may ask for, as `group.min.session.timeout.ms`.
+    /// Minimum session timeout that a member may request, as `group.min.session.timeout.ms`.
     pub min_session_timeout: Duration,
-    /// The longest session timeout that a member may ask for, as `group.max.session.timeout.ms`.
+    /// Maximum session timeout that a member may request, as `group.max.session.timeout.ms`.
     pub max_session_timeout: Duration,
-    /// How often members of KIP-848's groups are to send heartbeats, as `group.consumer.heartbeat.interval.ms`;
-    /// shorter than Kafka's 5 seconds, as members learn what is theirs from its answers.
+    /// Heartbeat interval of KIP-848 members, as `group.consumer.heartbeat.interval.ms`. Shorter than Kafka's 5
+    /// seconds, since members receive their assignment in heartbeat responses.
     pub consumer_heartbeat_interval: Duration,
-    /// How long they may be silent, as `group.consumer.session.timeout.ms`.
+    /// Session timeout of KIP-848 members, as `group.consumer.session.timeout.ms`.
     pub consumer_session_timeout: Duration,
-    /// How long a group without members keeps its offsets, as `offsets.retention.minutes`.
+    /// Retention of the offsets of a group without members, as `offsets.retention.minutes`.
     pub offsets_retention: Duration,
 }
 
@@ -39,20 +39,20 @@ impl Default for GroupOptions {
     }
 }
 
-/// How a broker treats transactions and idempotent producers; the names are Kafka's.
+/// Options of transactions and idempotent producers, named after Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// The level of the feature `transaction.version`: from 2 on clients that can do so have a new epoch with each
-    /// transaction, and add partitions to it by writing to them (KIP-890).
+    /// Level of the feature `transaction.version`. From 2 on, clients that support it get a new epoch with each
+    /// transaction and add partitions implicitly by writing to them (KIP-890).
     pub version: i16,
-    /// The longest timeout that a producer may ask for, as `transaction.max.timeout.ms`.
+    /// Maximum timeout that a producer may request, as `transaction.max.timeout.ms`.
     pub max_timeout: Duration,
-    /// How long after the end of a transaction its markers are written; none by default. A broker of Kafka takes a
-    /// moment, in which producers get CONCURRENT_TRANSACTIONS.
+    /// Delay between the end of a transaction and its markers, zero by default. In Kafka it takes a moment, during
+    /// which producers get CONCURRENT_TRANSACTIONS.
     pub marker_delay: Duration,
-    /// How long a transactional id is remembered that nobody uses, as `transactional.id.expiration.ms`.
+    /// Retention of an unused transactional id, as `transactional.id.expiration.ms`.
     pub id_expiration: Duration,
-    /// How long a partition remembers a producer that is silent, as `producer.id.expiration.ms`.
+    /// Retention of an idle producer's state in a partition, as `producer.id.expiration.ms`.
     pub producer_id_expiration: Duration,
 }
 
@@ -68,18 +68,18 @@ impl Default for TransactionOptions {
     }
 }
 
-/// What is wanted of clients' metrics (KIP-714).
+/// Options of client telemetry (KIP-714).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryOptions {
-    /// Prefixes of names; an empty one is all, none are none.
+    /// Prefixes of the requested metric names. An empty string requests all metrics, an empty list none.
     pub requested: Vec<String>,
-    /// How often clients push.
+    /// Push interval.
     pub interval: Duration,
-    /// The largest push, as `telemetry.max.bytes`.
+    /// Maximum size of a push, as `telemetry.max.bytes`.
     pub max_bytes: usize,
-    /// Whether counters are to be reported as what they grew by since the last push.
+    /// True if counters are reported as deltas since the last push.
     pub delta: bool,
-    /// How pushes may be compressed, the best first.
+    /// Accepted compression codecs, in order of preference.
     pub compression: Vec<Codec>,
 }
 
@@ -96,40 +96,41 @@ impl Default for TelemetryOptions {
     }
 }
 
-/// How an embedded broker is started; `..Default::default()` fills the rest.
+/// Options of an embedded broker; `..Default::default()` fills the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerOptions {
-    /// The address to bind and to advertise; loopback by default.
+    /// Address to bind and to advertise; loopback by default.
     pub host: String,
-    /// The port of the first node; node `i` takes `port + i`. 0 takes any free port for each node.
+    /// Port of the first node; node `i` takes `port + i`. 0 takes any free port for each node.
     pub port: u16,
-    /// How many virtual brokers share the data; leaders are spread over them.
+    /// Number of nodes that share the data; leaders are spread over them.
     pub brokers: usize,
     /// Topics to create at the start: name and number of partitions.
     pub topics: Vec<(String, i32)>,
-    /// Whether a topic that a client asks for is created, as Kafka's `auto.create.topics.enable`.
+    /// True if unknown topics are created on request, as `auto.create.topics.enable`.
     pub auto_create_topics: bool,
-    /// Partitions of a topic created without a number, as Kafka's `num.partitions`.
+    /// Number of partitions of a topic created without one, as `num.partitions`.
     pub default_partitions: i32,
-    /// The largest record batch taken, as Kafka's `message.max.bytes`; a topic's `max.message.bytes` goes before it.
+    /// Maximum size of a record batch, as `message.max.bytes`; the topic config `max.message.bytes` overrides it.
     pub message_max_bytes: usize,
-    /// The longest metadata of a committed offset, as Kafka's `offset.metadata.max.bytes`.
+    /// Maximum size of the metadata of a committed offset, as `offset.metadata.max.bytes`.
     pub offset_metadata_max_bytes: usize,
-    /// The largest request frame taken, as Kafka's `socket.request.max.bytes`.
+    /// Maximum size of a request frame, as `socket.request.max.bytes`.
     pub request_max_bytes: usize,
-    /// How many fetch sessions are kept (KIP-227), as `max.incremental.fetch.session.cache.slots`; none by default: every
-    /// request names all that it asks for.
+    /// Maximum number of fetch sessions (KIP-227), as `max.incremental.fetch.session.cache.slots`. None by default:
+    /// every request lists all of its partitions.
     pub fetch_sessions: usize,
-    /// The Kafka to pass for: its versions of each API, its way to refuse others, errors and defaults of its time. `None`
-    /// speaks every version that is served.
+    /// Kafka release to emulate: its API versions, its handling of unsupported ones, its errors and defaults. With
+    /// `None`, all implemented versions are supported.
     pub kafka: Option<Release>,
-    /// Of consumer groups.
+    /// Options of consumer groups.
     pub groups: GroupOptions,
-    /// Of transactions and idempotent producers.
+    /// Options of transactions and idempotent producers.
     pub transactions: TransactionOptions,
-    /// Whether metrics of clients are taken, as by a Kafka with a plugin for them; without it nobody hears of that.
+    /// Options of client telemetry, as on a broker with a metrics plugin. With `None`, the telemetry APIs are
+    /// unsupported and not advertised.
     pub telemetry: Option<TelemetryOptions>,
-    /// Of strangers: TLS, logins.
+    /// TLS and authentication.
     pub security: SecurityOptions,
 }
 
@@ -142,7 +143,7 @@ impl Default for BrokerOptions {
             topics: Vec::new(),
             auto_create_topics: true,
             default_partitions: 1,
-            // Kafka: one MiB of records and the overhead of a log entry.
+            // Kafka's default: one MiB of records and the overhead of a log entry.
             message_max_bytes: 1_048_588,
             offset_metadata_max_bytes: 4096,
             request_max_bytes: 100 * 1024 * 1024,

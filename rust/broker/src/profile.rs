@@ -1,4 +1,4 @@
-//! The Kafka that a broker passes for: which versions it names and takes, and how it refuses what it does not know.
+//! Emulation of a Kafka release: advertised and accepted API versions, and the handling of unsupported ones.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::api::SERVED;
 use crate::options::{BrokerOptions, GroupOptions};
 use crate::security::Mechanism;
 
-/// The first version of Produce that Kafka 4 takes, though it names all (KIP-896).
+/// First version of Produce that Kafka 4 accepts, though it advertises all (KIP-896).
 const FIRST_WITH_BATCHES: i16 = 3;
 
-/// Without a release it speaks all that is served, whichever Kafka had it.
+/// Emulated release; `None` supports all implemented versions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Profile(Option<Release>);
 
-/// What becomes of a request that no version is known of.
+/// Handling of a request with an unsupported API or version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The connection is closed.
+    /// Closes the connection.
     Closed,
-    /// There is no answer, and the next request is read.
+    /// Sends no response and reads the next request.
     PassedOver,
-    /// ApiVersions says in version 0 which of its own versions it has, or names none (KIP-511).
+    /// Responds to ApiVersions in version 0, with the supported range of ApiVersions or with no APIs (KIP-511).
     Told(Option<(i16, i16)>),
 }
 
@@ -38,12 +38,12 @@ impl Profile {
         self.0.is_some_and(|own| own < release)
     }
 
-    /// The versions of an API that the answer to ApiVersions names.
+    /// Returns the version range of an API in the ApiVersions response.
     pub(crate) fn told(self, key: ApiKey) -> Option<(i16, i16)> {
         let (_, first, last) = SERVED.iter().find(|(served, ..)| *served == key)?;
         match self.0 {
             None => Some((*first, *last)),
-            // Which brokers name them where they have a plugin for metrics, and else do not.
+            // Brokers advertise these APIs only with a metrics plugin.
             Some(release) if matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) => {
                 (release >= Release::V3_7).then_some((*first, *last))
             }
@@ -51,21 +51,21 @@ impl Profile {
         }
     }
 
-    /// Whether requests of this version are taken.
+    /// Returns true if requests of this version are accepted.
     pub(crate) fn takes(self, key: ApiKey, version: i16) -> bool {
         let dropped = key == ApiKey::Produce && self.0.is_some_and(|release| release >= Release::V4_0);
         let least = if dropped { FIRST_WITH_BATCHES } else { 0 };
         version >= least && self.told(key).is_some_and(|(first, last)| (first..=last).contains(&version))
     }
 
-    /// Whether the header of a request can be read. Kafka 0.9 has two readers: the one for APIs that 0.8.2's clients
-    /// use takes requests without a client id, the other does not.
+    /// Returns true if the request header can be read. Kafka 0.9 has two parsers: only the one for the APIs of 0.8.2's
+    /// clients accepts requests without a client id.
     pub(crate) fn reads(self, header: &RequestHeader) -> bool {
         let two_readers = !self.is_before(Release::V0_9_0) && self.is_before(Release::V0_10_0);
         !two_readers || header.client_id.is_some() || header.api_key <= ApiKey::OffsetFetch.code()
     }
 
-    /// How a request is refused that is not taken.
+    /// Returns the handling of an unsupported request.
     pub(crate) fn unknown(self, key: Option<ApiKey>) -> Unknown {
         match key {
             _ if self.is_before(Release::V0_9_0) => Unknown::Closed,
@@ -76,24 +76,24 @@ impl Profile {
         }
     }
 
-    /// What an API answers that is there and switched off: groups of KIP-848, from 3.7 to 3.9.
+    /// Returns the error of an API that exists but is disabled: KIP-848 groups, from 3.7 to 3.9.
     pub(crate) fn switched_off(self, key: ApiKey) -> Option<ErrorCode> {
         let of_groups = matches!(key, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
         (of_groups && self.is_before(Release::V4_0)).then_some(ErrorCode::UNSUPPORTED_VERSION)
     }
 
-    /// Whether new topics may leave the numbers of partitions and replicas to the broker (KIP-464).
+    /// Returns true if new topics may use the broker's default numbers of partitions and replicas (KIP-464).
     pub(crate) fn has_topic_defaults(self) -> bool {
         !self.is_before(Release::V2_4)
     }
 
-    /// Whether there are features of transactions.
+    /// Returns true if the release has the feature `transaction.version`.
     pub(crate) fn has_transaction_version(self) -> bool {
         !self.is_before(Release::V4_0)
     }
 }
 
-/// Gives options that were not chosen the defaults of their time.
+/// Replaces default options by the defaults of the emulated release.
 pub(crate) fn adapt(options: &mut BrokerOptions) {
     let profile = Profile::new(options.kafka);
     if !profile.has_transaction_version() {
@@ -121,7 +121,8 @@ mod tests {
         Profile::new(Some(Release::named(kafka).unwrap()))
     }
 
-    /// What this broker has nothing to say about: its controller is one of its nodes, and none of them ever goes for good.
+    /// APIs that are not supported, or only with an option: the controller is one of the nodes, and nodes are never
+    /// unregistered.
     const NOT_SERVED: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,

@@ -1,4 +1,4 @@
-//! AddOffsetsToTxn, v0–v4: the partition that holds a group's offsets becomes part of a transaction.
+//! AddOffsetsToTxn, v0–v4: adds the `__consumer_offsets` partition of a group to a transaction.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
@@ -8,7 +8,7 @@ use crate::state::transactions::Now;
 use crate::state::transactions::driver::offsets_partition;
 use crate::state::transactions::transaction::Identity;
 
-/// The first version whose clients know PRODUCER_FENCED.
+/// First version whose clients know PRODUCER_FENCED.
 const FIRST_WITH_FENCED: i16 = 2;
 
 impl Serve for AddOffsetsToTxnRequest {

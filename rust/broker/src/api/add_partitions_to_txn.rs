@@ -1,4 +1,4 @@
-//! AddPartitionsToTxn, v0–v5: of a client, and from version 4 on for many transactions at once, as brokers ask each other.
+//! AddPartitionsToTxn, v0–v5. From v4 on, brokers send it with several transactions per request.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AddPartitionsToTxnRequest;
@@ -11,12 +11,12 @@ use super::{Call, Outcome, Serve, fenced_for};
 use crate::state::transactions::Now;
 use crate::state::transactions::transaction::{Identity, Place};
 
-/// From this version on there are many transactions in a request.
+/// First version with several transactions per request.
 const FIRST_OF_BROKERS: i16 = 4;
-/// The first version whose clients know PRODUCER_FENCED.
+/// First version whose clients know PRODUCER_FENCED.
 const FIRST_WITH_FENCED: i16 = 2;
 
-/// One code for each partition.
+/// Builds one result per partition.
 fn answered(
     topics: &[AddPartitionsToTxnTopic],
     mut code: impl FnMut(&str, i32) -> ErrorCode,
@@ -48,7 +48,7 @@ fn places(topics: &[AddPartitionsToTxnTopic]) -> impl Iterator<Item = Place> {
 fn one(call: &Call<'_>, asked: &AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult> {
     let (id, topics) = (asked.transactional_id.as_str(), asked.topics.as_slice());
     if places(topics).any(|(topic, partition)| !exists(call, &topic, partition)) {
-        // One that is not there keeps the others out.
+        // One unknown partition fails the whole request.
         return answered(topics, |topic, partition| match exists(call, topic, partition) {
             true => ErrorCode::OPERATION_NOT_ATTEMPTED,
             false => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
@@ -72,7 +72,7 @@ fn one(call: &Call<'_>, asked: &AddPartitionsToTxnTransaction) -> Vec<AddPartiti
     answered(topics, |_, _| code)
 }
 
-/// The transactions that a request names; a client names one, in other fields.
+/// Returns the transactions of a request; versions before 4 carry a single one in separate fields.
 fn transactions(request: &AddPartitionsToTxnRequest, version: i16) -> Vec<AddPartitionsToTxnTransaction> {
     if version >= FIRST_OF_BROKERS {
         return request.transactions.clone();

@@ -1,4 +1,4 @@
-//! AlterPartitionReassignments, v0–v1: replicas have all at once, so nothing is ever under way.
+//! AlterPartitionReassignments, v0–v1. Replicas share one log, so a reassignment completes immediately.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AlterPartitionReassignmentsRequest;

@@ -1,4 +1,4 @@
-//! AlterReplicaLogDirs, v0–v2: every replica is on the one disk already.
+//! AlterReplicaLogDirs, v0–v2. The broker has a single log directory.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AlterReplicaLogDirsRequest;

@@ -1,4 +1,4 @@
-//! AlterShareGroupOffsets, v0: there are no such groups here.
+//! AlterShareGroupOffsets, v0. Share groups are not supported.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AlterShareGroupOffsetsRequest;

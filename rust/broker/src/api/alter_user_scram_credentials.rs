@@ -1,4 +1,5 @@
-//! AlterUserScramCredentials, v0: all changes of a user are made, or none. Passwords are counted, not kept.
+//! AlterUserScramCredentials, v0. The changes of a user are applied together or not at all. Passwords are not stored,
+//! only their iteration counts.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +12,15 @@ use samsarrow_wire::messages::alter_user_scram_credentials::{
 use super::{Call, Outcome, Serve};
 use crate::sync::lock;
 
-/// Kafka's bounds.
+/// Kafka's limits.
 const ITERATIONS: std::ops::RangeInclusive<i32> = 4096..=16384;
 /// SCRAM-SHA-256 and SCRAM-SHA-512.
 const MECHANISMS: std::ops::RangeInclusive<i8> = 1..=2;
 
-/// A mechanism, and how often the new password was hashed; without that it is deleted.
+/// A mechanism and the iteration count of its new password; `None` deletes the credential.
 type Change = (i8, Option<i32>);
 
-/// What a user has after the changes.
+/// Returns the credentials of a user after the changes.
 fn changed(
     user: &str,
     mut has: BTreeMap<i8, i32>,

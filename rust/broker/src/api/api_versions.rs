@@ -11,7 +11,7 @@ use crate::broker::LAST_TRANSACTION_VERSION;
 use crate::sync::lock;
 
 pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
-/// The first version whose clients take a feature that begins at level 0.
+/// First version whose clients accept a feature range that begins at level 0.
 const FIRST_WITH_LEVEL_0: i16 = 4;
 
 fn range(key: ApiKey, (min_version, max_version): (i16, i16)) -> ApiVersion {
@@ -23,15 +23,16 @@ fn served(call: &Call<'_>) -> Vec<ApiVersion> {
     offered.filter_map(|(key, ..)| Some(range(*key, call.profile().told(*key)?))).collect()
 }
 
-/// Kafka's rule for a client's name and version: letters, digits, '.' and '-', a letter or digit at both ends.
+/// Returns true if `name` follows Kafka's rule for client names and versions: letters, digits, '.' and '-', with a
+/// letter or digit at both ends.
 fn is_legal(name: &str) -> bool {
     let ends = [name.bytes().next(), name.bytes().last()];
     ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
-/// The answer to a version that is not served: in version 0, which every client reads, with the versions of ApiVersions
-/// itself and nothing else (KIP-511), or with nothing at all as before that.
+/// Response to an unsupported version. It is encoded in version 0, which every client can read, and lists only the
+/// versions of ApiVersions (KIP-511), or nothing for releases before KIP-511.
 pub(crate) fn unsupported(call: &Call<'_>, own: Option<(i16, i16)>) -> Outcome {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UNSUPPORTED_VERSION.code(),
@@ -67,7 +68,7 @@ impl Serve for ApiVersionsRequest {
             api_keys: served(call),
             supported_features: if call.version >= FIRST_WITH_LEVEL_0 { vec![supported] } else { Vec::new() },
             finalized_features_epoch: epoch,
-            // Level 0 is not to have it.
+            // A feature at level 0 is not finalized.
             finalized_features: if level > 0 { vec![finalized] } else { Vec::new() },
             ..ApiVersionsResponse::default()
         })

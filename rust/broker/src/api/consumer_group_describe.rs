@@ -1,4 +1,4 @@
-//! ConsumerGroupDescribe, v0–v1 (KIP-848); classic groups are not there for it.
+//! ConsumerGroupDescribe, v0–v1 (KIP-848). Classic groups are reported as not found.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::state::groups::Members;
 use crate::state::groups::consumer::{Consumers, Member, Partitions};
 use crate::sync::lock;
 
-/// The type of a member that speaks this protocol.
+/// Member type of the consumer protocol.
 const CONSUMER: i8 = 1;
 
 fn failed(id: &str, code: ErrorCode, why: Option<String>) -> DescribedGroup {
     DescribedGroup { group_id: id.to_owned(), error_code: code.code(), error_message: why, ..DescribedGroup::default() }
 }
 
-/// Partitions of topics that are still there, by topic.
+/// Groups partitions by topic, without topics that have been deleted.
 fn named(call: &Call<'_>, partitions: &Partitions) -> Assignment {
     let mut topics: BTreeMap<[u8; 16], Vec<i32>> = BTreeMap::new();
     for (id, partition) in partitions {

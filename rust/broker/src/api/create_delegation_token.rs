@@ -1,4 +1,5 @@
-//! CreateDelegationToken, v0–v3: for anyone who is logged in, as Kafka wants it. Nobody can log in with it.
+//! CreateDelegationToken, v0–v3. Requires an authenticated principal, as Kafka does. Clients cannot log in with the
+//! token.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::create_delegation_token::CreateDelegationTokenResponse;

@@ -10,10 +10,10 @@ use super::{Call, Outcome, Serve};
 use crate::state::create::{NewTopic, Refusal};
 use crate::state::topic::Topic;
 
-/// Where a setting comes from: given for the topic.
+/// Config source DYNAMIC_TOPIC_CONFIG: set on the topic.
 const TOPIC_CONFIG: i8 = 1;
 
-/// Replicas given by hand, in order of partitions, which must be 0, 1, 2, …
+/// Returns the replica assignment of the request in order of partitions, which must be numbered 0, 1, 2, …
 fn assignment(asked: &CreatableTopic) -> Result<Vec<Vec<i32>>, Refusal> {
     let mut given: Vec<_> = asked.assignments.iter().collect();
     given.sort_by_key(|assignment| assignment.partition_index);
@@ -32,7 +32,7 @@ fn create(
     if request.topics.iter().filter(|other| other.name == asked.name).count() > 1 {
         return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", asked.name)));
     }
-    // Before Kafka 2.4 the numbers may not be left to the broker: -1 is for an assignment only.
+    // Kafka before 2.4 has no broker defaults here: -1 is valid only together with an assignment.
     if asked.assignments.is_empty() && !call.profile().has_topic_defaults() {
         if asked.num_partitions < 1 {
             return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".to_owned()));

@@ -38,7 +38,7 @@ fn told(acl: &Acl) -> DeleteAclsMatchingAcl {
 impl Serve for DeleteAclsRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
         let mut access = lock(&call.state.access);
-        // An ACL that several filters match is reported for each of them.
+        // An ACL that matches several filters is reported for each of them.
         let matching = |asked: &DeleteAclsFilter| {
             let wanted = filter(asked);
             access.acls.iter().filter(|acl| wanted.matches(acl)).cloned().collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! DeleteRecords, v0–v2: the start of a partition moves.
+//! DeleteRecords, v0–v2: advances the log start offset of partitions.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DeleteRecordsRequest;
@@ -9,7 +9,7 @@ use samsarrow_wire::messages::delete_records::{
 
 use super::{Call, Outcome, Serve};
 
-/// The end of the partition.
+/// Sentinel for the high watermark.
 const HIGH_WATERMARK: i64 = -1;
 
 fn one(call: &Call<'_>, topic: &str, asked: &DeleteRecordsPartition) -> Result<i64, ErrorCode> {

@@ -8,7 +8,7 @@ use super::{Call, Outcome, Serve};
 
 const FIRST_WITH_IDS: i16 = 6;
 
-/// The topics to delete; versions before 6 name them in another field.
+/// Returns the topics to delete; versions before 6 name them in another field.
 fn asked(request: &DeleteTopicsRequest, version: i16) -> Vec<DeleteTopicState> {
     if version >= FIRST_WITH_IDS {
         return request.topics.clone();

@@ -1,4 +1,4 @@
-//! DescribeAcls, v0–v3. ACLs are kept, and hold nobody back.
+//! DescribeAcls, v0–v3. ACLs are stored but not enforced.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeAclsRequest;

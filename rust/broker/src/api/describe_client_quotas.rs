@@ -1,4 +1,4 @@
-//! DescribeClientQuotas, v0–v1. Quotas are kept, and hold nobody back.
+//! DescribeClientQuotas, v0–v1. Quotas are stored but not enforced.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeClientQuotasRequest;

@@ -6,7 +6,7 @@ use samsarrow_wire::messages::describe_cluster::{DescribeClusterBroker, Describe
 
 use super::{CLUSTER_OPERATIONS, Call, Outcome, Serve};
 
-/// Endpoints of brokers, the only ones that there are.
+/// Endpoint type of brokers, the only supported one.
 const BROKERS: i8 = 1;
 
 impl Serve for DescribeClusterRequest {

@@ -1,4 +1,4 @@
-//! DescribeConfigs, v0–v4: what was given for topics, brokers, groups and client metrics, and the broker's own limits.
+//! DescribeConfigs, v0–v4: configs set on topics, brokers, groups and client metrics, and the defaults of topics.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use samsarrow_wire::messages::describe_configs::{
 use super::{Call, Outcome, Serve};
 use crate::state::configs::{Resource, TOPIC, source, topic_defaults};
 
-/// Where a value is from: nobody gave one.
+/// Config source DEFAULT_CONFIG.
 const DEFAULT: i8 = 5;
 
-/// Names and values, each with where it is from.
+/// Returns the configs of a resource by name, each with its value and source.
 fn entries(call: &Call<'_>, resource: &Resource) -> Result<BTreeMap<String, (String, i8)>, ErrorCode> {
     let mut all: BTreeMap<String, (String, i8)> = BTreeMap::new();
     if resource.0 == TOPIC {

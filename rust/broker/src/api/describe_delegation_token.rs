@@ -1,4 +1,4 @@
-//! DescribeDelegationToken, v0–v3: the tokens that anyone who is logged in owns or may renew.
+//! DescribeDelegationToken, v0–v3: the tokens that the authenticated principal owns or may renew.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::describe_delegation_token::{

@@ -1,4 +1,4 @@
-//! DescribeGroups, v0–v6: of the classic protocol; others are not there for it.
+//! DescribeGroups, v0–v6, for classic groups. Groups of other protocols are reported as dead.
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
@@ -11,11 +11,11 @@ use crate::state::groups::classic::member::Member;
 use crate::state::groups::classic::{Classic, Phase};
 use crate::sync::lock;
 
-/// From this version on a group that there is not is an error (KIP-1043).
+/// First version in which an unknown group is an error (KIP-1043).
 const FIRST_WITH_NOT_FOUND: i16 = 6;
 
 fn describe(id: &str, classic: &Classic) -> DescribedGroup {
-    // Before, members are still changing what they are asked about.
+    // Member metadata and assignments are in flux until the group is stable.
     let protocol = classic.protocol().filter(|_| classic.phase() == Phase::Stable);
     let member = |member: &Member| DescribedGroupMember {
         member_id: member.id.clone(),

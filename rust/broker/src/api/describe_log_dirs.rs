@@ -1,4 +1,4 @@
-//! DescribeLogDirs, v0–v5: one disk, in memory.
+//! DescribeLogDirs, v0–v5: a single log directory, in memory.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeLogDirsRequest;
@@ -8,7 +8,7 @@ use samsarrow_wire::messages::describe_log_dirs::{
 
 use super::{Call, Outcome, Serve};
 
-/// What the disk is called.
+/// Path of the log directory.
 pub(crate) const PATH: &str = "/memory";
 
 impl Serve for DescribeLogDirsRequest {

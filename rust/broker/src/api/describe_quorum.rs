@@ -1,4 +1,4 @@
-//! DescribeQuorum, v0–v2: the controller keeps the metadata, alone.
+//! DescribeQuorum, v0–v2: the controller is the only voter.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeQuorumRequest;

@@ -1,5 +1,5 @@
-//! DescribeShareGroupOffsets, v0–v1: there are no such groups here, and Kafka says of one that there is not that it has no
-//! offsets.
+//! DescribeShareGroupOffsets, v0–v1. Share groups are not supported; like Kafka, returns no offsets for an unknown
+//! group.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeShareGroupOffsetsRequest;

@@ -1,4 +1,4 @@
-//! The way of a request: admitted, led to its API, let down by a fault or served.
+//! Dispatch of a request: authentication state, injected faults, and the handler of its API.
 
 use std::sync::Mutex;
 
@@ -14,10 +14,10 @@ use crate::security::{Admission, Session, Stream};
 use crate::state::State;
 use crate::sync::lock;
 
-/// Lists the APIs that are served, and leads each request to its file.
+/// Declares the supported APIs and routes each request to its handler.
 macro_rules! served {
     ($($request:ident: $versions:expr;)*) => {
-        /// The APIs that are served, with the first and the last version of each.
+        /// Supported APIs, with the first and the last version of each.
         pub(crate) const SERVED: &[(ApiKey, i16, i16)] =
             &[$((<messages::$request as Request>::KEY, *$versions.start(), *$versions.end()),)*];
 
@@ -97,7 +97,7 @@ served! {
     DeleteShareGroupOffsetsRequest: 0..=0;
 }
 
-/// Handles one frame.
+/// Handles one request frame.
 pub(crate) async fn dispatch(
     node: i32,
     frame: Bytes,
@@ -107,7 +107,7 @@ pub(crate) async fn dispatch(
 ) -> Outcome {
     let (header, body) = match frame::decode_request_header(frame.clone()) {
         Ok(read) => read,
-        // A version that this build has never heard of may have another header; its first fields stay where they are.
+        // An unknown version may have another header format, but its first fields are fixed.
         Err(error) => match first_fields(&frame) {
             Some(header) => (header, Bytes::new()),
             None => return Outcome::Close(format!("could not read a request header: {error}")),
@@ -151,7 +151,7 @@ fn first_fields(frame: &[u8]) -> Option<RequestHeader> {
     Some(RequestHeader { api_key, api_version, correlation_id, client_id: None })
 }
 
-/// Decodes, lets a fault have its way, serves.
+/// Decodes the request, applies an injected fault, and calls the handler.
 async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
     let mut fault = call.state.faults.ask(key, || RequestInfo {
         node: call.node,
@@ -173,7 +173,7 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
         };
     }
     if matches!(fault, Some(Fault::Error(_) | Fault::Answer(_))) && is_of_login(key) {
-        // A client that hears of a failed login is left.
+        // A login that a fault makes fail ends the session.
         lock(call.session).refuse(&call.state.security);
     }
     while let Some(Fault::Late(time, then)) = fault {
@@ -216,7 +216,7 @@ fn is_of_login(key: ApiKey) -> bool {
     matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// A well-framed answer whose body no client can read: every length in it is absurd.
+/// Returns a well-framed response with an undecodable body: every length in it is out of range.
 fn garbage(correlation_id: i32) -> Bytes {
     const BODY: [u8; 32] = [0x7f; 32];
     let mut frame = BytesMut::with_capacity(40);

@@ -1,4 +1,4 @@
-//! ElectLeaders, v0–v2: the first replica that is up, as everywhere here.
+//! ElectLeaders, v0–v2. Elects the first replica that is up.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ElectLeadersRequest;
@@ -18,7 +18,7 @@ fn elect(call: &Call<'_>, unclean: bool, topic: &str, index: i32) -> Result<(), 
         (state.leader, state.replicas.clone())
     };
     let candidate = match unclean {
-        // Nobody is needed where somebody leads.
+        // No unclean election while the leader is alive.
         true if call.state.is_up(leader) => return Err(ErrorCode::ELECTION_NOT_NEEDED),
         true => replicas.iter().copied().find(|node| call.state.is_up(*node)),
         false => replicas.first().copied().filter(|node| call.state.is_up(*node)),

@@ -1,4 +1,4 @@
-//! ExpireDelegationToken, v0–v2: a token expires at another time, or at once.
+//! ExpireDelegationToken, v0–v2: changes the expiry time of a token, or expires it immediately.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ExpireDelegationTokenRequest;

@@ -1,5 +1,6 @@
-//! Fetch, v0–v18: long polls, KIP-74's limits, fetch sessions where the options give room for them (KIP-227), logs that
-//! parted (KIP-320), replicas that are preferred (KIP-392). Records are served as they are stored, whatever the version.
+//! Fetch, v0–v18: long polls, the limits of KIP-74, fetch sessions if `fetch_sessions` allows any (KIP-227), log
+//! divergence (KIP-320) and preferred read replicas (KIP-392). Records are returned as they are stored, in every
+//! version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,19 +17,20 @@ use super::{Call, Outcome, Serve};
 use crate::log::Slices;
 use crate::state::topic::{Partition, PartitionState};
 
-/// As Kafka's `fetch.max.bytes` on the broker.
+/// Default of Kafka's broker option `fetch.max.bytes`.
 const MOST_BYTES: usize = 55 * 1024 * 1024;
-/// A client that sent more after a long poll and left is not noticed: nothing waits for longer than this.
+/// Upper bound of a long poll. A client that disconnects with unread requests in its socket is not detected, so the
+/// wait must end.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const READ_COMMITTED: i8 = 1;
-/// The first version in which a first batch is whole, however large it is (KIP-74); before it all limits are hard, and
-/// answers are cut at them to the byte.
+/// First version that returns the first batch whole, however large it is (KIP-74). In earlier versions all limits are
+/// hard, and records are cut at them to the byte.
 const FIRST_WITH_WHOLE_BATCH: i16 = 3;
 const NO_OFFSET: i64 = -1;
-/// From this version on consumers name their rack and may be sent to a replica (KIP-392).
+/// First version with the consumer's rack, and with redirection to a preferred replica (KIP-392).
 const FIRST_WITH_RACK: i16 = 11;
 
-/// How a request reads.
+/// Read options of a request.
 #[derive(Debug, Clone, Copy)]
 struct Reader {
     has_rack: bool,
@@ -36,22 +38,22 @@ struct Reader {
 }
 
 impl Reader {
-    /// The first offset that is not for it.
+    /// Returns the end of the readable range.
     fn until(self, state: &PartitionState) -> i64 {
         if self.committed_only { state.last_stable_offset() } else { state.log.next_offset() }
     }
 }
 
-/// What a request may read, seen from one partition.
+/// Result of checking one partition.
 enum Found {
     Records(Arc<Partition>),
-    /// The log parted from what was read: its epoch and offset there.
+    /// The log has diverged: the epoch and end offset to truncate to.
     Parted(i32, i64),
-    /// Another replica is to be asked.
+    /// The consumer should read from this replica.
     Elsewhere(i32),
 }
 
-/// One partition that a request asks for, found or not.
+/// A requested partition, and its lookup result.
 struct Wanted<'a> {
     asked: &'a FetchPartition,
     found: Result<Arc<Partition>, ErrorCode>,
@@ -59,7 +61,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// The partition, if this node may answer for the offset asked.
+    /// Checks that this node may serve the requested offset.
     fn check(&self, call: &Call<'_>, has_rack: bool) -> Result<Found, ErrorCode> {
         let partition = self.found.as_ref().map_err(|code| *code)?;
         if partition.is_deleted() {
@@ -87,7 +89,8 @@ impl Wanted<'_> {
         Ok(Found::Records(partition.clone()))
     }
 
-    /// Bytes that are there to be fetched; `None` where there is something else to answer at once.
+    /// Returns the number of bytes available to fetch; `None` if the response needs no wait: an error, a redirection or
+    /// a divergence.
     fn available(&self, call: &Call<'_>, reader: Reader) -> Option<usize> {
         let Ok(Found::Records(partition)) = self.check(call, reader.has_rack) else { return None };
         let state = partition.state();
@@ -142,12 +145,12 @@ impl Wanted<'_> {
     }
 }
 
-/// A limit off the wire; a negative one allows nothing.
+/// Converts a limit of the request; a negative one is zero.
 fn size(limit: i32) -> usize {
     usize::try_from(limit).unwrap_or_default()
 }
 
-/// The partitions that a request asks for, by topic.
+/// Looks up the requested partitions, by topic.
 fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<Wanted<'a>>> {
     let by_id = call.version >= 13;
     let mut all = Vec::with_capacity(request.topics.len());
@@ -166,7 +169,7 @@ fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<Wanted<'a>>> 
     all
 }
 
-/// Whether there is something to answer: enough bytes, an error, or where to go on.
+/// Returns true if the response is due: enough bytes, an error, a redirection or a divergence.
 fn is_ready(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
     let mut bytes = 0_usize;
     for wanted in wanted.iter().flatten() {
@@ -178,7 +181,7 @@ fn is_ready(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_byt
     bytes >= min_bytes
 }
 
-/// Waits until there is something to answer, the client's patience ends, or the client leaves.
+/// Waits until the response is due, `max_wait` has elapsed, or the client has disconnected.
 async fn wait(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
     let patience = async {
         tokio::select! {
@@ -191,7 +194,7 @@ async fn wait(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_b
     let partitions = || wanted.iter().flatten().filter_map(|wanted| wanted.found.as_ref().ok());
     let _registered = Registered { waiter: &waiter, partitions: partitions().collect() };
     loop {
-        // In this order: what comes after the look wakes the waiter.
+        // The waiter registers before the check, so that a change after the check wakes it.
         partitions().for_each(|partition| partition.wait(&waiter));
         if is_ready(call, reader, wanted, min_bytes) {
             return;
@@ -203,7 +206,7 @@ async fn wait(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_b
     }
 }
 
-/// Takes the waiter back, also where the connection ends in the middle of a wait.
+/// Deregisters the waiter on drop, also when the connection ends during a wait.
 struct Registered<'a> {
     waiter: &'a Arc<Notify>,
     partitions: Vec<&'a Arc<Partition>>,

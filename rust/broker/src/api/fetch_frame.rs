@@ -1,5 +1,5 @@
-//! The frame of a Fetch answer, in pieces: fields are written here, records go out as the slices of the log that they
-//! are. The general encoder would copy every record into one buffer.
+//! Zero-copy encoder of Fetch responses: fields are written here, records are sent as slices of the log. The general
+//! encoder would copy every record into one buffer.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use samsarrow_wire::batch::AbortedTransaction;
@@ -10,44 +10,44 @@ use super::{Call, Outcome};
 use crate::log::Slices;
 use crate::state::Node;
 
-/// Records shorter than this are copied between the fields: a slice of its own costs more.
+/// Records shorter than this are copied between the fields, which is cheaper than a separate slice.
 const COPIED_BELOW: usize = 2048;
 const FIRST_WITH_TRANSACTIONS: i16 = 4;
 const FIRST_FLEXIBLE: i16 = 12;
 const FIRST_WITH_IDS: i16 = 13;
 const FIRST_WITH_ENDPOINTS: i16 = 16;
 
-/// Who leads a partition that was asked of the wrong node.
+/// Current leader of a partition that was fetched from the wrong node.
 pub(crate) struct Leader {
     pub(crate) id: i32,
     pub(crate) epoch: i32,
 }
 
-/// What is answered for one partition.
+/// Response for one partition.
 pub(crate) struct Fetched {
     pub(crate) partition: i32,
     pub(crate) code: ErrorCode,
     pub(crate) high_watermark: i64,
     pub(crate) last_stable: i64,
-    /// Aborted transactions among the records, for anyone who asked for committed ones only.
+    /// Aborted transactions in the range of the records, for `read_committed` only.
     pub(crate) aborted: Option<Vec<AbortedTransaction>>,
     pub(crate) log_start: i64,
     pub(crate) leader: Option<Leader>,
-    /// The replica to ask instead (KIP-392).
+    /// Preferred read replica (KIP-392).
     pub(crate) preferred: Option<i32>,
-    /// Where the log parted from what was read: epoch and offset (KIP-320).
+    /// End of the diverging epoch: epoch and offset (KIP-320).
     pub(crate) diverging: Option<(i32, i64)>,
     pub(crate) records: Slices,
 }
 
 impl Fetched {
-    /// Whether a consumer that knows of the partition learns something new.
+    /// Returns true if an incremental fetch session has to include the partition.
     pub(crate) fn says_something(&self) -> bool {
         self.code != ErrorCode::NONE || self.records.bytes > 0 || self.preferred.is_some() || self.diverging.is_some()
     }
 }
 
-/// What is answered for one topic.
+/// Response for one topic.
 pub(crate) struct FetchedTopic<'a> {
     pub(crate) name: &'a str,
     pub(crate) id: Uuid,
@@ -61,7 +61,7 @@ struct Writer {
     bytes: usize,
 }
 
-/// No answer is near 2^32 entries or bytes: the limits of a fetch are far below.
+/// Converts a length. No response comes near 2^32 entries or bytes: the limits of a fetch are far below.
 fn narrow(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -80,7 +80,7 @@ fn put_compact_string(out: &mut BytesMut, text: &str) {
 }
 
 impl Writer {
-    /// The length of an array or of bytes.
+    /// Writes the length of an array or of bytes.
     fn length(&mut self, length: usize) {
         if self.flexible {
             put_unsigned_varint(&mut self.fields, narrow(length + 1));
@@ -112,7 +112,7 @@ impl Writer {
         }
     }
 
-    /// One tagged field and no other.
+    /// Writes a single tagged field.
     fn tag(&mut self, tag: u8, value: &[u8]) {
         self.fields.put_u8(1);
         self.fields.put_u8(tag);
@@ -191,14 +191,14 @@ impl Writer {
             value.put_i32(*id);
             put_compact_string(&mut value, &node.host);
             value.put_i32(node.port.into());
-            // A null rack, no tags.
+            // Null rack and empty tagged fields.
             value.put_slice(&[0, 0]);
         }
         self.tag(0, &value);
     }
 }
 
-/// Writes the whole answer.
+/// Encodes the whole response frame.
 pub(crate) fn write(
     call: &Call<'_>,
     session_id: i32,

@@ -1,4 +1,4 @@
-//! FindCoordinator, v0–v6: a group's coordinator is a node that its name hashes to, and so is a transactional id's.
+//! FindCoordinator, v0–v6. The coordinator of a group or a transactional id is chosen by the hash of its name.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::FindCoordinatorRequest;
@@ -6,7 +6,7 @@ use samsarrow_wire::messages::find_coordinator::{Coordinator, FindCoordinatorRes
 
 use super::{Call, Outcome, Serve};
 
-/// Groups and transactional ids; share partitions (2) are not served.
+/// Groups and transactional ids; share partitions (2) are not supported.
 const KEY_TYPES: std::ops::RangeInclusive<i8> = 0..=TRANSACTION;
 const TRANSACTION: i8 = 1;
 
@@ -43,7 +43,7 @@ fn one(call: &Call<'_>, key: &str, key_type: i8) -> Coordinator {
     }
 }
 
-/// Versions before 4 ask for one key and answer without a list.
+/// Builds the response; versions before 4 have a single key and no list.
 fn response(version: i16, mut coordinators: Vec<Coordinator>) -> FindCoordinatorResponse {
     if version >= 4 {
         return FindCoordinatorResponse { coordinators, ..FindCoordinatorResponse::default() };

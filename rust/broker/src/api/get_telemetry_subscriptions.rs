@@ -1,4 +1,4 @@
-//! GetTelemetrySubscriptions, v0: which metrics are wanted of clients (KIP-714).
+//! GetTelemetrySubscriptions, v0: the metrics requested from clients (KIP-714).
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::GetTelemetrySubscriptionsRequest;

@@ -1,4 +1,4 @@
-//! InitProducerId, v0–v6: for idempotent producers, and for those with a transactional id.
+//! InitProducerId, v0–v6, for idempotent and transactional producers.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::InitProducerIdRequest;
@@ -8,7 +8,7 @@ use super::{Call, Outcome, Serve, fenced_for};
 use crate::state::transactions::transaction::Identity;
 use crate::state::transactions::{Init, Now};
 
-/// The first version whose clients know PRODUCER_FENCED (KIP-588).
+/// First version whose clients know PRODUCER_FENCED (KIP-588).
 const FIRST_WITH_FENCED: i16 = 4;
 
 fn init(call: &Call<'_>, request: &InitProducerIdRequest) -> Result<Identity, ErrorCode> {
@@ -19,12 +19,12 @@ fn init(call: &Call<'_>, request: &InitProducerIdRequest) -> Result<Identity, Er
     };
     let new_id = || call.state.new_producer_id();
     let Some(transactional_id) = &request.transactional_id else {
-        // A producer that asks for a new epoch gets a new id with epoch 0, as Kafka does without transactions.
+        // As in Kafka, a non-transactional producer that requests an epoch bump gets a new id with epoch 0.
         return Ok(Identity { id: new_id(), epoch: 0 });
     };
     call.state.check_transaction_coordinator(call.node, transactional_id)?;
     if request.enable2_pc {
-        // Brokers of Kafka say this where two-phase commit is not allowed (KIP-939), which it is not here.
+        // Kafka brokers return this error where two-phase commit is not allowed (KIP-939); it never is here.
         return Err(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     }
     if request.keep_prepared_txn {

@@ -1,4 +1,4 @@
-//! JoinGroup, v0–v9: answered when the members of the group are together.
+//! JoinGroup, v0–v9. The response is sent when all members have joined.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{JoinGroupRequest, JoinGroupResponse};
@@ -9,7 +9,7 @@ use super::{Call, Outcome, Serve};
 use crate::state::groups::classic::Joiner;
 use crate::sync::lock;
 
-/// Before this version the name of the protocol must not be null.
+/// First version in which the protocol name may be null.
 const FIRST_WITH_NULL_PROTOCOL: i16 = 7;
 
 impl Serve for JoinGroupRequest {

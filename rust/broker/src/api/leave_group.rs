@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Call, Outcome, Serve};
 use crate::sync::lock;
 
-/// From this version on several members can leave, each with an error of its own (KIP-345).
+/// First version with several members, each with its own error (KIP-345).
 const FIRST_WITH_MEMBERS: i16 = 3;
 
 fn left(member: &MemberIdentity, outcome: Result<(), ErrorCode>) -> MemberResponse {

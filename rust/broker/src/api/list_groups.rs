@@ -7,7 +7,7 @@ use samsarrow_wire::messages::list_groups::{ListGroupsResponse, ListedGroup};
 use super::{Call, Outcome, Serve};
 use crate::sync::lock;
 
-/// Whether a filter lets a name through; large and small letters are the same.
+/// Returns true if `name` matches the filter, ignoring case.
 fn passes(filter: &[String], name: &str) -> bool {
     filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
 }

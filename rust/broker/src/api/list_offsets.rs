@@ -1,4 +1,4 @@
-//! ListOffsets, v0–v11: earliest, latest, by timestamp, by the latest timestamp.
+//! ListOffsets, v0–v11: earliest, latest, by timestamp, and by maximum timestamp.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
-/// Tiered storage has none of these: the answer is an offset of -1.
+/// Offsets of tiered storage, which is not supported: the result is -1.
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-/// An offset and what is reported with it; -1 stands for none.
+/// An offset with its timestamp and epoch; -1 stands for unknown.
 struct Found {
     offset: i64,
     timestamp: i64,
@@ -45,7 +45,7 @@ fn find(
             return Ok(Found { offset: end, timestamp: -1, epoch: state.leader_epoch });
         }
         EARLIEST | EARLIEST_LOCAL => {
-            // The epoch of the first record; that of the leader where the log is empty.
+            // Epoch of the first record, or the leader's if the log is empty.
             let epoch = state.log.epoch_of(earliest).unwrap_or(state.leader_epoch);
             return Ok(Found { offset: earliest, timestamp: -1, epoch });
         }
@@ -54,14 +54,14 @@ fn find(
         timestamp if timestamp >= 0 => state.log.batch_at_time(timestamp),
         _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
     };
-    // Records are looked at outside of the lock: the batch may have to be decompressed.
+    // The batch may have to be decompressed, so records are searched outside of the lock.
     drop(state);
     let Some(batch) = batch else { return Ok(NOTHING) };
     let found = match asked.timestamp {
         MAX_TIMESTAMP => search::latest(batch, earliest),
         timestamp => search::at_or_after(batch, timestamp, earliest),
     };
-    // What is not stable yet is not reported.
+    // Records after the last stable offset are not reported.
     Ok(found.filter(|found| (earliest..end).contains(&found.offset)).map_or(NOTHING, |found| Found {
         offset: found.offset,
         timestamp: found.timestamp,
@@ -99,7 +99,7 @@ fn one(
             ..response
         };
     }
-    // Version 0 knows offsets of segments only: the end and the start of the log, newest first.
+    // Version 0 lists offsets of segments: the end and the start of the log, newest first.
     let mut offsets = Vec::new();
     if found.offset >= 0 {
         offsets.push(found.offset);

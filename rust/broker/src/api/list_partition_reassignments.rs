@@ -1,4 +1,4 @@
-//! ListPartitionReassignments, v0: there are never any.
+//! ListPartitionReassignments, v0. Reassignments complete immediately, so the list is always empty.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ListPartitionReassignmentsRequest;

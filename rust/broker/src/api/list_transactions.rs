@@ -9,7 +9,7 @@ use super::{Call, Outcome, Serve};
 use crate::state::transactions::transaction::{Phase, Transaction};
 use crate::sync::now_ms;
 
-/// The names of phases that are asked for: those that there are, and the others.
+/// Splits state filters into known phases and unknown names.
 fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {
     let mut unknown = Vec::new();
     let mut known = Vec::new();
@@ -25,7 +25,7 @@ fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {
 impl Serve for ListTransactionsRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
         let pattern = self.transactional_id_pattern.as_deref().filter(|pattern| !pattern.is_empty());
-        // The whole id has to match.
+        // The pattern must match the whole id.
         let Ok(pattern) = pattern.map(|pattern| Regex::new(&format!("^(?:{pattern})$"))).transpose() else {
             return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REGULAR_EXPRESSION));
         };

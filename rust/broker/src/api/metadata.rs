@@ -41,7 +41,7 @@ fn describe(state: &State, known: &Known, topic: &Topic) -> MetadataResponseTopi
 }
 
 fn failed(asked: &MetadataRequestTopic, code: ErrorCode, version: i16) -> MetadataResponseTopic {
-    // Before version 12 the name of an answer may not be null.
+    // Before version 12 the name in the response must not be null.
     let name = if version < 12 { Some(asked.name.clone().unwrap_or_default()) } else { asked.name.clone() };
     MetadataResponseTopic {
         error_code: code.code(),
@@ -74,7 +74,7 @@ fn one(call: &Call<'_>, known: &Known, asked: &MetadataRequestTopic, create: boo
     let new = NewTopic { name, partitions: -1, replication_factor: -1, ..NewTopic::default() };
     match state.create_topic(&new) {
         Ok(topic) => describe(state, known, &topic),
-        // Another connection was quicker.
+        // Another connection has created the topic concurrently.
         Err((ErrorCode::TOPIC_ALREADY_EXISTS, _)) => match state.topic(name) {
             Some(topic) => describe(state, known, &topic),
             None => failed(asked, ErrorCode::LEADER_NOT_AVAILABLE, call.version),
@@ -89,7 +89,7 @@ impl Serve for MetadataRequest {
         let known = state.known();
         let create = call.version < 4 || self.allow_auto_topic_creation;
         let topics: Vec<_> = match &self.topics {
-            // Version 0 has no null: an empty list asks for all.
+            // In version 0, which has no null, an empty list requests all topics.
             Some(asked) if !(asked.is_empty() && call.version == 0) => {
                 asked.iter().map(|asked| one(call, &known, asked, create)).collect()
             }

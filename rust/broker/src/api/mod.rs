@@ -1,4 +1,4 @@
-//! One file per API: what the broker answers.
+//! Request handlers, one module per API.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -84,25 +84,26 @@ use crate::state::State;
 use crate::state::access::Principal;
 use crate::sync::lock;
 
-/// What anybody may do with a group here, as bits: read (3), delete (6), describe (8), describe configs (10), alter
+/// Authorized operations on a group, as a bit set: read (3), delete (6), describe (8), describe configs (10), alter
 /// configs (11).
 pub(crate) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// The same with a topic: read (3), write (4), create (5), delete (6), alter (7), describe (8), describe configs (10),
-/// alter configs (11).
+/// Authorized operations on a topic: read (3), write (4), create (5), delete (6), alter (7), describe (8), describe
+/// configs (10), alter configs (11).
 pub(crate) const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// The same with the cluster: create (5), alter (7), describe (8), cluster action (9), describe configs (10), alter
-/// configs (11), idempotent write (12).
+/// Authorized operations on the cluster: create (5), alter (7), describe (8), cluster action (9), describe configs
+/// (10), alter configs (11), idempotent write (12).
 pub(crate) const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
-/// What a client gets that may not know PRODUCER_FENCED yet (KIP-588).
+/// Maps PRODUCER_FENCED to INVALID_PRODUCER_EPOCH for clients that do not know it (KIP-588).
 pub(crate) fn fenced_for(knows: bool, code: ErrorCode) -> ErrorCode {
     if code == ErrorCode::PRODUCER_FENCED && !knows { ErrorCode::INVALID_PRODUCER_EPOCH } else { code }
 }
 
-/// What a client that writes in a transaction learns of what the coordinator says: being fenced is only final when the
-/// coordinator itself says it, and TRANSACTION_ABORTABLE is for those that know it (KIP-890).
+/// Maps an error of the transaction coordinator for the response to a Produce or TxnOffsetCommit request:
+/// PRODUCER_FENCED is fatal only if the coordinator itself returns it, and TRANSACTION_ABORTABLE requires a client that
+/// knows it (KIP-890).
 pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> ErrorCode {
     match code {
         ErrorCode::PRODUCER_FENCED => ErrorCode::INVALID_PRODUCER_EPOCH,
@@ -111,37 +112,37 @@ pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> Error
     }
 }
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A frame to write, in pieces.
+    /// Response frame to write, in chunks.
     Reply(Vec<Bytes>),
-    /// The same, after which the connection ends, for this reason.
+    /// Response frame to write, after which the connection is closed for this reason.
     Last(Vec<Bytes>, String),
-    /// Produce with acks=0 is not answered.
+    /// No response: Produce with acks=0, or a request that the release ignores.
     Silent,
-    /// The connection ends, for this reason.
+    /// The connection is closed for this reason.
     Close(String),
 }
 
-/// A request's way in: who asked whom, and how.
+/// Context of a request.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) state: &'a State,
     pub(crate) node: i32,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
-    /// What the client calls itself.
+    /// Client id of the request header.
     pub(crate) client_id: &'a str,
     pub(crate) stream: &'a Stream,
-    /// Where the connection is in its login.
+    /// Authentication state of the connection.
     pub(crate) session: &'a Mutex<Session>,
-    /// Whether the login is where this request may come.
+    /// True if the authentication state allows this request.
     legal: bool,
 }
 
 impl Call<'_> {
-    /// Encodes an answer.
+    /// Encodes a response.
     pub(crate) fn reply<R: Request>(&self, response: &R::Response) -> Outcome {
         match frame::encode_response::<R>(response, self.version, self.correlation_id) {
             Ok(frame) => Outcome::Reply(vec![frame]),
@@ -149,22 +150,22 @@ impl Call<'_> {
         }
     }
 
-    /// The Kafka that this broker passes for.
+    /// Returns the Kafka release that this broker emulates.
     pub(crate) fn profile(&self) -> Profile {
         Profile::new(self.state.options.kafka)
     }
 
-    /// Who the client is that is logged in; nobody where there are no logins.
+    /// Returns the authenticated principal; `None` without authentication.
     pub(crate) fn principal(&self) -> Option<Principal> {
         lock(self.session).principal().map(|name| ("User".to_owned(), name.to_owned()))
     }
 
-    /// Where the client is, as Kafka writes it.
+    /// Returns the address of the client in Kafka's notation.
     pub(crate) fn client_host(&self) -> String {
         self.stream.tcp().peer_addr().map(|peer| format!("/{}", peer.ip())).unwrap_or_default()
     }
 
-    /// Whether this node may answer for a group.
+    /// Checks that this node coordinates the group.
     pub(crate) fn check_group(&self, group: &str) -> Result<(), ErrorCode> {
         if group.is_empty() {
             return Err(ErrorCode::INVALID_GROUP_ID);
@@ -175,7 +176,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What other members have to say first. `None` where it will never be said, and where the client has left.
+    /// Waits for a response that depends on other members. Returns `None` if it will never come or the client has
+    /// disconnected.
     pub(crate) async fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -185,15 +187,15 @@ impl Call<'_> {
     }
 }
 
-/// A request that the broker serves.
+/// Handler of a request.
 pub(crate) trait Serve: Request + Send {
-    /// Does what is asked.
+    /// Handles the request.
     fn serve(self, call: &Call<'_>) -> impl Future<Output = Outcome> + Send;
 
-    /// The answer that puts `code` wherever it can carry an error.
+    /// Returns a response with `code` in every error field.
     fn refuse(&self, version: i16, code: ErrorCode) -> Self::Response;
 
-    /// Whether the client waits for an answer.
+    /// Returns true if the client expects a response.
     fn wants_answer(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
-//! OffsetCommit, v0–v10, of members and of consumers that assign partitions themselves.
+//! OffsetCommit, v0–v10, from group members and from consumers that assign partitions themselves.
 //!
-//! Version 0 is of the storage that Kafka had in ZooKeeper: apart from the other, and at any node.
+//! Version 0 emulates the storage in ZooKeeper: it is separate from the other storage and available on every node.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Call, Outcome, Serve};
 use crate::state::groups::offsets::Committed;
 use crate::sync::lock;
 
-/// Whether the group may commit at all.
+/// Checks that the group accepts the commit.
 fn check_group(call: &Call<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
     if call.version >= 1 && !call.state.is_coordinator(call.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
@@ -45,7 +45,7 @@ fn answered(
 }
 
 fn one(call: &Call<'_>, request: &OffsetCommitRequest, asked: &OffsetCommitRequestTopic) -> OffsetCommitResponseTopic {
-    // -1: as long as the broker keeps offsets.
+    // -1 means the retention of the broker.
     let keep = u64::try_from(request.retention_time_ms).ok().map(Duration::from_millis);
     let by_id = call.version >= 10;
     let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
@@ -90,7 +90,7 @@ impl Serve for OffsetCommitRequest {
             return call.reply::<Self>(&self.refuse(call.version, code));
         }
         let topics = self.topics.iter().map(|topic| one(call, &self, topic)).collect();
-        // A group that only commits comes to be here.
+        // A group that only commits may have been created.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&OffsetCommitResponse { topics, ..OffsetCommitResponse::default() })
     }

@@ -1,4 +1,4 @@
-//! OffsetDelete, v0: of topics that no member reads.
+//! OffsetDelete, v0: deletes offsets of topics that no member subscribes to.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::OffsetDeleteRequest;

@@ -1,4 +1,4 @@
-//! OffsetFetch, v0–v10: what groups committed.
+//! OffsetFetch, v0–v10.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn topic(call: &Call<'_>, group: &str, stable: bool, asked: &OffsetFetchRequestT
     let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
     let missing = match &topic {
         None if by_id => ErrorCode::UNKNOWN_TOPIC_ID,
-        // Version 0 read ZooKeeper, and took no offset for no partition.
+        // Version 0 read from ZooKeeper, which treated a missing offset as an unknown partition.
         _ if call.version == 0 => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
         _ => ErrorCode::NONE,
     };
@@ -63,7 +63,7 @@ fn topic(call: &Call<'_>, group: &str, stable: bool, asked: &OffsetFetchRequestT
     }
 }
 
-/// Everything that the group has committed.
+/// Returns all committed offsets of the group.
 fn all(call: &Call<'_>, group: &str, stable: bool) -> Vec<OffsetFetchResponseTopics> {
     let mut topics: BTreeMap<Arc<str>, Vec<OffsetFetchResponsePartitions>> = BTreeMap::new();
     let groups = lock(&call.state.groups);
@@ -107,7 +107,7 @@ fn failed(asked: &OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchRespon
     }
 }
 
-/// The groups asked for; versions before 8 ask for one, in other fields.
+/// Returns the requested groups; versions before 8 carry a single group in other fields.
 fn groups(request: &OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
     if version >= FIRST_WITH_GROUPS {
         return request.groups.clone();
@@ -147,7 +147,7 @@ fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>, asked: &OffsetF
             ..OffsetFetchResponseTopic::default()
         })
         .collect();
-    // Versions 0 and 1 have no place for the group's error but its partitions.
+    // Versions 0 and 1 report an error of the group at its partitions.
     if version < 2 && only.error_code != 0 {
         let partition = |index: &i32| OffsetFetchResponsePartition {
             partition_index: *index,

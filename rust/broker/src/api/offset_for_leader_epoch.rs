@@ -19,7 +19,7 @@ fn find(
     let partition = topic.and_then(|topic| topic.partition(asked.partition));
     let state = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?.state();
     state.check_leader(call.node, asked.current_leader_epoch)?;
-    // An epoch that is still to come has no end.
+    // The end offset of a future epoch is unknown.
     let known = (0..=state.leader_epoch).contains(&asked.leader_epoch);
     Ok(if known { state.log.end_of_epoch(asked.leader_epoch) } else { (-1, -1) })
 }

@@ -1,4 +1,4 @@
-//! Produce, v0–v13; versions 0 to 2 carry the message formats older than record batches, which are kept as they are.
+//! Produce, v0–v13. Versions 0 to 2 carry the message formats older than record batches, which are stored unchanged.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -24,21 +24,21 @@ use crate::state::transactions::{Now, Transactions};
 use crate::sync::now_ms;
 
 const NO_TIMESTAMP: i64 = -1;
-/// From this version on a partition need not be added to a transaction before (KIP-890).
+/// First version that adds partitions to the transaction implicitly (KIP-890).
 const FIRST_THAT_ADDS: i16 = 12;
-/// The first version whose clients know TRANSACTION_ABORTABLE.
+/// First version whose clients know TRANSACTION_ABORTABLE.
 const FIRST_WITH_ABORTABLE: i16 = 11;
 
-/// Where a batch came to lie.
+/// Position of an appended batch.
 struct Appended {
     base_offset: i64,
     append_time: i64,
     log_start: i64,
 }
 
-/// Makes sure that a batch belongs to an open transaction: its partition is added to it, or has to have been (KIP-890).
-/// While the coordinator is held, the transaction cannot end; where the partition has records of it already, there is
-/// no need to ask.
+/// Adds the partition of a batch to its transaction, or verifies that it has been added (KIP-890). The returned guard
+/// prevents the end of the transaction during the append. Returns `None` if the partition already has records of the
+/// transaction, which needs no verification.
 fn in_transaction<'a>(
     call: &Call<'a>,
     transactional_id: Option<&str>,
@@ -69,7 +69,7 @@ fn in_transaction<'a>(
             call.state.transaction_began();
             Ok(Some(transactions))
         }
-        // What clients of old try again without asking for metadata.
+        // An error that older clients retry without a metadata refresh.
         Err(ErrorCode::CONCURRENT_TRANSACTIONS) if call.version < FIRST_THAT_ADDS => Err(Refusal {
             code: ErrorCode::NOT_ENOUGH_REPLICAS,
             message: "the transaction before this one is not complete yet".to_owned(),
@@ -86,7 +86,7 @@ fn append(
     records: &Bytes,
 ) -> Result<Appended, Refusal> {
     let cap = topic.config.max_message_bytes.unwrap_or(call.state.options.message_max_bytes);
-    // The checksum is the costly part: check it before the lock.
+    // The checksum is expensive, so it is verified before the lock is taken.
     let checked = validate::produced(records, call.version, cap);
     let bare = |code| Refusal { code, message: String::new() };
     let transactions = match &checked {
@@ -137,7 +137,7 @@ fn append(
     Ok(Appended { base_offset, append_time, log_start })
 }
 
-/// Appends messages of the formats before batches, an entry each.
+/// Appends messages of the formats before record batches, one entry each.
 fn append_messages(topic: &Topic, state: &mut PartitionState, entries: &[legacy::Entry]) -> Result<Appended, Refusal> {
     let base_offset = state.log.next_offset();
     let append_time = if topic.config.log_append_time { now_ms() } else { NO_TIMESTAMP };
@@ -210,7 +210,7 @@ fn topic_response(topic: &TopicProduceData, partitions: Vec<PartitionProduceResp
     }
 }
 
-/// The addresses of the leaders that the answer names (KIP-951).
+/// Returns the endpoints of the leaders that the response names (KIP-951).
 fn endpoints(call: &Call<'_>, responses: &[TopicProduceResponse]) -> Vec<NodeEndpoint> {
     let partitions = || responses.iter().flat_map(|topic| &topic.partition_responses);
     let named = |id: i32| partitions().any(|partition| partition.current_leader.leader_id == id);
@@ -237,7 +237,7 @@ impl Serve for ProduceRequest {
             responses.push(topic_response(data, data.partition_data.iter().map(one).collect()));
         }
         if self.acks == 0 {
-            // As Kafka: there is no answer that could carry the error.
+            // As in Kafka, the connection is closed because no response can carry the error.
             let failed = responses.iter().flat_map(|topic| &topic.partition_responses).find(|one| one.error_code != 0);
             return match failed {
                 Some(failed) => Outcome::Close(format!("Produce with acks=0 failed with code {}", failed.error_code)),

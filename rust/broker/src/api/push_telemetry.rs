@@ -1,4 +1,4 @@
-//! PushTelemetry, v0: metrics of a client (KIP-714).
+//! PushTelemetry, v0: receives the metrics of a client (KIP-714).
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::PushTelemetryRequest;

@@ -1,4 +1,4 @@
-//! RenewDelegationToken, v0–v2: a token expires later.
+//! RenewDelegationToken, v0–v2: postpones the expiry of a token.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::RenewDelegationTokenRequest;

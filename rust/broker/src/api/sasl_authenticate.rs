@@ -1,4 +1,5 @@
-//! SaslAuthenticate, v0–v2: a token of the mechanism there and one back. After SaslHandshake v0 the tokens come alone.
+//! SaslAuthenticate, v0–v2: one round trip of the mechanism. After SaslHandshake v0, tokens are sent without a request
+//! frame.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
@@ -31,7 +32,7 @@ impl Serve for SaslAuthenticateRequest {
     }
 }
 
-/// The answer to a token that came alone: one that goes alone.
+/// Handles a token that was sent without a request frame; so is the response.
 pub(crate) fn raw(node: i32, token: &Bytes, state: &State, session: &mut Session) -> Outcome {
     let Some(answer) = session.token(node, token, &state.security) else {
         return Outcome::Close(NO_ANSWER.to_owned());

@@ -1,4 +1,4 @@
-//! SaslHandshake, v0–v1: how a client is going to log in.
+//! SaslHandshake, v0–v1: selects the SASL mechanism.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::SaslHandshakeRequest;

@@ -1,4 +1,4 @@
-//! ShareGroupDescribe, v1: there are no such groups here.
+//! ShareGroupDescribe, v1. Share groups are not supported.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ShareGroupDescribeRequest;

@@ -1,4 +1,4 @@
-//! StreamsGroupDescribe, v0: there are no such groups here.
+//! StreamsGroupDescribe, v0. Streams groups are not supported.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::StreamsGroupDescribeRequest;

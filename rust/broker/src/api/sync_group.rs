@@ -1,4 +1,4 @@
-//! SyncGroup, v0–v5: answered when the leader has assigned.
+//! SyncGroup, v0–v5. The response is sent when the leader has provided the assignment.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{SyncGroupRequest, SyncGroupResponse};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Call, Outcome, Serve};
 use crate::sync::lock;
 
-/// From this version on protocol type and name must be there (KIP-559).
+/// First version in which protocol type and name are required (KIP-559).
 const FIRST_WITH_PROTOCOL: i16 = 5;
 
 impl Serve for SyncGroupRequest {

@@ -1,4 +1,4 @@
-//! TxnOffsetCommit, v0–v5: offsets that become valid with their transaction.
+//! TxnOffsetCommit, v0–v5: commits offsets as part of a transaction.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::state::transactions::driver::offsets_partition;
 use crate::state::transactions::transaction::Identity;
 use crate::sync::lock;
 
-/// From this version on the group need not be added to the transaction before.
+/// First version that adds the group to the transaction implicitly.
 const FIRST_THAT_ADDS: i16 = 5;
-/// The first version whose clients know TRANSACTION_ABORTABLE.
+/// First version whose clients know TRANSACTION_ABORTABLE.
 const FIRST_WITH_ABORTABLE: i16 = 4;
 
-/// Where an offset is to be kept, or why not.
+/// Offset to commit for one partition, or its error.
 type Found = Result<(Arc<Topic>, Committed), ErrorCode>;
 
 fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, asked: &TxnOffsetCommitRequestPartition) -> Found {
@@ -37,12 +37,12 @@ fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, asked: &TxnOffsetCommitRequ
     Ok((topic.clone(), Committed { offset, leader_epoch, metadata }))
 }
 
-/// Keeps what was found until the transaction ends.
+/// Stores the valid offsets as pending until the transaction ends.
 fn commit(call: &Call<'_>, request: &TxnOffsetCommitRequest, found: Vec<(i32, Found)>) -> Result<(), ErrorCode> {
     call.check_group(&request.group_id)?;
     let producer = Identity { id: request.producer_id, epoch: request.producer_epoch };
     let (id, place) = (request.transactional_id.as_str(), offsets_partition(&request.group_id));
-    // Held to the end: the transaction must not end in between.
+    // Held until the function returns, so that the transaction cannot end before the commit.
     let mut transactions = call.state.transactions();
     let in_transaction = if call.version >= FIRST_THAT_ADDS {
         transactions.add(Now::read(), id, producer, [place])
@@ -50,7 +50,7 @@ fn commit(call: &Call<'_>, request: &TxnOffsetCommitRequest, found: Vec<(i32, Fo
         transactions.verify(id, producer, &place)
     };
     in_transaction.map_err(|code| match transaction_error(code, call.version >= FIRST_WITH_ABORTABLE) {
-        // What clients of old try again.
+        // An error that older clients retry.
         ErrorCode::CONCURRENT_TRANSACTIONS if call.version < FIRST_THAT_ADDS => ErrorCode::COORDINATOR_NOT_AVAILABLE,
         code => code,
     })?;
@@ -65,7 +65,7 @@ fn commit(call: &Call<'_>, request: &TxnOffsetCommitRequest, found: Vec<(i32, Fo
     Ok(())
 }
 
-/// The codes are those of all partitions of all topics.
+/// Builds the response from the codes of all partitions of all topics.
 fn answered(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = ErrorCode>) -> TxnOffsetCommitResponse {
     let mut codes = codes.into_iter();
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -95,14 +95,14 @@ impl Serve for TxnOffsetCommitRequest {
         }
         let mut codes: Vec<ErrorCode> =
             found.iter().map(|(_, found)| found.as_ref().err().copied().unwrap_or(ErrorCode::NONE)).collect();
-        // Where nothing is left to commit nobody is asked.
+        // The coordinator is not involved if no valid offset remains.
         if codes.contains(&ErrorCode::NONE)
             && let Err(code) = commit(call, &self, found)
         {
             codes.iter_mut().filter(|of_one| of_one.is_none()).for_each(|of_one| *of_one = code);
         }
         call.state.transaction_began();
-        // A group that only commits comes to be here.
+        // A group that only commits may have been created.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&answered(&self, codes))
     }

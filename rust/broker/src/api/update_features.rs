@@ -1,4 +1,4 @@
-//! UpdateFeatures, v0–v2: of the one feature that there is, `transaction.version`.
+//! UpdateFeatures, v0–v2, for the only supported feature, `transaction.version`.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::UpdateFeaturesRequest;
@@ -10,7 +10,7 @@ use crate::broker::LAST_TRANSACTION_VERSION;
 use crate::state::create::Refusal;
 
 const UPGRADE: i8 = 1;
-/// From this version on all updates are made, or none, and there is one outcome.
+/// First version with one result for all updates, which are applied together or not at all.
 const FIRST_WITH_ONE_OUTCOME: i16 = 2;
 
 fn check(call: &Call<'_>, asked: &FeatureUpdateKey) -> Result<(), Refusal> {

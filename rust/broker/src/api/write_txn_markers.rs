@@ -1,4 +1,4 @@
-//! WriteTxnMarkers, v0–v2: sent between brokers, and by an administrator who ends a hanging transaction.
+//! WriteTxnMarkers, v0–v2: sent by brokers, and by administrators to end a hanging transaction.
 
 use samsarrow_wire::batch::EndMarker;
 use samsarrow_wire::error_code::ErrorCode;
@@ -12,7 +12,7 @@ use super::{Call, Outcome, Serve};
 use crate::state::transactions::driver::OFFSETS_TOPIC;
 use crate::sync::lock;
 
-/// From this version of transactions on each marker has a new epoch (KIP-1228).
+/// First transaction version in which each marker has a new epoch (KIP-1228).
 const FIRST_WITH_BUMPS: i8 = 2;
 
 fn write(call: &Call<'_>, asked: &WritableTxnMarker, topic: &str, partition: i32) -> Result<(), ErrorCode> {

@@ -1,4 +1,4 @@
-//! What coordinators know and decide: of groups, of transactions.
+//! Control and inspection of group and transaction coordinators.
 
 use std::io;
 
@@ -10,25 +10,25 @@ use crate::state::transactions::Now;
 use crate::sync::lock;
 
 impl Broker {
-    /// The offset that a group has committed for a partition.
+    /// Returns the offset that a group has committed for a partition.
     pub fn committed_offset(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
         let topic = self.state.topic(topic)?;
         let committed = lock(&self.state.groups).committed(group, &topic.name, topic.id.0, partition)?;
         Some(committed.offset)
     }
 
-    /// The state of a group by Kafka's name, `Stable` for one; `None` where there is no such group.
+    /// Returns the state of a group as Kafka names it, such as `Stable`; `None` if the group is unknown.
     pub fn group_state(&self, group: &str) -> Option<&'static str> {
         lock(&self.state.groups).members(group).map(Members::state)
     }
 
-    /// The node that coordinates a group and keeps its offsets.
+    /// Returns the node that coordinates a group and stores its offsets.
     pub fn coordinator(&self, group: &str) -> Option<i32> {
         self.state.coordinator(group).map(|(id, _)| id)
     }
 
-    /// Makes `node` the coordinator of a group, now and whenever it is up. The group's members are sent there; what a
-    /// rebalance had not finished they do again, as after a coordinator's end.
+    /// Makes `node` the coordinator of a group whenever it is up. The members are redirected to it; an unfinished
+    /// rebalance starts again, as after a coordinator failover.
     pub fn move_coordinator(&self, group: &str, node: i32) -> io::Result<()> {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
@@ -40,12 +40,12 @@ impl Broker {
         Ok(())
     }
 
-    /// The node that coordinates a transactional id.
+    /// Returns the node that coordinates a transactional id.
     pub fn transaction_coordinator(&self, transactional_id: &str) -> Option<i32> {
         self.state.transaction_coordinator(transactional_id).map(|(id, _)| id)
     }
 
-    /// Makes `node` the coordinator of a transactional id, now and whenever it is up. What is open stays so.
+    /// Makes `node` the coordinator of a transactional id whenever it is up. Open transactions stay open.
     pub fn move_transaction_coordinator(&self, transactional_id: &str, node: i32) -> io::Result<()> {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
@@ -58,13 +58,13 @@ impl Broker {
         Ok(())
     }
 
-    /// The state of a transactional id by Kafka's name, `Ongoing` for one; `None` where it is not known.
+    /// Returns the state of a transactional id as Kafka names it, such as `Ongoing`; `None` if it is unknown.
     pub fn transaction_state(&self, transactional_id: &str) -> Option<&'static str> {
         self.state.transactions().get(transactional_id).map(|transaction| transaction.phase.name())
     }
 
-    /// Fences anyone who writes under a transactional id, as an administrator does or a second producer: an open transaction
-    /// is aborted, and the producer's epoch is an old one from now on.
+    /// Fences the producer of a transactional id, as an administrator or a second producer would: aborts an open
+    /// transaction and bumps the producer epoch.
     pub fn fence(&self, transactional_id: &str) -> io::Result<()> {
         let new_id = || self.state.new_producer_id();
         let fenced = self.state.transactions().fence(Now::read(), transactional_id, &new_id);

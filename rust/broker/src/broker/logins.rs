@@ -1,4 +1,4 @@
-//! Logins and certificates of clients.
+//! Control and inspection of SASL logins and client certificates.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use super::{Broker, invalid};
 use crate::security::{Alteration, Connections, Identity, LoginAnswer, Logins, Tls};
 
 impl Broker {
-    /// Shows `hook` each answer of a login on every node, in the order of hooks; what it changes is sent. An error where
-    /// there was none refuses the client. A hook runs while the answer waits: it must be quick.
+    /// Adds a hook that may modify each response of a login, on every node; hooks run in the order they were added.
+    /// Setting an error fails the login. A hook delays the response, so it must be quick.
     pub fn on_login(&self, hook: impl FnMut(&mut LoginAnswer) + Send + 'static) {
         self.state.security.hooks.add(hook);
     }
 
-    /// Changes answers of logins by description.
+    /// Modifies login responses by a description.
     ///
     /// # Errors
-    /// Nothing is to change, or there is no such node.
+    /// The alteration is empty or names an unknown node.
     pub fn alter_logins(&self, mut alteration: Alteration) -> io::Result<()> {
         if alteration.is_empty() {
             return Err(invalid("an alteration that changes nothing"));
@@ -27,23 +27,23 @@ impl Broker {
         Ok(())
     }
 
-    /// How clients connected so far.
+    /// Returns counts of client connections since the start.
     pub fn connections(&self) -> Connections {
         self.state.security.counts.connections()
     }
 
-    /// The certificate of the broker's authority as PEM: what clients must trust.
+    /// Returns the certificate of the broker's CA as PEM, for the trust store of clients.
     ///
     /// # Errors
-    /// The broker does not speak TLS.
+    /// The broker does not use TLS.
     pub fn ca_pem(&self) -> io::Result<&str> {
         self.tls().map(Tls::ca_pem)
     }
 
-    /// A new certificate for a client of this name, of the broker's authority.
+    /// Issues a client certificate for `name`, signed by the broker's CA.
     ///
     /// # Errors
-    /// The broker does not speak TLS.
+    /// The broker does not use TLS.
     pub fn client_certificate(&self, name: &str) -> io::Result<Identity> {
         self.tls()?.client_certificate(name)
     }
@@ -54,7 +54,7 @@ impl Broker {
         tls.ok_or_else(|| invalid(format!("certificates are of SSL and SASL_SSL: this broker speaks {protocol}")))
     }
 
-    /// How logins went so far.
+    /// Returns counts of logins since the start.
     pub fn logins(&self) -> Logins {
         self.state.security.counts.logins()
     }

@@ -1,4 +1,4 @@
-//! The handle that starts, steers and stops an embedded broker.
+//! Handle that starts, controls and stops an embedded broker.
 
 mod coordinators;
 mod logins;
@@ -27,25 +27,25 @@ use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
 use crate::sync::lock;
 
-/// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
+/// Lifecycle of a node. A stopped node keeps its port bound so that no other process takes it.
 #[derive(Debug)]
 enum Slot {
     Up(Running),
     Down(TcpSocket),
-    /// Shut down, or the port was lost.
+    /// Shut down, or the port could not be bound again.
     Gone,
 }
 
-/// An embedded Kafka broker; dropped or shut down, it frees its ports.
+/// An embedded Kafka broker. Frees its ports when shut down or dropped.
 #[derive(Debug)]
 pub struct Broker {
     state: Arc<State>,
     nodes: Vec<(SocketAddr, Mutex<Slot>)>,
-    /// The clocks of groups and of transactions; they end with the broker.
+    /// Timer tasks of groups and transactions; they end with the broker.
     clock: Mutex<JoinSet<()>>,
 }
 
-/// The highest level of the feature `transaction.version`.
+/// Highest supported level of the feature `transaction.version`.
 pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;
 
 fn invalid(why: impl Into<String>) -> io::Error {
@@ -53,7 +53,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
 }
 
 impl Broker {
-    /// Binds the ports and serves on the current tokio runtime.
+    /// Binds the ports and starts the nodes on the current Tokio runtime.
     pub async fn start(mut options: BrokerOptions) -> io::Result<Broker> {
         profile::adapt(&mut options);
         let version = options.transactions.version;
@@ -68,7 +68,7 @@ impl Broker {
         let (sockets, addresses) = bind_all(&options).await?;
         let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
         let unspecified = addresses.iter().any(|address| address.ip().is_unspecified());
-        // Nobody can connect to 0.0.0.0; who binds it is on this machine at least.
+        // 0.0.0.0 is not a connectable address; localhost is right for clients on this machine.
         let host = if unspecified { "localhost".to_owned() } else { options.host.clone() };
         let security = Security::new(options.security.clone(), &host)?;
         let state = Arc::new(State::new(options, security, &host, &ports));
@@ -87,19 +87,19 @@ impl Broker {
         Ok(Broker { state, nodes, clock: Mutex::new(clock) })
     }
 
-    /// `host:port` of every node, comma separated, as `bootstrap.servers` takes it.
+    /// Returns the comma-separated `host:port` of every node, for `bootstrap.servers`.
     pub fn bootstrap_servers(&self) -> String {
         let address = |(node, _)| self.state.node(node).map(|node| host_port(&node.host, node.port));
         (0..).zip(&self.nodes).filter_map(address).collect::<Vec<_>>().join(",")
     }
 
-    /// Creates a topic; an existing one or a bad name or number is an error.
+    /// Creates a topic. Fails if it exists or if the name or the number of partitions is invalid.
     pub fn create_topic(&self, name: &str, partitions: i32) -> io::Result<()> {
         create(&self.state, name, partitions)
     }
 
-    /// Closes a node's port and connections; its data stay, and its leaderships move to replicas on nodes that are up.
-    /// Partitions that have no such replica are without a leader until the node is started again.
+    /// Stops a node: closes its port and connections, keeps its data, and moves its leaderships to replicas on nodes
+    /// that are up. Partitions without such a replica have no leader until the node is started again.
     pub async fn stop_node(&self, node: i32) -> io::Result<()> {
         let (address, slot) = self.slot(node)?;
         let mut slot = slot.lock().await;
@@ -114,7 +114,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Opens a stopped node again on its old port.
+    /// Starts a stopped node on its previous port.
     pub async fn start_node(&self, node: i32) -> io::Result<()> {
         let (address, slot) = self.slot(node)?;
         let mut slot = slot.lock().await;
@@ -131,7 +131,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Makes `node` the leader of a partition and raises the leader epoch, though the node led it before.
+    /// Makes `node` the leader of a partition and bumps the leader epoch, even if the node was the leader before.
     pub fn move_leader(&self, topic: &str, partition: i32, node: i32) -> io::Result<()> {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
@@ -153,8 +153,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Takes the batch that holds `offset` and all after it out of a partition's log and raises the leader epoch: what an
-    /// unclean election does to records that were read already.
+    /// Truncates a partition at the batch that contains `offset` and bumps the leader epoch, as an unclean election
+    /// would.
     pub fn truncate(&self, topic: &str, partition: i32, offset: i64) -> io::Result<()> {
         let found = self.partition(topic, partition)?;
         {
@@ -166,8 +166,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Sends consumers that name a rack to `node` for a partition's records (KIP-392), while that node is up; `None` sends
-    /// them nowhere else.
+    /// Redirects consumers with a rack to `node` for reads of a partition while that node is up (KIP-392); `None`
+    /// removes the redirection.
     pub fn prefer_replica(&self, topic: &str, partition: i32, node: Option<i32>) -> io::Result<()> {
         if let Some(node) = node.filter(|node| self.state.node(*node).is_none()) {
             return Err(invalid(format!("there is no node {node}")));
@@ -184,7 +184,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Forgets all fetch sessions (KIP-227), as a broker does that needs their room or was started anew.
+    /// Drops all fetch sessions (KIP-227), as a broker does on restart or when it evicts them.
     pub fn forget_fetch_sessions(&self) {
         self.state.sessions.clear();
     }
@@ -194,19 +194,19 @@ impl Broker {
         found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))
     }
 
-    /// The node that leads a partition; `None` where there is no such partition or no leader.
+    /// Returns the leader of a partition; `None` if the partition is unknown or has no leader.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
         let leader = self.state.topic(topic)?.partition(partition)?.state().leader;
         (leader >= 0).then_some(leader)
     }
 
-    /// The offset after the last record of a partition.
+    /// Returns the log end offset of a partition.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Option<i64> {
         Some(self.state.topic(topic)?.partition(partition)?.state().log.next_offset())
     }
 
-    /// Puts `data` at the end of a partition's log as it is: batches and messages of any format, with the offsets that
-    /// they have, as a segment of another broker holds them; damaged ones too. What tests of readers need.
+    /// Appends `data` to the log of a partition unchanged, for tests of readers: batches and messages of any format
+    /// with their own offsets, as in a log segment of another broker, including corrupt ones.
     pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
         let found = self.partition(topic, partition)?;
         found.state().load(data);
@@ -214,35 +214,34 @@ impl Broker {
         Ok(())
     }
 
-    /// The metrics that clients have pushed, the oldest first; the last thousand pushes are kept.
+    /// Returns the metrics that clients have pushed, oldest first; the last thousand pushes are kept.
     pub fn telemetry(&self) -> Vec<TelemetryPush> {
         lock(&self.state.telemetry).pushes.iter().cloned().collect()
     }
 
-    /// Where the oldest open transaction of a partition begins, the end of the log if there is none: what
-    /// `read_committed` reads up to.
+    /// Returns the last stable offset of a partition: the start of the oldest open transaction, or the log end offset.
     pub fn last_stable_offset(&self, topic: &str, partition: i32) -> Option<i64> {
         Some(self.state.topic(topic)?.partition(partition)?.state().last_stable_offset())
     }
 
-    /// Lets metadata say what is so at this moment: `times` answers or all, until [`Broker::clear_faults`]. Topics of
-    /// `without` and topics that are created later they do not know.
+    /// Freezes Metadata responses at the current state for the next `times` responses, or until
+    /// [`Broker::clear_faults`]. Topics in `without` and topics created later are missing from them.
     pub fn stale_metadata(&self, times: Option<usize>, without: &[String]) {
         self.state.make_stale(times, without);
     }
 
-    /// Asks `hook` about each request of this API on every node; the first hook that names a fault has its way.
-    /// A hook runs while its request waits: it must be quick.
+    /// Adds a hook that is called for each request of this API on every node; the first hook that returns a fault
+    /// decides. A hook delays its request, so it must be quick.
     pub fn on_request(&self, api: ApiKey, hook: impl FnMut(&RequestInfo) -> Option<Fault> + Send + 'static) {
         self.state.faults.add(api, hook);
     }
 
-    /// Lets the next `times` requests of this API fail in the same way.
+    /// Injects a fault into the next `times` requests of this API.
     pub fn fail_next(&self, api: ApiKey, fault: Fault, times: usize) {
         self.fail(api, None, &fault, Some(times));
     }
 
-    /// Lets requests of this API fail in the same way: `times` of them or all, at one node or at all.
+    /// Injects a fault into requests of this API: the next `times` or all, on one node or on all.
     pub fn fail(&self, api: ApiKey, node: Option<i32>, fault: &Fault, times: Option<usize>) {
         let mut left = times;
         let fault = fault.clone();
@@ -257,15 +256,15 @@ impl Broker {
         });
     }
 
-    /// Forgets all that [`Broker::on_request`], [`Broker::fail`], [`Broker::fail_next`] and [`Broker::on_login`] were
-    /// given.
+    /// Removes all hooks and faults added by [`Broker::on_request`], [`Broker::fail`], [`Broker::fail_next`] and
+    /// [`Broker::on_login`], and ends stale metadata.
     pub fn clear_faults(&self) {
         self.state.faults.clear(None);
         self.state.security.hooks.clear();
         self.state.end_stale();
     }
 
-    /// Forgets what they were given for one API.
+    /// Removes the hooks and faults of one API.
     pub fn clear_faults_of(&self, api: ApiKey) {
         self.state.faults.clear(Some(api));
         if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
@@ -276,17 +275,17 @@ impl Broker {
         }
     }
 
-    /// How many requests have come so far, by API; those that a fault has answered too.
+    /// Returns the number of requests received so far, by API, including those that a fault answered.
     pub fn requests(&self) -> BTreeMap<ApiKey, u64> {
         self.state.seen()
     }
 
-    /// The APIs that are served.
+    /// Returns the supported APIs.
     pub fn apis() -> impl Iterator<Item = ApiKey> {
         SERVED.iter().map(|(key, ..)| *key)
     }
 
-    /// How many nodes there are, those that are stopped too.
+    /// Returns the number of nodes, including stopped ones.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -321,7 +320,7 @@ fn create(state: &State, name: &str, partitions: i32) -> io::Result<()> {
     }
 }
 
-/// Binds one socket for each node, and returns them with the addresses that they got.
+/// Binds one socket per node; returns the sockets with their addresses.
 async fn bind_all(options: &BrokerOptions) -> io::Result<(Vec<TcpSocket>, Vec<SocketAddr>)> {
     let mut sockets = Vec::with_capacity(options.brokers);
     let mut addresses = Vec::with_capacity(options.brokers);

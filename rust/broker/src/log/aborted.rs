@@ -1,19 +1,19 @@
-//! The aborted transactions of a partition, as its Fetch answers list them.
+//! Index of the aborted transactions of a partition, as Fetch responses list them.
 
 use samsarrow_wire::batch::AbortedTransaction;
 
-/// A transaction that was aborted.
+/// An aborted transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Aborted {
     pub(crate) producer_id: i64,
     pub(crate) first_offset: i64,
-    /// The offset of its marker.
+    /// Offset of the abort marker.
     pub(crate) marker: i64,
-    /// The offset before which nothing was open any more when it ended.
+    /// Last stable offset when the transaction ended.
     pub(crate) stable_before: i64,
 }
 
-/// In the order of their markers.
+/// Aborted transactions, ordered by marker offset.
 #[derive(Debug, Default)]
 pub(crate) struct AbortedIndex(Vec<Aborted>);
 
@@ -22,7 +22,7 @@ impl AbortedIndex {
         self.0.push(aborted);
     }
 
-    /// Those with records in `from..to`.
+    /// Returns the transactions that may have records in `from..to`.
     pub(crate) fn between(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
         let first = self.0.partition_point(|aborted| aborted.marker < from);
         let mut found = Vec::new();
@@ -31,7 +31,7 @@ impl AbortedIndex {
             if first_offset < to {
                 found.push(AbortedTransaction { producer_id, first_offset });
             }
-            // Whatever ended later began after this.
+            // All transactions that ended later began at or after `stable_before`.
             if aborted.stable_before >= to {
                 break;
             }
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn finds_what_overlaps() {
         let mut index = AbortedIndex::default();
-        // Producer 1 from 0 to 5; 2 from 3 to 9, within it; 3 from 20 to 21.
+        // Producer 1 from 0 to 5; 2 from 3 to 9, overlapping it; 3 from 20 to 21.
         index.push(Aborted { producer_id: 1, first_offset: 0, marker: 5, stable_before: 3 });
         index.push(Aborted { producer_id: 2, first_offset: 3, marker: 9, stable_before: 10 });
         index.push(Aborted { producer_id: 3, first_offset: 20, marker: 21, stable_before: 22 });

@@ -1,4 +1,4 @@
-//! Messages of the formats v0 and v1 on their way into a log: checked as Kafka checks them, numbered, kept as they are.
+//! Validation and offset assignment of messages in the formats v0 and v1, which are stored unconverted.
 
 use std::ops::ControlFlow;
 
@@ -13,27 +13,27 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::validate::{Refusal, refuse};
 
-/// The most that a wrapper may hold, decompressed.
+/// Maximum decompressed size of a wrapper message.
 const MOST_DECOMPRESSED: usize = 256 << 20;
 
-/// One message, or one wrapper, that may be appended.
+/// A validated message or wrapper message.
 #[derive(Debug)]
 pub(crate) struct Entry {
     bytes: Bytes,
-    /// The messages of a wrapper, decompressed, and what is known of them.
+    /// Decompressed messages of a wrapper, and their parsed index.
     inner: Option<(Vec<u8>, MessageSet)>,
     magic: i8,
     pub(crate) max_timestamp: i64,
 }
 
 impl Entry {
-    /// How many offsets it takes.
+    /// Returns the number of offsets it takes.
     pub(crate) fn count(&self) -> i64 {
         self.inner.as_ref().map_or(1, |(_, set)| set.header.record_count.into())
     }
 
-    /// Its bytes with offsets from `base` on. A wrapper is made anew only if its inner offsets, which are under its
-    /// checksum, are others than they have to be.
+    /// Returns the bytes with offsets from `base` on. A wrapper is rebuilt only if its inner offsets, which its
+    /// checksum covers, have to change.
     pub(crate) fn place(&self, base: i64) -> Result<Vec<u8>, EncodeError> {
         let mut bytes = self.bytes.to_vec();
         let Some((messages, set)) = &self.inner else {
@@ -62,7 +62,7 @@ impl Entry {
             }
             ControlFlow::Continue(())
         };
-        // What was looked through once cannot be malformed now.
+        // The messages were walked successfully before, so this cannot fail.
         let _ = set.walk_blocks(messages, &mut Block::new(), &mut rebuild);
         match failure {
             Some(error) => Err(error),
@@ -86,7 +86,7 @@ fn in_order(set: &MessageSet, messages: &[u8]) -> bool {
     walked.is_ok() && next == set.header.record_count
 }
 
-/// Checks the messages of one partition in a Produce request of a version before 3.
+/// Validates the messages of one partition in a Produce request before version 3.
 pub(crate) fn produced(data: &Bytes, max_bytes: usize) -> Result<Vec<Entry>, Refusal> {
     let mut entries = Vec::new();
     let mut compressed = false;
@@ -130,7 +130,7 @@ fn one(batch: &Batch, max_bytes: usize) -> Result<Entry, Refusal> {
     let invalid = |error: &dyn std::fmt::Display| refuse(ErrorCode::INVALID_RECORD, error.to_string());
     let (bytes, magic) = (batch.bytes().clone(), header.magic);
     if !header.is_wrapper() {
-        // Whether its parts are within their bounds.
+        // Checks that key and value are within bounds.
         return match MessageSet::read(batch, &bytes, false) {
             Ok(set) => Ok(Entry { bytes, inner: None, magic, max_timestamp: set.header.max_timestamp }),
             Err(error) => invalid(&error),

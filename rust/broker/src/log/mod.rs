@@ -1,6 +1,6 @@
-//! One partition's records in memory: segments of whole batches and an index of them.
+//! In-memory log of one partition: segments of whole batches, each with an index.
 //!
-//! The last segment grows in place; the ones before it are frozen, so that a fetch hands out slices of them without a copy.
+//! The last segment grows in place; earlier segments are frozen, so that a fetch returns slices of them without a copy.
 
 pub(crate) mod aborted;
 pub(crate) mod batch;
@@ -12,14 +12,15 @@ pub(crate) mod validate;
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::batch::{Batch, BatchHeader, HEADER_LEN, batches};
 
-/// A segment is frozen before it grows past this.
+/// A segment is frozen before it grows past this size.
 const SEGMENT_BYTES: usize = 1 << 20;
 const FIRST_ALLOCATION: usize = 16 << 10;
 
-/// Where a batch lies in its segment.
+/// Index entry of a batch.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Its first offset, or that after the batch before it: an offset that is in no batch leads to the next one.
+    /// First offset of the batch, or the end offset of the previous batch: a lookup of an offset in a gap returns the
+    /// next batch.
     base_offset: i64,
     max_timestamp: i64,
     position: usize,
@@ -39,7 +40,8 @@ impl Data {
         }
     }
 
-    /// Frozen bytes are shared, growing ones copied: a consumer at the tail copies each byte once.
+    /// Returns a range of bytes. Frozen bytes are shared, growing ones copied: a consumer at the tail copies each byte
+    /// once.
     fn slice(&self, from: usize, to: usize) -> Bytes {
         match self {
             Data::Growing(data) => data.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default(),
@@ -67,7 +69,7 @@ impl Segment {
         }
     }
 
-    /// The place in the index of the batch that holds `offset`.
+    /// Returns the index of the entry whose batch contains `offset`.
     fn entry(&self, offset: i64) -> usize {
         self.index.partition_point(|entry| entry.base_offset <= offset).saturating_sub(1)
     }
@@ -76,7 +78,7 @@ impl Segment {
         self.index.get(entry).map_or_else(|| self.data.len(), |entry| entry.position)
     }
 
-    /// The end of the last whole batch that ends at or before `limit`.
+    /// Returns the end of the last whole batch that ends at or before `limit`.
     fn whole_end(&self, limit: usize) -> usize {
         if self.data.len() <= limit {
             return self.data.len();
@@ -84,12 +86,12 @@ impl Segment {
         self.position(self.index.partition_point(|entry| entry.position <= limit).saturating_sub(1))
     }
 
-    /// Where the first batch lies that begins at or after `offset`.
+    /// Returns the position of the first batch that begins at or after `offset`.
     fn end_before(&self, offset: i64) -> usize {
         self.position(self.index.partition_point(|entry| entry.base_offset < offset))
     }
 
-    /// The first offset of the batch that lies at or after `position`.
+    /// Returns the base offset of the first batch at or after `position`.
     fn offset_at(&self, position: usize) -> Option<i64> {
         let after = self.index.partition_point(|entry| entry.position < position);
         self.index.get(after).map(|entry| entry.base_offset)
@@ -107,16 +109,16 @@ impl Segment {
     }
 }
 
-/// Whole batches cut out of a log, in offset order.
+/// Whole batches read from a log, in offset order.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) bytes: usize,
-    /// No offset in them is as high as this.
+    /// Exclusive upper bound of the offsets.
     pub(crate) until: i64,
 }
 
-/// The batches of one partition; offsets are given out here.
+/// The batches of one partition; assigns offsets.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     start_offset: i64,
@@ -129,12 +131,13 @@ impl Log {
         self.start_offset
     }
 
-    /// The offset that the next record gets: log end and high watermark in one, for nothing here waits for replicas.
+    /// Returns the offset of the next record. It is both log end offset and high watermark, since replication is
+    /// immediate.
     pub(crate) fn next_offset(&self) -> i64 {
         self.next_offset
     }
 
-    /// Appends one batch; `place` writes offset and time into the copy. Returns the first offset.
+    /// Appends one batch and returns its base offset. `place` writes the offset and the append time into the copy.
     pub(crate) fn append(
         &mut self,
         batch: &[u8],
@@ -148,14 +151,14 @@ impl Log {
         base_offset
     }
 
-    /// Adds bytes as they are: of batches and messages in any format, with the offsets that they have, damage included.
-    /// `seen` gets each batch.
+    /// Appends encoded batches and messages of any format unchanged, with their own offsets, including corrupt data.
+    /// Calls `seen` for each batch.
     pub(crate) fn load(&mut self, data: &Bytes, mut seen: impl FnMut(&Batch)) {
         let mut iter = batches(data.clone());
         let whole: Vec<Batch> = iter.by_ref().map_while(Result::ok).collect();
         let end = iter.position();
         for (number, batch) in whole.iter().enumerate() {
-            // What follows the last batch goes along with it.
+            // Trailing bytes are stored with the last batch.
             let is_last = number + 1 == whole.len();
             let to = if is_last { data.len() } else { batch.position + batch.bytes().len() };
             self.push(data.get(batch.position..to).unwrap_or_default(), batch.header.max_timestamp, |_| ());
@@ -163,7 +166,7 @@ impl Log {
             seen(batch);
         }
         if whole.is_empty() && end < data.len() {
-            // No batch: it has the next offset, so that it can be fetched.
+            // Data without a valid batch gets the next offset, so that it can be fetched.
             self.push(data, i64::MIN, |_| ());
             self.next_offset = self.next_offset.saturating_add(1);
         }
@@ -172,12 +175,12 @@ impl Log {
     fn push(&mut self, batch: &[u8], max_timestamp: i64, place: impl FnOnce(&mut [u8])) {
         let base_offset = self.next_offset;
         let full = match self.segments.last() {
-            // The last one is frozen where what came after it was truncated.
+            // The last segment is frozen if a truncation removed the ones after it.
             None | Some(Segment { data: Data::Frozen(_), .. }) => true,
             Some(last) => last.data.len() > 0 && last.data.len() + batch.len() > SEGMENT_BYTES,
         };
         if full {
-            // A busy partition gets whole segments at once, a quiet one grows from a small one.
+            // The first segment starts small for quiet partitions; later ones are allocated in full.
             let bytes = if self.segments.is_empty() { FIRST_ALLOCATION } else { SEGMENT_BYTES };
             if let Some(last) = self.segments.last_mut() {
                 last.freeze();
@@ -196,14 +199,13 @@ impl Log {
         }
     }
 
-    /// Every batch that can be read as one.
+    /// Returns every batch that can be parsed.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Batch> {
         let in_segment = |segment: &Segment| batches(segment.data.slice(0, segment.data.len()));
         self.segments.iter().flat_map(in_segment).map_while(Result::ok)
     }
 
-    /// Lets the log start at `offset`, unless it starts later; segments that are before it are dropped. Returns where it
-    /// starts.
+    /// Advances the log start offset to `offset`, drops segments before it, and returns the log start offset.
     pub(crate) fn delete_before(&mut self, offset: i64) -> i64 {
         self.start_offset = self.start_offset.max(offset.min(self.next_offset));
         let next_bases: Vec<i64> = self.segments.iter().skip(1).map(|segment| segment.base_offset).collect();
@@ -212,7 +214,7 @@ impl Log {
         self.start_offset
     }
 
-    /// Takes away the batch that holds `offset` and all after it.
+    /// Removes the batch that contains `offset`, and everything after it.
     pub(crate) fn truncate(&mut self, offset: i64) {
         let Some((at, entry)) = self.find(offset.max(self.start_offset)) else { return };
         self.segments.truncate(at + 1);
@@ -233,15 +235,15 @@ impl Log {
         }
     }
 
-    /// The latest leader epoch up to `epoch` that the log has records of, and the offset after them; for an epoch before
-    /// all of them the first offset (KIP-320).
+    /// Returns the largest leader epoch up to `epoch` with records in the log, and its end offset; for an epoch before
+    /// all of them, returns `epoch` and the first offset (KIP-320).
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
         let mut end = self.next_offset;
         for segment in self.segments.iter().rev() {
             for (number, entry) in segment.index.iter().enumerate().rev() {
                 let of_batch =
                     BatchHeader::parse(&segment.batch(number)).map_or(-1, |head| head.partition_leader_epoch);
-                // Formats without epochs have none to give.
+                // Message formats before v2 have no epoch.
                 if (0..=epoch).contains(&of_batch) {
                     return (of_batch, end);
                 }
@@ -251,7 +253,7 @@ impl Log {
         (epoch, end)
     }
 
-    /// The segment that holds `offset` and the place of its batch there.
+    /// Returns the segment that contains `offset`, and the index of its batch.
     fn find(&self, offset: i64) -> Option<(usize, usize)> {
         if offset < self.start_offset || offset >= self.next_offset {
             return None;
@@ -260,12 +262,12 @@ impl Log {
         Some((segment, self.segments.get(segment)?.entry(offset)))
     }
 
-    /// Nothing lies beyond the end of the log, not even a batch whose offsets go back, as loaded ones may.
+    /// Removes the bound at the log end: loaded batches may have offsets that go backwards.
     fn bound(&self, until: i64) -> i64 {
         if until >= self.next_offset { i64::MAX } else { until }
     }
 
-    /// Bytes from the batch that holds `offset` to the batch that begins at or after `until`.
+    /// Returns the number of bytes from the batch that contains `offset` to the first batch at or after `until`.
     pub(crate) fn bytes_between(&self, offset: i64, until: i64) -> usize {
         let Some((first, entry)) = self.find(offset) else { return 0 };
         let until = self.bound(until);
@@ -273,8 +275,8 @@ impl Log {
         whole.saturating_sub(self.segments.get(first).map_or(0, |segment| segment.position(entry)))
     }
 
-    /// Whole batches from the one that holds `offset`, none that begins at or after `until`, at most `max_bytes` of them;
-    /// `at_least_one` lets a first batch pass that is larger (KIP-74), so that a consumer never stands still.
+    /// Reads whole batches from the one that contains `offset` to the first one at or after `until`, up to `max_bytes`.
+    /// With `at_least_one`, the first batch may exceed `max_bytes`, so that a consumer always makes progress (KIP-74).
     pub(crate) fn read(&self, offset: i64, until: i64, max_bytes: usize, at_least_one: bool) -> Slices {
         let mut slices = Slices { until: offset, ..Slices::default() };
         let Some((first, entry)) = self.find(offset) else { return slices };
@@ -302,7 +304,7 @@ impl Log {
         slices
     }
 
-    /// Up to `max_bytes` bytes from the batch that holds `offset` on, cut wherever they end.
+    /// Reads up to `max_bytes` bytes from the batch that contains `offset`, and may cut the last batch.
     pub(crate) fn read_cut(&self, offset: i64, max_bytes: usize) -> Slices {
         let mut slices = Slices::default();
         let Some((first, mut entry)) = self.find(offset) else { return slices };
@@ -319,20 +321,20 @@ impl Log {
         slices
     }
 
-    /// The first batch that holds a record at or after `timestamp`.
+    /// Returns the first batch with a record at or after `timestamp`.
     pub(crate) fn batch_at_time(&self, timestamp: i64) -> Option<Bytes> {
         let segment = self.segments.iter().find(|segment| segment.max_timestamp >= timestamp)?;
         let entry = segment.index.iter().position(|entry| entry.max_timestamp >= timestamp)?;
         Some(segment.batch(entry))
     }
 
-    /// The first batch that holds the latest timestamp of the log.
+    /// Returns the first batch with the maximum timestamp of the log.
     pub(crate) fn batch_at_max_time(&self) -> Option<Bytes> {
         let latest = self.segments.iter().map(|segment| segment.max_timestamp).max()?;
         self.batch_at_time(latest)
     }
 
-    /// The leader epoch under which the record at `offset` was appended.
+    /// Returns the leader epoch under which the record at `offset` was appended.
     pub(crate) fn epoch_of(&self, offset: i64) -> Option<i32> {
         let (segment, entry) = self.find(offset)?;
         let segment = self.segments.get(segment)?;

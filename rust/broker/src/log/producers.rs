@@ -1,5 +1,5 @@
-//! What a partition remembers of idempotent and transactional producers: enough to know a repeated batch from a lost one,
-//! and where the oldest transaction began that is still open.
+//! Producer state of a partition: detects duplicate and missing batches of idempotent producers, and tracks open
+//! transactions.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::aborted::{Aborted, AbortedIndex};
 use super::batch::{last_sequence, next_sequence};
 
-/// As many batches as an idempotent producer may have in flight.
+/// Number of batches remembered per producer, equal to the maximum in flight.
 const REMEMBERED: usize = 5;
 const NO_EPOCH: i32 = -1;
 
@@ -26,26 +26,26 @@ struct Appended {
 #[derive(Debug)]
 struct Producer {
     epoch: i16,
-    /// Of the coordinator that wrote the last marker.
+    /// Epoch of the coordinator that wrote the last marker.
     coordinator_epoch: i32,
     appended: VecDeque<Appended>,
     last_timestamp: i64,
-    /// When it was last heard of.
+    /// Time of the last batch or marker.
     at: Instant,
-    /// Where its open transaction begins.
+    /// First offset of the open transaction.
     transaction: Option<i64>,
 }
 
-/// What to do with a batch of an idempotent producer.
+/// Verdict on a batch of an idempotent producer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The next in its row.
+    /// The batch is next in sequence.
     Append,
-    /// Appended before: answer what was answered then.
+    /// The batch was appended before; the response repeats the original result.
     Duplicate { base_offset: i64, append_time: i64 },
 }
 
-/// A producer as DescribeProducers shows it.
+/// Producer state reported by DescribeProducers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) id: i64,
@@ -56,29 +56,30 @@ pub(crate) struct Described {
     pub(crate) transaction: Option<i64>,
 }
 
-/// The producers that one partition knows.
+/// State of all producers of one partition.
 #[derive(Debug, Default)]
 pub(crate) struct Producers {
     by_id: HashMap<i64, Producer>,
-    /// First offset and producer of each open transaction.
+    /// Producer ids of open transactions, by first offset.
     open: BTreeMap<i64, i64>,
-    /// Epoch and lowest sequence that a transaction tried to begin with here; what comes later must not be first.
+    /// Epoch and lowest sequence of the batches that tried to begin a transaction; a batch with a higher sequence must
+    /// not be the first.
     tried: HashMap<i64, (i16, i32)>,
     pub(crate) aborted: AbortedIndex,
 }
 
 impl Producers {
-    /// Where the oldest open transaction begins.
+    /// Returns the first offset of the oldest open transaction.
     pub(crate) fn first_open(&self) -> Option<i64> {
         self.open.first_key_value().map(|(offset, _)| *offset)
     }
 
-    /// Whether this producer has a transaction open here, so that its coordinator need not be asked.
+    /// Returns true if the producer has an open transaction here, so that its coordinator need not verify it.
     pub(crate) fn has_open(&self, id: i64, epoch: i16) -> bool {
         self.by_id.get(&id).is_some_and(|known| known.transaction.is_some() && known.epoch == epoch)
     }
 
-    /// Remembers that a transaction was to begin with this batch, before its coordinator is asked (KIP-890).
+    /// Records that a batch is about to begin a transaction, before the coordinator verifies it (KIP-890).
     pub(crate) fn tries(&mut self, header: &BatchHeader) {
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
         let tried = self.tried.entry(header.producer_id).or_insert((epoch, sequence));
@@ -87,8 +88,8 @@ impl Producers {
         }
     }
 
-    /// Judges a batch as Kafka's producer state does. A producer that is not known here may begin anywhere, unless it
-    /// says with `begins_at_zero` that its epoch is a new one with every transaction (KIP-890).
+    /// Checks epoch and sequence of a batch like Kafka's producer state. An unknown producer may begin at any sequence,
+    /// unless `begins_at_zero` says that every transaction has a new epoch (KIP-890).
     pub(crate) fn check(&self, header: &BatchHeader, begins_at_zero: bool) -> Result<Verdict, ErrorCode> {
         let known = self.by_id.get(&header.producer_id);
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
@@ -135,7 +136,7 @@ impl Producers {
         producer
     }
 
-    /// Remembers a batch that was appended; its transaction begins with it if none is open.
+    /// Records an appended batch, and the start of its transaction if none is open.
     pub(crate) fn appended(&mut self, header: &BatchHeader, base_offset: i64, append_time: i64, now: Instant) {
         let producer = self.known_or_new(header.producer_id, header.producer_epoch, now);
         if producer.appended.len() == REMEMBERED {
@@ -157,8 +158,8 @@ impl Producers {
         }
     }
 
-    /// Whether a coordinator may end a transaction here. With `bumps` the epoch of each end is a new one: an end under an
-    /// epoch that is known came twice, and is not for a transaction that was begun since (KIP-1228).
+    /// Checks that a coordinator may end the transaction. With `bumps`, every marker has a new epoch: one with the
+    /// current epoch is a duplicate, and must not end a later transaction (KIP-1228).
     pub(crate) fn check_end(&self, marker: &EndMarker, bumps: bool) -> Result<(), ErrorCode> {
         let Some(known) = self.by_id.get(&marker.producer_id) else { return Ok(()) };
         let is_late = bumps && marker.producer_epoch == known.epoch && known.transaction.is_some();
@@ -171,13 +172,13 @@ impl Producers {
         Ok(())
     }
 
-    /// Remembers a marker that was appended at `offset`.
+    /// Records a marker appended at `offset`.
     pub(crate) fn ended(&mut self, marker: &EndMarker, offset: i64, timestamp: i64, now: Instant) {
         self.tried.remove(&marker.producer_id);
         let producer = self.known_or_new(marker.producer_id, marker.producer_epoch, now);
         producer.coordinator_epoch = marker.coordinator_epoch;
         producer.last_timestamp = timestamp;
-        // One that left no record here leaves nothing to report.
+        // A transaction without records here has nothing to abort.
         let Some(first_offset) = producer.transaction.take() else { return };
         self.open.remove(&first_offset);
         if !marker.committed {
@@ -187,7 +188,7 @@ impl Producers {
         }
     }
 
-    /// Learns from a batch of a log that is read anew, as a broker does that was started again.
+    /// Restores the state from a batch when the log is read again, as a restarted broker does.
     pub(crate) fn replay(&mut self, batch: &Batch, now: Instant) {
         let header = &batch.header;
         if header.producer_id < 0 {
@@ -202,14 +203,15 @@ impl Producers {
         }
     }
 
-    /// Forgets anyone who was silent for long, as `producer.id.expiration.ms`; an open transaction keeps its producer.
+    /// Removes producers that have been idle for `after`, as `producer.id.expiration.ms`; a producer with an open
+    /// transaction is kept.
     pub(crate) fn expire(&mut self, now: Instant, after: Duration) {
         self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.at) < after);
-        // What was tried and never done is of nobody who is waited for.
+        // Attempts that never succeeded have no state to protect.
         self.tried.clear();
     }
 
-    /// Every producer, in order of ids.
+    /// Returns all producers, ordered by id.
     pub(crate) fn describe(&self) -> Vec<Described> {
         let one = |(id, known): (&i64, &Producer)| Described {
             id: *id,

@@ -20,7 +20,7 @@ fn header(id: i64, epoch: i16, sequence: i32, count: i32, transactional: bool) -
     }
 }
 
-/// Checks and appends; offsets are given out from `at`.
+/// Checks and appends batches, and assigns offsets.
 struct Partition {
     producers: Producers,
     at: i64,
@@ -64,11 +64,11 @@ fn batches_are_taken_in_their_order_and_once() {
     for sequence in 3..8 {
         assert_eq!(p.plain(0, sequence, 1), Ok(sequence.into()));
     }
-    // The last five are known again, those before them are out of order.
+    // The last five batches are recognized as duplicates; older ones are out of order.
     assert_eq!(p.plain(0, 3, 1), Ok(3));
     assert_eq!(p.plain(0, 7, 1), Ok(7));
     assert_eq!(p.plain(0, 0, 3), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
-    // A batch of another size is another batch.
+    // A batch with another record count is not a duplicate.
     assert_eq!(p.plain(0, 7, 2), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
 }
 
@@ -101,7 +101,7 @@ fn an_unknown_producer_may_begin_anywhere_but_in_transactions_that_bump() {
     assert_eq!(p.send(&header(1, 0, 7, 1, true), false), Ok(0));
     assert_eq!(p.send(&header(2, 0, 7, 1, true), true), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(p.send(&header(2, 0, 7, 1, false), true), Ok(1));
-    // After the marker of a new epoch the producer is known, and starts again.
+    // The marker with a new epoch makes the producer known; its sequence starts again.
     p.end(1, 1, true);
     assert_eq!(p.send(&header(1, 1, 8, 1, true), false), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(p.send(&header(1, 1, 0, 1, true), false), Ok(3));
@@ -129,14 +129,14 @@ fn transactions_hold_what_is_stable_until_their_end() {
     assert_eq!(p.send(&header(1, 0, 2, 1, false), false), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(p.end(1, 0, false), 5);
     assert_eq!(p.producers.first_open(), Some(2));
-    // An end without records, and one of a producer that is not known.
+    // Markers for a transaction without records, and for an unknown producer.
     p.end(1, 0, false);
     p.end(9, 4, false);
     assert_eq!(p.end(2, 1, true), 8);
     assert_eq!(p.producers.first_open(), None);
     let aborted = p.producers.aborted.between(0, 100);
     assert_eq!(aborted.iter().map(|one| (one.producer_id, one.first_offset)).collect::<Vec<_>>(), [(1, 0)]);
-    // The sequence goes on in the same epoch, and starts again in a new one.
+    // The sequence continues in the same epoch, and restarts in a new one.
     assert_eq!(p.send(&header(1, 0, 2, 1, true), false), Ok(9));
     assert_eq!(p.send(&header(2, 1, 0, 1, true), false), Ok(10));
 }
@@ -167,6 +167,6 @@ fn silent_producers_are_forgotten_but_not_in_a_transaction() {
     p.producers.expire(later, AFTER);
     let left = p.producers.describe();
     assert_eq!((left[0].id, left[0].transaction, left.len()), (2, Some(1), 1));
-    // Who was forgotten may go on anywhere.
+    // An expired producer may continue at any sequence.
     assert_eq!(p.plain(0, 40, 1), Ok(2));
 }

@@ -1,4 +1,4 @@
-//! Finding a record by its time inside of a batch.
+//! Search for a record by timestamp within a batch.
 
 use std::ops::ControlFlow;
 
@@ -8,10 +8,10 @@ use samsarrow_wire::batch::{
 };
 use samsarrow_wire::compression::{Codec, Decompressor};
 
-/// A batch is at most this large when decompressed, or it is searched by its header alone.
+/// Maximum decompressed size of a batch; a larger one is searched by its header only.
 const MOST_DECOMPRESSED: usize = 256 << 20;
 
-/// A record found by time.
+/// A record found by timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) offset: i64,
@@ -20,7 +20,7 @@ pub(crate) struct Found {
 }
 
 struct Search {
-    /// The first offset that there is, counted from the batch's.
+    /// First readable offset, relative to the base offset of the batch.
     first: i64,
     from: i64,
     found: Option<(i32, i64)>,
@@ -36,7 +36,7 @@ impl RecordVisitor for Search {
     }
 }
 
-/// The same in an entry of magic 0 or 1; of the former none has a time.
+/// Searches a message set of magic 0 or 1; messages of magic 0 have no timestamp.
 fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<Found> {
     let (messages, set) = messages(batch)?;
     let base = set.header.base_offset;
@@ -61,8 +61,8 @@ fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<Found> {
     Some(Found { offset: base.saturating_add(offset.into()), timestamp, epoch: -1 })
 }
 
-/// The first record from offset `start` on that is at or after `timestamp`. Where the records cannot be read (the broker checks the batch, not what
-/// is compressed in it), the start of the batch stands for them.
+/// Returns the first record at or after both `start` and `timestamp`. If the records cannot be decoded (the broker
+/// validates only the batch, not its compressed content), the start of the batch is returned.
 pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Found> {
     let batch = batches(bytes).next()?.ok()?;
     let header = &batch.header;
@@ -72,7 +72,7 @@ pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Fo
     let epoch = header.partition_leader_epoch;
     let first = Found { offset: header.base_offset.max(start), timestamp: header.max_timestamp, epoch };
     if header.timestamp_type() == TimestampType::LogAppendTime {
-        // One time for all records.
+        // All records have the append time.
         return (header.max_timestamp >= timestamp).then_some(first);
     }
     let Some(records) = records(&batch) else { return Some(first) };
@@ -89,12 +89,12 @@ pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Fo
     })
 }
 
-/// The first record with the latest timestamp.
+/// Returns the first record with the maximum timestamp.
 pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<Found> {
     let batch = batches(bytes.clone()).next()?.ok()?;
     let latest =
         if batch.header.is_wrapper() { messages(&batch)?.1.header.max_timestamp } else { batch.header.max_timestamp };
-    // A batch whose records have no time has none that is latest.
+    // Records without a timestamp have no maximum.
     if latest < 0 { None } else { at_or_after(bytes, latest, start) }
 }
 

@@ -1,4 +1,4 @@
-//! What is written to a log is read, cut and found again.
+//! Tests of reads, truncation and lookups by time.
 
 use super::*;
 
@@ -22,11 +22,11 @@ fn reads_whole_batches_across_segments() {
     assert_eq!(all.bytes, 1_800_100);
     assert_eq!(log.bytes_between(0, END), 1_800_100);
     assert_eq!(log.bytes_between(3, END), 1_200_100);
-    // An offset inside a batch begins at that batch.
+    // A read from an offset inside a batch returns the whole batch.
     let middle = log.read(5, END, usize::MAX, true);
     assert_eq!(middle.bytes, 700_100);
     assert_eq!(middle.chunks[0][0], 2);
-    // The limit cuts at a batch, never inside.
+    // The limit cuts between batches only.
     assert_eq!(log.read(0, END, 1_099_999, true).bytes, 600_000);
     assert_eq!(log.read(0, END, 1_100_099, true).bytes, 1_100_000);
     assert_eq!(log.read(0, END, 1_100_100, true).bytes, 1_100_100);
@@ -43,7 +43,7 @@ fn hands_out_at_least_one_batch_only_where_asked() {
     assert_eq!(log.read(-1, END, 999, true).bytes, 0);
 }
 
-/// Against a list of batches, over sizes around the segments' bounds.
+/// Compared with a plain list of batches, with sizes around the segment bounds.
 #[test]
 fn reads_what_a_plain_list_would_give() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -108,7 +108,7 @@ fn truncated_logs_end_where_a_batch_began() {
         let mut log = filled(&[600_000, 500_000, 100, 700_000]);
         log.truncate(offset);
         assert_eq!((log.next_offset(), log.bytes_between(0, END)), (end, bytes), "{offset}");
-        // What comes next is found behind what is left.
+        // The next batch is appended after the truncated end.
         assert_eq!(log.append(&[9; 50], 1, 5, |_, _| ()), end);
         assert_eq!(log.read(end, END, 1000, true).chunks[0][0], 9);
         assert_eq!(log.bytes_between(0, END), bytes + 50);

@@ -1,4 +1,4 @@
-//! The checks that a produced batch has to pass, as Kafka makes them.
+//! Validation of produced batches, as in Kafka.
 
 use bytes::Bytes;
 use samsarrow_wire::batch::{BatchHeader, HEADER_LEN, TimestampType};
@@ -7,7 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::{batch, legacy};
 
-/// Why a batch was refused.
+/// Reason for the rejection of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
@@ -30,16 +30,16 @@ const FIRST_WITH_BATCHES: i16 = 3;
 const ZSTD: i16 = 4;
 const LAST_CODEC: i16 = 4;
 
-/// What a Produce request brings for one partition.
+/// Validated records of one partition in a Produce request.
 #[derive(Debug)]
 pub(crate) enum Produced {
-    /// One batch.
+    /// One record batch.
     Batch(Box<BatchHeader>),
-    /// Messages of the formats before batches.
+    /// Messages of the formats before record batches.
     Messages(Vec<legacy::Entry>),
 }
 
-/// Checks the records of one partition in a Produce request.
+/// Validates the records of one partition in a Produce request.
 pub(crate) fn produced(data: &Bytes, version: i16, max_bytes: usize) -> Result<Produced, Refusal> {
     match batch::magic(data) {
         None => refuse(ErrorCode::INVALID_RECORD, "there is no record batch for the partition"),
@@ -52,7 +52,7 @@ pub(crate) fn produced(data: &Bytes, version: i16, max_bytes: usize) -> Result<P
     }
 }
 
-/// Checks the one batch that there may be.
+/// Validates data that must be exactly one record batch.
 fn one_batch(data: &[u8], version: i16, max_bytes: usize) -> Result<BatchHeader, Refusal> {
     let size = match batch::size(data) {
         Some(size) if size >= HEADER_LEN => size,

@@ -1,4 +1,4 @@
-//! Answers in a login that are changed by description.
+//! Declarative modifications of login responses.
 
 use std::io;
 use std::time::Duration;
@@ -9,46 +9,47 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::answer::LoginAnswer;
 
-/// A pattern in a token and what comes in its place, `$1` for what its first group has found.
+/// A regular expression for tokens and its replacement, with `$1` for the first group.
 #[derive(Debug, Clone)]
 pub struct Replacement(Regex, Vec<u8>);
 
 impl Replacement {
-    /// With a regular expression of bytes.
+    /// Compiles a regular expression on bytes.
     ///
     /// # Errors
-    /// It is none.
+    /// The pattern is invalid.
     pub fn new(pattern: &str, with: &[u8]) -> io::Result<Self> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, format!("pattern {pattern:?}: {error}"));
         Ok(Self(Regex::new(pattern).map_err(invalid)?, with.to_vec()))
     }
 }
 
-/// What changes in answers of logins, for [`crate::Broker::alter_logins`]; `..Default::default()` leaves the rest.
+/// Modification of login responses, for [`crate::Broker::alter_logins`]; `..Default::default()` leaves the rest
+/// unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Alteration {
-    /// Which answer of a login; all if none is said.
+    /// Step of the login to modify; all by default.
     pub step: Option<u32>,
-    /// Whose; of all nodes if none is said.
+    /// Node to modify; all by default.
     pub node: Option<i32>,
-    /// How many answers; all if none is said.
+    /// Number of responses to modify; all by default.
     pub times: Option<usize>,
-    /// Instead of the error. One where there was none refuses the client; none where there was one leaves it refused.
+    /// Error to set. Setting an error fails the login; removing one does not make the login succeed.
     pub error: Option<ErrorCode>,
-    /// Instead of the text that an error has.
+    /// Error message to set.
     pub message: Option<String>,
-    /// Instead of the mechanisms that a handshake is answered with.
+    /// Mechanisms to set in the response to SaslHandshake.
     pub mechanisms: Option<Vec<String>>,
-    /// Instead of the mechanism's token.
+    /// Token to set.
     pub token: Option<Bytes>,
-    /// In the token; answers without the pattern are not meant.
+    /// Replacement within the token; responses without a match are left unchanged.
     pub replace: Option<Replacement>,
-    /// Instead of the lifetime that a client learns; the session ends when it did.
+    /// Session lifetime to report; the real end of the session does not change.
     pub session_lifetime: Option<Duration>,
 }
 
 impl Alteration {
-    /// Whether it would change anything.
+    /// Returns true if nothing would be modified.
     pub(crate) fn is_empty(&self) -> bool {
         let Alteration { step: _, node: _, times: _, error, message, mechanisms, token, replace, session_lifetime } =
             self;
@@ -67,7 +68,7 @@ impl Alteration {
             && self.replace.as_ref().is_none_or(|Replacement(pattern, _)| pattern.is_match(&answer.token))
     }
 
-    /// Changes an answer that is meant.
+    /// Modifies a response if it matches.
     pub(crate) fn apply(&mut self, answer: &mut LoginAnswer) {
         if !self.is_meant(answer) {
             return;

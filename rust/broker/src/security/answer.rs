@@ -1,4 +1,4 @@
-//! Answers in a login, and what tests make of them.
+//! Login responses, and the hooks that modify them.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -8,29 +8,29 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use crate::sync::lock;
 
-/// What a node is about to answer in a login. A hook of [`crate::Broker::on_login`] may change all that is sent.
+/// Response of a node to a step of a login. A hook of [`crate::Broker::on_login`] may modify all that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginAnswer {
-    /// The node that answers.
+    /// Node that sends the response.
     pub node: i32,
-    /// The mechanism that the client named.
+    /// Mechanism selected by the client.
     pub mechanism: String,
-    /// 0 is the answer to SaslHandshake, 1 that to the first token of the mechanism, and so on.
+    /// 0 for SaslHandshake, 1 for the first token of the mechanism, and so on.
     pub step: u32,
-    /// Sent unless tokens go raw, where an error closes the connection.
+    /// Sent unless tokens are unframed, where an error closes the connection.
     pub error: ErrorCode,
-    /// Sent from step 1 on, unless tokens go raw.
+    /// Sent from step 1 on, unless tokens are unframed.
     pub message: Option<String>,
     /// Sent in step 0.
     pub mechanisms: Vec<String>,
     /// Sent from step 1 on.
     pub token: Bytes,
-    /// Sent from step 1 on, unless tokens go raw, to clients that know it; 0 for no end.
+    /// Sent from step 1 on to clients that support it, unless tokens are unframed; 0 for no expiry.
     pub session_lifetime_ms: i64,
 }
 
 impl LoginAnswer {
-    /// One that says nothing yet.
+    /// Creates an empty response.
     pub(super) fn of(node: i32, mechanism: &str, step: u32) -> Self {
         LoginAnswer {
             node,
@@ -47,7 +47,7 @@ impl LoginAnswer {
 
 type Hook = Box<dyn FnMut(&mut LoginAnswer) + Send>;
 
-/// The hooks in the order in which they were set.
+/// Login hooks, in the order they were added.
 #[derive(Default)]
 pub(crate) struct Hooks(Mutex<Vec<Hook>>);
 
@@ -66,7 +66,7 @@ impl Hooks {
         lock(&self.0).clear();
     }
 
-    /// Every hook has its turn.
+    /// Calls all hooks.
     pub(super) fn apply(&self, answer: &mut LoginAnswer) {
         lock(&self.0).iter_mut().for_each(|hook| hook(answer));
     }

@@ -1,4 +1,4 @@
-//! A mechanism's conversation with one client.
+//! Server side of a SASL exchange with one client.
 
 use bytes::Bytes;
 
@@ -7,35 +7,35 @@ use super::options::Mechanism;
 use super::scram::Scram;
 use super::{oauth, plain};
 
-/// What follows from a client's token.
+/// Result of a client token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The client is to answer this.
+    /// Challenge for the client.
     Challenge(Bytes),
-    /// The client is who it says.
+    /// The client is authenticated.
     Done {
-        /// The last that it hears.
+        /// Final token for the client.
         token: Bytes,
-        /// Who it is.
+        /// Authenticated principal.
         principal: String,
-        /// When its credentials end, in milliseconds since 1970.
+        /// Expiry of the credentials, in milliseconds since 1970.
         expires_ms: Option<i64>,
     },
 }
 
 impl Step {
-    /// The end of a conversation in which nothing is left to be said.
+    /// Completes the exchange without a final token.
     pub(super) fn done(principal: impl Into<String>) -> Self {
         Step::Done { token: Bytes::new(), principal: principal.into(), expires_ms: None }
     }
 }
 
-/// Why a client may not log in.
+/// Reason for a failed login.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It hears this.
+    /// Reported to the client.
     Said(String),
-    /// It hears only that it failed, as of a password that is wrong and of a user that is not known.
+    /// Reported only as a failure, so that a wrong password and an unknown user look the same.
     Unsaid,
 }
 
@@ -49,7 +49,7 @@ impl Refusal {
     }
 }
 
-/// Where it is in its mechanism.
+/// State of the exchange, by mechanism.
 pub(super) enum Conversation {
     Plain,
     Scram(Scram),

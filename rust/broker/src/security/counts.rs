@@ -1,34 +1,34 @@
-//! What is counted of connections and logins; of logins by the names of Kafka's metrics.
+//! Counters of connections and logins, named after Kafka's metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How logins went so far.
+/// Counters of logins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Logins {
     /// First logins of connections, as `successful-authentication-total`.
     pub succeeded: u64,
-    /// Logins that were refused, those again too, as `failed-authentication-total` and `failed-reauthentication-total`.
+    /// Failed logins and re-authentications, as `failed-authentication-total` and `failed-reauthentication-total`.
     pub failed: u64,
-    /// Logins again on the same connection, as `successful-reauthentication-total`.
+    /// Re-authentications, as `successful-reauthentication-total`.
     pub repeated: u64,
-    /// Connections that were closed as they had not logged in again, as `expired-connections-killed-count`.
+    /// Connections closed because they did not re-authenticate in time, as `expired-connections-killed-count`.
     pub expired: u64,
 }
 
-/// How clients connected so far.
+/// Counters of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Connections that were made, those that were refused too.
+    /// Accepted TCP connections, including those whose handshake failed.
     pub accepted: u64,
-    /// TLS handshakes that failed.
+    /// Failed TLS handshakes.
     pub refused: u64,
-    /// TLS handshakes that went on with a session of before.
+    /// TLS handshakes that resumed a session.
     pub resumed: u64,
-    /// Clients that showed a certificate, which was good.
+    /// TLS connections with a valid client certificate.
     pub with_certificate: u64,
 }
 
-/// Both, as they are counted.
+/// Counters of connections and logins.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(super) succeeded: AtomicU64,

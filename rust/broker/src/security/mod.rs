@@ -1,4 +1,4 @@
-//! Who may talk to the broker: protocols, logins, and what is counted of them.
+//! Security of the broker: protocols, logins and their counters.
 
 mod alter;
 mod answer;
@@ -31,7 +31,7 @@ use answer::Hooks;
 use counts::{Counts, add};
 use scram::Credentials;
 
-/// What all connections of a broker share.
+/// Security state shared by all connections of a broker.
 #[derive(Debug)]
 pub(crate) struct Security {
     pub(crate) options: SecurityOptions,
@@ -42,14 +42,14 @@ pub(crate) struct Security {
 }
 
 impl Security {
-    /// For a broker that clients find at `host`.
+    /// Creates the state for a broker that advertises `host`.
     pub(crate) fn new(options: SecurityOptions, host: &str) -> io::Result<Self> {
         let credentials = Credentials::new(options.scram_iterations);
         let tls = options.protocol.is_encrypted().then(|| Tls::new(host, options.client_auth)).transpose()?;
         Ok(Self { options, hooks: Hooks::default(), counts: Counts::default(), tls, credentials })
     }
 
-    /// Takes a connection as clients must make it.
+    /// Accepts a connection, and performs the TLS handshake if the protocol requires it.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
         add(&self.counts.accepted);
         match &self.tls {

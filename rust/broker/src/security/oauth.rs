@@ -1,4 +1,4 @@
-//! OAUTHBEARER at the broker's end (RFC 7628, KIP-255): unsecured JWTs, which say who somebody is and prove nothing.
+//! Server side of OAUTHBEARER (RFC 7628, KIP-255), with unsecured JWTs, which prove nothing.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,11 +9,11 @@ use super::conversation::{Refusal, Step};
 use crate::sync::now_ms;
 
 const SEPARATOR: char = '\x01';
-/// What a client says after it heard what is wrong with its token.
+/// Dummy client response after an error challenge.
 const HEARD: &[u8] = b"\x01";
 const INVALID_TOKEN: &str = r#"{"status":"invalid_token"}"#;
 
-/// One conversation.
+/// State of one exchange.
 #[derive(Debug, Default)]
 pub(super) struct OAuthBearer {
     refused: bool,
@@ -40,7 +40,7 @@ impl OAuthBearer {
     }
 }
 
-/// Identity and token of `n,[a=IDENTITY],␁auth=Bearer TOKEN␁[NAME=VALUE␁]…␁`.
+/// Parses identity and token from `n,[a=IDENTITY],␁auth=Bearer TOKEN␁[NAME=VALUE␁]…␁`.
 fn opened(message: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(message).ok()?;
     let (header, pairs) = text.split_once(SEPARATOR)?;
@@ -71,16 +71,16 @@ fn part(encoded: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// A claim of time, which counts seconds and may have a fraction.
+/// Returns a time claim in milliseconds; claims count seconds and may have a fraction.
 fn millis(claims: &Map<String, Value>, name: &str) -> Option<i64> {
     let seconds = claims.get(name)?.as_f64()?;
-    // Saturates, as `as` does between numbers.
+    // Casts from float to integer saturate.
     #[allow(clippy::cast_possible_truncation, reason = "saturates")]
     let millis = (seconds * 1000.0) as i64;
     Some(millis)
 }
 
-/// Who a token is of and until when; `None` where it does not hold at `now`.
+/// Returns the principal and the expiry of a token; `None` if it is invalid at `now`.
 fn checked(token: &str, now: i64) -> Option<(String, i64)> {
     let mut parts = token.split('.');
     let (header, claims, signature) = (part(parts.next()?)?, part(parts.next()?)?, parts.next()?);

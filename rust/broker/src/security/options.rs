@@ -1,4 +1,4 @@
-//! What a secured broker is started with.
+//! Security options of a broker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use samsarrow_wire::releases::Release;
 
-/// How clients must speak to a broker, by Kafka's names.
+/// Security protocol, as Kafka names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// In the clear, without a login.
+    /// No encryption, no authentication.
     #[default]
     Plaintext,
-    /// Over TLS, without a login.
+    /// TLS, no SASL authentication.
     Ssl,
-    /// In the clear, with a login.
+    /// No encryption, SASL authentication.
     SaslPlaintext,
-    /// Over TLS, with a login.
+    /// TLS and SASL authentication.
     SaslSsl,
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: &'static [Protocol] =
         &[Protocol::Plaintext, Protocol::Ssl, Protocol::SaslPlaintext, Protocol::SaslSsl];
 
-    /// As `security.protocol` has it.
+    /// Returns the name used in `security.protocol`.
     pub fn name(&self) -> &'static str {
         match self {
             Protocol::Plaintext => "PLAINTEXT",
@@ -35,34 +35,34 @@ impl Protocol {
         }
     }
 
-    /// Whether it is over TLS.
+    /// Returns true for TLS.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Protocol::Ssl | Protocol::SaslSsl)
     }
 
-    /// Whether clients log in.
+    /// Returns true if clients authenticate by SASL.
     pub fn has_login(self) -> bool {
         matches!(self, Protocol::SaslPlaintext | Protocol::SaslSsl)
     }
 }
 
-/// Whether clients show a certificate, as Kafka's `ssl.client.auth`.
+/// Client authentication by certificate, as `ssl.client.auth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientAuth {
-    /// None is asked for.
+    /// No certificate is requested.
     #[default]
     None,
-    /// One is asked for, and must be good if there is one.
+    /// A certificate is requested, and must be valid if sent.
     Requested,
-    /// No client comes in without.
+    /// A valid certificate is required.
     Required,
 }
 
 impl ClientAuth {
-    /// All of them.
+    /// All values.
     pub const ALL: &'static [ClientAuth] = &[ClientAuth::None, ClientAuth::Requested, ClientAuth::Required];
 
-    /// As Kafka writes it.
+    /// Returns Kafka's name.
     pub fn name(&self) -> &'static str {
         match self {
             ClientAuth::None => "none",
@@ -72,25 +72,25 @@ impl ClientAuth {
     }
 }
 
-/// A way to log in.
+/// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mechanism {
-    /// Name and password as they are (RFC 4616).
+    /// Plain name and password (RFC 4616).
     Plain,
-    /// The password is proved, not sent (RFC 5802, RFC 7677).
+    /// SCRAM with SHA-256, which proves the password without sending it (RFC 5802, RFC 7677).
     ScramSha256,
-    /// The same with SHA-512.
+    /// SCRAM with SHA-512.
     ScramSha512,
-    /// A bearer's token (RFC 7628): an unsecured JWT, as Kafka takes them by default.
+    /// Bearer token (RFC 7628): an unsecured JWT, which Kafka accepts by default.
     OAuthBearer,
 }
 
 impl Mechanism {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: &'static [Mechanism] =
         &[Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512, Mechanism::OAuthBearer];
 
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub fn name(&self) -> &'static str {
         match self {
             Mechanism::Plain => "PLAIN",
@@ -100,7 +100,7 @@ impl Mechanism {
         }
     }
 
-    /// The first Kafka that has it (KIP-43, KIP-84, KIP-255).
+    /// Returns the first Kafka release with the mechanism (KIP-43, KIP-84, KIP-255).
     pub(crate) fn since(self) -> Release {
         match self {
             Mechanism::Plain => Release::V0_10_0,
@@ -110,7 +110,7 @@ impl Mechanism {
     }
 }
 
-/// Passwords by name. They are never shown.
+/// Passwords by user name. `Debug` does not show them.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Users(BTreeMap<String, String>);
 
@@ -119,7 +119,7 @@ impl Users {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Their names.
+    /// Returns the user names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -137,21 +137,20 @@ impl fmt::Debug for Users {
     }
 }
 
-/// How a broker treats strangers.
+/// TLS and authentication options of a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecurityOptions {
-    /// How every node must be spoken to.
+    /// Security protocol of every node.
     pub protocol: Protocol,
-    /// Whether clients show a certificate, over TLS.
+    /// Client authentication by certificate; requires TLS.
     pub client_auth: ClientAuth,
-    /// Who may log in with a password.
+    /// Users that can log in with a password.
     pub users: Users,
-    /// How clients may log in, as Kafka's `sasl.enabled.mechanisms`; by default all that are known to the Kafka that the
-    /// broker passes for.
+    /// Enabled mechanisms, as `sasl.enabled.mechanisms`; by default all that the emulated Kafka release has.
     pub mechanisms: Vec<Mechanism>,
-    /// After which a login must be repeated, as Kafka's `connections.max.reauth.ms` (KIP-368); `None` for never.
+    /// Time after which a client must re-authenticate, as `connections.max.reauth.ms` (KIP-368); `None` for never.
     pub session_lifetime: Option<Duration>,
-    /// How often SCRAM hashes a password.
+    /// Iteration count of SCRAM credentials.
     pub scram_iterations: u32,
 }
 
@@ -163,14 +162,14 @@ impl Default for SecurityOptions {
             users: Users::default(),
             mechanisms: Mechanism::ALL.to_vec(),
             session_lifetime: None,
-            // Kafka's least, and what its tools take.
+            // Kafka's minimum, and the default of its tools.
             scram_iterations: 4096,
         }
     }
 }
 
 impl SecurityOptions {
-    /// Says what cannot be.
+    /// Rejects contradictory options.
     pub(crate) fn check(&self, kafka: Option<Release>) -> Result<(), String> {
         if self.client_auth != ClientAuth::None && !self.protocol.is_encrypted() {
             let (auth, protocol) = (self.client_auth.name(), self.protocol.name());

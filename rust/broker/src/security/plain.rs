@@ -1,11 +1,11 @@
-//! PLAIN at the broker's end (RFC 4616).
+//! Server side of PLAIN (RFC 4616).
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 use super::conversation::{Refusal, Step};
 use super::options::Users;
 
-/// The answer to the only token that there is.
+/// Checks the only token of the exchange.
 pub(super) fn answer(token: &[u8], users: &Users) -> Result<Step, Refusal> {
     let text = std::str::from_utf8(token).map_err(|_| Refusal::Unsaid)?;
     let parts: Vec<&str> = text.split('\0').collect();

@@ -1,4 +1,4 @@
-//! SCRAM at the broker's end (RFC 5802, RFC 7677).
+//! Server side of SCRAM (RFC 5802, RFC 7677).
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -16,10 +16,10 @@ use crate::sync::lock;
 
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
-/// No client needs more, and an attribute of any length must not be kept.
+/// Maximum length of a client nonce: an attribute of unlimited length must not be stored.
 const MOST_NONCE_BYTES: usize = 1024;
 
-/// The functions that a mechanism is made of.
+/// Algorithms of a mechanism.
 #[derive(Clone, Copy)]
 struct Hash {
     hmac: hmac::Algorithm,
@@ -44,7 +44,7 @@ impl Hash {
     }
 }
 
-/// What a broker keeps of a password, so that nobody can log in who has read it.
+/// Stored credential of a user, from which the password cannot be recovered.
 #[derive(Clone)]
 struct Credential {
     salt: [u8; SALT_BYTES],
@@ -67,7 +67,7 @@ impl Credential {
     }
 }
 
-/// Credentials by mechanism and name, each derived when it is first needed.
+/// Credentials by mechanism and user name, derived on first use.
 pub(crate) struct Credentials {
     iterations: NonZeroU32,
     known: Mutex<HashMap<(Mechanism, String), Credential>>,
@@ -96,30 +96,30 @@ impl Credentials {
     }
 }
 
-/// What was said before the proof.
+/// State of the exchange between the client's first and final message.
 struct Opened {
     name: String,
     credential: Credential,
-    /// What the client must repeat: `c=` of this.
+    /// GS2 header, which the client must repeat as `c=`.
     header: String,
     nonce: String,
-    /// Both first messages, as they are signed.
+    /// Both first messages, as covered by the signatures.
     signed: String,
 }
 
-/// One conversation.
+/// State of one exchange.
 pub(super) struct Scram {
     mechanism: Mechanism,
     opened: Option<Opened>,
 }
 
-/// The value of an attribute: `r=…` for `r`.
+/// Returns the value of an attribute, such as `r=…` for `r`.
 fn attribute<'a>(part: Option<&'a str>, name: &str) -> Result<&'a str, Refusal> {
     let value = part.and_then(|part| part.strip_prefix(name)).and_then(|rest| rest.strip_prefix('='));
     value.ok_or(Refusal::Unsaid)
 }
 
-/// A name as it was before `,` and `=` were written as `=2C` and `=3D`.
+/// Decodes `=2C` and `=3D` in a name to `,` and `=`.
 fn unescaped(name: &str) -> Result<String, Refusal> {
     let mut parts = name.split('=');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -148,10 +148,10 @@ impl Scram {
         }
     }
 
-    /// `n,[a=NAME],n=NAME,r=NONCE[,tokenauth=…]`.
+    /// Handles the client's first message: `n,[a=NAME],n=NAME,r=NONCE[,tokenauth=…]`.
     fn open(&mut self, text: &str, users: &Users, credentials: &Credentials) -> Result<Step, Refusal> {
         let mut parts = text.splitn(3, ',');
-        // No channel is bound: Kafka has no mechanism that does.
+        // Only the flag without channel binding is accepted: Kafka has no mechanism with channel binding.
         let (flag, identity) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let bare = parts.next().ok_or(Refusal::Unsaid)?;
         if flag != "n" {
@@ -168,7 +168,7 @@ impl Scram {
             return Err(Refusal::Unsaid);
         }
         if attributes.any(|extension| extension.eq_ignore_ascii_case("tokenauth=true")) {
-            // There are no delegation tokens here.
+            // Logins with delegation tokens are not supported.
             return Err(Refusal::Unsaid);
         }
         let credential = credentials.of(self.mechanism, &name, users)?;
@@ -184,7 +184,7 @@ impl Scram {
         Ok(Step::Challenge(Bytes::from(first)))
     }
 
-    /// `c=HEADER,r=NONCE,p=PROOF`.
+    /// Handles the client's final message: `c=HEADER,r=NONCE,p=PROOF`.
     fn prove(&self, opened: &Opened, text: &str) -> Result<Step, Refusal> {
         let (bare, proof) = text.rsplit_once(",p=").ok_or(Refusal::Unsaid)?;
         let mut attributes = bare.split(',');
@@ -213,7 +213,7 @@ impl Scram {
 mod tests {
     use super::*;
 
-    /// The example of RFC 7677.
+    /// Example of RFC 7677.
     const BARE: &str = "n=user,r=rOprNGfwEbeRWgbNEkqO";
     const NONCE: &str = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
     const PROOF: &str = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";

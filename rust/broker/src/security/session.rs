@@ -1,4 +1,4 @@
-//! Where one connection is in its login: Kafka's order of requests, and its end of sessions (KIP-368).
+//! Authentication state of one connection: Kafka's order of requests, and session expiry (KIP-368).
 
 use std::time::Duration;
 
@@ -13,52 +13,52 @@ use super::counts::add;
 use super::options::{Mechanism, SecurityOptions};
 use crate::sync::now_ms;
 
-/// Kafka's `sasl.server.max.receive.size`: strangers send no larger frames.
+/// Kafka's `sasl.server.max.receive.size`: maximum frame size before authentication.
 const STRANGERS_BYTES: usize = 512 << 10;
-/// A client may not log in again more often.
+/// Minimum interval between re-authentications.
 const LEAST_BETWEEN: Duration = Duration::from_secs(1);
 
 enum Phase {
-    /// ApiVersions or SaslHandshake may come.
+    /// ApiVersions or SaslHandshake is expected.
     Fresh,
-    /// SaslHandshake must come.
+    /// SaslHandshake is expected.
     Versions,
-    /// Tokens come, in SaslAuthenticate or raw.
+    /// Tokens are expected, in SaslAuthenticate or unframed.
     Tokens { with: Mechanism, conversation: Conversation, framed: bool },
-    /// Requests come.
+    /// Authenticated; any request is accepted.
     Ready,
-    /// A handshake of somebody who is logged in already.
+    /// An authenticated client starts re-authentication with SaslHandshake.
     Again,
-    /// The connection ends with the answer that was given.
+    /// The connection closes after the current response.
     Over,
 }
 
-/// Who a client is.
+/// Authenticated client.
 struct Principal {
     mechanism: Mechanism,
     name: String,
 }
 
-/// What is to become of a request.
+/// Decision on a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is served.
+    /// The request is handled.
     Granted,
-    /// It is refused with ILLEGAL_SASL_STATE, and the connection ends.
+    /// The request is rejected with ILLEGAL_SASL_STATE, and the connection closes.
     Illegal,
-    /// The connection ends without an answer.
+    /// The connection closes without a response.
     Closed(&'static str),
 }
 
-/// A connection's login.
+/// Authentication state of a connection.
 pub(crate) struct Session {
     phase: Phase,
     principal: Option<Principal>,
-    /// When the client must have logged in again.
+    /// Time by which the client must have re-authenticated.
     expires: Option<Instant>,
-    /// When it last began to.
+    /// Start of the last re-authentication.
     began_again: Option<Instant>,
-    /// How many answers of this login were given.
+    /// Number of responses sent in this login.
     step: u32,
 }
 
@@ -74,27 +74,27 @@ impl Session {
         Session { phase, principal: None, expires: None, began_again: None, step: 0 }
     }
 
-    /// The largest frame that is taken now.
+    /// Returns the current maximum frame size.
     pub(crate) fn most_bytes(&self, of_friends: usize) -> usize {
         if matches!(self.phase, Phase::Ready) { of_friends } else { of_friends.min(STRANGERS_BYTES) }
     }
 
-    /// The name of who is logged in.
+    /// Returns the name of the authenticated principal.
     pub(crate) fn principal(&self) -> Option<&str> {
         self.principal.as_ref().map(|principal| principal.name.as_str())
     }
 
-    /// Whether the next frame is a token of the mechanism and no request.
+    /// Returns true if the next frame is an unframed token of the mechanism, not a request.
     pub(crate) fn expects_raw_token(&self) -> bool {
         matches!(self.phase, Phase::Tokens { framed: false, .. })
     }
 
-    /// Whether nothing follows the answer that was given.
+    /// Returns true if the connection closes after the current response.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
     }
 
-    /// Whether a request may come now. Asked once for each: a handshake may begin another login.
+    /// Decides on a request. Called once per request, since a handshake may begin a re-authentication.
     pub(crate) fn admit(&mut self, key: ApiKey, security: &Security) -> Admission {
         let granted = match &self.phase {
             Phase::Fresh => matches!(key, ApiKey::ApiVersions | ApiKey::SaslHandshake),
@@ -126,25 +126,25 @@ impl Session {
         Admission::Granted
     }
 
-    /// A client got the versions: nobody asks twice before the login.
+    /// Records that the client has received the API versions; before the login only one ApiVersions request is allowed.
     pub(crate) fn told_versions(&mut self) {
         if matches!(self.phase, Phase::Fresh) {
             self.phase = Phase::Versions;
         }
     }
 
-    /// The connection ends with the answer that is given now.
+    /// Fails the login; the connection closes after the current response.
     pub(crate) fn refuse(&mut self, security: &Security) {
         self.phase = Phase::Over;
         add(&security.counts.failed);
     }
 
-    /// The answer to a handshake.
+    /// Handles SaslHandshake.
     pub(crate) fn handshake(&mut self, node: i32, version: i16, named: &str, security: &Security) -> LoginAnswer {
         let enabled = &security.options.mechanisms;
         let mut answer = LoginAnswer::of(node, named, 0);
         if matches!(self.phase, Phase::Ready) {
-            // There are no logins here, or none is due.
+            // The listener has no SASL, or no re-authentication is due.
             answer.error = ErrorCode::ILLEGAL_SASL_STATE;
             return answer;
         }
@@ -164,7 +164,7 @@ impl Session {
         answer
     }
 
-    /// The answer to a token; `None` where the connection ends without one.
+    /// Handles a token; returns `None` if the connection closes without a response.
     pub(crate) fn token(&mut self, node: i32, token: &[u8], security: &Security) -> Option<LoginAnswer> {
         let Phase::Tokens { with, conversation, framed } = &mut self.phase else {
             let mut answer = LoginAnswer::of(node, "", 1);
@@ -174,7 +174,7 @@ impl Session {
         };
         let (with, framed) = (*with, *framed);
         if self.principal.as_ref().is_some_and(|before| before.mechanism != with) {
-            // Kafka lets the handshake pass, and ends here.
+            // Kafka accepts the handshake with another mechanism, and closes the connection here.
             self.refuse(security);
             return None;
         }
@@ -212,7 +212,7 @@ impl Session {
         Some(answer)
     }
 
-    /// Nobody becomes somebody else on the same connection.
+    /// Rejects a change of principal during re-authentication.
     fn same_principal(&self, step: Step) -> Result<Step, Refusal> {
         match (&self.principal, &step) {
             (Some(before), Step::Done { principal, .. }) if before.name != *principal => Err(Refusal::said(format!(
@@ -237,7 +237,8 @@ impl Session {
     }
 }
 
-/// How long a session lasts in milliseconds: as long as the broker allows, and its credentials hold.
+/// Returns the session lifetime in milliseconds: the smaller of the broker's limit and the remaining lifetime of the
+/// credentials.
 fn lifetime(allowed: Option<Duration>, expires_ms: Option<i64>) -> Option<i64> {
     let allowed = allowed.map(|allowed| i64::try_from(allowed.as_millis()).unwrap_or(i64::MAX));
     let held = expires_ms.map(|expires| expires.saturating_sub(now_ms()).max(0));

@@ -1,4 +1,4 @@
-//! A connection in the clear or over TLS.
+//! Plaintext or TLS stream of a connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,12 +10,13 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
 
-/// No request is as short in TLS: what comes before an end and is shorter is the farewell, which says that it is one.
+/// Minimum size of a TLS record with a request. Fewer pending bytes before the end of the stream are a close_notify
+/// alert.
 const LEAST_REQUEST_BYTES: usize = 36;
-/// How often an end is looked for behind bytes that wait.
+/// Interval of checks for the end of the stream behind unread bytes.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What a client is connected by.
+/// Stream of a client connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
@@ -30,8 +31,8 @@ impl Stream {
         }
     }
 
-    /// Resolves when the peer has closed; never, if it has sent more bytes already. For requests that wait: what the
-    /// client sent before it left is handled all the same.
+    /// Completes when the peer has closed the connection; never, if the peer has sent more bytes, since requests sent
+    /// before the close are still handled. For requests that wait.
     pub(crate) async fn hung_up(&self) {
         let tcp = self.tcp();
         loop {

@@ -1,4 +1,4 @@
-//! TLS at the broker's end, with an authority of its own: made at the start, gone with the broker.
+//! Server side of TLS, with a CA that is generated at the start and dropped with the broker.
 
 use std::fmt;
 use std::io;
@@ -19,12 +19,12 @@ use super::counts::{Counts, add};
 use super::options::ClientAuth;
 use super::stream::Stream;
 
-/// A certificate and its key as PEM.
+/// A certificate and its private key as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate.
+    /// Certificate.
     pub certificate: String,
-    /// Its private key, PKCS #8.
+    /// Private key, PKCS #8.
     pub key: String,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What connections are accepted with.
+/// TLS acceptor and CA of a broker.
 pub(crate) struct Tls {
     acceptor: TlsAcceptor,
     issuer: Issuer<'static, KeyPair>,
@@ -55,7 +55,7 @@ fn params(names: Vec<String>, common_name: &str) -> Result<CertificateParams, rc
 }
 
 fn authority() -> Result<(Issuer<'static, KeyPair>, String, CertificateDer<'static>), rcgen::Error> {
-    // Each has a name of its own: of two with the same one, a client would look at the wrong key.
+    // Each CA has a unique name: with two of the same name, a client would select the wrong key.
     let number: String = std::iter::repeat_with(fastrand::alphanumeric).take(8).collect();
     let mut params = params(Vec::new(), &format!("CA {number} of an embedded broker of samsarrow"))?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -82,7 +82,7 @@ fn other(error: impl fmt::Display) -> io::Error {
 }
 
 impl Tls {
-    /// For a broker that clients find at `host`.
+    /// Creates the CA and the server certificate for a broker that advertises `host`.
     pub(crate) fn new(host: &str, client_auth: ClientAuth) -> io::Result<Self> {
         let (issuer, ca_pem, ca) = authority().map_err(other)?;
         let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
@@ -113,12 +113,12 @@ impl Tls {
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), issuer, ca_pem })
     }
 
-    /// What a client must trust.
+    /// Returns the CA certificate, for the trust store of clients.
     pub(crate) fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// What a client shows to be let in.
+    /// Issues a client certificate.
     pub(crate) fn client_certificate(&self, name: &str) -> io::Result<Identity> {
         let issued = params(Vec::new(), name)
             .and_then(|params| issue(&self.issuer, params, ExtendedKeyUsagePurpose::ClientAuth));
@@ -126,7 +126,7 @@ impl Tls {
         Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// Shakes hands.
+    /// Performs the TLS handshake.
     pub(crate) async fn accept(&self, stream: TcpStream, counts: &Counts) -> io::Result<Stream> {
         let stream = self.acceptor.accept(stream).await.inspect_err(|_| add(&counts.refused))?;
         let connection = stream.get_ref().1;

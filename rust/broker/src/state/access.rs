@@ -1,5 +1,5 @@
-//! Who may do what: ACLs, passwords and delegation tokens that were given while the broker runs. They are kept and
-//! shown, and let nobody in or out: who may log in is said when the broker is started.
+//! ACLs, SCRAM credentials and delegation tokens created at run time. They are stored and described but not enforced:
+//! users that can log in are set in the options of the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const ANY: i8 = 1;
 const MATCH: i8 = 2;
 const LITERAL: i8 = 3;
 const PREFIXED: i8 = 4;
-/// The name that a literal pattern has for all resources.
+/// Wildcard name in a literal pattern, which matches all resources.
 const ALL: &str = "*";
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -22,7 +22,7 @@ const TOKEN_EXPIRY_MS: i64 = DAY_MS;
 /// Kafka's `delegation.token.max.lifetime.ms`.
 const TOKEN_LIFETIME_MS: i64 = 7 * DAY_MS;
 
-/// An ACL; numbers are the protocol's.
+/// An ACL, with the protocol's codes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acl {
     pub(crate) resource_type: i8,
@@ -35,14 +35,14 @@ pub(crate) struct Acl {
 }
 
 impl Acl {
-    /// Whether it says one thing, as an ACL must.
+    /// Returns true if no field is a wildcard of filters, as an ACL requires.
     pub(crate) fn is_definite(&self) -> bool {
         let vague = [self.resource_type, self.operation, self.permission].iter().any(|code| *code <= ANY);
         !vague && matches!(self.pattern_type, LITERAL | PREFIXED) && !self.resource_name.is_empty()
     }
 }
 
-/// Some ACLs; what is `None` or any matches all.
+/// Filter of ACLs; `None` and the code for "any" match everything.
 #[derive(Debug, Clone)]
 pub(crate) struct AclFilter<'a> {
     pub(crate) resource_type: i8,
@@ -79,10 +79,10 @@ impl AclFilter<'_> {
     }
 }
 
-/// Type and name.
+/// Principal type and name.
 pub(crate) type Principal = (String, String);
 
-/// A login for a while.
+/// A delegation token.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) id: String,
@@ -96,23 +96,23 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Whether somebody may see, renew and expire it.
+    /// Returns true if the principal may describe, renew and expire the token.
     pub(crate) fn belongs_to(&self, who: &Principal) -> bool {
         self.owner == *who || self.renewers.contains(who)
     }
 }
 
-/// All of that.
+/// ACLs, SCRAM users and delegation tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     pub(crate) acls: BTreeSet<Acl>,
-    /// How often the password of a user was hashed, by its name and the mechanism.
+    /// SCRAM iteration counts by user name and mechanism.
     pub(crate) users: BTreeMap<String, BTreeMap<i8, i32>>,
     tokens: Vec<Token>,
 }
 
 impl Access {
-    /// With the users that may log in by SCRAM from the start.
+    /// Creates the state with the users of the options, which can log in by SCRAM.
     pub(crate) fn new(options: &BrokerOptions) -> Self {
         let security = &options.security;
         let iterations = i32::try_from(security.scram_iterations).unwrap_or(i32::MAX);
@@ -126,7 +126,7 @@ impl Access {
         Access { users: users.map(|name| (name.to_owned(), scram.clone())).collect(), ..Access::default() }
     }
 
-    /// Makes a token that ends after `lifetime` milliseconds, or as late as can be where that is not positive.
+    /// Creates a token that ends after `lifetime` milliseconds, or after the maximum lifetime if it is not positive.
     pub(crate) fn make_token(
         &mut self,
         (owner, requester): (Principal, Principal),
@@ -151,13 +151,13 @@ impl Access {
         token
     }
 
-    /// The tokens that have not expired.
+    /// Removes expired tokens and returns the others.
     pub(crate) fn tokens(&mut self, now: i64) -> &[Token] {
         self.tokens.retain(|token| token.expires > now);
         &self.tokens
     }
 
-    /// Makes a token expire `period` milliseconds from now, by default after a day.
+    /// Sets the expiry of a token to `period` milliseconds from now, by default to a day.
     pub(crate) fn renew(&mut self, hmac: &Bytes, who: &Principal, period: i64, now: i64) -> Result<i64, ErrorCode> {
         let token = self.token(hmac, who, now)?;
         let period = if period < 0 { TOKEN_EXPIRY_MS } else { period };
@@ -165,7 +165,7 @@ impl Access {
         Ok(token.expires)
     }
 
-    /// Makes a token expire `period` milliseconds from now, at once where that is negative.
+    /// Sets the expiry of a token to `period` milliseconds from now, or to now if it is negative.
     pub(crate) fn expire(&mut self, hmac: &Bytes, who: &Principal, period: i64, now: i64) -> Result<i64, ErrorCode> {
         let token = self.token(hmac, who, now)?;
         token.expires = if period < 0 { now } else { token.ends.min(now.saturating_add(period)) };

@@ -1,4 +1,4 @@
-//! Settings and quotas that were given while the broker runs; topics get their new settings and partitions here.
+//! Configs and quotas set at run time, and changes of topic configs and partition counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ const APPEND: i8 = 2;
 
 const CLEANUP_POLICY: &str = "cleanup.policy";
 
-/// Type and name.
+/// Resource type and name.
 pub(crate) type Resource = (i8, String);
-/// Types and names of its parts, sorted.
+/// Entity types and names, sorted.
 pub(crate) type QuotaEntity = Vec<(String, Option<String>)>;
-/// Values by name.
+/// Quota values by entity and key.
 pub(crate) type Quotas = BTreeMap<QuotaEntity, BTreeMap<String, f64>>;
-/// A setting, what is done to it, the value.
+/// Config name, operation and value.
 pub(crate) type Change = (String, i8, Option<String>);
 
-/// Where a value that was given is from, by the protocol's number.
+/// Returns the config source code of a value set on a resource of this type.
 pub(crate) fn source(kind: i8) -> i8 {
     match kind {
         TOPIC => 1,
@@ -43,7 +43,7 @@ pub(crate) fn source(kind: i8) -> i8 {
     }
 }
 
-/// What topics have that were not given it: the first is the broker's own limit.
+/// Default topic configs; the first is the broker's own limit.
 pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String); 5] {
     [
         ("max.message.bytes", options.message_max_bytes.to_string()),
@@ -54,12 +54,12 @@ pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String)
     ]
 }
 
-/// Whether something can be added to a setting and taken out of it. Of brokers any may be, their settings are not known.
+/// Returns true if a config supports APPEND and SUBTRACT. Broker configs are not known, so all of them do.
 fn is_list(kind: i8, name: &str) -> bool {
     kind == BROKER || kind == TOPIC && name == CLEANUP_POLICY
 }
 
-/// Settings after changes; what was not given starts from its default, as in Kafka.
+/// Applies changes to the configs of a resource; a list without a value starts from its default, as in Kafka.
 fn changed(
     kind: i8,
     mut given: BTreeMap<String, String>,
@@ -98,7 +98,7 @@ fn changed(
 }
 
 impl State {
-    /// Whether this node may be asked about a resource: brokers know only themselves.
+    /// Checks that this node may describe and alter a resource: a broker knows only its own configs.
     pub(crate) fn check_resource(&self, node: i32, (kind, name): &Resource) -> Result<(), ErrorCode> {
         match *kind {
             TOPIC => self.topic(name).map(|_| ()).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// What was given for a resource.
+    /// Returns the configs set on a resource.
     pub(crate) fn given_configs(&self, resource: &Resource) -> BTreeMap<String, String> {
         match resource.0 {
             TOPIC => self.topic(&resource.1).map(|topic| topic.config.given.clone()).unwrap_or_default(),
@@ -117,12 +117,12 @@ impl State {
         }
     }
 
-    /// The resources of a kind that something was given for.
+    /// Returns the names of all resources of a type with configs.
     pub(crate) fn configured(&self, kind: i8) -> Vec<String> {
         lock(&self.configs).keys().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect()
     }
 
-    /// Changes what is given for a resource, or says why not.
+    /// Applies changes to the configs of a resource, or only validates them.
     pub(crate) fn alter_configs(
         &self,
         resource: &Resource,
@@ -153,7 +153,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a topic more partitions, on these nodes or wherever leaders are spread.
+    /// Adds partitions to a topic, with the given replicas or placed by the broker.
     pub(crate) fn create_partitions(
         &self,
         name: &str,

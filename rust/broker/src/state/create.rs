@@ -1,4 +1,4 @@
-//! Creating topics: the checks and the placing of replicas.
+//! Topic creation: validation and replica placement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use super::topic::{Topic, TopicConfig};
 use super::{State, topic_settings};
 use crate::sync::write;
 
-/// More partitions than this in all would let one request eat the memory.
+/// Maximum total number of partitions, so that one request cannot exhaust memory.
 pub(crate) const MOST_PARTITIONS: usize = 100_000;
 const LONGEST_NAME: usize = 249;
 const DEFAULT_REPLICATION: usize = 3;
 
-/// A topic as a client asks for it.
+/// A topic to create.
 #[derive(Debug, Default)]
 pub(crate) struct NewTopic<'a> {
     pub(crate) name: &'a str,
-    /// -1: the broker's default.
+    /// -1 for the broker's default.
     pub(crate) partitions: i32,
-    /// -1: the broker's default.
+    /// -1 for the broker's default.
     pub(crate) replication_factor: i16,
-    /// Replicas by hand, in order of partitions; empty: the broker places them.
+    /// Manual replica assignment in order of partitions; empty if the broker places the replicas.
     pub(crate) assignment: Vec<Vec<i32>>,
     pub(crate) configs: Vec<(&'a str, Option<&'a str>)>,
     pub(crate) validate_only: bool,
 }
 
-/// Why a topic was not created: the code and a sentence.
+/// Reason for a rejected request: error code and message.
 pub(crate) type Refusal = (ErrorCode, String);
 
-/// Whether Kafka takes this as a topic's name.
+/// Checks a topic name by Kafka's rules.
 pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() || name == "." || name == ".." || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
@@ -58,7 +58,7 @@ pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Re
 }
 
 impl State {
-    /// Creates a topic, or says why not.
+    /// Creates a topic, or only validates the request.
     pub(crate) fn create_topic(&self, new: &NewTopic<'_>) -> Result<Arc<Topic>, Refusal> {
         check_name(new.name)?;
         let config = config(&new.configs)?;
@@ -78,7 +78,7 @@ impl State {
         Ok(topic)
     }
 
-    /// Spreads leaders over the nodes: partition `p` is led by node `p` modulo their number.
+    /// Places the replicas: partition `p` is led by node `p` modulo the number of nodes.
     fn place(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Refusal> {
         let nodes = self.node_count();
         let partitions = if new.partitions == -1 { self.options.default_partitions } else { new.partitions };
@@ -102,7 +102,7 @@ impl State {
         Ok(self.spread(partitions, replication))
     }
 
-    /// The replicas of each partition, the first of which leads.
+    /// Returns the replicas of each partition, the leader first.
     pub(crate) fn spread(&self, partitions: usize, replication: usize) -> Vec<Vec<i32>> {
         let node = |at: usize| i32::try_from(at % self.node_count().max(1)).unwrap_or_default();
         (0..partitions).map(|partition| (partition..partition + replication).map(node).collect()).collect()
@@ -116,7 +116,7 @@ impl State {
         self.check_replicas(&new.assignment)
     }
 
-    /// That replicas given by hand can be.
+    /// Validates a manual replica assignment.
     pub(crate) fn check_replicas(&self, assignment: &[Vec<i32>]) -> Result<Vec<Vec<i32>>, Refusal> {
         for replicas in assignment {
             let known = replicas.iter().all(|node| self.node(*node).is_some());

@@ -1,4 +1,4 @@
-//! What the virtual brokers share.
+//! State shared by all nodes.
 
 pub(crate) mod access;
 pub(crate) mod configs;
@@ -32,7 +32,7 @@ use telemetry::Telemetry;
 use topic::{NO_LEADER, Topic, Topics};
 use transactions::Transactions;
 
-/// Where a node listens, and whether it does now.
+/// Address of a node, and whether it is up.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) host: String,
@@ -40,40 +40,40 @@ pub(crate) struct Node {
     up: AtomicBool,
 }
 
-/// Offsets alone, without metadata, by group, topic and partition.
+/// Offsets without metadata, by group, topic and partition.
 type ZooKeeper = HashMap<(String, Arc<str>, i32), i64>;
 
-/// Everything that the nodes of one broker share.
+/// State shared by all nodes of a broker.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) options: BrokerOptions,
     pub(crate) cluster_id: String,
     pub(crate) groups: Mutex<Groups>,
-    /// Notified whenever something in a group may come to an end earlier than before.
+    /// Notified when a deadline of a group may have moved forward.
     pub(crate) group_clock: Notify,
-    /// Under a lock that comes before those of partitions and groups.
+    /// Lock order: before the locks of partitions and groups.
     transactions: Mutex<Transactions>,
-    /// Notified whenever a transaction may come to an end earlier than before.
+    /// Notified when a deadline of a transaction may have moved forward.
     transaction_clock: Notify,
-    /// What version 0 commits, which Kafka kept in ZooKeeper.
+    /// Offsets committed with version 0, which Kafka stored in ZooKeeper.
     pub(crate) zookeeper: Mutex<ZooKeeper>,
-    /// Coordinators that were chosen by hand, by group.
+    /// Overridden coordinators by group.
     moved: Mutex<HashMap<String, i32>>,
-    /// The same by transactional id.
+    /// Overridden coordinators by transactional id.
     moved_transactions: Mutex<HashMap<String, i32>>,
-    /// What metadata say instead of what is so.
+    /// Frozen metadata returned by Metadata responses instead of the current one.
     pub(crate) stale: Mutex<Option<Stale>>,
     pub(crate) faults: Faults,
     pub(crate) security: Security,
     pub(crate) sessions: Sessions,
     pub(crate) telemetry: Mutex<Telemetry>,
-    /// How many requests have come, by API.
+    /// Number of requests received, by API.
     seen: Mutex<BTreeMap<ApiKey, u64>>,
-    /// What was given for anything but topics.
+    /// Configs set on resources other than topics.
     configs: Mutex<BTreeMap<configs::Resource, BTreeMap<String, String>>>,
     pub(crate) quotas: Mutex<configs::Quotas>,
     pub(crate) access: Mutex<Access>,
-    /// Rises with each change of features.
+    /// Bumped on every change of features.
     features_epoch: AtomicI64,
     nodes: Vec<Node>,
     topics: RwLock<Topics>,
@@ -81,7 +81,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// `ports`: one for each node, in order of node ids from 0 on.
+    /// Creates the state; `ports` has one port per node, in order of node ids from 0 on.
     pub(crate) fn new(options: BrokerOptions, security: Security, host: &str, ports: &[u16]) -> Self {
         let node = |port: &u16| Node { host: host.to_owned(), port: *port, up: AtomicBool::new(true) };
         State {
@@ -123,7 +123,7 @@ impl State {
         self.node(id).is_some_and(|node| node.up.load(Ordering::Acquire))
     }
 
-    /// The nodes that are up.
+    /// Returns the nodes that are up.
     pub(crate) fn live_nodes(&self) -> impl Iterator<Item = (i32, &Node)> {
         (0_i32..).zip(&self.nodes).filter(|(_, node)| node.up.load(Ordering::Acquire))
     }
@@ -132,8 +132,8 @@ impl State {
         self.live_nodes().next().map_or(NO_LEADER, |(id, _)| id)
     }
 
-    /// The node that coordinates a group: the one that it was moved to, or that its name hashes to. While that node is
-    /// down, the next one that is up does.
+    /// Returns the coordinator of a group: the overridden node or the one that its name hashes to, or the next one that
+    /// is up.
     pub(crate) fn coordinator(&self, group: &str) -> Option<(i32, &Node)> {
         let moved = lock(&self.moved).get(group).copied();
         self.coordinator_of(group, moved)
@@ -154,7 +154,7 @@ impl State {
         self.group_clock.notify_one();
     }
 
-    /// Lets time pass for groups; never ends.
+    /// Runs the timer of groups; never returns.
     pub(crate) async fn run_group_clock(&self) {
         loop {
             let next = lock(&self.groups).next_deadline();
@@ -175,7 +175,7 @@ impl State {
         self.coordinator(group).is_some_and(|(id, _)| id == node)
     }
 
-    /// Whether an API is there: those of KIP-714 are where metrics are taken.
+    /// Returns true if an API is supported: the telemetry APIs need the option `telemetry`.
     pub(crate) fn offers(&self, key: ApiKey) -> bool {
         let of_telemetry = matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry);
         !of_telemetry || self.options.telemetry.is_some()
@@ -189,12 +189,12 @@ impl State {
         lock(&self.seen).clone()
     }
 
-    /// The level of the feature `transaction.version`, and the epoch of all features.
+    /// Returns the level of the feature `transaction.version`, and the epoch of all features.
     pub(crate) fn transaction_version(&self) -> (i16, i64) {
         (self.transactions().version(), self.features_epoch.load(Ordering::Acquire))
     }
 
-    /// Changes it.
+    /// Sets the level of the feature `transaction.version`.
     pub(crate) fn set_transaction_version(&self, version: i16) {
         self.transactions().set_version(version);
         self.features_epoch.fetch_add(1, Ordering::AcqRel);
@@ -216,20 +216,20 @@ impl State {
         read(&self.topics).all().cloned().collect()
     }
 
-    /// What groups need to know of all topics.
+    /// Returns ids and partition counts of all topics, for consumer groups.
     pub(crate) fn catalog(&self) -> Catalog {
         let one =
             |topic: &Arc<Topic>| (topic.name.to_string(), (topic.id.0, i32::try_from(topic.len()).unwrap_or(i32::MAX)));
         Catalog(read(&self.topics).all().map(one).collect())
     }
 
-    /// Deletes a topic; fetches that wait for it are answered.
+    /// Deletes a topic; fetches that wait for it are woken.
     pub(crate) fn delete_topic(&self, topic: &Topic) {
         write(&self.topics).remove(topic);
         lock(&self.groups).forget_topic(topic.id.0);
     }
 
-    /// Marks a node up or down and elects leaders where that changes something.
+    /// Marks a node as up or down, and elects leaders and coordinators as needed.
     pub(crate) fn set_up(&self, id: i32, up: bool) {
         let Some(node) = self.node(id) else { return };
         let groups: Vec<String> = lock(&self.groups).iter().map(|(id, _)| id.to_owned()).collect();

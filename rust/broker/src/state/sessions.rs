@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227): what each consumer was reading when it last asked, so that it names only what has changed.
+//! Fetch sessions (KIP-227): the partitions of each consumer, so that its requests list only changes.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use samsarrow_wire::messages::{FetchRequest, Uuid};
 
 use crate::sync::lock;
 
-/// From this version on there are sessions.
+/// First version with sessions.
 const SINCE: i16 = 7;
-/// Asks for a session, and ends the one that is named.
+/// Requests a new session, and ends the named one.
 const FIRST: i32 = 0;
-/// Wants no session, and ends the one that is named.
+/// Requests no session, and ends the named one.
 const NONE: i32 = -1;
 
 #[derive(Debug)]
@@ -32,14 +32,14 @@ impl Remembered {
 #[derive(Debug)]
 struct Session {
     node: i32,
-    /// The one that the next request must have.
+    /// Epoch of the next request.
     epoch: i32,
-    /// In the order in which they are answered.
+    /// Partitions in the order of the response.
     partitions: Vec<Remembered>,
 }
 
 impl Session {
-    /// What is named anew goes to the end, so that a partition that was just read lets the others go first.
+    /// Adds or updates partitions at the end, so that a partition that was just read comes after the others.
     fn tell(&mut self, topics: Vec<FetchTopic>) {
         for FetchTopic { topic, topic_id: id, partitions, .. } in topics {
             for partition in partitions {
@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// All that is read, as a request without a session would ask for it.
+    /// Returns all partitions of the session, as a full fetch request would list them.
     fn topics(&self) -> Vec<FetchTopic> {
         let mut topics: Vec<FetchTopic> = Vec::new();
         for known in &self.partitions {
@@ -64,16 +64,16 @@ impl Session {
     }
 }
 
-/// How a request is to be answered.
+/// Session of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InSession {
-    /// The session to name; 0 for none.
+    /// Session id for the response; 0 for none.
     pub(crate) id: i32,
-    /// Partitions with nothing new are left out.
+    /// True if partitions without news are omitted.
     pub(crate) changes_only: bool,
 }
 
-/// The sessions of all nodes.
+/// Fetch sessions of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     by_id: Mutex<HashMap<i32, Session>>,
@@ -81,17 +81,17 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Keeps `most` sessions; anyone who asks for one more gets none.
+    /// Creates a cache for `most` sessions; when it is full, requests get no session.
     pub(crate) fn new(most: usize) -> Self {
         Sessions { by_id: Mutex::default(), most }
     }
 
-    /// Forgets all of them, as a broker does that was started anew.
+    /// Drops all sessions, as a restarted broker does.
     pub(crate) fn clear(&self) {
         lock(&self.by_id).clear();
     }
 
-    /// Makes `request` name all partitions that its session holds.
+    /// Replaces the partitions of `request` by all partitions of its session.
     pub(crate) fn resolve(&self, node: i32, version: i16, request: &mut FetchRequest) -> Result<InSession, ErrorCode> {
         let alone = InSession { id: 0, changes_only: false };
         let (id, epoch) = (request.session_id, request.session_epoch);
@@ -154,14 +154,14 @@ mod tests {
         let mut first = request(0, FIRST, &[(0, 5), (1, 6)]);
         let id = sessions.resolve(0, 12, &mut first).unwrap().id;
         assert_ne!(id, 0);
-        // There is room for one only.
+        // The cache has a single slot.
         assert_eq!(sessions.resolve(0, 12, &mut first.clone()).unwrap(), InSession { id: 0, changes_only: false });
         let mut next = request(id, 1, &[(0, 9), (2, 0)]);
         assert_eq!(sessions.resolve(0, 12, &mut next).unwrap(), InSession { id, changes_only: true });
         assert_eq!(asked(&next), [(1, 6), (0, 9), (2, 0)]);
         assert_eq!(sessions.resolve(0, 12, &mut request(id, 1, &[])), Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH));
         assert_eq!(sessions.resolve(1, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
-        // One that names it and asks for a new one, or for none, ends it.
+        // A request that names the session but requests a new one, or none, ends it.
         assert_ne!(sessions.resolve(0, 12, &mut request(id, FIRST, &[])).unwrap().id, 0);
         assert_eq!(sessions.resolve(0, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
     }

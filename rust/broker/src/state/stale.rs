@@ -1,4 +1,4 @@
-//! Metadata of an earlier moment, for tests of clients that believe them.
+//! Stale metadata, for tests of clients with outdated leaders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use crate::sync::lock;
 /// A leader and its epoch.
 type Led = (i32, i32);
 
-/// What metadata say instead of what is so.
+/// Frozen metadata returned instead of the current one.
 #[derive(Debug)]
 pub(crate) struct Stale {
-    /// How many more answers; all if none is said.
+    /// Number of responses left; unlimited if `None`.
     left: Option<usize>,
-    /// Leaders by topic and partition; other topics are not known.
+    /// Leaders by topic and partition; other topics are omitted.
     topics: BTreeMap<Arc<str>, Vec<Led>>,
 }
 
-/// What one answer is made of.
+/// Metadata for one response: frozen, or current if `None`.
 #[derive(Debug, Clone)]
 pub(crate) struct Known(Option<BTreeMap<Arc<str>, Vec<Led>>>);
 
 impl Known {
-    /// Whether the answer is to name a topic.
+    /// Returns true if the response includes the topic.
     pub(crate) fn has(&self, topic: &str) -> bool {
         self.0.as_ref().is_none_or(|topics| topics.contains_key(topic))
     }
 
-    /// Whether all is as it is.
+    /// Returns true if the metadata is current.
     pub(crate) fn is_fresh(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The leader that the answer is to name; `now` if nothing else is known of it.
+    /// Returns the frozen leader of a partition, or `now` if none is recorded.
     pub(crate) fn leader(&self, topic: &str, partition: i32, now: Led) -> Led {
         let partitions = self.0.as_ref().and_then(|topics| topics.get(topic));
         let old = partitions.and_then(|leaders| leaders.get(usize::try_from(partition).ok()?));
@@ -43,7 +43,7 @@ impl Known {
 }
 
 impl State {
-    /// Keeps what is so for the next answers.
+    /// Freezes the current metadata for the next responses.
     pub(crate) fn make_stale(&self, times: Option<usize>, without: &[String]) {
         let leaders = |topic: &Topic| {
             let led = |(_, partition): (i32, &Arc<super::topic::Partition>)| {
@@ -62,7 +62,7 @@ impl State {
         *lock(&self.stale) = None;
     }
 
-    /// What the next answer is made of.
+    /// Returns the metadata for the next response.
     pub(crate) fn known(&self) -> Known {
         let mut held = lock(&self.stale);
         let Some(stale) = held.as_mut() else { return Known(None) };

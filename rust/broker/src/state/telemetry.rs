@@ -1,4 +1,4 @@
-//! Metrics that clients push (KIP-714): what is wanted of them, and what came.
+//! Client telemetry (KIP-714): subscriptions and received pushes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use samsarrow_wire::messages::{PushTelemetryRequest, Uuid};
 
 use crate::options::TelemetryOptions;
 
-/// Pushes that are kept; of more the oldest are dropped.
+/// Maximum number of stored pushes; the oldest are dropped.
 const KEPT: usize = 1000;
-/// Clients that are remembered.
+/// Maximum number of tracked clients.
 const CLIENTS: usize = 10_000;
 
-/// A push of a client's.
+/// Metrics pushed by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryPush {
-    /// What the client calls itself.
+    /// Client id of the request header.
     pub client_id: String,
-    /// The id that it was given.
+    /// Client instance id assigned by the broker.
     pub client_instance_id: Uuid,
-    /// Whether it was the client's last word.
+    /// True for the last push of a client.
     pub terminating: bool,
-    /// How it was compressed.
+    /// Name of the compression codec.
     pub compression: &'static str,
     /// OpenTelemetry's `MetricsData`, decompressed.
     pub metrics: Bytes,
@@ -36,14 +36,14 @@ struct Client {
     terminated: bool,
 }
 
-/// What came.
+/// Tracked clients and received pushes.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     clients: HashMap<Uuid, Client>,
     pub(crate) pushes: VecDeque<TelemetryPush>,
 }
 
-/// The number of a subscription: another one for other wishes.
+/// Returns the subscription id, a hash of the requested metrics.
 pub(crate) fn subscription_id(options: &TelemetryOptions) -> i32 {
     let mut number: u32 = 2_166_136_261;
     for byte in options.requested.iter().flat_map(|prefix| prefix.bytes().chain([0])).chain([u8::from(options.delta)]) {
@@ -53,7 +53,7 @@ pub(crate) fn subscription_id(options: &TelemetryOptions) -> i32 {
 }
 
 impl Telemetry {
-    /// A client asks what is wanted; its id, a new one if it has none.
+    /// Registers a client; returns its id, or a new one if it has none.
     pub(crate) fn subscribe(&mut self, id: Uuid) -> Uuid {
         let id = if id.is_zero() { Uuid(std::array::from_fn(|_| fastrand::u8(..))) } else { id };
         if self.clients.len() < CLIENTS {
@@ -63,7 +63,7 @@ impl Telemetry {
         id
     }
 
-    /// A client pushes.
+    /// Validates and stores a push.
     pub(crate) fn push(
         &mut self,
         options: &TelemetryOptions,
@@ -117,7 +117,7 @@ fn decompressed(codec: Codec, bytes: &Bytes, max_bytes: usize) -> Option<Bytes> 
     Some(out.into())
 }
 
-/// How long a client may take between pushes, as requests carry it.
+/// Converts a push interval to the milliseconds of the protocol.
 pub(crate) fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

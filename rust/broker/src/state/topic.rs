@@ -16,10 +16,10 @@ use crate::log::Log;
 use crate::log::producers::Producers;
 use crate::sync::{lock, now_ms};
 
-/// The leader of a partition that no live node can lead.
+/// Leader of a partition without a live replica.
 pub(crate) const NO_LEADER: i32 = -1;
 
-/// The settings of a topic that the broker acts on, and all that were given.
+/// Topic configs that the broker acts on, and all configs that were set.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct TopicConfig {
     pub(crate) log_append_time: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// Partition `p` has its replicas on `replicas(p)`, the first one of them leads.
+    /// Creates a topic. Partition `p` has its replicas on `replicas[p]`; the first live one leads.
     pub(crate) fn new(name: &str, config: TopicConfig, replicas: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
         let mut id = [0; 16];
         fastrand::fill(&mut id);
@@ -65,7 +65,7 @@ impl Topic {
         }
     }
 
-    /// The same topic with other settings, and with more partitions on these replicas.
+    /// Returns a copy with other configs and additional partitions on these replicas.
     pub(crate) fn with(&self, config: TopicConfig, more: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
         let added = Topic::new(&self.name, TopicConfig::default(), more, is_up).partitions;
         Topic {
@@ -81,7 +81,7 @@ impl Topic {
         usize::try_from(index).ok().and_then(|index| self.partitions.get(index))
     }
 
-    /// Every partition with its number.
+    /// Returns all partitions with their indexes.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (i32, &Arc<Partition>)> {
         (0_i32..).zip(&self.partitions)
     }
@@ -96,26 +96,25 @@ pub(crate) struct PartitionState {
     pub(crate) leader: i32,
     pub(crate) leader_epoch: i32,
     pub(crate) replicas: Vec<i32>,
-    /// The replica that consumers with a rack are sent to (KIP-392).
+    /// Preferred read replica for consumers with a rack (KIP-392).
     pub(crate) preferred: Option<i32>,
     pub(crate) log: Log,
     pub(crate) producers: Producers,
 }
 
 impl PartitionState {
-    /// The first offset of an open transaction, or the end of the log: what `read_committed` reads up to.
+    /// Returns the last stable offset: the first offset of an open transaction, or the log end offset.
     pub(crate) fn last_stable_offset(&self) -> i64 {
         self.producers.first_open().unwrap_or_else(|| self.log.next_offset())
     }
 
-    /// Puts bytes at the end of the log as they are; who wrote them is known then.
+    /// Appends encoded data unchanged, and updates the producer state from it.
     pub(crate) fn load(&mut self, data: &Bytes) {
         let (log, producers) = (&mut self.log, &mut self.producers);
         log.load(data, |batch| producers.replay(batch, Instant::now()));
     }
 
-    /// Takes the batch that holds `offset` and all after it out of the log; what is known of producers is what the rest
-    /// shows.
+    /// Truncates the log at the batch that contains `offset`, and rebuilds the producer state from the rest.
     pub(crate) fn truncate(&mut self, offset: i64) {
         self.log.truncate(offset);
         self.producers = Producers::default();
@@ -124,7 +123,7 @@ impl PartitionState {
         }
     }
 
-    /// Appends the end of a transaction, if it may be one.
+    /// Appends the end marker of a transaction, if it is valid.
     pub(crate) fn end_transaction(&mut self, marker: &EndMarker, bumps: bool) -> Result<(), ErrorCode> {
         self.producers.check_end(marker, bumps)?;
         let now = now_ms();
@@ -142,7 +141,7 @@ impl PartitionState {
         Ok(())
     }
 
-    /// Whether `node` may answer for this partition to a client that believes in `epoch` (-1: in none).
+    /// Checks that `node` is the leader and that the client's leader epoch is current (-1 for unknown).
     pub(crate) fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if epoch >= 0 && epoch < self.leader_epoch {
             return Err(ErrorCode::FENCED_LEADER_EPOCH);
@@ -156,14 +155,14 @@ impl PartitionState {
         Ok(())
     }
 
-    /// The same for a consumer's fetch, which the preferred replica may answer too (KIP-392).
+    /// Checks a consumer's fetch, which the preferred replica may also serve (KIP-392).
     pub(crate) fn check_readable(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         let here = if self.preferred == Some(node) { self.leader } else { node };
         self.check_leader(here, epoch)
     }
 }
 
-/// One partition and the fetches that wait for it.
+/// A partition and the fetches waiting for it.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
     state: Mutex<PartitionState>,
@@ -185,7 +184,8 @@ impl Partition {
         self.wake();
     }
 
-    /// `waiter` is woken by the next append or change of leader. Look at the partition after this, not before.
+    /// Registers `waiter` for the next append or change of leader. The caller must check the partition after this call,
+    /// not before.
     pub(crate) fn wait(&self, waiter: &Arc<Notify>) {
         let mut waiters = lock(&self.waiters);
         if !waiters.iter().any(|known| Arc::ptr_eq(known, waiter)) {
@@ -203,7 +203,7 @@ impl Partition {
         }
     }
 
-    /// Lets `choose` say who leads from now on; a change raises the epoch.
+    /// Sets the leader that `choose` returns; a change bumps the leader epoch.
     pub(crate) fn elect(&self, choose: impl FnOnce(&PartitionState) -> i32) {
         let mut state = self.state();
         let leader = choose(&state);
@@ -247,7 +247,7 @@ impl Topics {
 
     pub(crate) fn remove(&mut self, topic: &Topic) {
         self.by_id.remove(&topic.id.0);
-        // The name may belong to a newer topic by now.
+        // The name may belong to a newer topic.
         if self.by_name.get(&topic.name).is_some_and(|named| named.id == topic.id) {
             self.by_name.remove(&topic.name);
         }

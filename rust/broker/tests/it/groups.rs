@@ -1,4 +1,4 @@
-//! The classic rebalance protocol: members come, agree, are assigned to, and go.
+//! The classic rebalance protocol: join, protocol selection, assignment, leave.
 
 use std::time::{Duration, Instant};
 
@@ -52,13 +52,13 @@ async fn a_second_member_comes_and_the_leader_goes() {
     let ids: Vec<_> = leading.members.iter().map(|member| member.member_id.clone()).collect();
     assert_eq!(ids, [first.id.clone(), second.id.clone()]);
     assert!(following.members.is_empty());
-    // The follower asks first and waits.
+    // The follower sends SyncGroup first and waits.
     second.send_sync(&[]).await;
     let (one, two) = (first.id.clone(), second.id.clone());
     assert_eq!(first.sync(&[(&one, "left"), (&two, "right")]).await, (NONE, "left".to_owned()));
     assert_eq!(second.synced().await.assignment, "right");
     assert_eq!(second.sync(&[]).await, (NONE, "right".to_owned()), "a question repeated");
-    // A follower that joins again without news changes nothing; a leader wants to assign again.
+    // A follower that rejoins with the same protocols does not start a rebalance; a leader does.
     assert_eq!(second.join().await.generation_id, 2);
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     first.leave().await;
@@ -77,7 +77,7 @@ async fn a_leader_that_joins_again_moves_the_group() {
     let mut member = Member::new(&broker).await;
     member.settle("one").await;
     assert_eq!(member.join().await.generation_id, 2);
-    // The answer may have been lost: the same question is answered the same way.
+    // A repeated request gets the same response, since the first one may have been lost.
     let again = member.join().await;
     assert_eq!((again.generation_id, again.members.len()), (2, 1));
     assert_eq!(broker.group_state(GROUP), Some("CompletingRebalance"));
@@ -107,7 +107,7 @@ async fn the_protocol_that_most_like_and_all_know() {
     for member in &mut members[1..] {
         assert_eq!(member.joined().await.protocol_name.as_deref(), Some("b"));
     }
-    // A member that believes in another protocol gets an error that says so.
+    // A member with another protocol gets INCONSISTENT_GROUP_PROTOCOL.
     let (code, _) = members[0].sync(&[]).await;
     assert_eq!(code, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
     broker.shutdown().await;
@@ -164,7 +164,7 @@ async fn sessions_end() {
     assert!(began.elapsed() > silent.session);
     until(&broker, "Empty").await;
     assert_eq!(silent.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
-    // A silent leader does not hold up a new member for longer than its session.
+    // A leader without heartbeats delays a new member only until its session ends.
     silent.id = String::new();
     silent.settle("all").await;
     alive.enter().await;
@@ -181,7 +181,7 @@ async fn an_id_that_was_promised_lapses() {
     first.send_join().await;
     assert_eq!(first.joined().await.error_code, ErrorCode::MEMBER_ID_REQUIRED.code());
     second.settle("").await;
-    // While somebody is about to join, a rebalance waits; then it does not.
+    // A rebalance waits for the pending member id until it expires.
     second.enter().await;
     assert_eq!(second.joined().await.generation_id, 2);
     first.send_join().await;
@@ -201,7 +201,7 @@ async fn who_is_late_is_left_behind() {
     assert!(began.elapsed() >= Duration::from_millis(990), "the group waits for the most patient");
     assert_eq!((response.members.len(), &response.leader), (1, &prompt.id));
     assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
-    // A leader that does not assign is lost too.
+    // A leader that does not send an assignment is removed.
     until(&broker, "Empty").await;
     assert_eq!(prompt.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     broker.shutdown().await;
@@ -237,13 +237,13 @@ async fn who_waits_blocks_nobody_and_may_hang_up() {
     let mut other = Client::connect(&broker, 0).await;
     assert_eq!(other.produce("t", 0, &batch(1)).await.error_code, 0);
     drop(waiting);
-    // It counts until its session ends, as nobody can distinguish a lost connection from a slow one.
+    // The member counts until its session ends, since a lost connection looks like a slow one.
     assert_eq!(first.join().await.members.len(), 2);
     let id = first.id.clone();
     assert_eq!(first.sync(&[(&id, "all")]).await.0, NONE);
     until(&broker, "PreparingRebalance").await;
     assert_eq!(first.join().await.members.len(), 1);
-    // A broker that ends waits for nobody either.
+    // The shutdown of a broker does not wait for pending JoinGroup requests.
     let mut waiting = Member::new(&broker).await;
     waiting.enter().await;
     until(&broker, "PreparingRebalance").await;

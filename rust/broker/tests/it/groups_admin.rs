@@ -1,4 +1,4 @@
-//! Groups as an administrator sees them.
+//! Administration of groups.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn groups_are_described_in_every_version() {
     broker.shutdown().await;
 }
 
-/// Names, types and states of what every node lists.
+/// Returns names, types and states of the groups that all nodes list.
 async fn list(broker: &Broker, version: i16, states: &[&str], types: &[&str]) -> Vec<(String, String, String)> {
     let mut listed = Vec::new();
     for node in 0..2 {
@@ -120,7 +120,7 @@ fn subscription(topic: &str) -> bytes::Bytes {
     ConsumerProtocolSubscription { topics: vec![topic.to_owned()], ..Default::default() }.to_bytes().unwrap()
 }
 
-/// The error of the group and that of the only partition.
+/// Deletes an offset; returns the errors of the group and of the partition.
 async fn delete_offset(client: &mut Client, topic: &str, partition_index: i32) -> (i16, Option<i16>) {
     let partitions = vec![OffsetDeleteRequestPartition { partition_index, ..Default::default() }];
     let topic = OffsetDeleteRequestTopic { name: topic.to_owned(), partitions, ..Default::default() };
@@ -148,7 +148,7 @@ async fn offsets_of_topics_that_nobody_reads_are_deleted() {
     member.settle("").await;
     assert_eq!(delete_offset(&mut admin, "t", 0).await, (0, Some(0)));
     assert_eq!(broker.committed_offset(GROUP, "t", 0), None);
-    // What cannot be read may be a subscription to anything.
+    // Unparseable metadata may be a subscription to any topic.
     member.metadata = None;
     member.settle("").await;
     assert_eq!(delete_offset(&mut admin, "other", 0).await, (0, subscribed));

@@ -1,4 +1,4 @@
-//! Groups whose coordinator assigns (KIP-848).
+//! Consumer groups with server-side assignment (KIP-848).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use samsarrow_wire::messages::{
 
 const NONE: ErrorCode = ErrorCode::NONE;
 
-/// A member as its client sees it.
+/// A KIP-848 member on the client side.
 struct Consumer {
     client: Client,
     version: i16,
@@ -62,7 +62,7 @@ impl Consumer {
         }
     }
 
-    /// Only who it is and where it is.
+    /// Returns a heartbeat with only the required fields.
     fn brief(&self) -> ConsumerGroupHeartbeatRequest {
         ConsumerGroupHeartbeatRequest {
             group_id: GROUP.to_owned(),
@@ -82,7 +82,7 @@ impl Consumer {
         response
     }
 
-    /// Joins; the partitions of `t` that it was given.
+    /// Joins; returns the assigned partitions of `t`.
     async fn join(&mut self) -> Vec<i32> {
         let response = self.send(&self.full()).await;
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
@@ -94,14 +94,14 @@ impl Consumer {
         Some(self.owned.iter().flat_map(|topic| topic.partitions.clone()).collect())
     }
 
-    /// A heartbeat without news: the partitions it has to have from now on, if that changed.
+    /// Sends a heartbeat without changes; returns the assigned partitions if they have changed.
     async fn beat(&mut self) -> Option<Vec<i32>> {
         let response = self.send(&self.brief()).await;
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         self.take(response)
     }
 
-    /// Says what it holds now.
+    /// Reports the owned partitions.
     async fn acknowledge(&mut self) -> Option<Vec<i32>> {
         let request = ConsumerGroupHeartbeatRequest { topic_partitions: Some(self.owned.clone()), ..self.brief() };
         let response = self.send(&request).await;
@@ -150,7 +150,7 @@ async fn one_member_comes_stays_and_goes() {
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     assert_eq!(first.beat().await, None, "no news");
     assert_eq!(first.join().await, [0, 1], "who says everything is told everything");
-    // A new topic is not this group's; a subscription to it is news.
+    // A new topic is not subscribed yet; subscribing to it bumps the epoch.
     broker.create_topic("u", 1).unwrap();
     assert_eq!(first.beat().await, None);
     first.topics = vec!["t", "u"];
@@ -174,7 +174,7 @@ async fn nobody_takes_what_another_has_not_given_up() {
     assert_eq!(one.beat().await, Some(vec![0]));
     assert_eq!(one.epoch, 1, "it stays at its epoch until it has given up");
     assert_eq!(two.beat().await, None);
-    // It says that it still has both.
+    // The member reports that it still owns both partitions.
     let given = std::mem::replace(&mut one.owned, held);
     assert_eq!(one.acknowledge().await, None);
     assert_eq!(two.beat().await, None);
@@ -192,7 +192,7 @@ async fn nobody_takes_what_another_has_not_given_up() {
     assert_eq!(told.assignment, told.target_assignment);
     assert_eq!(told.assignment.topic_partitions[0].topic_name, "t");
     assert_eq!(told.assignment.topic_partitions[0].partitions, [1]);
-    // What one leaves the other inherits.
+    // The remaining member takes over the partitions of the one that left.
     assert_eq!(one.leave(-1).await, NONE);
     assert_eq!(two.beat().await, Some(vec![0, 1]));
     broker.shutdown().await;
@@ -204,7 +204,7 @@ async fn epochs_fence() {
     let mut one = Consumer::new(&broker, "one").await;
     one.join().await;
     one.topics = vec![];
-    // The answer to this is lost.
+    // The response to this heartbeat counts as lost.
     let again = one.full();
     one.send(&again).await;
     assert_eq!(one.epoch, 1, "it has to give up first");
@@ -289,7 +289,7 @@ async fn a_static_member_comes_back_to_what_it_had() {
     assert_eq!((back.epoch, two.beat().await), (2, None), "the group has not moved");
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     assert_eq!(one.code(&one.brief()).await, ErrorCode::FENCED_INSTANCE_ID);
-    // One that does not come back is given up after its session.
+    // A static member that does not return is removed when its session ends.
     assert_eq!(back.leave(-2).await, NONE);
     let began = std::time::Instant::now();
     while two.beat().await != Some(vec![0, 1]) {
@@ -325,7 +325,7 @@ async fn who_does_not_give_up_is_put_out() {
     stubborn.join().await;
     heir.join().await;
     let began = std::time::Instant::now();
-    // It hears that it has to, and goes on as before.
+    // The member learns that it has to revoke a partition, and does not confirm it.
     assert_eq!(stubborn.beat().await, Some(vec![0]));
     while heir.beat().await != Some(vec![0, 1]) {
         assert!(began.elapsed() < PATIENCE);
@@ -346,7 +346,7 @@ async fn patterns_match_whole_names_and_topics_to_come() {
     }
     assert_eq!(one.beat().await.map(|partitions| partitions.len()), Some(6));
     assert_eq!(describe(&broker).await.members[0].subscribed_topic_regex.as_deref(), Some("x-[0-9]+|y"));
-    // A null pattern leaves it as it is, an empty one takes it away.
+    // A null pattern leaves the current one unchanged, an empty one removes it.
     one.pattern = Some("");
     let response = one.send(&one.full()).await;
     assert!(response.assignment.unwrap().topic_partitions.is_empty());

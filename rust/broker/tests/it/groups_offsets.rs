@@ -1,4 +1,4 @@
-//! What members may commit, how long it is kept, and where it goes with its coordinator.
+//! Commits by members, retention of offsets, and moves of the coordinator.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ async fn members_commit_and_outsiders_do_not() {
     member.generation = 7;
     assert_eq!(member.commit(3).await, ErrorCode::ILLEGAL_GENERATION);
     member.generation = 1;
-    // A rebalance lets commits of the last generation through.
+    // Commits of the last generation are accepted during a rebalance.
     let mut second = Member::new(&broker).await;
     second.enter().await;
     until(&broker, "PreparingRebalance").await;
@@ -82,7 +82,7 @@ async fn an_empty_group_loses_its_offsets() {
     until_forgotten(&broker).await;
     assert!(began.elapsed() >= retention);
     assert_eq!(broker.group_state(GROUP), None, "nothing is left of it");
-    // A group that only ever committed counts from its last commit.
+    // Retention of a group that only commits starts with its last commit.
     let mut alone = Member::new(&broker).await;
     assert_eq!(alone.commit(1).await, NONE);
     tokio::time::sleep(retention / 2).await;
@@ -130,13 +130,13 @@ async fn a_moved_coordinator_keeps_what_was_agreed() {
     member.client = Client::connect(&broker, (1 - old).try_into().unwrap()).await;
     assert_eq!(member.beat().await, NONE, "the generation goes on");
     assert_eq!(member.commit(2).await, NONE);
-    // A rebalance that was not finished is forgotten, and a member that waits in it is notified.
+    // An unfinished rebalance is dropped, and a member that waits in it gets NOT_COORDINATOR.
     let mut second = Member::new(&broker).await;
     second.enter().await;
     until(&broker, "PreparingRebalance").await;
     broker.stop_node(1 - old).await.unwrap();
     if let Some(frame) = second.client.frame().await {
-        // The answer may be quicker than the end of the connection.
+        // The response may arrive before the connection is closed.
         let (_, response) = frame::decode_response::<JoinGroupRequest>(9, frame).unwrap();
         assert_eq!(response.error_code, ErrorCode::NOT_COORDINATOR.code());
     }

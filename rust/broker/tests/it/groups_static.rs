@@ -1,4 +1,4 @@
-//! Static members (KIP-345): who comes back in time finds its assignment.
+//! Static members (KIP-345).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use samsarrow_wire::error_code::ErrorCode;
 
 const NONE: ErrorCode = ErrorCode::NONE;
 
-/// Two static members, `one` leads.
+/// Joins two static members; `one` leads.
 async fn pair(broker: &Broker) -> (Member, Member) {
     let mut one = Member::named(broker, "one").await;
     let mut two = Member::named(broker, "two").await;
@@ -36,7 +36,7 @@ async fn a_follower_comes_back_to_its_assignment() {
     assert!(response.members.is_empty());
     assert_eq!(back.sync(&[]).await, (NONE, "right".to_owned()));
     assert_eq!(one.beat().await, NONE, "nobody else notices");
-    // Its predecessor is fenced, whatever it asks.
+    // The replaced member is fenced on every request.
     assert_eq!(two.beat().await, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.sync(&[]).await.0, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.commit(1).await, ErrorCode::FENCED_INSTANCE_ID);
@@ -50,7 +50,7 @@ async fn a_follower_comes_back_to_its_assignment() {
 async fn a_leader_comes_back_without_assigning_again() {
     let broker = broker_with(1, quick()).await;
     let (one, mut two) = pair(&broker).await;
-    // Before version 9 the answer says that somebody else leads, its own old self.
+    // Before version 9 the response names the leader's old id as leader, so that it does not assign.
     let mut back = Member { version: 8, ..Member::named(&broker, "one").await };
     let response = back.join().await;
     assert_eq!((&response.leader, response.members.len()), (&one.id, 0));
@@ -60,7 +60,7 @@ async fn a_leader_comes_back_without_assigning_again() {
     assert_eq!((&response.leader, response.members.len(), response.skip_assignment), (&again.id, 2, true));
     assert_eq!(again.sync(&[]).await, (NONE, "left".to_owned()));
     assert_eq!(two.beat().await, NONE);
-    // A leader that joins under its own id wants to assign.
+    // A leader that rejoins under its current id assigns again.
     again.send_join().await;
     until(&broker, "PreparingRebalance").await;
     assert_eq!(two.beat().await, ErrorCode::REBALANCE_IN_PROGRESS);
@@ -105,12 +105,12 @@ async fn one_that_is_late_belongs_until_it_is_missed() {
     let mut late = Member { rebalance, ..Member::named(&broker, "late").await };
     late.settle("all").await;
     let mut other = Member { rebalance, ..Member::new(&broker).await };
-    // The rebalance ends without it, and it still belongs to the group.
+    // The rebalance completes without the static member, which stays in the group.
     let response = other.join().await;
     assert_eq!((response.members.len(), &response.leader), (2, &other.id));
     let id = other.id.clone();
     assert_eq!(other.sync(&[(&id, "mine")]).await.0, NONE);
-    // It does not come for its assignment either.
+    // The member does not send SyncGroup either.
     until(&broker, "PreparingRebalance").await;
     assert_eq!(other.join().await.members.len(), 1);
     assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);

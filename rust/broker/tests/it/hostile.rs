@@ -1,4 +1,4 @@
-//! What a broken or hostile client does hurts its own connection only.
+//! Malformed and malicious requests: each affects only its own connection.
 
 use crate::common::*;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ async fn frames_of_no_sense_close_the_connection() {
     closes_after(&broker, b"GET / HTTP/1.1\r\n\r\n").await;
     closes_after(&broker, &[0, 0, 0, 0]).await;
     closes_after(&broker, &[0, 0, 0, 1, 9]).await;
-    // An API that there is not, one that is not served, and a version that is not.
+    // An unknown API, an unsupported one, and unsupported versions.
     for (api, version) in [(1000_i16, 0_i16), (50, 0), (3, 99), (1, 3), (-1, -1)] {
         let mut request = vec![0, 0, 0, 10];
         request.extend(api.to_be_bytes());
@@ -77,7 +77,8 @@ async fn every_prefix_and_many_mutations_of_a_request() {
             for bit in 0..8 {
                 let mut changed = request.to_vec();
                 changed[at] ^= 1 << bit;
-                // An answer or an end, whatever it was made into: what follows shows it for acks=0 and long polls.
+                // The mutated request gets a response or the connection closes; the second request makes this visible
+                // for acks=0 and long polls.
                 changed.extend(frame::encode_request(&ApiVersionsRequest::default(), 0, 2, None).unwrap());
                 client.stream.write_all(&changed).await.unwrap();
                 client.stream.shutdown().await.unwrap();
@@ -94,7 +95,7 @@ async fn every_prefix_and_many_mutations_of_a_request() {
 async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    // Version 99 with a header of the flexible kind.
+    // Version 99 with a flexible header.
     client.stream.write_all(&[0, 0, 0, 11, 0, 18, 0, 99, 0, 0, 0, 7, 0xff, 0xff, 0]).await.unwrap();
     let frame = client.frame().await.unwrap();
     let (correlation_id, response) = frame::decode_response::<ApiVersionsRequest>(0, frame).unwrap();

@@ -1,4 +1,4 @@
-//! Logins in Kafka's order of requests, and what ends them.
+//! SASL logins: order of requests, failures and session expiry.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ async fn a_request_before_the_login_ends_the_connection() {
     client.call(3, &versions()).await;
     client.send(3, &versions()).await;
     assert!(client.is_closed().await, "the second ApiVersions");
-    // In the middle of a login a request is refused by name, as SaslAuthenticate could be.
+    // During a login other requests are rejected with ILLEGAL_SASL_STATE.
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "PLAIN").await;
     let answer = client.call(1, &SaslHandshakeRequest { mechanism: "PLAIN".to_owned(), ..Default::default() }).await;
@@ -198,13 +198,13 @@ async fn a_session_ends_unless_its_client_logs_in_again() {
         tokio::time::sleep(Duration::from_millis(1250)).await;
         assert_eq!(log_in(&mut again).await.session_lifetime_ms, 2500);
         is_served(&mut again).await;
-        // Again at once is too often, and does no harm.
+        // An immediate re-authentication is rejected, and the session continues.
         assert_eq!(handshake(&mut again, 1, "PLAIN").await.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
         is_served(&mut again).await;
     }
     silent.send(9, &MetadataRequest::default()).await;
     assert!(silent.is_closed().await, "its session has ended");
-    // A session that has ended may still be renewed, as nobody noticed.
+    // An expired session may still re-authenticate if no request came in between.
     tokio::time::sleep(Duration::from_millis(2600)).await;
     assert_eq!(log_in(&mut again).await.error_code, 0);
     is_served(&mut again).await;

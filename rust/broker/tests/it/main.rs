@@ -1,5 +1,5 @@
-//! The embedded broker from outside, by frames of every API that it answers.
-//! One program: each would link all of the crate once more.
+//! Integration tests of the embedded broker, by frames of every supported API. A single binary, since each one would
+//! link the whole crate.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod apis;

@@ -25,10 +25,10 @@ fn commit(group: &str, topic: &str, id: Uuid, partition: i32, offset: i64, metad
     OffsetCommitRequest { group_id: group.to_owned(), topics: vec![topic], ..Default::default() }
 }
 
-/// What is known of a partition: the group's error, the partition's, the offset and the metadata.
+/// Error of the group, error of the partition, offset and metadata.
 type Known = (i16, i16, i64, String);
 
-/// `topic: None` asks for all; the first partition of the answer is returned.
+/// Fetches an offset, or all for `None`; returns the first partition of the response.
 async fn fetch(client: &mut Client, version: i16, group: &str, topic: Option<(&str, Uuid, i32)>) -> Known {
     let mut request = OffsetFetchRequest::default();
     if version >= 8 {

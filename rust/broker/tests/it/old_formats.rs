@@ -1,4 +1,4 @@
-//! Produce v0 to v2 and Fetch v0 to v3: messages of the formats before batches, kept and served as they are.
+//! Produce v0 to v2 and Fetch v0 to v3: messages of the formats before record batches, stored and returned unchanged.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use samsarrow_wire::messages::{CreateTopicsRequest, ListOffsetsRequest};
 
 const CODECS: [Codec; 4] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4];
 
-/// Messages as a client sends them, with offsets from 0 on.
+/// Encodes messages as a client sends them, with offsets from 0 on.
 fn messages(magic: i8, codec: Codec, values: &[&str]) -> Bytes {
     let options = LegacyOptions { magic, max_bytes: usize::MAX, ..LegacyOptions::default() };
     let mut builder = LegacyBuilder::new(options).unwrap();
@@ -26,7 +26,7 @@ fn messages(magic: i8, codec: Codec, values: &[&str]) -> Bytes {
     builder.finish(&mut Compressor::new(codec, None).unwrap()).unwrap().into()
 }
 
-/// Offset, timestamp and value of every record, by way of the checksums.
+/// Returns offset, timestamp and value of every record; verifies the checksums.
 fn rows(data: &Bytes) -> Vec<(i64, i64, String)> {
     let mut rows = Vec::new();
     for batch in batches(data.clone()) {
@@ -86,7 +86,7 @@ async fn what_is_produced_in_old_formats_comes_back() {
                 assert_eq!(produce(&mut client, version, &sent).await, (0, base));
                 let time = |i| if magic == 0 { -1 } else { 100 + i };
                 wanted.extend((0..).zip(["a", "b", "c"]).map(|(i, v)| (base + i, time(i), v.to_owned())));
-                // Relative offsets need no rewriting: but for the wrapper's own all is as it was sent.
+                // Relative offsets need no rewrite: only the offset of the wrapper changes.
                 let stored = fetch(&mut client, 4, base, 1 << 20).await;
                 assert_eq!(stored[16], u8::try_from(magic).unwrap());
                 if magic == 1 && codec != Codec::None {
@@ -100,14 +100,14 @@ async fn what_is_produced_in_old_formats_comes_back() {
     for version in 0..=12 {
         assert_eq!(rows(&fetch(&mut client, version, 0, 1 << 20).await), wanted, "Fetch v{version}");
     }
-    // An offset within a wrapper leads to the wrapper.
+    // A fetch from an offset within a wrapper returns the whole wrapper.
     for (offset, first) in [(1, 1), (4, 3), (5, 3), (13, 13), (16, 15)] {
         assert_eq!(rows(&fetch(&mut client, 2, offset, 1 << 20).await)[0].0, first);
     }
     broker.shutdown().await;
 }
 
-/// Before KIP-74 a limit is a limit; since then the first batch is whole, and no other is cut.
+/// Before KIP-74 all limits are hard; since then the first batch is whole, and no other is cut.
 #[tokio::test]
 async fn old_fetches_are_cut_to_the_byte() {
     let broker = broker(1, &[("t", 1)]).await;
@@ -130,7 +130,7 @@ async fn old_fetches_are_cut_to_the_byte() {
     broker.shutdown().await;
 }
 
-/// Offsets inside wrappers that are not one after the other are numbered anew: those of old librdkafka are all 0.
+/// Inner offsets that are not consecutive are rewritten: old versions of librdkafka set all of them to 0.
 #[tokio::test]
 async fn wrappers_with_odd_offsets_inside_are_made_anew() {
     let broker = broker(1, &[("t", 1)]).await;
@@ -154,7 +154,7 @@ async fn wrappers_with_odd_offsets_inside_are_made_anew() {
     broker.shutdown().await;
 }
 
-/// A gzip wrapper around any bytes.
+/// Builds a gzip wrapper message around any bytes.
 fn wrap(magic: i8, offset: i64, inner: &[u8]) -> Bytes {
     let mut value = Vec::new();
     Compressor::new(Codec::Gzip, None).unwrap().compress(inner, &mut value).unwrap();
@@ -170,7 +170,7 @@ fn wrap(magic: i8, offset: i64, inner: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The same with another byte, and the checksum that belongs to it.
+/// Replaces one byte of a message and corrects its checksum.
 fn patched(data: &Bytes, at: usize, byte: u8) -> Bytes {
     let mut data = data.to_vec();
     data[at] = byte;
@@ -257,7 +257,7 @@ async fn times_are_found_and_stamped_in_old_formats() {
 async fn a_log_can_be_loaded_as_it_is() {
     let broker = broker(1, &[("t", 1), ("damaged", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    // Holes between and before, formats mixed, a message cut off at the end.
+    // Gaps between and before batches, mixed formats, and a truncated message at the end.
     let mut first = messages(1, Codec::Gzip, &["a", "b"]).to_vec();
     first[..8].copy_from_slice(&11_i64.to_be_bytes());
     let mut second = batch_of(&[1, 2, 3], 3, NOBODY).to_vec();

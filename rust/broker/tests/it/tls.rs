@@ -1,4 +1,4 @@
-//! TLS: the broker's authority, certificates of clients, and who does not speak it.
+//! TLS: the broker's CA, client certificates, and clients without TLS.
 
 use std::io;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn config(
     })
 }
 
-/// Asks for versions over a new connection.
+/// Sends ApiVersions over a new TLS connection.
 async fn ask(broker: &Broker, host: &'static str, config: &Arc<ClientConfig>) -> io::Result<()> {
     let asked = async {
         let stream = TcpStream::connect(address(broker, 0)).await?;
@@ -107,7 +107,7 @@ async fn who_does_not_speak_tls_is_not_answered() {
     assert_eq!(broker.connections(), Connections { accepted: 1, refused: 1, ..Connections::default() });
     ask(&broker, "127.0.0.1", &config(&broker, None, &[&TLS13])).await.unwrap();
     broker.shutdown().await;
-    // The other way round.
+    // A TLS client cannot connect to a plaintext broker.
     let broker = crate::common::broker(1, &[("t", 1)]).await;
     let tls = start(ClientAuth::None).await;
     let config = config(&tls, None, &[&TLS13]);

@@ -1,4 +1,4 @@
-//! Transactions by raw requests: what is read while they are open and after their end, and what ends them.
+//! Transactions by raw requests: isolation levels, ends, timeouts and fencing.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, CreateTopicsRequest, 
 use tokio::time::{sleep, timeout};
 
 const MINUTE: i32 = 60_000;
-/// Produce that names its partitions before, and Produce that adds them.
+/// Produce versions that require added partitions, and that add them implicitly.
 const OLD: i16 = 11;
 const NEW: i16 = 12;
 
@@ -22,7 +22,7 @@ async fn started(brokers: usize, transactions: TransactionOptions) -> Broker {
     Broker::start(BrokerOptions { brokers, topics, transactions, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// Offset and error of a group's partition 0.
+/// Returns offset and error of partition 0 of a group.
 async fn committed(client: &mut Client, group: &str, require_stable: bool) -> (i64, ErrorCode) {
     let topic = OffsetFetchRequestTopics { name: TOPIC.to_owned(), partition_indexes: vec![0], ..Default::default() };
     let asked = OffsetFetchRequestGroup { group_id: group.to_owned(), topics: Some(vec![topic]), ..Default::default() };
@@ -47,10 +47,10 @@ async fn what_is_read_follows_the_ends_of_transactions() {
     assert_eq!(ends(&mut reader, 0).await, (6, 0));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!((data.high_watermark, data.last_stable_offset, shape(&data).len()), (6, 0, 0));
-    // What is not stable is there for others.
+    // Unstable records are visible with `read_uncommitted`.
     assert_eq!(shape(&reader.fetch(TOPIC, 0, 0).await), [(0, false), (2, false), (5, false)]);
     assert_eq!(a.end(4, true).await, Ok(()));
-    // The other one is open still.
+    // The other transaction is still open.
     assert_eq!(ends(&mut reader, 0).await, (7, 2));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!((shape(&data), aborted(&data)), (vec![(0, false)], vec![]));
@@ -61,9 +61,9 @@ async fn what_is_read_follows_the_ends_of_transactions() {
     assert_eq!(aborted(&data), [(b.producer.0, 2)]);
     let plain = reader.fetch(TOPIC, 0, 0).await;
     assert_eq!((plain.aborted_transactions, plain.last_stable_offset), (None, 8));
-    // Partition 1 was added and not written to: it has the marker alone.
+    // Partition 1 was added but not written to: it has only the marker.
     assert_eq!(shape(&fetch_committed(&mut reader, 1, 0, 0).await), [(0, true)]);
-    // The epoch rose with the end: the next transaction begins again.
+    // The end has bumped the epoch, so the next transaction starts at sequence 0.
     assert_eq!(b.producer.1, 1);
     assert_eq!(b.send(NEW, 0, 3, 1).await, Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(b.send(NEW, 0, 0, 1).await, Ok(8));
@@ -103,7 +103,7 @@ async fn offsets_wait_for_the_end_of_their_transaction() {
     assert_eq!(committed(&mut reader, "g", true).await, (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(a.end(4, true).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", true).await, (5, ErrorCode::NONE));
-    // From version 5 on the group is added by itself; an abort drops what waits.
+    // From version 5 on the group is added implicitly; an abort drops the pending offset.
     assert_eq!(a.commit_offset(5, anybody, 0, 9).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", true).await, (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(committed(&mut reader, "g", false).await, (5, ErrorCode::NONE));
@@ -221,10 +221,10 @@ async fn a_log_read_anew_knows_its_transactions() {
     assert_eq!(broker.last_stable_offset(TOPIC, 1), Some(3));
     let data = fetch_committed(&mut reader, 1, 0, 0).await;
     assert_eq!((shape(&data), aborted(&data)), (vec![(0, false), (2, true)], vec![(a.producer.0, 0)]));
-    // Without its end the transaction is open again.
+    // Without its marker the transaction is open again.
     broker.truncate(TOPIC, 0, 2).unwrap();
     assert_eq!((broker.end_offset(TOPIC, 0), broker.last_stable_offset(TOPIC, 0)), (Some(2), Some(0)));
-    // Of the one after it nothing is left: it begins again.
+    // The transaction after it was truncated entirely, so its sequence starts at 0 again.
     assert_eq!(a.send(NEW, 0, 0, 1).await, Ok(2));
     broker.shutdown().await;
 }
@@ -268,7 +268,7 @@ async fn a_request_may_be_handled_and_answered_with_an_error() {
     assert_eq!(a.end(5, true).await, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
     assert_eq!(a.commit_offset(5, ("g", -1, ""), 0, 1).await, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
     assert_eq!(a.add_group("g").await, Err(ErrorCode::COORDINATOR_NOT_AVAILABLE));
-    // The answer is lost, and asked for again.
+    // The response is lost, and the request repeated.
     broker.fail_next(ApiKey::EndTxn, Fault::DropAfter, 1);
     let mut again = Writer { client: Client::connect(&broker, 0).await, id: a.id.clone(), producer: a.producer };
     let lost = tokio::spawn(async move { a.end(5, true).await });

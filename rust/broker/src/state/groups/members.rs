@@ -1,4 +1,4 @@
-//! Who belongs to a group, whichever protocol they speak.
+//! Members of a group, of either protocol.
 
 use tokio::time::Instant;
 
@@ -7,16 +7,16 @@ use super::consumer::Consumers;
 use super::offsets::Retained;
 use crate::options::GroupOptions;
 
-/// Who belongs to a group, by the protocol that they speak.
+/// Members of a group, by protocol.
 #[derive(Debug)]
 pub(crate) enum Members {
-    /// Also a group that only commits: it has no members ever, and no protocol type.
+    /// Also used for a group that only commits offsets, without members and protocol type.
     Classic(Box<Classic>),
     Consumer(Consumers),
 }
 
 impl Members {
-    /// Kafka's name of the kind.
+    /// Returns Kafka's name of the group type.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Members::Classic(_) => "classic",
@@ -24,7 +24,7 @@ impl Members {
         }
     }
 
-    /// Kafka's name of the state.
+    /// Returns Kafka's name of the state.
     pub(crate) fn state(&self) -> &'static str {
         match self {
             Members::Classic(classic) => classic.phase().name(),
@@ -53,7 +53,7 @@ impl Members {
         }
     }
 
-    /// Nobody belongs to it.
+    /// Returns true if the group has no members.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Members::Classic(classic) => classic.phase() == Phase::Empty,
@@ -61,7 +61,7 @@ impl Members {
         }
     }
 
-    /// Nobody belongs to it, nor is about to, since then.
+    /// Returns the time since when the group has neither members nor pending members.
     pub(super) fn deserted_since(&self) -> Option<Instant> {
         match self {
             Members::Classic(classic) => classic.is_deserted().then(|| classic.since()),
@@ -69,7 +69,7 @@ impl Members {
         }
     }
 
-    /// Whether members may be reading a topic.
+    /// Returns true if members may be subscribed to a topic.
     pub(super) fn reads(&self, topic: &str) -> bool {
         match self {
             Members::Classic(classic) => classic.reads(topic),
@@ -77,7 +77,7 @@ impl Members {
         }
     }
 
-    /// From when on offsets count as old; none while they do not.
+    /// Returns the start of the retention of offsets; `None` while they do not expire.
     pub(super) fn retained(&self) -> Option<Retained> {
         match self {
             Members::Classic(classic) if classic.protocol_type().is_some() => {

@@ -1,4 +1,4 @@
-//! Consumer groups: their members and the offsets that they committed.
+//! Consumer groups: members and committed offsets.
 
 pub(crate) mod classic;
 pub(crate) mod consumer;
@@ -26,15 +26,15 @@ pub(crate) use members::Members;
 use offsets::{Committed, Offsets};
 use transactional::Pending;
 
-/// As far as anything here looks ahead; a longer time would overflow the clock.
+/// Upper bound of all timeouts, to prevent an overflow of `Instant`.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// Offsets are looked through this often, or ten times while they are kept.
+/// Offsets are swept at a tenth of the retention, within these bounds.
 const LONGEST_SWEEP: Duration = Duration::from_secs(600);
 const SHORTEST_SWEEP: Duration = Duration::from_millis(10);
-/// From this version on a commit to a group that there is not has an error of its own.
+/// First version with a dedicated error for an unknown group.
 const FIRST_COMMIT_WITH_GROUP_ERROR: i16 = 9;
 
-/// A group.
+/// A consumer group: members, committed offsets and pending transactional offsets.
 #[derive(Debug)]
 pub(crate) struct Group {
     members: Members,
@@ -48,7 +48,7 @@ impl Group {
         Group { members, offsets: Offsets::default(), pending: Pending::default() }
     }
 
-    /// Drops offsets that were kept for long enough; returns whether anything is left of the group.
+    /// Drops expired offsets; returns true if the group has to be kept.
     fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
         let Some(from) = self.members.retained() else { return true };
         self.offsets.expire(now, retention, from, |topic| self.members.reads(topic));
@@ -57,7 +57,7 @@ impl Group {
     }
 }
 
-/// Every group.
+/// All groups of the broker.
 #[derive(Debug)]
 pub(crate) struct Groups {
     options: GroupOptions,
@@ -65,7 +65,7 @@ pub(crate) struct Groups {
     next_sweep: Instant,
 }
 
-/// A random UUID (RFC 9562, version 4) as text.
+/// Returns a random UUID (RFC 9562, version 4) as text.
 fn random_uuid() -> String {
     let bits = fastrand::u128(..) & !0xf000_c000_0000_0000_0000 | 0x4000_8000_0000_0000_0000;
     let mut text = String::with_capacity(36);
@@ -93,7 +93,7 @@ impl Groups {
         self.by_id.entry(group.to_owned()).or_insert_with(|| Group::new(now))
     }
 
-    /// The members of a classic group that somebody claims to belong to.
+    /// Returns the members of a classic group; other groups are reported as UNKNOWN_MEMBER_ID.
     fn classic_of(&mut self, group: &str) -> Result<&mut Classic, ErrorCode> {
         match self.by_id.get_mut(group).map(|group| &mut group.members) {
             Some(Members::Classic(classic)) => Ok(classic),
@@ -142,7 +142,7 @@ impl Groups {
         self.classic_of(&request.group_id)?.heartbeat(now, request)
     }
 
-    /// What becomes of each of the members that leave.
+    /// Removes members; returns one result for each.
     pub(crate) fn leave(
         &mut self,
         now: Instant,
@@ -156,7 +156,7 @@ impl Groups {
         }
     }
 
-    /// A heartbeat of a member whose coordinator assigns.
+    /// Handles a heartbeat of a KIP-848 member.
     pub(crate) fn consumer_heartbeat(
         &mut self,
         now: Instant,
@@ -179,7 +179,7 @@ impl Groups {
         }
     }
 
-    /// Whether anyone who sent this may commit for the group; its offsets are then taken one by one.
+    /// Checks that the sender may commit for the group; offsets are then committed one by one.
     pub(crate) fn check_commit(
         &mut self,
         now: Instant,
@@ -201,7 +201,7 @@ impl Groups {
         }
     }
 
-    /// `keep`: how long this offset is kept, where the commit itself says so.
+    /// Commits an offset. `keep` is the retention requested by the commit itself.
     pub(crate) fn commit(
         &mut self,
         group: &str,
@@ -218,12 +218,12 @@ impl Groups {
         self.by_id.get(group)?.offsets.get(topic, id, partition)
     }
 
-    /// Every offset of a group, in order of topic and partition.
+    /// Returns all committed offsets of a group, ordered by topic and partition.
     pub(crate) fn all(&self, group: &str) -> Vec<(Arc<str>, i32, Committed)> {
         self.by_id.get(group).map(|group| group.offsets.all()).unwrap_or_default()
     }
 
-    /// Drops what groups committed for a topic that was deleted.
+    /// Drops the offsets of a deleted topic.
     pub(crate) fn forget_topic(&mut self, id: [u8; 16]) {
         for group in self.by_id.values_mut() {
             group.offsets.forget_topic(id);
@@ -231,7 +231,7 @@ impl Groups {
         }
     }
 
-    /// Whether this member may fetch a group's offsets.
+    /// Checks that this member may fetch offsets of the group.
     pub(crate) fn check_fetch(&self, group: &str, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
         match self.members(group).and_then(Members::consumers) {
             Some(consumers) => consumers.check_fetch(member_id, epoch),
@@ -239,17 +239,17 @@ impl Groups {
         }
     }
 
-    /// A group's members.
+    /// Returns the members of a group.
     pub(crate) fn members(&self, group: &str) -> Option<&Members> {
         self.by_id.get(group).map(|group| &group.members)
     }
 
-    /// Every group, in order of names.
+    /// Returns all groups, ordered by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Members)> {
         self.by_id.iter().map(|(id, group)| (id.as_str(), &group.members))
     }
 
-    /// Deletes a group that nobody belongs to, with its offsets.
+    /// Deletes a group without members, and its offsets.
     pub(crate) fn delete(&mut self, group: &str) -> Result<(), ErrorCode> {
         if !self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?.is_empty() {
             return Err(ErrorCode::NON_EMPTY_GROUP);
@@ -258,7 +258,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether single offsets of a group may be deleted.
+    /// Checks that single offsets of the group may be deleted.
     pub(crate) fn check_offset_delete(&self, group: &str) -> Result<(), ErrorCode> {
         match self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)? {
             Members::Classic(classic) => classic.check_offset_delete(),
@@ -266,7 +266,7 @@ impl Groups {
         }
     }
 
-    /// Deletes one offset; that there is none is no error.
+    /// Deletes an offset; succeeds if none is committed.
     pub(crate) fn delete_offset(&mut self, group: &str, topic: &Arc<str>, partition: i32) -> Result<(), ErrorCode> {
         let group = self.by_id.get_mut(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
         if group.members.reads(topic) {
@@ -276,20 +276,20 @@ impl Groups {
         Ok(())
     }
 
-    /// A group's coordinator is another node now.
+    /// Moves the group to another coordinator.
     pub(crate) fn reload(&mut self, group: &str, now: Instant) {
         if let Some(group) = self.by_id.get_mut(group) {
             group.members.reload(now, &self.options);
         }
     }
 
-    /// When [`Groups::tick`] has something to do next.
+    /// Returns the next deadline for [`Groups::tick`].
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let sweep = (!self.by_id.is_empty()).then_some(self.next_sweep);
         self.by_id.values().filter_map(|group| group.members.next_deadline()).chain(sweep).min()
     }
 
-    /// Ends what has lasted long enough.
+    /// Applies expired deadlines.
     pub(crate) fn tick(&mut self, now: Instant) {
         for group in self.by_id.values_mut() {
             group.members.tick(now, &self.options);

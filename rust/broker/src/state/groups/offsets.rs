@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// An offset that a group committed.
+/// A committed offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) offset: i64,
@@ -14,32 +14,32 @@ pub(crate) struct Committed {
     pub(crate) metadata: String,
 }
 
-/// A topic's id is kept with its offsets, so that they do not outlive a deleted topic of the same name.
+/// A committed offset with the id of its topic, so that it does not outlive a deleted topic of the same name.
 #[derive(Debug)]
 struct Stored {
     topic_id: [u8; 16],
     committed: Committed,
     at: Instant,
-    /// Until when the commit itself asked for it to be kept; versions 2 to 4 can say so.
+    /// Expiry requested by the commit itself, which versions 2 to 4 can do.
     until: Option<Instant>,
-    /// Which commit it was.
+    /// Sequence number of the commit.
     number: u64,
 }
 
-/// From when on an offset's retention counts.
+/// Start of the retention of an offset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Retained {
-    /// Since the group lost its last member.
+    /// Time when the group lost its last member.
     Since(Instant),
-    /// Since the offset's own commit.
+    /// Time of the commit.
     SinceCommit,
 }
 
-/// What a group has committed, in order of topic and partition.
+/// Committed offsets, ordered by topic and partition.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     stored: BTreeMap<(Arc<str>, i32), Stored>,
-    /// The commits of the group so far.
+    /// Number of commits so far.
     count: u64,
 }
 
@@ -62,13 +62,13 @@ impl Offsets {
         self.stored.insert((topic.clone(), partition), Stored { topic_id, committed, at: now, until, number });
     }
 
-    /// The number of the next commit.
+    /// Returns the sequence number of the next commit.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// Takes over what waited for the end of a transaction, unless a later commit came before that.
+    /// Commits an offset of a completed transaction, unless a later commit has replaced it.
     pub(crate) fn commit_waiting(
         &mut self,
         now: Instant,
@@ -98,12 +98,12 @@ impl Offsets {
         self.stored.remove(&(topic.clone(), partition));
     }
 
-    /// Drops what was committed for a topic that was deleted.
+    /// Drops the offsets of a deleted topic.
     pub(crate) fn forget_topic(&mut self, topic_id: [u8; 16]) {
         self.stored.retain(|_, stored| stored.topic_id != topic_id);
     }
 
-    /// Drops what nobody asked for during `retention`; topics that `subscribed` names are in use.
+    /// Drops offsets older than `retention`; those of `subscribed` topics are in use.
     pub(crate) fn expire(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Offsets that a transaction commits: they wait for its end (KIP-98, KIP-447).
+//! Offsets committed in transactions, pending until the transaction ends (KIP-98, KIP-447).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::{Group, Groups, Members};
 struct Waiting {
     topic_id: [u8; 16],
     committed: Committed,
-    /// The number of the commit: a later one that did not wait is newer.
+    /// Sequence number of the commit, to detect later commits outside of transactions.
     number: u64,
 }
 
-/// The offsets of one group that wait for the ends of transactions, by producer, topic and partition.
+/// Pending offsets of one group, by producer, topic and partition.
 #[derive(Debug, Default)]
 pub(super) struct Pending(BTreeMap<i64, BTreeMap<(Arc<str>, i32), Waiting>>);
 
@@ -38,7 +38,7 @@ impl Pending {
         }
     }
 
-    /// Drops what waits for a topic that was deleted.
+    /// Drops the pending offsets of a deleted topic.
     pub(super) fn forget_topic(&mut self, topic_id: [u8; 16]) {
         for waiting in self.0.values_mut() {
             waiting.retain(|_, waiting| waiting.topic_id != topic_id);
@@ -48,7 +48,7 @@ impl Pending {
 }
 
 impl Groups {
-    /// Whether anyone who sent this may commit for the group in a transaction. Members are checked where one is named
+    /// Checks that the sender may commit for the group in a transaction. A member is checked only if one is named
     /// (KIP-447).
     pub(crate) fn check_transactional_commit(
         &mut self,
@@ -65,7 +65,7 @@ impl Groups {
             }
             Some(Members::Consumer(consumers)) => {
                 consumers.check_transactional_commit(member_id, generation).map_err(|code| match code {
-                    // What producers know.
+                    // Error code that transactional producers know.
                     ErrorCode::STALE_MEMBER_EPOCH => ErrorCode::ILLEGAL_GENERATION,
                     code => code,
                 })
@@ -75,7 +75,7 @@ impl Groups {
         }
     }
 
-    /// Keeps an offset until the transaction of its producer ends.
+    /// Stores an offset as pending until the transaction of its producer ends.
     pub(crate) fn commit_in_transaction(
         &mut self,
         group: &str,
@@ -89,7 +89,7 @@ impl Groups {
         waiting.insert((topic.clone(), partition), Waiting { topic_id, committed, number });
     }
 
-    /// A producer's transaction has ended: its offsets are valid or void.
+    /// Ends the transaction of a producer: commits or drops its pending offsets.
     pub(crate) fn end_transaction(&mut self, producer_id: i64, committed: bool) {
         let now = Instant::now();
         for Group { pending, offsets, .. } in self.by_id.values_mut() {
@@ -97,7 +97,7 @@ impl Groups {
         }
     }
 
-    /// Whether a transaction has an offset of this partition that may become valid yet.
+    /// Returns true if a transaction has a pending offset of this partition.
     pub(crate) fn is_unstable(&self, group: &str, topic: &str, partition: i32) -> bool {
         self.by_id.get(group).is_some_and(|group| group.pending.holds(topic, partition))
     }

@@ -1,4 +1,4 @@
-//! What the coordinator decides, done: markers in partitions, offsets in groups; and its clock.
+//! Execution of the coordinator's decisions: markers in partitions, offsets in groups, and the transaction timer.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::state::topic::NO_LEADER;
 use crate::state::{Node, State};
 use crate::sync::{lock, now_ms};
 
-/// Where groups keep their offsets; a transaction names its partition for those that it commits.
+/// Topic of committed offsets; a transaction includes its partition of a group whose offsets it commits.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
-/// As `offsets.topic.num.partitions`.
+/// Kafka's `offsets.topic.num.partitions`.
 const OFFSETS_PARTITIONS: u32 = 50;
-/// Producers are looked through this often, or ten times while they are remembered.
+/// Producer state is swept at a tenth of its expiration, within these bounds.
 const LONGEST_SWEEP: Duration = Duration::from_secs(600);
 const SHORTEST_SWEEP: Duration = Duration::from_millis(10);
 
@@ -27,24 +27,24 @@ impl Now {
     }
 }
 
-/// The partition that holds a group's offsets: by the hash that Java's strings have.
+/// Returns the `__consumer_offsets` partition of a group: Java's string hash modulo the number of partitions.
 pub(crate) fn offsets_partition(group: &str) -> Place {
     let hash = group.encode_utf16().fold(0_u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
-    // Kafka takes the lowest number for 0, which its sign bit alone would be.
+    // Kafka maps the minimum hash, which has no absolute value, to 0.
     let partition = if hash == 1 << 31 { 0 } else { hash.cast_signed().unsigned_abs() % OFFSETS_PARTITIONS };
     (OFFSETS_TOPIC.to_owned(), i32::try_from(partition).unwrap_or_default())
 }
 
 impl State {
-    /// The node that coordinates a transactional id, as [`State::coordinator`] of groups.
+    /// Returns the coordinator of a transactional id, chosen like [`State::coordinator`].
     pub(crate) fn transaction_coordinator(&self, transactional_id: &str) -> Option<(i32, &Node)> {
         let moved = lock(&self.moved_transactions).get(transactional_id).copied();
         self.coordinator_of(transactional_id, moved)
     }
 
-    /// Whether this node may answer for a transactional id.
+    /// Checks that this node coordinates a transactional id.
     pub(crate) fn check_transaction_coordinator(&self, node: i32, transactional_id: &str) -> Result<(), ErrorCode> {
-        // What cannot be an id is refused as such.
+        // An empty id is accepted here and rejected as invalid later.
         let coordinates = self.transaction_coordinator(transactional_id).is_some_and(|(id, _)| id == node);
         if coordinates || transactional_id.is_empty() { Ok(()) } else { Err(ErrorCode::NOT_COORDINATOR) }
     }
@@ -55,13 +55,13 @@ impl State {
         lock(&self.transactions).reload(transactional_id);
     }
 
-    /// The transactions; their lock comes before those of partitions and groups.
+    /// Locks the transactions. Lock order: before the locks of partitions and groups.
     pub(crate) fn transactions(&self) -> MutexGuard<'_, Transactions> {
         lock(&self.transactions)
     }
 
-    /// Notifies partitions and groups of what has ended, as far as they have a leader; to be called after whatever may
-    /// end a transaction, and whatever may give a partition a leader.
+    /// Writes the markers of ended transactions to partitions with a leader, and completes the transactions. Must be
+    /// called after every event that may end a transaction or elect a leader.
     pub(crate) fn complete_transactions(&self) {
         let now = Now::read();
         let mut transactions = self.transactions();
@@ -74,19 +74,19 @@ impl State {
         self.transaction_began();
     }
 
-    /// To be called after whatever may begin a transaction: its timeout counts.
+    /// Updates the transaction timer. Must be called after every event that may begin a transaction.
     pub(crate) fn transaction_began(&self) {
         self.transaction_clock.notify_one();
     }
 
-    /// Writes the end of a transaction to one of its partitions; whether that is done.
+    /// Writes the end of a transaction to one of its partitions; returns true if it is done.
     fn tell(&self, ending: &Ending, (topic, partition): &Place) -> bool {
         if topic == OFFSETS_TOPIC {
             lock(&self.groups).end_transaction(ending.producer.id, ending.committed);
             return true;
         }
         let found = self.topic(topic).and_then(|topic| topic.partition(*partition).cloned());
-        // A topic that was deleted needs no marker.
+        // A deleted topic needs no marker.
         let Some(found) = found else { return true };
         let mut state = found.state();
         if state.leader == NO_LEADER {
@@ -106,7 +106,7 @@ impl State {
         true
     }
 
-    /// Lets time pass for transactions and producers; never ends.
+    /// Runs the timer of transactions and producer state; never returns.
     pub(crate) async fn run_transaction_clock(&self) {
         let expiration = self.options.transactions.producer_id_expiration;
         let sweep = (expiration / 10).clamp(SHORTEST_SWEEP, LONGEST_SWEEP);
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn groups_lie_where_kafka_puts_them() {
-        // By a broker of Kafka 4.3 with 50 partitions.
+        // Verified against Kafka 4.3 with 50 partitions.
         assert_eq!(offsets_partition("grp"), (OFFSETS_TOPIC.to_owned(), 29));
-        // Its hash is the lowest number.
+        // The hash of this text is the minimum integer.
         assert_eq!(offsets_partition("polygenelubricants").1, 0);
         assert_eq!(offsets_partition("").1, 0);
     }

@@ -1,6 +1,6 @@
-//! The transaction coordinator: who may write under a transactional id, and which transaction is open.
+//! Transaction coordinator: producers and open transactions by transactional id.
 //!
-//! No sockets and no waiting in it, as in groups: time comes in, what is to be written to partitions goes out.
+//! This module does no I/O and does not wait: the current time is an argument, and markers to write are returned.
 
 pub(crate) mod driver;
 pub(crate) mod transaction;
@@ -14,41 +14,41 @@ use tokio::time::Instant;
 use crate::options::TransactionOptions;
 use transaction::{Ended, Identity, NewId, Phase, Place, Transaction};
 
-/// As far as anything here looks ahead; a longer time would overflow the clock.
+/// Upper bound of all timeouts, to prevent an overflow of `Instant`.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// From this version of transactions on, epochs rise with each end (KIP-890).
+/// First transaction version in which every end bumps the producer epoch (KIP-890).
 const FIRST_WITH_BUMPS: i16 = 2;
 
-/// A moment, by both clocks.
+/// Current time, monotonic and wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) at: Instant,
-    /// In milliseconds since 1970.
+    /// Milliseconds since 1970.
     pub(crate) ms: i64,
 }
 
-/// The end of a transaction that is to be passed on to its partitions.
+/// End of a transaction, to be written to its partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) transactional_id: String,
     pub(crate) producer: Identity,
     pub(crate) committed: bool,
     pub(crate) coordinator_epoch: i32,
-    /// Its epoch was raised for this end.
+    /// True if the producer epoch was bumped for this end.
     pub(crate) bumps: bool,
     pub(crate) partitions: Vec<Place>,
 }
 
-/// What a producer asks for at its start.
+/// Parameters of an InitProducerId request.
 #[derive(Debug)]
 pub(crate) struct Init<'a> {
     pub(crate) transactional_id: &'a str,
     pub(crate) timeout_ms: i32,
-    /// Who it was, where it goes on after an error.
+    /// Previous identity, if the producer recovers from an error.
     pub(crate) was: Option<Identity>,
 }
 
-/// Every transactional id.
+/// All transactional ids.
 #[derive(Debug)]
 pub(crate) struct Transactions {
     options: TransactionOptions,
@@ -66,17 +66,17 @@ impl Transactions {
         Transactions { options, by_id: BTreeMap::new() }
     }
 
-    /// The level of the feature `transaction.version`.
+    /// Returns the level of the feature `transaction.version`.
     pub(crate) fn version(&self) -> i16 {
         self.options.version
     }
 
-    /// Changes it.
+    /// Sets the level of the feature `transaction.version`.
     pub(crate) fn set_version(&mut self, version: i16) {
         self.options.version = version;
     }
 
-    /// Whether the broker itself ends transactions under new epochs.
+    /// Returns true if the coordinator bumps the epoch when it ends a transaction.
     fn bumps(&self) -> bool {
         self.options.version >= FIRST_WITH_BUMPS
     }
@@ -88,8 +88,8 @@ impl Transactions {
         self.by_id.get_mut(transactional_id).ok_or(ErrorCode::INVALID_PRODUCER_ID_MAPPING)
     }
 
-    /// A producer starts, or goes on after an error. Where a transaction is open it is aborted first, and the producer
-    /// has to ask again.
+    /// Initializes a producer, or bumps its epoch after an error. An open transaction is aborted first, and the
+    /// producer has to retry.
     pub(crate) fn init(&mut self, now: Now, init: &Init<'_>, new_id: NewId<'_>) -> Result<Identity, ErrorCode> {
         if init.transactional_id.is_empty() {
             return Err(ErrorCode::INVALID_REQUEST);
@@ -117,14 +117,14 @@ impl Transactions {
         }
     }
 
-    /// Fences anyone who writes under a transactional id, as an administrator does: its transaction is aborted, and its epoch
-    /// is an old one from now on.
+    /// Fences the producer of a transactional id, as an administrator would: aborts its transaction and bumps its
+    /// epoch.
     pub(crate) fn fence(&mut self, now: Now, transactional_id: &str, new_id: NewId<'_>) -> Result<(), ErrorCode> {
         let transaction = self.by_id.get_mut(transactional_id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
         match transaction.phase {
             Phase::Ongoing => {
                 self.abort(now, transactional_id);
-                // Its producer must not learn of the new epoch by asking for it.
+                // The fenced producer must not obtain the new epoch by a retry.
                 if let Some(transaction) = self.by_id.get_mut(transactional_id) {
                     transaction.seal();
                 }
@@ -138,7 +138,7 @@ impl Transactions {
         }
     }
 
-    /// Makes partitions part of a transaction, which begins with the first of them.
+    /// Adds partitions to a transaction; the first one begins it.
     pub(crate) fn add(
         &mut self,
         now: Now,
@@ -152,7 +152,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Whether a partition is part of a producer's transaction (KIP-890).
+    /// Checks that a partition is part of the producer's transaction (KIP-890).
     pub(crate) fn verify(
         &mut self,
         transactional_id: &str,
@@ -165,7 +165,7 @@ impl Transactions {
         if is_in { Ok(()) } else { Err(ErrorCode::TRANSACTION_ABORTABLE) }
     }
 
-    /// A producer ends its transaction; who it is from now on.
+    /// Ends a transaction on request of its producer; returns the producer's next identity.
     pub(crate) fn end(
         &mut self,
         now: Now,
@@ -186,7 +186,7 @@ impl Transactions {
         }
     }
 
-    /// What is to be passed on to partitions; also what was tried and is not done.
+    /// Returns the ends that are due, including those whose markers could not be written before.
     pub(crate) fn endings(&mut self, now: Now) -> Vec<Ending> {
         let mut endings = Vec::new();
         for (id, transaction) in &mut self.by_id {
@@ -206,7 +206,7 @@ impl Transactions {
         endings
     }
 
-    /// These partitions know of the end; with the last of them the transaction is complete.
+    /// Records that markers were written to these partitions; after the last one the transaction is complete.
     pub(crate) fn told(&mut self, now: Now, transactional_id: &str, partitions: &[Place]) {
         let Some(transaction) = self.by_id.get_mut(transactional_id) else { return };
         for partition in partitions {
@@ -217,24 +217,24 @@ impl Transactions {
         }
     }
 
-    /// A transactional id, if it is known.
+    /// Returns a transactional id, if it is known.
     pub(crate) fn get(&self, transactional_id: &str) -> Option<&Transaction> {
         self.by_id.get(transactional_id)
     }
 
-    /// Every transactional id, in order.
+    /// Returns all transactional ids, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Transaction)> {
         self.by_id.iter().map(|(id, transaction)| (id.as_str(), transaction))
     }
 
-    /// The coordinator of a transactional id is another node now.
+    /// Moves a transactional id to another coordinator.
     pub(crate) fn reload(&mut self, transactional_id: &str) {
         if let Some(transaction) = self.by_id.get_mut(transactional_id) {
             transaction.coordinator_epoch = transaction.coordinator_epoch.saturating_add(1);
         }
     }
 
-    /// When [`Transactions::tick`] or [`Transactions::endings`] has something to do next.
+    /// Returns the next deadline for [`Transactions::tick`] or [`Transactions::endings`].
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let of_one = |transaction: &Transaction| {
             let expires = (!transaction.phase.is_ending() && transaction.phase != Phase::Ongoing)
@@ -244,7 +244,7 @@ impl Transactions {
         self.by_id.values().filter_map(of_one).min()
     }
 
-    /// Aborts what was open for too long, and forgets ids that nobody used for long.
+    /// Aborts transactions that have timed out, and removes expired transactional ids.
     pub(crate) fn tick(&mut self, now: Now) {
         let late = |(id, transaction): (&String, &Transaction)| {
             transaction.times_out_at().is_some_and(|end| end <= now.at).then(|| id.clone())

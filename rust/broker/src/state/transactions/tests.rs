@@ -5,7 +5,7 @@ use super::*;
 const A: &str = "a";
 const TIMEOUT_MS: i32 = 60_000;
 
-/// A coordinator whose time only the test moves; ids are given out from 100.
+/// A coordinator with a manual clock; producer ids are assigned from 100.
 struct World {
     transactions: Transactions,
     now: Now,
@@ -58,7 +58,7 @@ impl World {
         ended.map(|producer| (producer.id, producer.epoch))
     }
 
-    /// Passes every end on to its partitions; returns what was passed on.
+    /// Completes all ended transactions; returns their ends.
     fn complete(&mut self) -> Vec<((i64, i16), bool, usize)> {
         let endings = self.transactions.endings(self.now);
         for ending in &endings {
@@ -78,7 +78,7 @@ impl World {
         self.transactions.tick(self.now);
     }
 
-    /// Gives a producer the last epoch that there is for it.
+    /// Advances a producer to its last epoch.
     fn exhaust(&mut self) -> (i64, i16) {
         let (id, _) = self.init(None).unwrap();
         self.transactions.by_id.get_mut(A).unwrap().producer.epoch = i16::MAX - 1;
@@ -91,7 +91,7 @@ fn each_start_has_a_higher_epoch() {
     let mut w = World::of_version(2);
     assert_eq!(w.init(None), Ok((100, 0)));
     assert_eq!(w.init(None), Ok((100, 1)));
-    // KIP-360: going on after an error, asking twice, and asking too late.
+    // KIP-360: an epoch bump after an error, a repeated request, and an outdated one.
     assert_eq!(w.init(Some((100, 0))), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.init(Some((100, 1))), Ok((100, 2)));
     assert_eq!(w.init(Some((100, 1))), Ok((100, 2)));
@@ -99,7 +99,7 @@ fn each_start_has_a_higher_epoch() {
     assert_eq!(w.init(Some((100, 1))), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.init(Some((7, 3))), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.init(None), Ok((100, 4)));
-    // A new producer: the epoch before cannot be asked for again.
+    // A new start invalidates the previous epoch.
     assert_eq!(w.init(Some((100, 3))), Err(ErrorCode::PRODUCER_FENCED));
 }
 
@@ -114,7 +114,7 @@ fn epochs_end_and_ids_change() {
     let mut w = World::of_version(2);
     let last = w.exhaust();
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
-    // The answer was lost.
+    // Retry after a lost response.
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
     let mut w = World::of_version(2);
     w.exhaust();
@@ -147,7 +147,7 @@ fn a_transaction_of_an_old_client_keeps_its_epoch() {
         assert_eq!(w.phase(), "Ongoing");
         assert_eq!((w.verify(p, 1), w.verify(p, 2)), (Ok(()), Err(ErrorCode::TRANSACTION_ABORTABLE)));
         assert_eq!(w.end(p, committed, false), Ok(p));
-        // Until all partitions know.
+        // The transaction is incomplete until all partitions have their markers.
         assert_eq!(w.end(p, committed, false), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
         assert_eq!(w.end(p, !committed, false), Err(ErrorCode::INVALID_TXN_STATE));
         assert_eq!(w.add(p, 0), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
@@ -155,7 +155,7 @@ fn a_transaction_of_an_old_client_keeps_its_epoch() {
         assert_eq!(w.init(None), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
         assert_eq!(w.complete(), [(p, committed, 2)]);
         assert_eq!(w.phase(), if committed { "CompleteCommit" } else { "CompleteAbort" });
-        // The answer was lost.
+        // Retry after a lost response.
         assert_eq!(w.end(p, committed, false), Ok(p));
         assert_eq!(w.end(p, !committed, false), Err(ErrorCode::INVALID_TXN_STATE));
         assert_eq!(w.verify(p, 0), Err(ErrorCode::TRANSACTION_ABORTABLE));
@@ -193,16 +193,16 @@ fn a_transaction_of_a_new_client_ends_under_the_next_epoch() {
     assert_eq!(w.end(p1, true, true), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(w.add(p1, 0), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
     assert_eq!(w.complete(), [(p1, true, 1)]);
-    // The answer was lost.
+    // Retry after a lost response.
     assert_eq!(w.end(p0, true, true), Ok(p1));
     assert_eq!(w.end(p0, false, true), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(w.add(p0, 0), Err(ErrorCode::PRODUCER_FENCED));
-    // Nothing was added: there is nothing to commit, and an abort is made sure of.
+    // Without added partitions a commit is rejected, and an abort bumps the epoch.
     assert_eq!(w.end(p1, true, true), Err(ErrorCode::INVALID_TXN_STATE));
     let p2 = w.end(p1, false, true).unwrap();
     assert_eq!((p2, w.complete()), ((100, 2), vec![(p2, false, 0)]));
     assert_eq!(w.end(p1, false, true), Ok(p2));
-    // The same before the first transaction.
+    // The same rules apply before the first transaction.
     let p3 = w.init(Some(p2)).unwrap();
     assert_eq!(w.end(p3, true, true), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(w.end(p3, false, true), Ok((100, 4)));
@@ -232,7 +232,7 @@ fn a_second_producer_aborts_what_the_first_has_open() {
         assert_eq!(w.complete(), [((100, 1), false, 1)]);
         assert_eq!(w.add(p, 0), Err(ErrorCode::PRODUCER_FENCED));
         assert_eq!(w.end(p, false, false), Err(ErrorCode::PRODUCER_FENCED));
-        // With epochs that rise it is an end like others, which the first may have asked for.
+        // With epoch bumps the abort looks like a regular end, which the first producer may retry.
         let ended = w.end(p, false, true);
         assert_eq!(ended, if learns { Ok((100, 1)) } else { Err(ErrorCode::PRODUCER_FENCED) });
         assert_eq!(w.init(Some(p)), if learns { Ok((100, 1)) } else { Err(ErrorCode::PRODUCER_FENCED) });
@@ -250,7 +250,7 @@ fn what_is_open_for_too_long_is_aborted() {
     assert_eq!(w.transactions.next_deadline(), Some(end));
     w.pass(Duration::from_millis(59_999));
     assert_eq!(w.phase(), "Ongoing");
-    // What is added later gives no more time.
+    // Adding partitions does not extend the timeout.
     w.add(p, 1).unwrap();
     w.pass(Duration::from_millis(1));
     assert_eq!(w.phase(), "PrepareAbort");
@@ -292,7 +292,7 @@ fn markers_wait_for_their_time_and_for_leaders() {
     w.pass(delay);
     let endings = w.transactions.endings(w.now);
     assert_eq!((endings.len(), endings[0].partitions.len()), (1, 2));
-    // One has no leader: it is notified when it has one, and nobody looks before.
+    // A partition without a leader gets its marker once it has one.
     w.transactions.told(w.now, A, &[place(1)]);
     assert_eq!((w.phase(), w.transactions.next_deadline()), ("PrepareCommit", None));
     assert_eq!(w.complete(), [(p, true, 1)]);

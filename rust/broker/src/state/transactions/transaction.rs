@@ -1,4 +1,4 @@
-//! One transactional id: its producer, and the transaction that this has open or is ending.
+//! State of one transactional id: its producer, and the transaction that is open or ending.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Now;
 
-/// Kafka's names of the phases, in its order.
+/// Transaction states, named and ordered as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Empty,
@@ -40,13 +40,13 @@ impl Phase {
         }
     }
 
-    /// It is decided, but not all partitions have their markers.
+    /// Returns true if the outcome is decided but markers are missing.
     pub(crate) fn is_ending(self) -> bool {
         matches!(self, Phase::PrepareCommit | Phase::PrepareAbort)
     }
 }
 
-/// A producer's id and epoch.
+/// Producer id and epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) id: i64,
@@ -55,42 +55,42 @@ pub(crate) struct Identity {
 
 pub(super) const NO_EPOCH: i16 = -1;
 const NO_ID: i64 = -1;
-/// The last epoch that a producer is given; the one after it is for a coordinator that fences it.
+/// Last epoch assigned to a producer; the one after it is reserved for fencing by the coordinator.
 const LAST_EPOCH: i16 = i16::MAX - 1;
 
-/// A partition of a transaction, of `__consumer_offsets` too.
+/// A topic partition of a transaction, possibly of `__consumer_offsets`.
 pub(crate) type Place = (String, i32);
 
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) producer: Identity,
-    /// The epoch before, where the producer itself asked for the next one: a repeated request is known by it.
+    /// Previous epoch, if the producer itself requested the bump; identifies a repeated request.
     last_epoch: i16,
-    /// The id before, where its epochs were exhausted.
+    /// Previous id, if its epochs were exhausted.
     previous_id: i64,
-    /// The id that takes over when the markers are written.
+    /// Next producer id, which takes effect when all markers are written.
     next_id: Option<i64>,
-    /// The last end was of a producer whose epoch rises with each (KIP-890).
+    /// True if the last end bumped the producer epoch (KIP-890).
     pub(super) bumps: bool,
     pub(crate) timeout: Duration,
     pub(crate) phase: Phase,
     pub(crate) partitions: BTreeSet<Place>,
-    /// When it began.
+    /// Start of the transaction.
     pub(crate) begun: Option<Now>,
-    /// When anything last happened to it.
+    /// Time of the last change.
     pub(super) at: Instant,
-    /// Rises when its coordinator moves.
+    /// Bumped when the coordinator moves.
     pub(super) coordinator_epoch: i32,
-    /// When its markers are to be written; none once that was tried.
+    /// Time to write the markers; `None` after the first attempt.
     pub(super) due: Option<Instant>,
 }
 
-/// Whether no producer may have a higher epoch.
+/// Returns true if the epoch cannot be bumped further.
 fn is_exhausted(epoch: i16) -> bool {
     epoch >= LAST_EPOCH
 }
 
-/// Producers without transactional ids need ids too.
+/// Allocator of producer ids, shared with producers without a transactional id.
 pub(super) type NewId<'a> = &'a dyn Fn() -> i64;
 
 impl Transaction {
@@ -111,7 +111,7 @@ impl Transaction {
         }
     }
 
-    /// A producer starts or, naming who it `was`, goes on after an error (KIP-360).
+    /// Initializes the producer, or bumps its epoch after an error if `was` names its previous identity (KIP-360).
     pub(super) fn init(
         &mut self,
         now: Instant,
@@ -119,7 +119,7 @@ impl Transaction {
         was: Option<Identity>,
         new_id: NewId<'_>,
     ) -> Result<Identity, ErrorCode> {
-        // The last one: a repeated request after the ids changed.
+        // The last alternative is a repeated request after the id has changed.
         let is_ours = |was: Identity| {
             self.producer.epoch == NO_EPOCH
                 || was.id == self.producer.id
@@ -142,7 +142,7 @@ impl Transaction {
             match was {
                 None => self.last_epoch = NO_EPOCH,
                 Some(was) if epoch == NO_EPOCH || was.epoch == epoch => self.last_epoch = epoch,
-                // The answer before was lost; a new producer would have taken the last epoch away.
+                // The previous response was lost. A newly initialized producer would have cleared `last_epoch`.
                 Some(was) if was.epoch == self.last_epoch => return Ok(self.producer),
                 Some(_) => return Err(ErrorCode::PRODUCER_FENCED),
             }
@@ -155,10 +155,10 @@ impl Transaction {
         Ok(self.producer)
     }
 
-    /// Whether `producer` is the one that this transaction is of.
+    /// Checks that `producer` is the current producer of this transactional id.
     pub(super) fn check(&self, producer: Identity) -> Result<(), ErrorCode> {
         if self.phase.is_ending() && self.next_id == Some(producer.id) {
-            // It knows its new id already, which takes over only when the markers are written.
+            // The producer knows its next id, which takes effect only when all markers are written.
             return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
         }
         if producer.id != self.producer.id {
@@ -173,7 +173,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes partitions part of the transaction, which begins with the first of them.
+    /// Adds partitions to the transaction; the first one begins it.
     pub(super) fn add(&mut self, now: Now, partitions: impl IntoIterator<Item = Place>) {
         if self.phase != Phase::Ongoing {
             self.phase = Phase::Ongoing;
@@ -184,8 +184,8 @@ impl Transaction {
         self.at = now.at;
     }
 
-    /// A client ends its transaction. `bumps`: it expects a new epoch with each end, and may abort where nothing began.
-    /// Answers who the producer is from now on.
+    /// Ends the transaction on request of the client. With `bumps`, the client expects a new epoch, and may abort a
+    /// transaction that has not begun. Returns the producer's next identity.
     pub(super) fn end(
         &mut self,
         now: Now,
@@ -195,7 +195,7 @@ impl Transaction {
         new_id: NewId<'_>,
     ) -> Result<Ended, ErrorCode> {
         let current = self.producer;
-        // An end whose answer was lost: its epoch is the one before, or the last of the id before.
+        // A retry after a lost response has the previous epoch, or the last epoch of the previous id.
         let repeated = bumps && self.bumps && current.epoch.checked_sub(1) == Some(producer.epoch);
         let repeated_at_last =
             bumps && self.previous_id == producer.id && producer.epoch == LAST_EPOCH && current.epoch == 0;
@@ -221,7 +221,7 @@ impl Transaction {
             (Phase::CompleteCommit, true) | (Phase::CompleteAbort, false) if is_repeated => {
                 return Ok(Ended::Before(current));
             }
-            // Nothing was added, and the producer wants to be sure of it.
+            // An abort without added partitions bumps the epoch.
             (Phase::CompleteCommit | Phase::CompleteAbort, false) if bumps && !is_repeated => {}
             (Phase::Empty, false) if bumps => {}
             _ => return Err(ErrorCode::INVALID_TXN_STATE),
@@ -242,8 +242,8 @@ impl Transaction {
         Ok(Ended::Now(next_id.map_or(self.producer, |id| Identity { id, epoch: 0 })))
     }
 
-    /// The coordinator aborts an open transaction under a higher epoch, so that its producer is heard no more. Where
-    /// epochs rise with each end (`bumps`), this is an end like others: the producer may learn of it and go on.
+    /// Aborts an open transaction under a higher epoch, which fences its producer. With `bumps` the abort looks like a
+    /// regular end: the producer may learn of it and continue.
     pub(super) fn fence(&mut self, now: Instant, bumps: bool) {
         self.last_epoch = if bumps { self.producer.epoch } else { NO_EPOCH };
         self.producer.epoch = self.producer.epoch.saturating_add(1);
@@ -252,13 +252,13 @@ impl Transaction {
         self.at = now;
     }
 
-    /// Anyone who was the producer cannot learn of the new epoch, as it could after an end of its own.
+    /// Prevents the fenced producer from obtaining the new epoch by a retry.
     pub(super) fn seal(&mut self) {
         self.last_epoch = NO_EPOCH;
         self.bumps = false;
     }
 
-    /// All markers are written.
+    /// Completes the transaction after all markers are written.
     pub(super) fn complete(&mut self, now: Instant) {
         self.phase = if self.phase == Phase::PrepareCommit { Phase::CompleteCommit } else { Phase::CompleteAbort };
         if let Some(id) = self.next_id.take() {
@@ -269,18 +269,18 @@ impl Transaction {
         self.at = now;
     }
 
-    /// When the coordinator ends the transaction by itself.
+    /// Returns the time when the coordinator aborts the transaction.
     pub(super) fn times_out_at(&self) -> Option<Instant> {
         let begun = self.begun.filter(|_| self.phase == Phase::Ongoing)?;
         Some(begun.at + self.timeout)
     }
 }
 
-/// How a transaction was ended.
+/// Result of ending a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Its markers are to be written.
+    /// The transaction has ended now; markers have to be written.
     Now(Identity),
-    /// By a request before.
+    /// The transaction was ended by an earlier request.
     Before(Identity),
 }

@@ -1,4 +1,4 @@
-//! Members of groups, one connection each.
+//! Test members of groups, with one connection each.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::{Client, PATIENCE};
 
 pub(crate) const GROUP: &str = "g";
 
-/// Sessions may be short, so that tests can see them end.
+/// Returns options that allow short sessions, so that tests can see them expire.
 pub(crate) fn quick() -> GroupOptions {
     GroupOptions { min_session_timeout: Duration::ZERO, ..GroupOptions::default() }
 }
@@ -36,7 +36,7 @@ pub(crate) async fn until(broker: &Broker, state: &str) {
     }
 }
 
-/// A member as its client sees it.
+/// A group member on the client side.
 pub(crate) struct Member {
     pub(crate) client: Client,
     pub(crate) version: i16,
@@ -46,7 +46,7 @@ pub(crate) struct Member {
     pub(crate) protocols: Vec<&'static str>,
     pub(crate) session: Duration,
     pub(crate) rebalance: Duration,
-    /// Of every protocol; a text about the member if none is given.
+    /// Metadata of every protocol; by default a text about the member.
     pub(crate) metadata: Option<Bytes>,
 }
 
@@ -103,7 +103,7 @@ impl Member {
         response
     }
 
-    /// Fetches an id where the version wants one, and asks to join.
+    /// Obtains a member id if the version requires one, and sends JoinGroup.
     pub(crate) async fn enter(&mut self) {
         if self.version >= 4 && self.instance.is_none() && self.id.is_empty() {
             self.send_join().await;
@@ -146,14 +146,14 @@ impl Member {
         self.client.receive::<SyncGroupRequest>(self.version.min(5)).await
     }
 
-    /// The error and the assignment.
+    /// Sends SyncGroup; returns the error and the assignment.
     pub(crate) async fn sync(&mut self, assigned: &[(&str, &'static str)]) -> (ErrorCode, String) {
         self.send_sync(assigned).await;
         let response = self.synced().await;
         (ErrorCode::from_i16(response.error_code), String::from_utf8(response.assignment.to_vec()).unwrap())
     }
 
-    /// Joins an empty group and assigns to itself.
+    /// Joins an empty group as leader and assigns to itself.
     pub(crate) async fn settle(&mut self, assignment: &'static str) {
         let response = self.join().await;
         assert_eq!((response.error_code, &response.leader), (0, &self.id));
@@ -193,7 +193,7 @@ impl Member {
     }
 }
 
-/// Offset 0 of `t-0`, by nobody.
+/// Returns a commit of offset 0 of `t-0`, without a member.
 pub(crate) fn commit_request(group: &str) -> OffsetCommitRequest {
     let partitions = vec![OffsetCommitRequestPartition::default()];
     let topic = OffsetCommitRequestTopic { name: "t".to_owned(), partitions, ..Default::default() };

@@ -1,4 +1,4 @@
-//! A client of raw frames, and record batches made by hand.
+//! A client of raw frames, and hand-made record batches.
 
 pub(crate) mod groups;
 pub(crate) mod transactions;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Nothing here takes as long as this unless it hangs.
+/// Upper bound of waits; only a hang takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn broker(brokers: usize, topics: &[(&str, i32)]) -> Broker {
@@ -29,7 +29,7 @@ pub(crate) fn address(broker: &Broker, node: usize) -> String {
     broker.bootstrap_servers().split(',').nth(node).unwrap().to_owned()
 }
 
-/// One connection.
+/// A client connection.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     correlation_id: i32,
@@ -46,7 +46,7 @@ impl Client {
         self.stream.write_all(&frame).await.unwrap();
     }
 
-    /// The next frame without its length; `None` where the broker closed.
+    /// Reads the next frame without its length prefix; returns `None` if the broker closed the connection.
     pub(crate) async fn frame(&mut self) -> Option<Bytes> {
         let read = async {
             let size = self.stream.read_u32().await.ok()?;
@@ -82,7 +82,7 @@ impl Client {
         response.responses.remove(0).partitions.remove(0)
     }
 
-    /// Whether the broker closes the connection now.
+    /// Returns true if the broker closes the connection.
     pub(crate) async fn is_closed(&mut self) -> bool {
         self.frame().await.is_none()
     }
@@ -106,7 +106,7 @@ pub(crate) fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequ
     FetchRequest { max_bytes: 50 << 20, min_bytes: 1, topics: vec![topic], ..Default::default() }
 }
 
-/// What a batch says of itself.
+/// Producer fields of a batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamp {
     pub(crate) producer_id: i64,
@@ -125,7 +125,7 @@ fn varint(out: &mut Vec<u8>, value: i64) {
     out.push(rest.try_into().unwrap());
 }
 
-/// An uncompressed batch: one record for each timestamp, with a value of `size` bytes.
+/// Builds an uncompressed batch with one record per timestamp, each with a value of `size` bytes.
 pub(crate) fn batch_of(timestamps: &[i64], size: usize, stamp: Stamp) -> Bytes {
     let mut records = Vec::new();
     for (delta, timestamp) in (0..).zip(timestamps) {
@@ -153,7 +153,7 @@ pub(crate) fn batch_of(timestamps: &[i64], size: usize, stamp: Stamp) -> Bytes {
     seal(&covered)
 }
 
-/// Puts what precedes the checksum before the bytes that it covers.
+/// Prepends the fields before the checksummed bytes.
 pub(crate) fn seal(covered: &[u8]) -> Bytes {
     let mut batch = BytesMut::new();
     batch.put_i64(0);
@@ -165,14 +165,14 @@ pub(crate) fn seal(covered: &[u8]) -> Bytes {
     batch.freeze()
 }
 
-/// A batch whose covered bytes were tampered with, and its checksum made right again.
+/// Modifies the checksummed bytes of a batch and corrects its checksum.
 pub(crate) fn resealed(batch: &Bytes, tamper: impl FnOnce(&mut [u8])) -> Bytes {
     let mut covered = batch[21..].to_vec();
     tamper(&mut covered);
     seal(&covered)
 }
 
-/// The same records, compressed.
+/// Compresses the records of a batch.
 pub(crate) fn compressed(batch: &Bytes, codec: Codec) -> Bytes {
     let mut covered = batch[21..61].to_vec();
     covered[1] |= u8::try_from(codec.id()).unwrap();
@@ -184,7 +184,7 @@ pub(crate) fn batch(records: usize) -> Bytes {
     batch_of(&vec![1_700_000_000_000; records], 10, NOBODY)
 }
 
-/// Base offset, leader epoch and last offset of each batch in fetched records; checks every checksum.
+/// Returns base offset, leader epoch and last offset of each batch; verifies every checksum.
 pub(crate) fn headers(records: &Bytes) -> Vec<(i64, i32, i64)> {
     let mut found = Vec::new();
     let mut rest = &records[..];

@@ -27,7 +27,7 @@ fn code(code: i16) -> ErrorCode {
     ErrorCode::from_i16(code)
 }
 
-/// A batch of a transaction, a record each with its own time.
+/// Builds a transactional batch; each record has its own timestamp.
 pub(crate) fn in_transaction(producer: (i64, i16), sequence: i32, count: i64) -> Bytes {
     let stamp = Stamp { producer_id: producer.0, epoch: producer.1, sequence };
     let times: Vec<i64> = (0..count).map(|i| 1_700_000_000_000 + i).collect();
@@ -35,7 +35,7 @@ pub(crate) fn in_transaction(producer: (i64, i16), sequence: i32, count: i64) ->
 }
 
 impl Writer {
-    /// Asks until it is given an id.
+    /// Sends InitProducerId until no transaction is in progress.
     pub(crate) async fn start(broker: &Broker, node: usize, id: &str, timeout_ms: i32) -> Writer {
         let mut client = Client::connect(broker, node).await;
         loop {
@@ -69,7 +69,7 @@ impl Writer {
         topics.iter().flat_map(|t| &t.results_by_partition).map(|p| code(p.partition_error_code)).collect()
     }
 
-    /// Writes `count` records; the offset of the first.
+    /// Produces `count` records; returns the base offset.
     pub(crate) async fn send(
         &mut self,
         version: i16,
@@ -84,7 +84,7 @@ impl Writer {
         code(one.error_code).ok().map(|()| one.base_offset)
     }
 
-    /// Ends the transaction, and takes over the epoch that is answered.
+    /// Ends the transaction, and adopts the epoch of the response.
     pub(crate) async fn end(&mut self, version: i16, committed: bool) -> Result<(), ErrorCode> {
         let request = EndTxnRequest {
             transactional_id: self.id.clone(),
@@ -140,7 +140,7 @@ impl Writer {
     }
 }
 
-/// Fetches with `read_committed`, for as long as that takes.
+/// Fetches with `read_committed`, waiting up to `wait_ms`.
 pub(crate) async fn fetch_committed(client: &mut Client, partition: i32, offset: i64, wait_ms: i32) -> PartitionData {
     let mut request = fetch_request(TOPIC, &[(partition, offset)]);
     request.isolation_level = 1;
@@ -148,18 +148,18 @@ pub(crate) async fn fetch_committed(client: &mut Client, partition: i32, offset:
     client.call(12, &request).await.responses.remove(0).partitions.remove(0)
 }
 
-/// First offset of each batch, and whether it is a marker.
+/// Returns the base offset of each batch, and whether it is a control batch.
 pub(crate) fn shape(data: &PartitionData) -> Vec<(i64, bool)> {
     let records = data.records.clone().unwrap_or_default();
     batches(records).map(|batch| batch.unwrap().header).map(|head| (head.base_offset, head.is_control())).collect()
 }
 
-/// Producer and first offset of each aborted transaction.
+/// Returns producer id and first offset of each aborted transaction.
 pub(crate) fn aborted(data: &PartitionData) -> Vec<(i64, i64)> {
     data.aborted_transactions.iter().flatten().map(|one| (one.producer_id, one.first_offset)).collect()
 }
 
-/// The end of a partition for each isolation level.
+/// Returns the end offset of a partition for each isolation level.
 pub(crate) async fn ends(client: &mut Client, partition: i32) -> (i64, i64) {
     let mut found = Vec::new();
     for isolation_level in [0, 1] {

@@ -1,4 +1,4 @@
-//! What time does to a group: sessions end, and nobody is waited for beyond its timeout.
+//! Expiry of sessions and of rebalance timeouts.
 
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::Instant;
@@ -7,14 +7,14 @@ use super::{Classic, JoinEnd, Phase};
 use crate::options::GroupOptions;
 
 impl Classic {
-    /// When something happens here next if nobody asks.
+    /// Returns the next session or rebalance deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let sessions = self.members.iter().filter_map(|member| member.expires);
         let ends = [self.join_end.map(JoinEnd::at), self.sync_end];
         sessions.chain(self.promised.values().copied()).chain(ends.into_iter().flatten()).min()
     }
 
-    /// Does all that is due.
+    /// Applies all expired deadlines.
     pub(crate) fn tick(&mut self, now: Instant, options: &GroupOptions) {
         self.end_sessions(now, options);
         if self.join_end.is_some_and(|end| end.at() <= now) {
@@ -47,7 +47,7 @@ impl Classic {
         }
     }
 
-    /// Members that have not asked for their assignment are taken for lost.
+    /// Removes members that did not send SyncGroup in time.
     fn end_sync(&mut self, now: Instant, options: &GroupOptions) {
         self.sync_end = None;
         let lost = std::mem::take(&mut self.unsynced);

@@ -1,4 +1,4 @@
-//! JoinGroup: who may come in, under which id, and when that moves the group.
+//! JoinGroup: admission of members, member ids, and the rebalances they trigger.
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
@@ -11,12 +11,12 @@ use super::{Classic, NEW_MEMBER_PATIENCE, Phase};
 use crate::options::GroupOptions;
 use crate::state::groups::random_uuid;
 
-/// From this version on the first request only fetches an id (KIP-394).
+/// First version whose first request only obtains a member id (KIP-394).
 const FIRST_WITH_KNOWN_ID: i16 = 4;
-/// From this version on an answer can have the leader keep the assignment (KIP-814).
+/// First version whose response can let the leader skip the assignment (KIP-814).
 const FIRST_TO_SKIP_ASSIGNMENT: i16 = 9;
 
-/// A request to join, and how it came.
+/// A JoinGroup request with the context of its client.
 #[derive(Debug)]
 pub(crate) struct Joiner<'a> {
     pub(crate) request: &'a JoinGroupRequest,
@@ -32,7 +32,7 @@ fn refuse(answer: JoinAnswer, member_id: &str, code: ErrorCode) {
 }
 
 impl Classic {
-    /// Answers at once or when the members are together.
+    /// Handles JoinGroup; responds immediately or when all members have joined.
     pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, answer: JoinAnswer) {
         let request = joiner.request;
         if !self.supports(&request.protocol_type, &request.protocols) {
@@ -59,7 +59,7 @@ impl Classic {
         }
     }
 
-    /// A new member.
+    /// Admits a new member.
     fn admit(&mut self, now: Instant, joiner: &Joiner<'_>, id: String, options: &GroupOptions, answer: JoinAnswer) {
         self.promised.remove(&id);
         if self.members.is_empty() {
@@ -79,13 +79,13 @@ impl Classic {
             is_new: true,
             joining: Some(answer),
             syncing: None,
-            // It has no generation to send heartbeats with. If it gives up, nothing else shows it.
+            // A new member has no generation for heartbeats, so this timeout is the only sign that it has given up.
             expires: Some(now + NEW_MEMBER_PATIENCE),
         });
         self.rebalance_or_complete(now, options);
     }
 
-    /// A member that the group knows, or should know.
+    /// Handles a request with a member id that should be known.
     fn rejoin(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, answer: JoinAnswer) {
         let request = joiner.request;
         let id = &request.member_id;
@@ -96,9 +96,9 @@ impl Classic {
         let unmoved = match self.phase {
             Phase::Empty => return refuse(answer, id, ErrorCode::UNKNOWN_MEMBER_ID),
             Phase::PreparingRebalance => false,
-            // It may not have received the answer.
+            // The client may have missed the response.
             Phase::CompletingRebalance => same,
-            // A leader that joins again wants to assign again: topics may have changed.
+            // A leader that rejoins wants to assign again, since topics may have changed.
             Phase::Stable => same && !self.is_leader(id),
         };
         if unmoved {
@@ -113,7 +113,7 @@ impl Classic {
         self.rebalance_or_complete(now, options);
     }
 
-    /// A static member is back under a new id and takes its predecessor's place (KIP-345).
+    /// Replaces a static member that returns under a new member id (KIP-345).
     fn replace(
         &mut self,
         now: Instant,
@@ -146,14 +146,15 @@ impl Classic {
                 self.save();
             }
             Phase::Stable => self.rebalance_or_complete(now, options),
-            // The leader may be assigning to the old id at this moment.
+            // The leader may be assigning to the old member id.
             Phase::CompletingRebalance => self.prepare(now, options),
             Phase::Empty | Phase::PreparingRebalance => self.complete_if_all_joined(now),
         }
     }
 
-    /// A returning static member keeps its assignment. A returning leader must not think that it has to assign: where
-    /// the version can say so the answer does, and before, the leader's old id keeps it from knowing that it leads.
+    /// Responds to a returning static member, which keeps its assignment. A returning leader must not assign again:
+    /// from v9 on `skip_assignment` says so; before, the response names its old id as leader, so that it does not know
+    /// that it leads.
     fn welcome_back(&self, version: i16, id: &str, led_as: Option<&str>) -> JoinGroupResponse {
         let mut response = self.joined(id);
         let Some(led_as) = led_as else { return response };
@@ -166,7 +167,7 @@ impl Classic {
         response
     }
 
-    /// The answer of this generation, without what only the leader gets.
+    /// Returns the JoinGroup response of this generation, without the member list of the leader.
     pub(super) fn joined(&self, id: &str) -> JoinGroupResponse {
         JoinGroupResponse {
             generation_id: self.generation,
@@ -178,7 +179,7 @@ impl Classic {
         }
     }
 
-    /// The members, for the leader to assign to.
+    /// Returns the members with their metadata, for the leader.
     pub(super) fn described(&self) -> Vec<JoinGroupResponseMember> {
         let protocol = self.protocol.as_deref().unwrap_or_default();
         let one = |member: &Member| JoinGroupResponseMember {

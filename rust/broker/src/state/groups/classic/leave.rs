@@ -1,4 +1,4 @@
-//! LeaveGroup: members leave, or are sent away by the name of their instance (KIP-345).
+//! LeaveGroup: members leave, or are removed by instance id (KIP-345).
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::leave_group::MemberIdentity;
@@ -8,7 +8,7 @@ use super::{Classic, Phase};
 use crate::options::GroupOptions;
 
 impl Classic {
-    /// What becomes of each of them.
+    /// Removes the members; returns one result for each.
     pub(crate) fn leave(
         &mut self,
         now: Instant,

@@ -9,10 +9,10 @@ use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupResponse};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Where the answer to a request that waits for other members goes; nobody minds if its connection has ended.
+/// Sender of a delayed response; sending to a closed connection is ignored.
 pub(crate) type Answer<T> = oneshot::Sender<T>;
 
-/// What a member asked for when it joined last.
+/// Timeouts and protocols of the last JoinGroup request of a member.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub(super) rebalance_timeout: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Terms {
 impl Terms {
     pub(super) fn new(request: &JoinGroupRequest, version: i16) -> Self {
         let millis = |ms: i32| Duration::from_millis(u64::try_from(ms).unwrap_or_default());
-        // Version 0 knows one timeout only.
+        // Version 0 has a single timeout.
         let rebalance = if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms };
         Terms {
             rebalance_timeout: millis(rebalance),
@@ -45,16 +45,16 @@ pub(crate) struct Member {
     pub(crate) client_host: String,
     pub(super) terms: Terms,
     pub(crate) assignment: Bytes,
-    /// It has never learned of a generation; if it gives up it may come again as somebody else.
+    /// True until the member has learned of a generation; a new member that gives up may return under another id.
     pub(super) is_new: bool,
     pub(super) joining: Option<Answer<JoinGroupResponse>>,
     pub(super) syncing: Option<Answer<SyncGroupResponse>>,
-    /// When its session ends; none while a rebalance has swallowed the last end.
+    /// End of the session; `None` if it passed during a rebalance.
     pub(super) expires: Option<Instant>,
 }
 
 impl Member {
-    /// What it said of itself for a protocol.
+    /// Returns the metadata that the member sent for a protocol.
     pub(crate) fn metadata(&self, protocol: &str) -> Bytes {
         let own = self.terms.protocols.iter().find(|own| own.name == protocol);
         own.map(|own| own.metadata.clone()).unwrap_or_default()
@@ -64,7 +64,8 @@ impl Member {
         self.joining.is_some()
     }
 
-    /// A member that waits for others cannot send heartbeats and need not; a new one must not wait for ever.
+    /// Returns true if session expiry is suspended: a member that waits for others cannot send heartbeats. A new member
+    /// is not excused, so that its wait ends.
     pub(super) fn is_excused(&self) -> bool {
         !self.is_new && (self.joining.is_some() || self.syncing.is_some())
     }
@@ -79,7 +80,7 @@ impl Member {
         }
     }
 
-    /// Whether it waited for this.
+    /// Completes a pending SyncGroup; returns true if one was pending.
     pub(super) fn answer_sync(&mut self, response: SyncGroupResponse) -> bool {
         match self.syncing.take() {
             Some(answer) => {
@@ -90,14 +91,14 @@ impl Member {
         }
     }
 
-    /// Answers both requests that may wait with the same error.
+    /// Completes pending JoinGroup and SyncGroup requests with an error.
     pub(super) fn fail(&mut self, code: ErrorCode) {
         let join = refused(&self.id, code);
         self.answer_join(join);
         self.answer_sync(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
     }
 
-    /// What another coordinator would know of it.
+    /// Returns a copy with the persistent fields only.
     pub(super) fn saved(&self) -> Member {
         Member {
             id: self.id.clone(),
@@ -114,7 +115,7 @@ impl Member {
     }
 }
 
-/// The answer to a member that cannot join.
+/// Returns a JoinGroup response with an error.
 pub(crate) fn refused(member_id: &str, code: ErrorCode) -> JoinGroupResponse {
     JoinGroupResponse { member_id: member_id.to_owned(), error_code: code.code(), ..JoinGroupResponse::default() }
 }

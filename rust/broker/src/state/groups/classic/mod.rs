@@ -1,14 +1,14 @@
-//! The classic rebalance protocol: what a group of members is, and who belongs to it.
+//! The classic rebalance protocol: state and members of a group.
 //!
 //! ```text
-//!          join              all joined, or too late            leader's SyncGroup
+//!          join              all joined, or timeout           leader's SyncGroup
 //! Empty ────────▶ PreparingRebalance ────────▶ CompletingRebalance ────────▶ Stable
 //!   ▲                  │      ▲                          │                      │
-//!   └── nobody joined ─┘      └── join, leave, session ended, no SyncGroup ─────┘
+//!   └─── none joined ──┘      └── join, leave, session ended, no SyncGroup ─────┘
 //! ```
 //!
-//! Nothing here waits or knows sockets: a request that waits leaves the sending end of its answer with its member, and
-//! time comes in as an argument. A group that nobody has is what Kafka calls Dead.
+//! This module does no I/O and does not wait: the sender of a delayed response is kept with its member, and the current
+//! time is an argument. Kafka calls an unknown group Dead.
 
 mod expire;
 mod join;
@@ -28,10 +28,10 @@ use tokio::time::Instant;
 pub(crate) use join::Joiner;
 use member::Member;
 
-/// A new member that waits in JoinGroup for longer than this is forgotten, as Kafka does it.
+/// Time after which a new member that waits in JoinGroup is removed, as in Kafka.
 const NEW_MEMBER_PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// Kafka's states of a group.
+/// Kafka's states of a classic group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Empty,
@@ -41,7 +41,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// The name in answers.
+    /// Returns the name in responses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Empty => "Empty",
@@ -52,10 +52,10 @@ impl Phase {
     }
 }
 
-/// When a rebalance stops waiting for members.
+/// Deadline for members to join a rebalance.
 #[derive(Debug, Clone, Copy)]
 enum JoinEnd {
-    /// The first rebalance of an empty group: put off while new members come, up to `left`.
+    /// First rebalance of an empty group: extended by `delay` while new members join, by `left` at most in total.
     Initial {
         at: Instant,
         delay: Duration,
@@ -74,7 +74,7 @@ impl JoinEnd {
     }
 }
 
-/// What Kafka writes into its log: all that a coordinator knows that takes the group over.
+/// Persistent state of a group, as Kafka writes it to `__consumer_offsets`.
 #[derive(Debug)]
 struct Saved {
     generation: i32,
@@ -85,32 +85,32 @@ struct Saved {
     since: Instant,
 }
 
-/// The members of a group and where their rebalance stands.
+/// Members of a group and the state of their rebalance.
 #[derive(Debug)]
 pub(crate) struct Classic {
     phase: Phase,
-    /// When this phase began.
+    /// Start of this phase.
     since: Instant,
     generation: i32,
     protocol_type: Option<String>,
     protocol: Option<String>,
     leader: Option<String>,
-    /// In the order in which they joined.
+    /// Members in the order in which they joined.
     members: Vec<Member>,
-    /// Ids that were given (KIP-394) and have not joined yet, with the ends of their sessions.
+    /// Member ids issued to clients that have not joined yet (KIP-394), with their expiry.
     promised: BTreeMap<String, Instant>,
     /// Members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
     join_end: Option<JoinEnd>,
     sync_end: Option<Instant>,
-    /// Somebody joined since the initial rebalance was put off last.
+    /// Set if a member has joined since the initial rebalance was last extended.
     more_came: bool,
-    /// The topics that members of the consumers' protocol read; none where they cannot be known.
+    /// Topics subscribed by the members of a consumer group; `None` if unknown.
     subscribed: Option<BTreeSet<String>>,
     saved: Option<Saved>,
 }
 
-/// The protocol type of consumers, the only one whose metadata a coordinator looks into.
+/// Protocol type of consumers, the only one whose metadata the coordinator parses.
 pub(crate) const CONSUMER: &str = "consumer";
 
 impl Classic {
@@ -137,7 +137,7 @@ impl Classic {
         &self.members
     }
 
-    /// The assignor that the members agreed on.
+    /// Returns the protocol (assignor) selected by the members.
     pub(crate) fn protocol(&self) -> Option<&str> {
         self.protocol.as_deref()
     }
@@ -154,18 +154,18 @@ impl Classic {
         self.protocol_type.as_deref()
     }
 
-    /// Nobody belongs to it, nor is about to.
+    /// Returns true if the group has neither members nor pending members.
     pub(crate) fn is_deserted(&self) -> bool {
         self.phase == Phase::Empty && self.promised.is_empty()
     }
 
-    /// Whether members may be reading a topic.
+    /// Returns true if members may be subscribed to a topic.
     pub(crate) fn reads(&self, topic: &str) -> bool {
         let is_consumers = !self.members.is_empty() && self.protocol_type() == Some(CONSUMER);
         is_consumers && self.subscribed.as_ref().is_none_or(|topics| topics.contains(topic))
     }
 
-    /// Whether it is known what members read, and they are reading it.
+    /// Returns true if the group is stable and its subscribed topics are known.
     pub(crate) fn is_reading(&self) -> bool {
         self.phase == Phase::Stable && self.protocol_type() == Some(CONSUMER) && self.subscribed.is_some()
     }
@@ -179,7 +179,7 @@ impl Classic {
         Some(topics)
     }
 
-    /// Whether single offsets may be deleted, of topics that nobody reads.
+    /// Checks that single offsets may be deleted, those of topics without subscribers.
     pub(crate) fn check_offset_delete(&self) -> Result<(), ErrorCode> {
         if self.phase != Phase::Empty && self.protocol_type() != Some(CONSUMER) {
             return Err(ErrorCode::NON_EMPTY_GROUP);
@@ -203,7 +203,7 @@ impl Classic {
         self.leader.as_deref() == Some(id)
     }
 
-    /// Whether a member is who it says (KIP-345).
+    /// Checks that the member id is known and matches the instance id (KIP-345).
     fn check_member(&self, id: &str, instance_id: Option<&str>) -> Result<(), ErrorCode> {
         if let Some(instance_id) = instance_id {
             match self.static_member(instance_id) {
@@ -219,7 +219,7 @@ impl Classic {
         if generation == self.generation { Ok(()) } else { Err(ErrorCode::ILLEGAL_GENERATION) }
     }
 
-    /// Whether somebody with these protocols may become or stay a member.
+    /// Returns true if a member with these protocols may join or stay.
     fn supports(&self, protocol_type: &str, protocols: &[JoinGroupRequestProtocol]) -> bool {
         if self.phase == Phase::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
@@ -228,7 +228,8 @@ impl Classic {
         self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|protocol| by_all(&protocol.name))
     }
 
-    /// Each member votes for the first of its protocols that all have; ties go to what an older member likes.
+    /// Each member votes for the first of its protocols that all members support; the oldest member's choice wins a
+    /// tie.
     fn vote(&self) -> Option<String> {
         let by_all = |name: &str| self.members.iter().all(|member| member.terms.supports(name));
         let mut votes: Vec<(&str, usize)> = Vec::new();
@@ -244,7 +245,7 @@ impl Classic {
         votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name.to_owned())
     }
 
-    /// Takes a member out; another one leads from then on.
+    /// Removes a member, and elects another leader if it was the leader.
     fn remove(&mut self, id: &str) -> Option<Member> {
         let at = self.members.iter().position(|member| member.id == id);
         let removed = at.map(|at| self.members.remove(at));
@@ -261,7 +262,7 @@ impl Classic {
         self.since = now;
     }
 
-    /// Remembers what Kafka would write.
+    /// Saves the state that Kafka would write to its log.
     fn save(&mut self) {
         self.saved = Some(Saved {
             generation: self.generation,
@@ -273,7 +274,8 @@ impl Classic {
         });
     }
 
-    /// Another node coordinates the group now: who waits here is sent there, and what was not written is forgotten.
+    /// Moves the group to another coordinator: pending requests fail with NOT_COORDINATOR, and the state falls back to
+    /// the saved one.
     pub(crate) fn reload(&mut self, now: Instant) {
         for member in &mut self.members {
             member.fail(ErrorCode::NOT_COORDINATOR);
@@ -295,7 +297,7 @@ impl Classic {
         self.save();
     }
 
-    /// Whether offsets may be committed in a transaction, which a rebalance does not hold up.
+    /// Checks that offsets may be committed in a transaction, which is allowed during a rebalance.
     pub(crate) fn check_transactional_commit(
         &mut self,
         now: Instant,
@@ -309,7 +311,7 @@ impl Classic {
         }
     }
 
-    /// Whether offsets may be committed in the name of this member and generation.
+    /// Checks that offsets may be committed by this member and generation.
     pub(crate) fn check_commit(
         &mut self,
         now: Instant,
@@ -328,7 +330,7 @@ impl Classic {
         self.check_generation(generation)?;
         match self.phase {
             Phase::CompletingRebalance => return Err(ErrorCode::REBALANCE_IN_PROGRESS),
-            // Who commits is alive.
+            // A commit counts as a heartbeat.
             Phase::Stable | Phase::PreparingRebalance => {
                 if let Some(member) = self.member_mut(member_id) {
                     member.renew(now);

@@ -1,4 +1,4 @@
-//! How a group comes to its next generation.
+//! Rebalance: from the first JoinGroup to the next generation.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::member::Member;
 use super::{Classic, JoinEnd, Phase};
 use crate::options::GroupOptions;
 
-/// Members may ask for no patience at all; the clock must not run hot for them.
+/// Lower bound of the rebalance timeout: members may send 0, which must not make the timer spin.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
 impl Classic {
-    /// The longest that any member asks the group to wait.
+    /// Returns the maximum rebalance timeout of the members.
     fn rebalance_timeout(&self) -> Duration {
         let longest = self.members.iter().map(|member| member.terms.rebalance_timeout).max();
         longest.unwrap_or_default().max(LEAST_PATIENCE)
     }
 
-    /// Whether an empty group is waiting for its first members.
+    /// Returns true during the initial rebalance delay of an empty group.
     pub(super) fn is_initial_rebalance(&self) -> bool {
         self.phase == Phase::PreparingRebalance && matches!(self.join_end, Some(JoinEnd::Initial { .. }))
     }
@@ -36,7 +36,7 @@ impl Classic {
         }
     }
 
-    /// Calls all members together.
+    /// Starts a rebalance.
     pub(super) fn prepare(&mut self, now: Instant, options: &GroupOptions) {
         let was_empty = self.phase == Phase::Empty;
         if self.phase == Phase::CompletingRebalance {
@@ -66,7 +66,7 @@ impl Classic {
         }
     }
 
-    /// The time for joining is over.
+    /// Ends or extends the join phase at its deadline.
     pub(super) fn end_join(&mut self, now: Instant, options: &GroupOptions) {
         match self.join_end {
             Some(JoinEnd::Initial { delay, left, .. }) if self.more_came && !left.is_zero() => {
@@ -80,7 +80,7 @@ impl Classic {
         }
     }
 
-    /// A leader that is not there hands over to the oldest member that is; `false` where there is none.
+    /// Elects the oldest joining member if the leader is not joining; returns false if no member is.
     fn elect(&mut self) -> bool {
         let leads = self.leader.as_deref().and_then(|leader| self.member(leader));
         if leads.is_some_and(Member::is_joining) {
@@ -95,7 +95,8 @@ impl Classic {
         }
     }
 
-    /// The next generation: of those who joined, and of static members, who are waited for until their session ends.
+    /// Starts the next generation with the members that have joined and with static members, which stay until their
+    /// session ends.
     pub(super) fn complete(&mut self, now: Instant) {
         let gone = |member: &Member| !member.is_joining() && member.instance_id.is_none();
         let gone: Vec<String> =

@@ -1,4 +1,4 @@
-//! SyncGroup and Heartbeat: the leader's assignment is handed out, and members stay alive.
+//! SyncGroup and Heartbeat: distribution of the assignment, and session renewal.
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
@@ -23,7 +23,7 @@ impl Classic {
         }
     }
 
-    /// Answers at once or when the leader has assigned.
+    /// Handles SyncGroup; responds immediately or when the leader has provided the assignment.
     pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
         if let Err(code) = self.check_sync(request) {
             let _ = answer.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
@@ -54,7 +54,7 @@ impl Classic {
         }
     }
 
-    /// Hands out what the leader decided; whom it forgot gets nothing.
+    /// Distributes the leader's assignment; members missing from it get an empty one.
     fn assign(&mut self, now: Instant, request: &SyncGroupRequest) {
         for member in &mut self.members {
             let own = request.assignments.iter().rfind(|assigned| assigned.member_id == member.id);
@@ -70,7 +70,7 @@ impl Classic {
         }
     }
 
-    /// Who waits for an assignment joins again instead.
+    /// Cancels the assignment: pending SyncGroup requests fail with REBALANCE_IN_PROGRESS, so that the members rejoin.
     pub(super) fn withdraw_assignment(&mut self, now: Instant) {
         let code = ErrorCode::REBALANCE_IN_PROGRESS.code();
         for member in &mut self.members {
@@ -81,7 +81,7 @@ impl Classic {
         }
     }
 
-    /// A sign of life; says whether the member has to join again.
+    /// Renews the session; returns an error if the member has to rejoin.
     pub(crate) fn heartbeat(&mut self, now: Instant, request: &HeartbeatRequest) -> Result<(), ErrorCode> {
         self.check_member(&request.member_id, request.group_instance_id.as_deref())?;
         self.check_generation(request.generation_id)?;

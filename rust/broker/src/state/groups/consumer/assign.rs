@@ -1,4 +1,5 @@
-//! Kafka's assignors on the server: `uniform` moves as little as it can, `range` gives neighbours of each topic.
+//! Server-side assignors: `uniform` moves as few partitions as possible, `range` assigns consecutive partitions of each
+//! topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +11,23 @@ pub(super) const RANGE: &str = "range";
 /// The first is the default.
 pub(super) const ASSIGNORS: [&str; 2] = [UNIFORM, RANGE];
 
-/// What one member has, and which class it is of.
+/// Partitions of one member, and its class.
 struct Share {
     member: String,
     class: usize,
     has: Partitions,
 }
 
-/// Members that read the same topics.
+/// Members with the same subscription.
 struct Class {
     topics: BTreeSet<[u8; 16]>,
     by_size: BySize,
 }
 
-/// How many partitions a member has, and which member it is.
+/// Members ordered by number of partitions, as (count, member index).
 type BySize = BTreeSet<(usize, usize)>;
 
-/// Who has what while a target is made, in an order that finds members with few and with many at once.
+/// Assignment in progress, ordered so that the members with the fewest and the most partitions are found quickly.
 struct Spread {
     shares: Vec<Share>,
     classes: Vec<Class>,
@@ -34,20 +35,20 @@ struct Spread {
 }
 
 impl Consumers {
-    /// The assignor that most members want.
+    /// Returns the assignor that most members request.
     pub(crate) fn assignor(&self) -> &'static str {
         let votes =
             |assignor: &str| self.members.iter().filter(|member| member.assignor.as_deref() == Some(assignor)).count();
         if votes(RANGE) > votes(UNIFORM) { RANGE } else { UNIFORM }
     }
 
-    /// Makes a target for the group as it is.
+    /// Computes the target assignment.
     pub(super) fn assign(&mut self) {
         self.target = if self.assignor() == RANGE { self.range() } else { self.uniform() };
         self.target_epoch = self.epoch;
     }
 
-    /// Keeps what members were to have, gives what is free to those with the least, and evens out.
+    /// Keeps the previous target, assigns free partitions to the members with the fewest, and balances.
     fn uniform(&self) -> BTreeMap<String, Partitions> {
         let (mut spread, free) = self.spread();
         for partition in free {
@@ -60,7 +61,7 @@ impl Consumers {
         spread.shares.into_iter().map(|share| (share.member, share.has)).collect()
     }
 
-    /// What members keep, and what is free.
+    /// Returns the partitions that members keep, and the free ones.
     fn spread(&self) -> (Spread, Partitions) {
         let mut spread =
             Spread { shares: Vec::with_capacity(self.members.len()), classes: Vec::new(), by_size: BySize::new() };
@@ -87,7 +88,7 @@ impl Consumers {
         for (at, member) in self.members.iter().enumerate() {
             let Some(had) = self.target.get(&member.id) else { continue };
             let Some(topics) = spread.class_of(at).map(|class| &class.topics) else { continue };
-            // Nobody has what somebody else has.
+            // `free.remove` makes sure that no partition is kept twice.
             let kept = had.iter().filter(|partition| topics.contains(&partition.0) && free.remove(partition));
             let kept: Partitions = kept.copied().collect();
             spread.change(at, |has| *has = kept);
@@ -95,7 +96,8 @@ impl Consumers {
         (spread, free)
     }
 
-    /// Members in order: static ones by their names first, so that they keep their places.
+    /// Assigns consecutive partitions of each topic; static members come first, ordered by instance id, so that their
+    /// partitions are stable.
     fn range(&self) -> BTreeMap<String, Partitions> {
         let mut members: Vec<&Member> = self.members.iter().collect();
         members.sort_by_key(|member| (member.instance_id.is_none(), member.instance_id.clone(), member.id.clone()));
@@ -135,16 +137,16 @@ impl Spread {
         }
     }
 
-    /// Moves one partition from a member with more to one that has at least two less; `false` where that cannot be.
+    /// Moves one partition from a member to another that has at least two fewer; returns false if no such move exists.
     fn even_out(&mut self) -> bool {
-        // What the one with the least of a class cannot take, no other of the class can.
+        // If the least loaded member of a class cannot take a partition, no other of the class can.
         let mut poor: Vec<_> = self.classes.iter().filter_map(|class| class.by_size.first().copied()).collect();
         poor.sort_unstable();
         let found = poor.into_iter().find_map(|(size, poor)| {
             let topics = &self.class_of(poor)?.topics;
             let rich = self.by_size.iter().rev().take_while(|(more, _)| *more >= size + 2);
             rich.filter_map(|(_, rich)| {
-                // The last ones move: the first stay where they are.
+                // The last partitions move, so that the first ones stay.
                 let has = self.shares.get(*rich)?.has.iter().rev();
                 Some((*rich, poor, *has.into_iter().find(|partition| topics.contains(&partition.0))?))
             })
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
     use tokio::time::Instant;
 
-    /// Members that read random ones of these topics, and what they had at random before.
+    /// A group with random subscriptions and a random previous target.
     fn consumers(random: &mut fastrand::Rng) -> Consumers {
         let mut group = Consumers::new(Instant::now());
         let topics = random.u8(1..6);
@@ -184,13 +186,13 @@ mod tests {
         group
     }
 
-    /// All partitions of the topics that a member reads.
+    /// Returns all partitions of the topics that a member subscribes to.
     fn partitions_for(group: &Consumers, member: &Member) -> Partitions {
         let topics = group.reading.iter().filter(|(name, _)| member.reads(name));
         topics.flat_map(|(_, (id, count))| (0..*count).map(|partition| (*id, partition))).collect()
     }
 
-    /// Every partition that somebody reads, once, with somebody who reads it.
+    /// Checks that every subscribed partition is assigned once, to a subscriber.
     fn check(group: &Consumers) {
         let mut given = Partitions::new();
         for member in &group.members {

@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat: members come, say what they want and hold, and learn what they may use.
+//! ConsumerGroupHeartbeat: members join, report their subscription and owned partitions, and receive their assignment.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::state::groups::random_uuid;
 
 const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
-/// From this version on members make their ids themselves (KIP-1082).
+/// First version in which members generate their ids (KIP-1082).
 const FIRST_WITH_OWN_IDS: i16 = 1;
 
-/// Why a heartbeat is refused: the code and a sentence.
+/// Reason for a rejected heartbeat: error code and message.
 pub(crate) type Refusal = (ErrorCode, String);
 
-/// A heartbeat, and how it came.
+/// A heartbeat request with the context of its client.
 #[derive(Debug)]
 pub(crate) struct Beat<'a> {
     pub(crate) request: &'a ConsumerGroupHeartbeatRequest,
@@ -36,12 +36,12 @@ fn refuse<T>(code: ErrorCode, why: impl Into<String>) -> Result<T, Refusal> {
 }
 
 impl Beat<'_> {
-    /// Whether the member joins; a group that is not there is made for it.
+    /// Returns true if the member joins; the group is created if it does not exist.
     pub(crate) fn joins(&self) -> bool {
         self.request.member_epoch == JOIN
     }
 
-    /// Whether the request makes sense at all.
+    /// Validates the fields of the request, without the state of the group.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let request = self.request;
         let is_empty = |field: &Option<String>| field.as_deref() == Some("");
@@ -76,7 +76,7 @@ impl Beat<'_> {
         refuse(ErrorCode::INVALID_REQUEST, wrong)
     }
 
-    /// What the member says it holds, if it says so.
+    /// Returns the owned partitions that the member reports, if it does.
     fn owned(&self) -> Option<Partitions> {
         let owned = self.request.topic_partitions.as_ref()?;
         let each = |topic: &TopicPartitions| {
@@ -86,7 +86,7 @@ impl Beat<'_> {
         Some(owned.iter().flat_map(each).collect())
     }
 
-    /// The pattern that it brings: `Some(None)` takes an older one away.
+    /// Returns the pattern of the request: `Some(None)` removes the current one.
     fn pattern(&self) -> Result<Option<Option<Pattern>>, Refusal> {
         match self.request.subscribed_topic_regex.as_deref() {
             None => Ok(None),
@@ -101,7 +101,7 @@ impl Beat<'_> {
         }
     }
 
-    /// A request that says everything is answered with everything.
+    /// Returns true if the request is a full one, whose response includes the assignment.
     fn is_full(&self) -> bool {
         let request = self.request;
         self.joins()
@@ -112,7 +112,7 @@ impl Beat<'_> {
 }
 
 impl Consumers {
-    /// One heartbeat, of a request that was checked.
+    /// Handles a validated heartbeat.
     pub(crate) fn heartbeat(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Consumers {
         })
     }
 
-    /// The member as the group knows it before this heartbeat; a new one where one may come.
+    /// Returns the member as it was before this heartbeat, or a new one if it joins.
     fn admit(&mut self, now: Instant, beat: &Beat<'_>, owned: Option<&Partitions>) -> Result<Member, Refusal> {
         let request = beat.request;
         let id = if request.member_id.is_empty() { random_uuid() } else { request.member_id.clone() };
@@ -183,7 +183,7 @@ impl Consumers {
         }
     }
 
-    /// A static member that is back gets what it had, under its new id.
+    /// Returns a static member under its new id, with its previous assignment.
     fn return_as(&mut self, instance_id: &str, id: &str) -> Member {
         let mut back = Member::new(id, Instant::now());
         if let Some(at) = self.members.iter().position(|member| member.instance_id.as_deref() == Some(instance_id)) {
@@ -204,7 +204,7 @@ impl Consumers {
         }
     }
 
-    /// Lets a member take its next step, and returns what it is then.
+    /// Reconciles a member with its target, and returns the updated member.
     fn step(&mut self, now: Instant, id: &str, owned: Option<&Partitions>) -> Member {
         let held: HashSet<_> =
             self.members.iter().flat_map(|member| member.assigned.iter().chain(&member.revoking)).copied().collect();
@@ -241,7 +241,7 @@ impl Consumers {
         if request.member_epoch == LEAVE {
             self.fence(&id, now);
         } else if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
-            // It keeps its partitions until its session ends.
+            // A static member keeps its partitions until its session ends.
             member.epoch = AWAY;
             member.progress = Progress::Stable;
             member.revoking.clear();
@@ -255,12 +255,12 @@ impl Consumers {
     }
 }
 
-/// At least one: none would let members run hot.
+/// The interval is at least 1 ms: 0 would make members spin.
 fn millis(interval: Duration) -> i32 {
     i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1)
 }
 
-/// Takes over what the heartbeat says; returns whether the subscription is another one.
+/// Updates a member from the heartbeat; returns true if the subscription has changed.
 fn update(member: &mut Member, beat: &Beat<'_>, pattern: Option<Option<Pattern>>) -> bool {
     let request = beat.request;
     let old = (member.topics.clone(), member.pattern().map(str::to_owned));

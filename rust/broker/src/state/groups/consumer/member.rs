@@ -1,4 +1,4 @@
-//! A member of a group whose coordinator assigns.
+//! A member of a KIP-848 consumer group.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use tokio::time::Instant;
 
 use super::Partitions;
 
-/// The epoch of a static member that is away and will be back.
+/// Epoch of a static member that has left temporarily.
 pub(super) const AWAY: i32 = -2;
-/// A pattern may not take more memory than this.
+/// Maximum size of a compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// How far a member is.
+/// Reconciliation state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It has what it was to have at its epoch.
+    /// The member has the target assignment of its epoch.
     Stable,
-    /// It has to give something up, and has not said that it did.
+    /// The member has to revoke partitions and has not confirmed it.
     Revoking,
-    /// It waits for others to give up what it is to have.
+    /// The member waits for partitions that others have to revoke.
     Waiting,
 }
 
-/// A pattern of topics' names; it must match all of a name.
+/// A pattern of topic names, which must match the whole name.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     pub(super) source: String,
@@ -34,7 +34,8 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(source: &str) -> Result<Self, regex::Error> {
-        // Names of topics are ASCII. Checked by itself first: what is put around it must not make it legal.
+        // Topic names are ASCII. The source is compiled on its own first, so that the added group cannot make an
+        // invalid pattern valid.
         let build = |text: &str| RegexBuilder::new(text).unicode(false).size_limit(PATTERN_BYTES).build();
         build(source)?;
         Ok(Pattern { source: source.to_owned(), regex: build(&format!("^(?:{source})$"))? })
@@ -55,18 +56,18 @@ pub(crate) struct Member {
     pub(crate) epoch: i32,
     pub(super) previous_epoch: i32,
     pub(super) progress: Progress,
-    /// What it may use, as it knows or is about to learn.
+    /// Assigned partitions, including those of the response in progress.
     pub(crate) assigned: Partitions,
-    /// What it has to give up and still holds.
+    /// Partitions to revoke that the member still owns.
     pub(super) revoking: Partitions,
-    /// When its session ends.
+    /// End of the session.
     pub(super) expires: Instant,
-    /// When it must have given up.
+    /// Deadline of the revocation.
     pub(super) revoke_by: Option<Instant>,
 }
 
 impl Member {
-    /// One that has nothing yet.
+    /// Creates a member without partitions.
     pub(super) fn new(id: &str, expires: Instant) -> Self {
         Member {
             id: id.to_owned(),
@@ -97,7 +98,7 @@ impl Member {
             || self.pattern.as_ref().is_some_and(|pattern| pattern.regex.is_match(topic.as_bytes()))
     }
 
-    /// Whether it has arrived at this target.
+    /// Returns true if the member has reached the target of this epoch.
     pub(super) fn is_at(&self, epoch: i32) -> bool {
         self.progress == Progress::Stable && self.epoch == epoch
     }
@@ -106,7 +107,7 @@ impl Member {
         if epoch == self.epoch { Ok(()) } else { Err(ErrorCode::STALE_MEMBER_EPOCH) }
     }
 
-    /// Whether a heartbeat is of this epoch, or of the one before whose answer may have been lost.
+    /// Checks the epoch of a heartbeat. The previous epoch is accepted if the last response may have been lost.
     pub(super) fn check_beat(&self, epoch: i32, owned: Option<&Partitions>) -> Result<(), ErrorCode> {
         let lost = epoch == self.previous_epoch && owned.is_some_and(|owned| owned.is_subset(&self.assigned));
         if epoch == self.epoch || (epoch < self.epoch && lost) { Ok(()) } else { Err(ErrorCode::FENCED_MEMBER_EPOCH) }

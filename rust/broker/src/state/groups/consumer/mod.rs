@@ -1,5 +1,6 @@
-//! Groups whose coordinator assigns (KIP-848): the group's epoch says how often its subscriptions changed, the target
-//! says who is to have what since when, and each member comes to its target at its own pace, giving up before it takes.
+//! Consumer groups with server-side assignment (KIP-848). The group epoch counts changes of members, subscriptions and
+//! topics; the target assignment is computed for a group epoch; each member reconciles with its target at its own pace,
+//! and revokes before it takes new partitions.
 
 mod assign;
 mod heartbeat;
@@ -18,23 +19,23 @@ pub(crate) use member::Member;
 pub(crate) use topics::Catalog;
 use topics::Known;
 
-/// Partitions by id of topic and number.
+/// Partitions as topic id and index.
 pub(crate) type Partitions = BTreeSet<([u8; 16], i32)>;
 
-/// From this version on a commit can carry a member's epoch.
+/// First version in which a commit can carry a member epoch.
 const FIRST_COMMIT_WITH_EPOCH: i16 = 9;
 
-/// The members of such a group.
+/// Members and target assignment of a consumer group.
 #[derive(Debug)]
 pub(crate) struct Consumers {
-    /// Raised whenever members, subscriptions or topics change.
+    /// Bumped on changes of members, subscriptions or topics.
     epoch: i32,
-    /// The group's epoch that the target was made for.
+    /// Group epoch of the target assignment.
     target_epoch: i32,
-    /// In the order in which they joined.
+    /// Members in the order in which they joined.
     members: Vec<Member>,
     target: BTreeMap<String, Partitions>,
-    /// The topics that members read, as they were when the epoch was raised last.
+    /// Subscribed topics at the last bump of the epoch.
     reading: Known,
     since: Instant,
 }
@@ -63,7 +64,7 @@ impl Consumers {
         &self.members
     }
 
-    /// What a member is to have.
+    /// Returns the target assignment of a member.
     pub(crate) fn target(&self, member: &str) -> Partitions {
         self.target.get(member).cloned().unwrap_or_default()
     }
@@ -72,12 +73,12 @@ impl Consumers {
         self.members.is_empty()
     }
 
-    /// When it lost its last member.
+    /// Time of the removal of the last member.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }
 
-    /// Kafka's name of the state.
+    /// Returns Kafka's name of the state.
     pub(crate) fn state(&self) -> &'static str {
         if self.members.is_empty() {
             "Empty"
@@ -102,7 +103,7 @@ impl Consumers {
         self.members.iter().find(|member| member.instance_id.as_deref() == Some(instance_id))
     }
 
-    /// Puts a member out: its partitions are free at once.
+    /// Removes a member; its partitions are free immediately.
     fn fence(&mut self, id: &str, now: Instant) {
         self.members.retain(|member| member.id != id);
         self.target.remove(id);
@@ -113,12 +114,12 @@ impl Consumers {
         }
     }
 
-    /// When something happens here next if nobody asks.
+    /// Returns the next session or revocation deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.members.iter().flat_map(|member| [Some(member.expires), member.revoke_by]).flatten().min()
     }
 
-    /// Puts out who is silent, and who does not give up what it must.
+    /// Removes members whose session or revocation deadline has passed.
     pub(crate) fn tick(&mut self, now: Instant) {
         let is_late = |member: &&Member| member.expires <= now || member.revoke_by.is_some_and(|end| end <= now);
         let late: Vec<String> = self.members.iter().filter(is_late).map(|member| member.id.clone()).collect();
@@ -127,7 +128,7 @@ impl Consumers {
         }
     }
 
-    /// Another node coordinates the group now; it knows all of this, and gives everybody time.
+    /// Moves the group to another coordinator, which knows the whole state, and restarts the timeouts.
     pub(crate) fn reload(&mut self, now: Instant, options: &GroupOptions) {
         for member in &mut self.members {
             member.expires = now + options.consumer_session_timeout;
@@ -135,7 +136,7 @@ impl Consumers {
         }
     }
 
-    /// Whether offsets may be committed in the name of this member and epoch.
+    /// Checks that offsets may be committed by this member and epoch.
     pub(crate) fn check_commit(&self, version: i16, member_id: &str, epoch: i32) -> Result<(), ErrorCode> {
         if epoch < 0 && self.members.is_empty() {
             return Ok(());
@@ -147,12 +148,12 @@ impl Consumers {
         member.check_epoch(epoch)
     }
 
-    /// The same in a transaction, whose requests have no versions that are too old.
+    /// Checks a commit in a transaction; all versions of its request carry the member epoch.
     pub(crate) fn check_transactional_commit(&self, member_id: &str, epoch: i32) -> Result<(), ErrorCode> {
         self.check_commit(FIRST_COMMIT_WITH_EPOCH, member_id, epoch)
     }
 
-    /// Whether this member may fetch offsets; who does not say that it is one may.
+    /// Checks that this member may fetch offsets; requests without a member id and epoch always may.
     pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
         if member_id.is_none() && epoch < 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How a member comes to its target: it gives up, says so, and only then anybody takes.
+//! Reconciliation of a member: it revokes partitions and confirms it before another member may take them.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -7,8 +7,8 @@ use super::Partitions;
 use super::member::{Member, Progress};
 
 impl Member {
-    /// Takes the next step towards the target. `owned`: what the member says it holds, if it says so. `held`: what any
-    /// member holds.
+    /// Advances the member towards its target. `owned` are the partitions that the member reports, if it does; `held`
+    /// are the partitions that any member holds.
     pub(super) fn reconcile<S: BuildHasher>(
         &mut self,
         (target_epoch, target): (i32, &Partitions),
@@ -19,7 +19,7 @@ impl Member {
         let epoch = match self.progress {
             Progress::Stable if self.epoch == target_epoch => return,
             Progress::Revoking if holds(&self.revoking) => return,
-            // What was to be given up at the old epoch is.
+            // The revocation of the previous epoch is complete.
             Progress::Revoking => self.epoch.wrapping_add(1),
             Progress::Stable | Progress::Waiting => self.epoch,
         };

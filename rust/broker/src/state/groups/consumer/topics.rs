@@ -1,10 +1,10 @@
-//! The topics that there are, and those that a group reads.
+//! Topics known to the broker, and topics subscribed by a group.
 
 use std::collections::BTreeMap;
 
 use super::Consumers;
 
-/// Id and number of partitions of topics, by name.
+/// Topic ids and partition counts by name.
 pub(crate) type Known = BTreeMap<String, ([u8; 16], i32)>;
 
 /// All topics of the broker.
@@ -12,7 +12,7 @@ pub(crate) type Known = BTreeMap<String, ([u8; 16], i32)>;
 pub(crate) struct Catalog(pub(crate) Known);
 
 impl Consumers {
-    /// The topics that any member reads and that are there.
+    /// Returns the existing topics that any member subscribes to.
     pub(super) fn find_reading(&self, catalog: &Catalog) -> Known {
         let is_read = |name: &str| self.members.iter().any(|member| member.reads(name));
         let read = catalog.0.iter().filter(|(name, _)| is_read(name));
