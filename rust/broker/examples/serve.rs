@@ -7,8 +7,8 @@ use std::io::{self, BufRead, Write};
 use samsarrow_broker::{Broker, BrokerOptions};
 use tokio::runtime::Runtime;
 
-async fn obey(broker: &Broker, line: &str) -> io::Result<()> {
-    let unknown = || io::Error::new(io::ErrorKind::InvalidInput, format!("what does '{line}' mean?"));
+async fn run_command(broker: &Broker, line: &str) -> io::Result<()> {
+    let unknown = || io::Error::new(io::ErrorKind::InvalidInput, format!("unknown command '{line}'"));
     let number = |word: &str| word.parse().map_err(|_| unknown());
     match *line.split_whitespace().collect::<Vec<_>>() {
         ["stop", node] => broker.stop_node(number(node)?).await,
@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "{}", broker.bootstrap_servers())?;
     for line in io::stdin().lock().lines() {
-        match runtime.block_on(obey(&broker, &line?)) {
+        match runtime.block_on(run_command(&broker, &line?)) {
             Ok(()) => writeln!(out, "done")?,
             Err(error) => writeln!(out, "{error}")?,
         }

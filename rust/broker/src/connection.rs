@@ -24,9 +24,9 @@ const READ_BYTES: usize = 16 << 10;
 /// Maximum capacity allocated ahead of the bytes received.
 const READ_AHEAD: usize = 1 << 20;
 /// Maximum capacity of the read buffer that is kept for the next frame.
-const KEPT_BYTES: usize = 8 << 20;
-const SLICES_AT_ONCE: usize = 64;
-const FAREWELL: Duration = Duration::from_secs(1);
+const MAX_KEPT_BYTES: usize = 8 << 20;
+const MAX_SLICES: usize = 64;
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it is closed or the node stops.
 pub(crate) async fn serve(
@@ -36,11 +36,11 @@ pub(crate) async fn serve(
     state: Arc<State>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let served = tokio::select! {
-        served = run(node, stream, &state) => served,
+    let result = tokio::select! {
+        result = run(node, stream, &state) => result,
         _ = stopped.changed() => Ok(()),
     };
-    if let Err(error) = served {
+    if let Err(error) = result {
         tracing::debug!(node, %peer, %error, "closed a connection");
     }
 }
@@ -48,19 +48,19 @@ pub(crate) async fn serve(
 async fn run(node: i32, stream: TcpStream, state: &State) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = state.security.accept(stream).await?;
-    let served = answer(node, &mut stream, state).await;
+    let result = handle_requests(node, &mut stream, state).await;
     // Sends close_notify over TLS, and gives up on a peer that does not read it.
-    let _gone = timeout(FAREWELL, stream.shutdown()).await;
-    served
+    let _gone = timeout(SHUTDOWN_TIMEOUT, stream.shutdown()).await;
+    result
 }
 
-async fn answer(node: i32, stream: &mut Stream, state: &State) -> io::Result<()> {
+async fn handle_requests(node: i32, stream: &mut Stream, state: &State) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     let session = Mutex::new(Session::new(&state.security.options));
     loop {
         let (cap, raw) = {
             let session = lock(&session);
-            (session.most_bytes(state.options.request_max_bytes), session.expects_raw_token())
+            (session.max_frame_bytes(state.options.request_max_bytes), session.expects_raw_token())
         };
         let Some(frame) = read_frame(stream, &mut buffer, cap).await? else {
             return Ok(());
@@ -73,18 +73,18 @@ async fn answer(node: i32, stream: &mut Stream, state: &State) -> io::Result<()>
         match outcome {
             Outcome::Reply(chunks) => write_all(stream, chunks).await?,
             Outcome::Silent => (),
-            Outcome::Last(chunks, why) => {
+            Outcome::Last(chunks, reason) => {
                 write_all(stream, chunks).await?;
-                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
-            Outcome::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+            Outcome::Close(reason) => return Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
         }
     }
 }
 
 /// Reads the next frame without its length prefix; returns `None` if the peer closed between frames.
 async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> io::Result<Option<Bytes>> {
-    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     while buffer.len() < 4 {
         buffer.reserve(READ_BYTES);
         if stream.read_buf(buffer).await? == 0 {
@@ -104,7 +104,7 @@ async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> i
         }
     }
     let frame = buffer.split_to(size).freeze();
-    if size > KEPT_BYTES && buffer.is_empty() {
+    if size > MAX_KEPT_BYTES && buffer.is_empty() {
         // The next frames share this allocation. A very large one is released instead.
         *buffer = BytesMut::new();
     }
@@ -114,7 +114,7 @@ async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> i
 async fn write_all(stream: &mut Stream, chunks: Vec<Bytes>) -> io::Result<()> {
     let mut chunks: VecDeque<Bytes> = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
     while !chunks.is_empty() {
-        let mut slices = [IoSlice::new(&[]); SLICES_AT_ONCE];
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let mut used = 0;
         for (slice, chunk) in slices.iter_mut().zip(&chunks) {
             *slice = IoSlice::new(chunk);

@@ -65,15 +65,15 @@ impl Faults {
 
     /// Removes the hooks of one API, or all.
     pub(crate) fn clear(&self, key: Option<ApiKey>) {
-        lock(&self.0).retain(|(of, _)| key.is_some_and(|key| key != *of));
+        lock(&self.0).retain(|(hook_key, _)| key.is_some_and(|key| key != *hook_key));
     }
 
     /// Returns the fault of the first hook that returns one. The request is described only if the API has a hook.
-    pub(crate) fn ask(&self, key: ApiKey, describe: impl FnOnce() -> RequestInfo) -> Option<Fault> {
+    pub(crate) fn fault_for(&self, key: ApiKey, describe: impl FnOnce() -> RequestInfo) -> Option<Fault> {
         let mut hooks = lock(&self.0);
-        let mut listening = hooks.iter_mut().filter(|(of, _)| *of == key).peekable();
-        listening.peek()?;
+        let mut matching = hooks.iter_mut().filter(|(hook_key, _)| *hook_key == key).peekable();
+        matching.peek()?;
         let request = describe();
-        listening.find_map(|(_, hook)| hook(&request))
+        matching.find_map(|(_, hook)| hook(&request))
     }
 }

@@ -8,10 +8,10 @@ mod fault;
 mod log;
 mod node;
 mod options;
-mod profile;
 mod security;
 mod state;
 mod sync;
+mod version_profile;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};

@@ -14,7 +14,7 @@ use crate::state::State;
 
 const BACKLOG: u32 = 1024;
 /// Delay after a failed accept, most likely caused by a lack of file descriptors.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Binds a socket to `address`. Until it listens, the port is reserved and connections are rejected by the kernel.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
@@ -62,7 +62,7 @@ async fn accept(id: i32, listener: TcpListener, state: Arc<State>, mut stopped: 
                 }
                 Err(error) => {
                     tracing::warn!(node = id, %error, "could not accept a connection");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
             Some(_) = connections.join_next() => (),

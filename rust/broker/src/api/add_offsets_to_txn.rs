@@ -3,7 +3,7 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
-use super::{Call, Outcome, Serve, fenced_for};
+use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::Now;
 use crate::state::transactions::driver::offsets_partition;
 use crate::state::transactions::transaction::Identity;
@@ -11,21 +11,21 @@ use crate::state::transactions::transaction::Identity;
 /// First version whose clients know PRODUCER_FENCED.
 const FIRST_WITH_FENCED: i16 = 2;
 
-impl Serve for AddOffsetsToTxnRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for AddOffsetsToTxnRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let id = self.transactional_id.as_str();
         let mut added = call.state.check_transaction_coordinator(call.node, id);
         if added.is_ok() {
             let producer = Identity { id: self.producer_id, epoch: self.producer_epoch };
-            let place = offsets_partition(&self.group_id);
-            added = call.state.transactions().add(Now::read(), id, producer, [place]);
+            let partition = offsets_partition(&self.group_id);
+            added = call.state.transactions().add(Now::read(), id, producer, [partition]);
             call.state.transaction_began();
         }
         let code = fenced_for(call.version >= FIRST_WITH_FENCED, added.err().unwrap_or(ErrorCode::NONE));
-        call.reply::<Self>(&self.refuse(call.version, code))
+        call.reply::<Self>(&self.error_response(call.version, code))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> AddOffsetsToTxnResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> AddOffsetsToTxnResponse {
         AddOffsetsToTxnResponse { error_code: code.code(), ..AddOffsetsToTxnResponse::default() }
     }
 }

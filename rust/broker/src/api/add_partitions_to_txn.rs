@@ -7,9 +7,9 @@ use samsarrow_wire::messages::add_partitions_to_txn::{
     AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
 };
 
-use super::{Call, Outcome, Serve, fenced_for};
+use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::Now;
-use crate::state::transactions::transaction::{Identity, Place};
+use crate::state::transactions::transaction::{Identity, TopicPartition};
 
 /// First version with several transactions per request.
 const FIRST_OF_BROKERS: i16 = 4;
@@ -17,20 +17,20 @@ const FIRST_OF_BROKERS: i16 = 4;
 const FIRST_WITH_FENCED: i16 = 2;
 
 /// Builds one result per partition.
-fn answered(
+fn topic_results(
     topics: &[AddPartitionsToTxnTopic],
     mut code: impl FnMut(&str, i32) -> ErrorCode,
 ) -> Vec<AddPartitionsToTxnTopicResult> {
     let mut results = Vec::with_capacity(topics.len());
     for topic in topics {
-        let one = |partition: &i32| AddPartitionsToTxnPartitionResult {
+        let partition_result = |partition: &i32| AddPartitionsToTxnPartitionResult {
             partition_index: *partition,
             partition_error_code: code(&topic.name, *partition).code(),
             ..AddPartitionsToTxnPartitionResult::default()
         };
         results.push(AddPartitionsToTxnTopicResult {
             name: topic.name.clone(),
-            results_by_partition: topic.partitions.iter().map(one).collect(),
+            results_by_partition: topic.partitions.iter().map(partition_result).collect(),
             ..AddPartitionsToTxnTopicResult::default()
         });
     }
@@ -41,35 +41,35 @@ fn exists(call: &Call<'_>, topic: &str, partition: i32) -> bool {
     call.state.topic(topic).is_some_and(|topic| topic.partition(partition).is_some())
 }
 
-fn places(topics: &[AddPartitionsToTxnTopic]) -> impl Iterator<Item = Place> {
+fn partitions_of(topics: &[AddPartitionsToTxnTopic]) -> impl Iterator<Item = TopicPartition> {
     topics.iter().flat_map(|topic| topic.partitions.iter().map(|partition| (topic.name.clone(), *partition)))
 }
 
-fn one(call: &Call<'_>, asked: &AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult> {
-    let (id, topics) = (asked.transactional_id.as_str(), asked.topics.as_slice());
-    if places(topics).any(|(topic, partition)| !exists(call, &topic, partition)) {
+fn add_or_verify(call: &Call<'_>, requested: &AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult> {
+    let (id, topics) = (requested.transactional_id.as_str(), requested.topics.as_slice());
+    if partitions_of(topics).any(|(topic, partition)| !exists(call, &topic, partition)) {
         // One unknown partition fails the whole request.
-        return answered(topics, |topic, partition| match exists(call, topic, partition) {
+        return topic_results(topics, |topic, partition| match exists(call, topic, partition) {
             true => ErrorCode::OPERATION_NOT_ATTEMPTED,
             false => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
         });
     }
     if let Err(code) = call.state.check_transaction_coordinator(call.node, id) {
-        return answered(topics, |_, _| code);
+        return topic_results(topics, |_, _| code);
     }
-    let producer = Identity { id: asked.producer_id, epoch: asked.producer_epoch };
+    let producer = Identity { id: requested.producer_id, epoch: requested.producer_epoch };
     let mut transactions = call.state.transactions();
-    if asked.verify_only {
-        return answered(topics, |topic, partition| {
+    if requested.verify_only {
+        return topic_results(topics, |topic, partition| {
             let verified = transactions.verify(id, producer, &(topic.to_owned(), partition));
             verified.err().unwrap_or(ErrorCode::NONE)
         });
     }
-    let added = transactions.add(Now::read(), id, producer, places(topics));
+    let added = transactions.add(Now::read(), id, producer, partitions_of(topics));
     drop(transactions);
     call.state.transaction_began();
     let code = fenced_for(call.version >= FIRST_WITH_FENCED, added.err().unwrap_or(ErrorCode::NONE));
-    answered(topics, |_, _| code)
+    topic_results(topics, |_, _| code)
 }
 
 /// Returns the transactions of a request; versions before 4 carry a single one in separate fields.
@@ -92,9 +92,9 @@ fn response(
     code: impl Fn(&AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult>,
 ) -> AddPartitionsToTxnResponse {
     let all = transactions(request, version);
-    let mut results = all.into_iter().map(|asked| AddPartitionsToTxnResult {
-        topic_results: code(&asked),
-        transactional_id: asked.transactional_id,
+    let mut results = all.into_iter().map(|requested| AddPartitionsToTxnResult {
+        topic_results: code(&requested),
+        transactional_id: requested.transactional_id,
         ..AddPartitionsToTxnResult::default()
     });
     if version >= FIRST_OF_BROKERS {
@@ -105,14 +105,14 @@ fn response(
     AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..AddPartitionsToTxnResponse::default() }
 }
 
-impl Serve for AddPartitionsToTxnRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&response(&self, call.version, |asked| one(call, asked)))
+impl Handler for AddPartitionsToTxnRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&response(&self, call.version, |requested| add_or_verify(call, requested)))
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> AddPartitionsToTxnResponse {
-        let refused = response(self, version, |asked| answered(&asked.topics, |_, _| code));
+    fn error_response(&self, version: i16, code: ErrorCode) -> AddPartitionsToTxnResponse {
+        let response = response(self, version, |requested| topic_results(&requested.topics, |_, _| code));
         let error_code = if version >= FIRST_OF_BROKERS { code.code() } else { 0 };
-        AddPartitionsToTxnResponse { error_code, ..refused }
+        AddPartitionsToTxnResponse { error_code, ..response }
     }
 }

@@ -4,7 +4,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::AlterClientQuotasRequest;
 use samsarrow_wire::messages::alter_client_quotas::{AlterClientQuotasResponse, EntryData, EntryResult};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::configs::QuotaEntity;
 use crate::sync::lock;
 
@@ -30,18 +30,18 @@ fn check(entry: &EntryData) -> Result<(), String> {
     }
 }
 
-fn answered(entry: &EntryData, said: Result<(), (ErrorCode, Option<String>)>) -> EntryResult {
-    let (code, error_message) = said.err().unwrap_or((ErrorCode::NONE, None));
+fn entry_result(entry: &EntryData, outcome: Result<(), (ErrorCode, Option<String>)>) -> EntryResult {
+    let (code, error_message) = outcome.err().unwrap_or((ErrorCode::NONE, None));
     EntryResult { error_code: code.code(), error_message, entity: entry.entity.clone(), ..EntryResult::default() }
 }
 
-impl Serve for AlterClientQuotasRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for AlterClientQuotasRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let mut quotas = lock(&call.state.quotas);
         let mut entries = Vec::new();
         for entry in &self.entries {
-            let said = check(entry).map_err(|text| (ErrorCode::INVALID_REQUEST, Some(text)));
-            if said.is_ok() && !self.validate_only {
+            let outcome = check(entry).map_err(|text| (ErrorCode::INVALID_REQUEST, Some(text)));
+            if outcome.is_ok() && !self.validate_only {
                 let parts = entry.entity.iter();
                 let mut entity: QuotaEntity =
                     parts.map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
@@ -57,14 +57,14 @@ impl Serve for AlterClientQuotasRequest {
                     quotas.remove(&entity);
                 }
             }
-            entries.push(answered(entry, said));
+            entries.push(entry_result(entry, outcome));
         }
         drop(quotas);
         call.reply::<Self>(&AlterClientQuotasResponse { entries, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> AlterClientQuotasResponse {
-        let entries = self.entries.iter().map(|entry| answered(entry, Err((code, None)))).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> AlterClientQuotasResponse {
+        let entries = self.entries.iter().map(|entry| entry_result(entry, Err((code, None)))).collect();
         AlterClientQuotasResponse { entries, ..Default::default() }
     }
 }

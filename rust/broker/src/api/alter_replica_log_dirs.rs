@@ -7,17 +7,17 @@ use samsarrow_wire::messages::alter_replica_log_dirs::{
 };
 
 use super::describe_log_dirs::PATH;
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
-fn answer(
+fn response(
     request: &AlterReplicaLogDirsRequest,
-    one: impl Fn(&str, &str, i32) -> ErrorCode,
+    code: impl Fn(&str, &str, i32) -> ErrorCode,
 ) -> AlterReplicaLogDirsResponse {
     let topics = request.dirs.iter().flat_map(|dir| dir.topics.iter().map(|topic| (dir.path.as_str(), topic)));
     let results = topics.map(|(path, topic)| {
         let partition = |index: &i32| AlterReplicaLogDirPartitionResult {
             partition_index: *index,
-            error_code: one(path, &topic.name, *index).code(),
+            error_code: code(path, &topic.name, *index).code(),
             ..AlterReplicaLogDirPartitionResult::default()
         };
         AlterReplicaLogDirTopicResult {
@@ -29,9 +29,9 @@ fn answer(
     AlterReplicaLogDirsResponse { results: results.collect(), ..AlterReplicaLogDirsResponse::default() }
 }
 
-impl Serve for AlterReplicaLogDirsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&answer(&self, |path, topic, index| {
+impl Handler for AlterReplicaLogDirsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&response(&self, |path, topic, index| {
             if path != PATH {
                 return ErrorCode::LOG_DIR_NOT_FOUND;
             }
@@ -44,7 +44,7 @@ impl Serve for AlterReplicaLogDirsRequest {
         }))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> AlterReplicaLogDirsResponse {
-        answer(self, |_, _, _| code)
+    fn error_response(&self, _version: i16, code: ErrorCode) -> AlterReplicaLogDirsResponse {
+        response(self, |_, _, _| code)
     }
 }

@@ -9,7 +9,7 @@ use samsarrow_wire::messages::alter_user_scram_credentials::{
     AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
 /// Kafka's limits.
@@ -21,16 +21,16 @@ const MECHANISMS: std::ops::RangeInclusive<i8> = 1..=2;
 type Change = (i8, Option<i32>);
 
 /// Returns the credentials of a user after the changes.
-fn changed(
+fn apply_changes(
     user: &str,
-    mut has: BTreeMap<i8, i32>,
+    mut credentials: BTreeMap<i8, i32>,
     changes: &[Change],
 ) -> Result<BTreeMap<i8, i32>, (ErrorCode, &'static str)> {
     if user.is_empty() {
         return Err((ErrorCode::UNACCEPTABLE_CREDENTIAL, "Username must not be empty"));
     }
-    for (at, (mechanism, iterations)) in changes.iter().enumerate() {
-        if changes.iter().skip(at + 1).any(|(other, _)| other == mechanism) {
+    for (index, (mechanism, iterations)) in changes.iter().enumerate() {
+        if changes.iter().skip(index + 1).any(|(other, _)| other == mechanism) {
             return Err((
                 ErrorCode::DUPLICATE_RESOURCE,
                 "A user credential cannot be altered twice in the same request",
@@ -46,37 +46,37 @@ fn changed(
             Some(count) if count > ITERATIONS.end() => {
                 return Err((ErrorCode::UNACCEPTABLE_CREDENTIAL, "Too many iterations"));
             }
-            Some(count) => drop(has.insert(*mechanism, *count)),
-            None if has.remove(mechanism).is_none() => {
+            Some(count) => drop(credentials.insert(*mechanism, *count)),
+            None if credentials.remove(mechanism).is_none() => {
                 return Err((ErrorCode::RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"));
             }
             None => {}
         }
     }
-    Ok(has)
+    Ok(credentials)
 }
 
-impl Serve for AlterUserScramCredentialsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for AlterUserScramCredentialsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if call.node != call.state.controller() {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::NOT_CONTROLLER));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::NOT_CONTROLLER));
         }
         let mut by_user: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
-        for gone in &self.deletions {
-            by_user.entry(&gone.name).or_default().push((gone.mechanism, None));
+        for deletion in &self.deletions {
+            by_user.entry(&deletion.name).or_default().push((deletion.mechanism, None));
         }
-        for new in &self.upsertions {
-            by_user.entry(&new.name).or_default().push((new.mechanism, Some(new.iterations)));
+        for upsertion in &self.upsertions {
+            by_user.entry(&upsertion.name).or_default().push((upsertion.mechanism, Some(upsertion.iterations)));
         }
         let mut access = lock(&call.state.access);
         let mut results = Vec::new();
         for (user, changes) in by_user {
-            let has = access.users.get(user).cloned().unwrap_or_default();
-            let (code, text) = match changed(user, has, &changes) {
-                Ok(has) => {
+            let credentials = access.users.get(user).cloned().unwrap_or_default();
+            let (code, text) = match apply_changes(user, credentials, &changes) {
+                Ok(credentials) => {
                     access.users.remove(user);
-                    if !has.is_empty() {
-                        access.users.insert(user.to_owned(), has);
+                    if !credentials.is_empty() {
+                        access.users.insert(user.to_owned(), credentials);
                     }
                     (ErrorCode::NONE, None)
                 }
@@ -93,15 +93,15 @@ impl Serve for AlterUserScramCredentialsRequest {
         call.reply::<Self>(&AlterUserScramCredentialsResponse { results, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> AlterUserScramCredentialsResponse {
-        let gone = self.deletions.iter().map(|change| &change.name);
+    fn error_response(&self, _version: i16, code: ErrorCode) -> AlterUserScramCredentialsResponse {
+        let deleted = self.deletions.iter().map(|change| &change.name);
         let users: std::collections::BTreeSet<&String> =
-            gone.chain(self.upsertions.iter().map(|change| &change.name)).collect();
-        let one = |user: &String| AlterUserScramCredentialsResult {
+            deleted.chain(self.upsertions.iter().map(|change| &change.name)).collect();
+        let result = |user: &String| AlterUserScramCredentialsResult {
             user: user.clone(),
             error_code: code.code(),
             ..AlterUserScramCredentialsResult::default()
         };
-        AlterUserScramCredentialsResponse { results: users.into_iter().map(one).collect(), ..Default::default() }
+        AlterUserScramCredentialsResponse { results: users.into_iter().map(result).collect(), ..Default::default() }
     }
 }

@@ -6,7 +6,7 @@ use samsarrow_wire::messages::api_versions::{
 };
 use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest};
 
-use super::{Call, Outcome, SERVED, Serve};
+use super::{Call, Handler, Outcome, SUPPORTED_APIS};
 use crate::broker::LAST_TRANSACTION_VERSION;
 use crate::sync::lock;
 
@@ -18,14 +18,14 @@ fn range(key: ApiKey, (min_version, max_version): (i16, i16)) -> ApiVersion {
     ApiVersion { api_key: key.code(), min_version, max_version, ..ApiVersion::default() }
 }
 
-fn served(call: &Call<'_>) -> Vec<ApiVersion> {
-    let offered = SERVED.iter().filter(|(key, ..)| call.state.offers(*key));
-    offered.filter_map(|(key, ..)| Some(range(*key, call.profile().told(*key)?))).collect()
+fn supported_apis(call: &Call<'_>) -> Vec<ApiVersion> {
+    let offered = SUPPORTED_APIS.iter().filter(|(key, ..)| call.state.offers(*key));
+    offered.filter_map(|(key, ..)| Some(range(*key, call.profile().advertised_versions(*key)?))).collect()
 }
 
 /// Returns true if `name` follows Kafka's rule for client names and versions: letters, digits, '.' and '-', with a
 /// letter or digit at both ends.
-fn is_legal(name: &str) -> bool {
+fn is_valid_software_name(name: &str) -> bool {
     let ends = [name.bytes().next(), name.bytes().last()];
     ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
@@ -33,21 +33,24 @@ fn is_legal(name: &str) -> bool {
 
 /// Response to an unsupported version. It is encoded in version 0, which every client can read, and lists only the
 /// versions of ApiVersions (KIP-511), or nothing for releases before KIP-511.
-pub(crate) fn unsupported(call: &Call<'_>, own: Option<(i16, i16)>) -> Outcome {
+pub(crate) fn unsupported(call: &Call<'_>, own_range: Option<(i16, i16)>) -> Outcome {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UNSUPPORTED_VERSION.code(),
-        api_keys: own.map(|own| range(ApiKey::ApiVersions, own)).into_iter().collect(),
+        api_keys: own_range.map(|own_range| range(ApiKey::ApiVersions, own_range)).into_iter().collect(),
         ..ApiVersionsResponse::default()
     };
     Call { version: 0, ..*call }.reply::<ApiVersionsRequest>(&response)
 }
 
-impl Serve for ApiVersionsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        if call.version >= 3 && !(is_legal(&self.client_software_name) && is_legal(&self.client_software_version)) {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REQUEST));
+impl Handler for ApiVersionsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        if call.version >= 3
+            && !(is_valid_software_name(&self.client_software_name)
+                && is_valid_software_name(&self.client_software_version))
+        {
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REQUEST));
         }
-        lock(call.session).told_versions();
+        lock(call.session).versions_sent();
         let (level, epoch) = call.state.transaction_version();
         let supported = SupportedFeatureKey {
             name: TRANSACTION_VERSION.to_owned(),
@@ -61,11 +64,13 @@ impl Serve for ApiVersionsRequest {
             ..FinalizedFeatureKey::default()
         };
         if !call.profile().has_transaction_version() {
-            return call
-                .reply::<Self>(&ApiVersionsResponse { api_keys: served(call), ..ApiVersionsResponse::default() });
+            return call.reply::<Self>(&ApiVersionsResponse {
+                api_keys: supported_apis(call),
+                ..ApiVersionsResponse::default()
+            });
         }
         call.reply::<Self>(&ApiVersionsResponse {
-            api_keys: served(call),
+            api_keys: supported_apis(call),
             supported_features: if call.version >= FIRST_WITH_LEVEL_0 { vec![supported] } else { Vec::new() },
             finalized_features_epoch: epoch,
             // A feature at level 0 is not finalized.
@@ -74,7 +79,7 @@ impl Serve for ApiVersionsRequest {
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ApiVersionsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ApiVersionsResponse {
         ApiVersionsResponse { error_code: code.code(), ..ApiVersionsResponse::default() }
     }
 }

@@ -8,7 +8,7 @@ use samsarrow_wire::messages::consumer_group_describe::{
 };
 use samsarrow_wire::messages::{ConsumerGroupDescribeRequest, Uuid};
 
-use super::{Call, GROUP_OPERATIONS, Outcome, Serve};
+use super::{Call, GROUP_OPERATIONS, Handler, Outcome};
 use crate::state::groups::Members;
 use crate::state::groups::consumer::{Consumers, Member, Partitions};
 use crate::sync::lock;
@@ -16,8 +16,13 @@ use crate::sync::lock;
 /// Member type of the consumer protocol.
 const CONSUMER: i8 = 1;
 
-fn failed(id: &str, code: ErrorCode, why: Option<String>) -> DescribedGroup {
-    DescribedGroup { group_id: id.to_owned(), error_code: code.code(), error_message: why, ..DescribedGroup::default() }
+fn failed(id: &str, code: ErrorCode, message: Option<String>) -> DescribedGroup {
+    DescribedGroup {
+        group_id: id.to_owned(),
+        error_code: code.code(),
+        error_message: message,
+        ..DescribedGroup::default()
+    }
 }
 
 /// Groups partitions by topic, without topics that have been deleted.
@@ -59,16 +64,16 @@ fn describe(call: &Call<'_>, id: &str, consumers: &Consumers) -> DescribedGroup 
     }
 }
 
-impl Serve for ConsumerGroupDescribeRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let one = |id: &String| {
+impl Handler for ConsumerGroupDescribeRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let describe_one = |id: &String| {
             if let Err(code) = call.check_group(id) {
                 return failed(id, code, None);
             }
             let groups = lock(&call.state.groups);
             let Some(consumers) = groups.members(id).and_then(Members::consumers) else {
-                let why = format!("Group {id} is not a consumer group.");
-                return failed(id, ErrorCode::GROUP_ID_NOT_FOUND, Some(why));
+                let message = format!("Group {id} is not a consumer group.");
+                return failed(id, ErrorCode::GROUP_ID_NOT_FOUND, Some(message));
             };
             let mut group = describe(call, id, consumers);
             if self.include_authorized_operations {
@@ -76,11 +81,11 @@ impl Serve for ConsumerGroupDescribeRequest {
             }
             group
         };
-        let groups = self.group_ids.iter().map(one).collect();
+        let groups = self.group_ids.iter().map(describe_one).collect();
         call.reply::<Self>(&ConsumerGroupDescribeResponse { groups, ..ConsumerGroupDescribeResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ConsumerGroupDescribeResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ConsumerGroupDescribeResponse {
         let groups = self.group_ids.iter().map(|id| failed(id, code, None)).collect();
         ConsumerGroupDescribeResponse { groups, ..ConsumerGroupDescribeResponse::default() }
     }

@@ -4,40 +4,43 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::CreateAclsRequest;
 use samsarrow_wire::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsResponse};
 
-use super::{Call, Outcome, Serve};
-use crate::state::access::Acl;
+use super::{Call, Handler, Outcome};
+use crate::state::acls_and_users::Acl;
 use crate::sync::lock;
 
-fn answered(code: ErrorCode, text: Option<&str>) -> AclCreationResult {
+fn creation_result(code: ErrorCode, text: Option<&str>) -> AclCreationResult {
     let error_message = text.map(str::to_owned);
     AclCreationResult { error_code: code.code(), error_message, ..AclCreationResult::default() }
 }
 
-impl Serve for CreateAclsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for CreateAclsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let mut access = lock(&call.state.access);
-        let one = |asked: AclCreation| {
+        let create = |requested: AclCreation| {
             let acl = Acl {
-                resource_type: asked.resource_type,
-                resource_name: asked.resource_name,
-                pattern_type: asked.resource_pattern_type,
-                principal: asked.principal,
-                host: asked.host,
-                operation: asked.operation,
-                permission: asked.permission_type,
+                resource_type: requested.resource_type,
+                resource_name: requested.resource_name,
+                pattern_type: requested.resource_pattern_type,
+                principal: requested.principal,
+                host: requested.host,
+                operation: requested.operation,
+                permission: requested.permission_type,
             };
-            if !acl.is_definite() {
-                return answered(ErrorCode::INVALID_REQUEST, Some("An ACL must say one thing."));
+            if !acl.is_specific() {
+                return creation_result(
+                    ErrorCode::INVALID_REQUEST,
+                    Some("An ACL must not contain ANY, MATCH or an empty resource name."),
+                );
             }
             access.acls.insert(acl);
-            answered(ErrorCode::NONE, None)
+            creation_result(ErrorCode::NONE, None)
         };
-        let results = self.creations.into_iter().map(one).collect();
+        let results = self.creations.into_iter().map(create).collect();
         call.reply::<Self>(&CreateAclsResponse { results, ..CreateAclsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> CreateAclsResponse {
-        let results = self.creations.iter().map(|_| answered(code, None)).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> CreateAclsResponse {
+        let results = self.creations.iter().map(|_| creation_result(code, None)).collect();
         CreateAclsResponse { results, ..CreateAclsResponse::default() }
     }
 }

@@ -5,20 +5,21 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::create_delegation_token::CreateDelegationTokenResponse;
 use samsarrow_wire::messages::{CreateDelegationTokenRequest, Hidden};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::{lock, now_ms};
 
-impl Serve for CreateDelegationTokenRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let Some(who) = call.principal() else {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+impl Handler for CreateDelegationTokenRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let Some(principal) = call.principal() else {
+            return call
+                .reply::<Self>(&self.error_response(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
         };
         let owner = match (&self.owner_principal_type, &self.owner_principal_name) {
             (Some(kind), Some(name)) if !kind.is_empty() => (kind.clone(), name.clone()),
-            _ => who.clone(),
+            _ => principal.clone(),
         };
         let renewers: Vec<_> = self.renewers.into_iter().map(|r| (r.principal_type, r.principal_name)).collect();
-        let token = lock(&call.state.access).make_token((owner, who), renewers, self.max_lifetime_ms, now_ms());
+        let token = lock(&call.state.access).create_token((owner, principal), renewers, self.max_lifetime_ms, now_ms());
         let (principal_type, principal_name) = token.owner;
         let (token_requester_principal_type, token_requester_principal_name) = token.requester;
         call.reply::<Self>(&CreateDelegationTokenResponse {
@@ -35,7 +36,7 @@ impl Serve for CreateDelegationTokenRequest {
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> CreateDelegationTokenResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> CreateDelegationTokenResponse {
         CreateDelegationTokenResponse { error_code: code.code(), ..CreateDelegationTokenResponse::default() }
     }
 }

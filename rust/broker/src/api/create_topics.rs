@@ -6,48 +6,48 @@ use samsarrow_wire::messages::create_topics::{
     CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse,
 };
 
-use super::{Call, Outcome, Serve};
-use crate::state::create::{NewTopic, Refusal};
+use super::{Call, Handler, Outcome};
 use crate::state::topic::Topic;
+use crate::state::topic_creation::{NewTopic, Rejection};
 
 /// Config source DYNAMIC_TOPIC_CONFIG: set on the topic.
 const TOPIC_CONFIG: i8 = 1;
 
 /// Returns the replica assignment of the request in order of partitions, which must be numbered 0, 1, 2, …
-fn assignment(asked: &CreatableTopic) -> Result<Vec<Vec<i32>>, Refusal> {
-    let mut given: Vec<_> = asked.assignments.iter().collect();
-    given.sort_by_key(|assignment| assignment.partition_index);
-    if (0..).zip(&given).any(|(index, assignment)| assignment.partition_index != index) {
+fn assignment(requested: &CreatableTopic) -> Result<Vec<Vec<i32>>, Rejection> {
+    let mut assignments: Vec<_> = requested.assignments.iter().collect();
+    assignments.sort_by_key(|assignment| assignment.partition_index);
+    if (0..).zip(&assignments).any(|(index, assignment)| assignment.partition_index != index) {
         let message = "partitions assigned by hand must be numbered 0, 1, 2 and so on";
         return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, message.to_owned()));
     }
-    Ok(given.into_iter().map(|assignment| assignment.broker_ids.clone()).collect())
+    Ok(assignments.into_iter().map(|assignment| assignment.broker_ids.clone()).collect())
 }
 
 fn create(
     call: &Call<'_>,
     request: &CreateTopicsRequest,
-    asked: &CreatableTopic,
-) -> Result<CreatableTopicResult, Refusal> {
-    if request.topics.iter().filter(|other| other.name == asked.name).count() > 1 {
-        return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", asked.name)));
+    requested: &CreatableTopic,
+) -> Result<CreatableTopicResult, Rejection> {
+    if request.topics.iter().filter(|other| other.name == requested.name).count() > 1 {
+        return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", requested.name)));
     }
     // Kafka before 2.4 has no broker defaults here: -1 is valid only together with an assignment.
-    if asked.assignments.is_empty() && !call.profile().has_topic_defaults() {
-        if asked.num_partitions < 1 {
+    if requested.assignments.is_empty() && !call.profile().has_topic_defaults() {
+        if requested.num_partitions < 1 {
             return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".to_owned()));
         }
-        if asked.replication_factor < 1 {
+        if requested.replication_factor < 1 {
             let message = "Replication factor must be larger than 0.";
             return Err((ErrorCode::INVALID_REPLICATION_FACTOR, message.to_owned()));
         }
     }
     let topic = call.state.create_topic(&NewTopic {
-        name: &asked.name,
-        partitions: asked.num_partitions,
-        replication_factor: asked.replication_factor,
-        assignment: assignment(asked)?,
-        configs: asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())).collect(),
+        name: &requested.name,
+        partitions: requested.num_partitions,
+        replication_factor: requested.replication_factor,
+        assignment: assignment(requested)?,
+        configs: requested.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())).collect(),
         validate_only: request.validate_only,
     })?;
     Ok(created(&topic, request.validate_only))
@@ -70,27 +70,27 @@ fn created(topic: &Topic, validate_only: bool) -> CreatableTopicResult {
     }
 }
 
-fn failed(asked: &CreatableTopic, code: ErrorCode, message: Option<String>) -> CreatableTopicResult {
+fn failed(requested: &CreatableTopic, code: ErrorCode, message: Option<String>) -> CreatableTopicResult {
     CreatableTopicResult {
-        name: asked.name.clone(),
+        name: requested.name.clone(),
         error_code: code.code(),
         error_message: message,
         ..CreatableTopicResult::default()
     }
 }
 
-impl Serve for CreateTopicsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let one = |asked: &CreatableTopic| match create(call, &self, asked) {
+impl Handler for CreateTopicsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let create_one = |requested: &CreatableTopic| match create(call, &self, requested) {
             Ok(created) => created,
-            Err((code, message)) => failed(asked, code, Some(message)),
+            Err((code, message)) => failed(requested, code, Some(message)),
         };
-        let topics = self.topics.iter().map(one).collect();
+        let topics = self.topics.iter().map(create_one).collect();
         call.reply::<Self>(&CreateTopicsResponse { topics, ..CreateTopicsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> CreateTopicsResponse {
-        let topics = self.topics.iter().map(|asked| failed(asked, code, None)).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> CreateTopicsResponse {
+        let topics = self.topics.iter().map(|requested| failed(requested, code, None)).collect();
         CreateTopicsResponse { topics, ..CreateTopicsResponse::default() }
     }
 }

@@ -6,23 +6,23 @@ use samsarrow_wire::messages::delete_acls::{
     DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsResponse,
 };
 
-use super::{Call, Outcome, Serve};
-use crate::state::access::{Acl, AclFilter};
+use super::{Call, Handler, Outcome};
+use crate::state::acls_and_users::{Acl, AclFilter};
 use crate::sync::lock;
 
-fn filter(asked: &DeleteAclsFilter) -> AclFilter<'_> {
+fn filter(requested: &DeleteAclsFilter) -> AclFilter<'_> {
     AclFilter {
-        resource_type: asked.resource_type_filter,
-        resource_name: asked.resource_name_filter.as_deref(),
-        pattern_type: asked.pattern_type_filter,
-        principal: asked.principal_filter.as_deref(),
-        host: asked.host_filter.as_deref(),
-        operation: asked.operation,
-        permission: asked.permission_type,
+        resource_type: requested.resource_type_filter,
+        resource_name: requested.resource_name_filter.as_deref(),
+        pattern_type: requested.pattern_type_filter,
+        principal: requested.principal_filter.as_deref(),
+        host: requested.host_filter.as_deref(),
+        operation: requested.operation,
+        permission: requested.permission_type,
     }
 }
 
-fn told(acl: &Acl) -> DeleteAclsMatchingAcl {
+fn description(acl: &Acl) -> DeleteAclsMatchingAcl {
     DeleteAclsMatchingAcl {
         resource_type: acl.resource_type,
         resource_name: acl.resource_name.clone(),
@@ -35,25 +35,25 @@ fn told(acl: &Acl) -> DeleteAclsMatchingAcl {
     }
 }
 
-impl Serve for DeleteAclsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for DeleteAclsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let mut access = lock(&call.state.access);
         // An ACL that matches several filters is reported for each of them.
-        let matching = |asked: &DeleteAclsFilter| {
-            let wanted = filter(asked);
-            access.acls.iter().filter(|acl| wanted.matches(acl)).cloned().collect::<Vec<_>>()
+        let matching = |requested: &DeleteAclsFilter| {
+            let acl_filter = filter(requested);
+            access.acls.iter().filter(|acl| acl_filter.matches(acl)).cloned().collect::<Vec<_>>()
         };
-        let found: Vec<Vec<Acl>> = self.filters.iter().map(matching).collect();
-        access.acls.retain(|acl| !found.iter().flatten().any(|gone| gone == acl));
+        let matches: Vec<Vec<Acl>> = self.filters.iter().map(matching).collect();
+        access.acls.retain(|acl| !matches.iter().flatten().any(|deleted| deleted == acl));
         let result = |acls: &Vec<Acl>| DeleteAclsFilterResult {
-            matching_acls: acls.iter().map(told).collect(),
+            matching_acls: acls.iter().map(description).collect(),
             ..DeleteAclsFilterResult::default()
         };
-        let filter_results = found.iter().map(result).collect();
+        let filter_results = matches.iter().map(result).collect();
         call.reply::<Self>(&DeleteAclsResponse { filter_results, ..DeleteAclsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DeleteAclsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DeleteAclsResponse {
         let failed = |_: &DeleteAclsFilter| DeleteAclsFilterResult { error_code: code.code(), ..Default::default() };
         let filter_results = self.filters.iter().map(failed).collect();
         DeleteAclsResponse { filter_results, ..DeleteAclsResponse::default() }

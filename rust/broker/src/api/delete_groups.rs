@@ -4,21 +4,21 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DeleteGroupsRequest;
 use samsarrow_wire::messages::delete_groups::{DeletableGroupResult, DeleteGroupsResponse};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-fn answer(ids: &[String], outcome: impl Fn(&str) -> Result<(), ErrorCode>) -> DeleteGroupsResponse {
-    let one = |id: &String| DeletableGroupResult {
+fn response(ids: &[String], outcome: impl Fn(&str) -> Result<(), ErrorCode>) -> DeleteGroupsResponse {
+    let group_result = |id: &String| DeletableGroupResult {
         group_id: id.clone(),
         error_code: outcome(id).err().unwrap_or(ErrorCode::NONE).code(),
         ..DeletableGroupResult::default()
     };
-    DeleteGroupsResponse { results: ids.iter().map(one).collect(), ..DeleteGroupsResponse::default() }
+    DeleteGroupsResponse { results: ids.iter().map(group_result).collect(), ..DeleteGroupsResponse::default() }
 }
 
-impl Serve for DeleteGroupsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&answer(&self.groups_names, |id| {
+impl Handler for DeleteGroupsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&response(&self.groups_names, |id| {
             if !call.state.is_coordinator(call.node, id) {
                 return Err(ErrorCode::NOT_COORDINATOR);
             }
@@ -26,7 +26,7 @@ impl Serve for DeleteGroupsRequest {
         }))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DeleteGroupsResponse {
-        answer(&self.groups_names, |_| Err(code))
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DeleteGroupsResponse {
+        response(&self.groups_names, |_| Err(code))
     }
 }

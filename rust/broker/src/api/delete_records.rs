@@ -7,35 +7,35 @@ use samsarrow_wire::messages::delete_records::{
     DeleteRecordsTopicResult,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
 /// Sentinel for the high watermark.
 const HIGH_WATERMARK: i64 = -1;
 
-fn one(call: &Call<'_>, topic: &str, asked: &DeleteRecordsPartition) -> Result<i64, ErrorCode> {
-    let found = call.state.topic(topic).and_then(|topic| topic.partition(asked.partition_index).cloned());
-    let found = found.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    let mut state = found.state();
+fn delete(call: &Call<'_>, topic: &str, requested: &DeleteRecordsPartition) -> Result<i64, ErrorCode> {
+    let current = call.state.topic(topic).and_then(|topic| topic.partition(requested.partition_index).cloned());
+    let current = current.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let mut state = current.state();
     state.check_leader(call.node, -1)?;
-    let offset = if asked.offset == HIGH_WATERMARK { state.log.next_offset() } else { asked.offset };
+    let offset = if requested.offset == HIGH_WATERMARK { state.log.next_offset() } else { requested.offset };
     if offset < 0 || offset > state.log.next_offset() {
         return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
     }
     Ok(state.log.delete_before(offset))
 }
 
-fn answered(
-    asked: &[DeleteRecordsTopic],
-    one: impl Fn(&str, &DeleteRecordsPartition) -> Result<i64, ErrorCode>,
+fn response(
+    requested: &[DeleteRecordsTopic],
+    delete: impl Fn(&str, &DeleteRecordsPartition) -> Result<i64, ErrorCode>,
 ) -> DeleteRecordsResponse {
     let topic = |topic: &DeleteRecordsTopic| {
-        let partition = |asked: &DeleteRecordsPartition| {
-            let (low_watermark, code) = match one(&topic.name, asked) {
+        let partition = |requested: &DeleteRecordsPartition| {
+            let (low_watermark, code) = match delete(&topic.name, requested) {
                 Ok(low) => (low, ErrorCode::NONE),
                 Err(code) => (-1, code),
             };
             DeleteRecordsPartitionResult {
-                partition_index: asked.partition_index,
+                partition_index: requested.partition_index,
                 low_watermark,
                 error_code: code.code(),
                 ..DeleteRecordsPartitionResult::default()
@@ -47,15 +47,15 @@ fn answered(
             ..DeleteRecordsTopicResult::default()
         }
     };
-    DeleteRecordsResponse { topics: asked.iter().map(topic).collect(), ..DeleteRecordsResponse::default() }
+    DeleteRecordsResponse { topics: requested.iter().map(topic).collect(), ..DeleteRecordsResponse::default() }
 }
 
-impl Serve for DeleteRecordsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&answered(&self.topics, |topic, asked| one(call, topic, asked)))
+impl Handler for DeleteRecordsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&response(&self.topics, |topic, requested| delete(call, topic, requested)))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DeleteRecordsResponse {
-        answered(&self.topics, |_, _| Err(code))
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DeleteRecordsResponse {
+        response(&self.topics, |_, _| Err(code))
     }
 }

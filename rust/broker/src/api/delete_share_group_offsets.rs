@@ -4,14 +4,14 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DeleteShareGroupOffsetsRequest;
 use samsarrow_wire::messages::delete_share_group_offsets::DeleteShareGroupOffsetsResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
-impl Serve for DeleteShareGroupOffsetsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&self.refuse(call.version, ErrorCode::GROUP_ID_NOT_FOUND))
+impl Handler for DeleteShareGroupOffsetsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&self.error_response(call.version, ErrorCode::GROUP_ID_NOT_FOUND))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DeleteShareGroupOffsetsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DeleteShareGroupOffsetsResponse {
         DeleteShareGroupOffsetsResponse { error_code: code.code(), ..DeleteShareGroupOffsetsResponse::default() }
     }
 }

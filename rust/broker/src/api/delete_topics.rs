@@ -4,12 +4,12 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DeleteTopicsRequest;
 use samsarrow_wire::messages::delete_topics::{DeletableTopicResult, DeleteTopicState, DeleteTopicsResponse};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
 const FIRST_WITH_IDS: i16 = 6;
 
 /// Returns the topics to delete; versions before 6 name them in another field.
-fn asked(request: &DeleteTopicsRequest, version: i16) -> Vec<DeleteTopicState> {
+fn requested(request: &DeleteTopicsRequest, version: i16) -> Vec<DeleteTopicState> {
     if version >= FIRST_WITH_IDS {
         return request.topics.clone();
     }
@@ -17,19 +17,19 @@ fn asked(request: &DeleteTopicsRequest, version: i16) -> Vec<DeleteTopicState> {
     request.topic_names.iter().map(by_name).collect()
 }
 
-fn answer(asked: &DeleteTopicState, code: ErrorCode) -> DeletableTopicResult {
+fn topic_result(requested: &DeleteTopicState, code: ErrorCode) -> DeletableTopicResult {
     DeletableTopicResult {
-        name: asked.name.clone(),
-        topic_id: asked.topic_id,
+        name: requested.name.clone(),
+        topic_id: requested.topic_id,
         error_code: code.code(),
         ..DeletableTopicResult::default()
     }
 }
 
-fn delete(call: &Call<'_>, asked: &DeleteTopicState) -> DeletableTopicResult {
-    let topic = match &asked.name {
+fn delete(call: &Call<'_>, requested: &DeleteTopicState) -> DeletableTopicResult {
+    let topic = match &requested.name {
         Some(name) => call.state.topic(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        None => call.state.topic_by_id(&asked.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        None => call.state.topic_by_id(&requested.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
     };
     match topic {
         Ok(topic) => {
@@ -40,18 +40,18 @@ fn delete(call: &Call<'_>, asked: &DeleteTopicState) -> DeletableTopicResult {
                 ..DeletableTopicResult::default()
             }
         }
-        Err(code) => answer(asked, code),
+        Err(code) => topic_result(requested, code),
     }
 }
 
-impl Serve for DeleteTopicsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let responses = asked(&self, call.version).iter().map(|topic| delete(call, topic)).collect();
+impl Handler for DeleteTopicsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let responses = requested(&self, call.version).iter().map(|topic| delete(call, topic)).collect();
         call.reply::<Self>(&DeleteTopicsResponse { responses, ..DeleteTopicsResponse::default() })
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> DeleteTopicsResponse {
-        let responses = asked(self, version).iter().map(|topic| answer(topic, code)).collect();
+    fn error_response(&self, version: i16, code: ErrorCode) -> DeleteTopicsResponse {
+        let responses = requested(self, version).iter().map(|topic| topic_result(topic, code)).collect();
         DeleteTopicsResponse { responses, ..DeleteTopicsResponse::default() }
     }
 }

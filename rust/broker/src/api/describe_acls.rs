@@ -4,12 +4,12 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeAclsRequest;
 use samsarrow_wire::messages::describe_acls::{AclDescription, DescribeAclsResource, DescribeAclsResponse};
 
-use super::{Call, Outcome, Serve};
-use crate::state::access::{Acl, AclFilter};
+use super::{Call, Handler, Outcome};
+use crate::state::acls_and_users::{Acl, AclFilter};
 use crate::sync::lock;
 
-impl Serve for DescribeAclsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for DescribeAclsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let filter = AclFilter {
             resource_type: self.resource_type_filter,
             resource_name: self.resource_name_filter.as_deref(),
@@ -20,14 +20,14 @@ impl Serve for DescribeAclsRequest {
             permission: self.permission_type,
         };
         let access = lock(&call.state.access);
-        let found: Vec<&Acl> = access.acls.iter().filter(|acl| filter.matches(acl)).collect();
+        let matching: Vec<&Acl> = access.acls.iter().filter(|acl| filter.matches(acl)).collect();
         let same = |a: &&Acl, b: &&Acl| {
             let of = |acl: &Acl| (acl.resource_type, acl.resource_name.clone(), acl.pattern_type);
             of(a) == of(b)
         };
-        let resources = found.chunk_by(same).filter_map(|acls| {
+        let resources = matching.chunk_by(same).filter_map(|acls| {
             let first = acls.first()?;
-            let one = |acl: &&Acl| AclDescription {
+            let description = |acl: &&Acl| AclDescription {
                 principal: acl.principal.clone(),
                 host: acl.host.clone(),
                 operation: acl.operation,
@@ -38,7 +38,7 @@ impl Serve for DescribeAclsRequest {
                 resource_type: first.resource_type,
                 resource_name: first.resource_name.clone(),
                 pattern_type: first.pattern_type,
-                acls: acls.iter().map(one).collect(),
+                acls: acls.iter().map(description).collect(),
                 ..DescribeAclsResource::default()
             })
         });
@@ -46,7 +46,7 @@ impl Serve for DescribeAclsRequest {
         call.reply::<Self>(&DescribeAclsResponse { resources, ..DescribeAclsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeAclsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeAclsResponse {
         DescribeAclsResponse { error_code: code.code(), ..DescribeAclsResponse::default() }
     }
 }

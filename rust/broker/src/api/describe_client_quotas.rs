@@ -6,7 +6,7 @@ use samsarrow_wire::messages::describe_client_quotas::{
     ComponentData, DescribeClientQuotasResponse, EntityData, EntryData, ValueData,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::configs::QuotaEntity;
 use crate::sync::lock;
 
@@ -24,14 +24,14 @@ fn matches(component: &ComponentData, entity: &QuotaEntity) -> bool {
     })
 }
 
-impl Serve for DescribeClientQuotasRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for DescribeClientQuotasRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let quotas = lock(&call.state.quotas);
-        let wanted = |entity: &QuotaEntity| {
+        let is_requested = |entity: &QuotaEntity| {
             self.components.iter().all(|component| matches(component, entity))
                 && (!self.strict || entity.len() == self.components.len())
         };
-        let entries = quotas.iter().filter(|(entity, _)| wanted(entity)).map(|(entity, values)| EntryData {
+        let entries = quotas.iter().filter(|(entity, _)| is_requested(entity)).map(|(entity, values)| EntryData {
             entity: entity
                 .iter()
                 .map(|(kind, name)| EntityData {
@@ -50,7 +50,7 @@ impl Serve for DescribeClientQuotasRequest {
         call.reply::<Self>(&DescribeClientQuotasResponse { entries, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeClientQuotasResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeClientQuotasResponse {
         DescribeClientQuotasResponse { error_code: code.code(), ..Default::default() }
     }
 }

@@ -4,15 +4,15 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeClusterRequest;
 use samsarrow_wire::messages::describe_cluster::{DescribeClusterBroker, DescribeClusterResponse};
 
-use super::{CLUSTER_OPERATIONS, Call, Outcome, Serve};
+use super::{CLUSTER_OPERATIONS, Call, Handler, Outcome};
 
 /// Endpoint type of brokers, the only supported one.
 const BROKERS: i8 = 1;
 
-impl Serve for DescribeClusterRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for DescribeClusterRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if self.endpoint_type != BROKERS {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::MISMATCHED_ENDPOINT_TYPE));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::MISMATCHED_ENDPOINT_TYPE));
         }
         let broker = |(id, node): (i32, &crate::state::Node)| DescribeClusterBroker {
             broker_id: id,
@@ -32,7 +32,7 @@ impl Serve for DescribeClusterRequest {
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeClusterResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeClusterResponse {
         DescribeClusterResponse { error_code: code.code(), ..DescribeClusterResponse::default() }
     }
 }

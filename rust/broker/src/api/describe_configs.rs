@@ -8,7 +8,7 @@ use samsarrow_wire::messages::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse, DescribeConfigsResult,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::configs::{Resource, TOPIC, source, topic_defaults};
 
 /// Config source DEFAULT_CONFIG.
@@ -22,46 +22,49 @@ fn entries(call: &Call<'_>, resource: &Resource) -> Result<BTreeMap<String, (Str
         let defaults = topic_defaults(&call.state.options).into_iter();
         all.extend(defaults.map(|(name, value)| (name.to_owned(), (value, DEFAULT))));
     }
-    let given = call.state.given_configs(resource).into_iter();
-    all.extend(given.map(|(name, value)| (name, (value, source(resource.0)))));
+    let explicit = call.state.explicit_configs(resource).into_iter();
+    all.extend(explicit.map(|(name, value)| (name, (value, source(resource.0)))));
     Ok(all)
 }
 
-fn failed(asked: &DescribeConfigsResource, code: ErrorCode) -> DescribeConfigsResult {
+fn failed(requested: &DescribeConfigsResource, code: ErrorCode) -> DescribeConfigsResult {
     DescribeConfigsResult {
         error_code: code.code(),
-        resource_type: asked.resource_type,
-        resource_name: asked.resource_name.clone(),
+        resource_type: requested.resource_type,
+        resource_name: requested.resource_name.clone(),
         ..DescribeConfigsResult::default()
     }
 }
 
-impl Serve for DescribeConfigsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let one = |asked: &DescribeConfigsResource| {
-            let resource = (asked.resource_type, asked.resource_name.clone());
-            let found = match call.state.check_resource(call.node, &resource).and_then(|()| entries(call, &resource)) {
-                Ok(found) => found,
-                Err(code) => return failed(asked, code),
-            };
-            let wanted = |name: &String| asked.configuration_keys.as_ref().is_none_or(|keys| keys.contains(name));
-            let configs = found.into_iter().filter(|(name, _)| wanted(name)).map(|(name, (value, from))| {
-                DescribeConfigsResourceResult {
-                    name,
-                    value: Some(value),
-                    is_default: from == DEFAULT,
-                    config_source: from,
-                    ..DescribeConfigsResourceResult::default()
-                }
-            });
-            DescribeConfigsResult { configs: configs.collect(), ..failed(asked, ErrorCode::NONE) }
+impl Handler for DescribeConfigsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let describe = |requested: &DescribeConfigsResource| {
+            let resource = (requested.resource_type, requested.resource_name.clone());
+            let configs_by_name =
+                match call.state.check_resource(call.node, &resource).and_then(|()| entries(call, &resource)) {
+                    Ok(configs_by_name) => configs_by_name,
+                    Err(code) => return failed(requested, code),
+                };
+            let is_requested =
+                |name: &String| requested.configuration_keys.as_ref().is_none_or(|keys| keys.contains(name));
+            let configs =
+                configs_by_name.into_iter().filter(|(name, _)| is_requested(name)).map(|(name, (value, from))| {
+                    DescribeConfigsResourceResult {
+                        name,
+                        value: Some(value),
+                        is_default: from == DEFAULT,
+                        config_source: from,
+                        ..DescribeConfigsResourceResult::default()
+                    }
+                });
+            DescribeConfigsResult { configs: configs.collect(), ..failed(requested, ErrorCode::NONE) }
         };
-        let results = self.resources.iter().map(one).collect();
+        let results = self.resources.iter().map(describe).collect();
         call.reply::<Self>(&DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeConfigsResponse {
-        let results = self.resources.iter().map(|asked| failed(asked, code)).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeConfigsResponse {
+        let results = self.resources.iter().map(|requested| failed(requested, code)).collect();
         DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() }
     }
 }

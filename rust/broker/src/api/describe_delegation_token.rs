@@ -6,11 +6,11 @@ use samsarrow_wire::messages::describe_delegation_token::{
 };
 use samsarrow_wire::messages::{DescribeDelegationTokenRequest, Hidden};
 
-use super::{Call, Outcome, Serve};
-use crate::state::access::{Principal, Token};
+use super::{Call, Handler, Outcome};
+use crate::state::acls_and_users::{Principal, Token};
 use crate::sync::{lock, now_ms};
 
-fn told(token: &Token) -> DescribedDelegationToken {
+fn description(token: &Token) -> DescribedDelegationToken {
     let renewer = |(kind, name): &Principal| DescribedDelegationTokenRenewer {
         principal_type: kind.clone(),
         principal_name: name.clone(),
@@ -32,28 +32,29 @@ fn told(token: &Token) -> DescribedDelegationToken {
     }
 }
 
-impl Serve for DescribeDelegationTokenRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let Some(who) = call.principal() else {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+impl Handler for DescribeDelegationTokenRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let Some(principal) = call.principal() else {
+            return call
+                .reply::<Self>(&self.error_response(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
         };
-        let asked = |token: &&Token| {
+        let requested = |token: &&Token| {
             let is_owner = |owner: &Principal| *owner == token.owner;
-            let named = |owners: &Vec<_>| {
+            let is_requested_owner = |owners: &Vec<_>| {
                 let mut owners = owners.iter();
                 owners.any(|o: &samsarrow_wire::messages::describe_delegation_token::DescribeDelegationTokenOwner| {
                     is_owner(&(o.principal_type.clone(), o.principal_name.clone()))
                 })
             };
-            token.belongs_to(&who) && self.owners.as_ref().is_none_or(named)
+            token.belongs_to(&principal) && self.owners.as_ref().is_none_or(is_requested_owner)
         };
         let mut access = lock(&call.state.access);
-        let tokens = access.tokens(now_ms()).iter().filter(asked).map(told).collect();
+        let tokens = access.tokens(now_ms()).iter().filter(requested).map(description).collect();
         drop(access);
         call.reply::<Self>(&DescribeDelegationTokenResponse { tokens, ..DescribeDelegationTokenResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeDelegationTokenResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeDelegationTokenResponse {
         DescribeDelegationTokenResponse { error_code: code.code(), ..DescribeDelegationTokenResponse::default() }
     }
 }

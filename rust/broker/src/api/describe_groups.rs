@@ -5,7 +5,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeGroupsRequest;
 use samsarrow_wire::messages::describe_groups::{DescribeGroupsResponse, DescribedGroup, DescribedGroupMember};
 
-use super::{Call, GROUP_OPERATIONS, Outcome, Serve};
+use super::{Call, GROUP_OPERATIONS, Handler, Outcome};
 use crate::state::groups::Members;
 use crate::state::groups::classic::member::Member;
 use crate::state::groups::classic::{Classic, Phase};
@@ -52,9 +52,9 @@ fn missing(id: &str, version: i16) -> DescribedGroup {
     }
 }
 
-impl Serve for DescribeGroupsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let one = |id: &String| {
+impl Handler for DescribeGroupsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let describe_one = |id: &String| {
             if !call.state.is_coordinator(call.node, id) {
                 return failed(id, ErrorCode::NOT_COORDINATOR);
             }
@@ -66,11 +66,11 @@ impl Serve for DescribeGroupsRequest {
             }
             group
         };
-        let groups = self.groups.iter().map(one).collect();
+        let groups = self.groups.iter().map(describe_one).collect();
         call.reply::<Self>(&DescribeGroupsResponse { groups, ..DescribeGroupsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeGroupsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeGroupsResponse {
         let groups = self.groups.iter().map(|id| failed(id, code)).collect();
         DescribeGroupsResponse { groups, ..DescribeGroupsResponse::default() }
     }

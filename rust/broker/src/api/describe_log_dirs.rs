@@ -6,41 +6,41 @@ use samsarrow_wire::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
 /// Path of the log directory.
 pub(crate) const PATH: &str = "/memory";
 
-impl Serve for DescribeLogDirsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let wanted = |topic: &str, index: i32| {
+impl Handler for DescribeLogDirsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let is_requested = |topic: &str, index: i32| {
             self.topics.as_ref().is_none_or(|topics| {
-                topics.iter().any(|asked| asked.topic == topic && asked.partitions.contains(&index))
+                topics.iter().any(|requested| requested.topic == topic && requested.partitions.contains(&index))
             })
         };
         let mut topics = Vec::new();
         for topic in call.state.topics() {
-            let mut told = DescribeLogDirsTopic { name: topic.name.to_string(), ..Default::default() };
-            for (index, partition) in topic.partitions().filter(|(index, _)| wanted(&topic.name, *index)) {
+            let mut description = DescribeLogDirsTopic { name: topic.name.to_string(), ..Default::default() };
+            for (index, partition) in topic.partitions().filter(|(index, _)| is_requested(&topic.name, *index)) {
                 let state = partition.state();
                 if state.replicas.contains(&call.node) {
                     let bytes = state.log.bytes_between(state.log.start_offset(), i64::MAX);
-                    told.partitions.push(DescribeLogDirsPartition {
+                    description.partitions.push(DescribeLogDirsPartition {
                         partition_index: index,
                         partition_size: i64::try_from(bytes).unwrap_or(i64::MAX),
                         ..Default::default()
                     });
                 }
             }
-            if !told.partitions.is_empty() {
-                topics.push(told);
+            if !description.partitions.is_empty() {
+                topics.push(description);
             }
         }
         let result = DescribeLogDirsResult { log_dir: PATH.to_owned(), topics, ..Default::default() };
         call.reply::<Self>(&DescribeLogDirsResponse { results: vec![result], ..Default::default() })
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> DescribeLogDirsResponse {
+    fn error_response(&self, version: i16, code: ErrorCode) -> DescribeLogDirsResponse {
         let error_code = if version >= 3 { code.code() } else { 0 };
         let result = DescribeLogDirsResult { error_code: code.code(), log_dir: PATH.to_owned(), ..Default::default() };
         let results = if version >= 3 { Vec::new() } else { vec![result] };

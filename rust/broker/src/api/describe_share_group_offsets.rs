@@ -7,16 +7,16 @@ use samsarrow_wire::messages::describe_share_group_offsets::{
     DescribeShareGroupOffsetsResponse, DescribeShareGroupOffsetsResponseGroup,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
-impl Serve for DescribeShareGroupOffsetsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&self.refuse(call.version, ErrorCode::NONE))
+impl Handler for DescribeShareGroupOffsetsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&self.error_response(call.version, ErrorCode::NONE))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeShareGroupOffsetsResponse {
-        let groups = self.groups.iter().map(|asked| DescribeShareGroupOffsetsResponseGroup {
-            group_id: asked.group_id.clone(),
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeShareGroupOffsetsResponse {
+        let groups = self.groups.iter().map(|requested| DescribeShareGroupOffsetsResponseGroup {
+            group_id: requested.group_id.clone(),
             error_code: code.code(),
             ..DescribeShareGroupOffsetsResponseGroup::default()
         });

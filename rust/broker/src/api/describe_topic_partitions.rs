@@ -7,14 +7,14 @@ use samsarrow_wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponseTopic as Topic,
 };
 
-use super::{Call, Outcome, Serve, TOPIC_OPERATIONS};
+use super::{Call, Handler, Outcome, TOPIC_OPERATIONS};
 
 fn failed(name: &str, code: ErrorCode) -> Topic {
     Topic { error_code: code.code(), name: Some(name.to_owned()), ..Topic::default() }
 }
 
-impl Serve for DescribeTopicPartitionsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for DescribeTopicPartitionsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let state = call.state;
         let mut names: Vec<String> = self.topics.iter().map(|topic| topic.name.clone()).collect();
         if names.is_empty() {
@@ -24,7 +24,7 @@ impl Serve for DescribeTopicPartitionsRequest {
         names.dedup();
         let (from, first) =
             self.cursor.as_ref().map_or(("", 0), |cursor| (cursor.topic_name.as_str(), cursor.partition_index));
-        let mut left = usize::try_from(self.response_partition_limit).unwrap_or_default();
+        let mut remaining = usize::try_from(self.response_partition_limit).unwrap_or_default();
         let mut response = DescribeTopicPartitionsResponse::default();
         for name in names.iter().filter(|name| name.as_str() >= from) {
             let Some(topic) = state.topic(name) else {
@@ -32,26 +32,27 @@ impl Serve for DescribeTopicPartitionsRequest {
                 continue;
             };
             let skip = if name == from { first } else { 0 };
-            let mut told = Topic {
+            let mut description = Topic {
                 name: Some(name.clone()),
                 topic_id: topic.id,
                 topic_authorized_operations: TOPIC_OPERATIONS,
                 ..Topic::default()
             };
             for (index, partition) in topic.partitions().filter(|(index, _)| *index >= skip) {
-                if left == 0 {
+                if remaining == 0 {
                     let cursor = Cursor { topic_name: name.clone(), partition_index: index, ..Cursor::default() };
                     response.next_cursor = Some(cursor);
                     break;
                 }
-                left -= 1;
-                let held = partition.state();
-                let (live, dead): (Vec<i32>, Vec<i32>) = held.replicas.iter().partition(|node| state.is_up(**node));
-                told.partitions.push(Partition {
+                remaining -= 1;
+                let partition_state = partition.state();
+                let (live, dead): (Vec<i32>, Vec<i32>) =
+                    partition_state.replicas.iter().partition(|node| state.is_up(**node));
+                description.partitions.push(Partition {
                     partition_index: index,
-                    leader_id: held.leader,
-                    leader_epoch: held.leader_epoch,
-                    replica_nodes: held.replicas.clone(),
+                    leader_id: partition_state.leader,
+                    leader_epoch: partition_state.leader_epoch,
+                    replica_nodes: partition_state.replicas.clone(),
                     isr_nodes: live,
                     offline_replicas: dead,
                     eligible_leader_replicas: Some(Vec::new()),
@@ -59,8 +60,8 @@ impl Serve for DescribeTopicPartitionsRequest {
                     ..Partition::default()
                 });
             }
-            if !told.partitions.is_empty() {
-                response.topics.push(told);
+            if !description.partitions.is_empty() {
+                response.topics.push(description);
             }
             if response.next_cursor.is_some() {
                 break;
@@ -69,7 +70,7 @@ impl Serve for DescribeTopicPartitionsRequest {
         call.reply::<Self>(&response)
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeTopicPartitionsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeTopicPartitionsResponse {
         let topics = self.topics.iter().map(|topic| failed(&topic.name, code)).collect();
         DescribeTopicPartitionsResponse { topics, ..DescribeTopicPartitionsResponse::default() }
     }

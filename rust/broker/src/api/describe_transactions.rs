@@ -4,7 +4,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::DescribeTransactionsRequest;
 use samsarrow_wire::messages::describe_transactions::{DescribeTransactionsResponse, TopicData, TransactionState};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::transactions::transaction::Transaction;
 
 const NO_TIME: i64 = -1;
@@ -33,9 +33,9 @@ fn failed(id: &str, code: ErrorCode) -> TransactionState {
     TransactionState { transactional_id: id.to_owned(), error_code: code.code(), ..TransactionState::default() }
 }
 
-impl Serve for DescribeTransactionsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let one = |id: &String| {
+impl Handler for DescribeTransactionsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let describe_one = |id: &String| {
             if id.is_empty() {
                 return failed(id, ErrorCode::INVALID_REQUEST);
             }
@@ -47,11 +47,11 @@ impl Serve for DescribeTransactionsRequest {
                 None => failed(id, ErrorCode::TRANSACTIONAL_ID_NOT_FOUND),
             }
         };
-        let transaction_states = self.transactional_ids.iter().map(one).collect();
+        let transaction_states = self.transactional_ids.iter().map(describe_one).collect();
         call.reply::<Self>(&DescribeTransactionsResponse { transaction_states, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeTransactionsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeTransactionsResponse {
         let transaction_states = self.transactional_ids.iter().map(|id| failed(id, code)).collect();
         DescribeTransactionsResponse { transaction_states, ..DescribeTransactionsResponse::default() }
     }

@@ -6,27 +6,27 @@ use samsarrow_wire::messages::describe_user_scram_credentials::{
     CredentialInfo, DescribeUserScramCredentialsResponse, DescribeUserScramCredentialsResult,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-impl Serve for DescribeUserScramCredentialsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for DescribeUserScramCredentialsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let access = lock(&call.state.access);
-        let asked: Vec<&String> = self.users.iter().flatten().map(|user| &user.name).collect();
-        let names = if asked.is_empty() { access.users.keys().collect() } else { asked };
+        let requested: Vec<&String> = self.users.iter().flatten().map(|user| &user.name).collect();
+        let names = if requested.is_empty() { access.users.keys().collect() } else { requested };
         let failed = |user: &str, code: ErrorCode, text: String| DescribeUserScramCredentialsResult {
             user: user.to_owned(),
             error_code: code.code(),
             error_message: Some(text),
             ..DescribeUserScramCredentialsResult::default()
         };
-        let one = |name: &String| {
+        let describe = |name: &String| {
             if names.iter().filter(|other| **other == name).count() > 1 {
                 let text =
                     format!("Cannot describe SCRAM credentials for the same user twice in a single request: {name}");
                 return failed(name, ErrorCode::DUPLICATE_RESOURCE, text);
             }
-            let Some(has) = access.users.get(name) else {
+            let Some(credentials) = access.users.get(name) else {
                 let text = format!("Attempt to describe a user credential that does not exist: {name}");
                 return failed(name, ErrorCode::RESOURCE_NOT_FOUND, text);
             };
@@ -37,13 +37,13 @@ impl Serve for DescribeUserScramCredentialsRequest {
             };
             DescribeUserScramCredentialsResult {
                 user: name.clone(),
-                credential_infos: has.iter().map(info).collect(),
+                credential_infos: credentials.iter().map(info).collect(),
                 ..DescribeUserScramCredentialsResult::default()
             }
         };
         let mut results = Vec::new();
         for name in &names {
-            let result = one(name);
+            let result = describe(name);
             if !results.contains(&result) {
                 results.push(result);
             }
@@ -51,7 +51,7 @@ impl Serve for DescribeUserScramCredentialsRequest {
         call.reply::<Self>(&DescribeUserScramCredentialsResponse { results, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeUserScramCredentialsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> DescribeUserScramCredentialsResponse {
         DescribeUserScramCredentialsResponse { error_code: code.code(), ..Default::default() }
     }
 }

@@ -7,30 +7,30 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{self, ApiKey, Reader, Request};
 
-use super::{Call, Outcome, Serve, api_versions};
+use super::{Call, Handler, Outcome, api_versions};
 use crate::fault::{Fault, RequestInfo};
-use crate::profile::{Profile, Unknown};
 use crate::security::{Admission, Session, Stream};
 use crate::state::State;
 use crate::sync::lock;
+use crate::version_profile::{Profile, Unsupported};
 
 /// Declares the supported APIs and routes each request to its handler.
-macro_rules! served {
+macro_rules! supported_apis {
     ($($request:ident: $versions:expr;)*) => {
         /// Supported APIs, with the first and the last version of each.
-        pub(crate) const SERVED: &[(ApiKey, i16, i16)] =
+        pub(crate) const SUPPORTED_APIS: &[(ApiKey, i16, i16)] =
             &[$((<messages::$request as Request>::KEY, *$versions.start(), *$versions.end()),)*];
 
         async fn route(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
             $(if key == <messages::$request as Request>::KEY {
-                return handle::<messages::$request>(call, header, key, body).await;
+                return decode_and_handle::<messages::$request>(call, header, key, body).await;
             })*
             Outcome::Close(format!("{} is not served", key.name()))
         }
     };
 }
 
-served! {
+supported_apis! {
     ProduceRequest: 0..=13;
     FetchRequest: 0..=18;
     ListOffsetsRequest: 0..=11;
@@ -113,33 +113,33 @@ pub(crate) async fn dispatch(
             None => return Outcome::Close(format!("could not read a request header: {error}")),
         },
     };
-    if !Profile::new(state.options.kafka).reads(&header) {
+    if !Profile::new(state.options.kafka).can_read_header(&header) {
         return Outcome::Close(format!("API {} without a client id", header.api_key));
     }
     let version = header.api_version;
     let client_id = header.client_id.as_deref().unwrap_or_default();
     let call =
-        Call { state, node, version, correlation_id: header.correlation_id, client_id, stream, session, legal: true };
+        Call { state, node, version, correlation_id: header.correlation_id, client_id, stream, session, allowed: true };
     let key = ApiKey::from_i16(header.api_key);
-    match key.filter(|key| call.profile().takes(*key, version) && call.state.offers(*key)) {
+    match key.filter(|key| call.profile().accepts(*key, version) && call.state.offers(*key)) {
         Some(key) => {
             call.state.count(key);
             let admission = lock(session).admit(key, &state.security);
-            if let Admission::Closed(why) = admission {
-                return Outcome::Close(format!("{} v{version}: {why}", key.name()));
+            if let Admission::Close(reason) = admission {
+                return Outcome::Close(format!("{} v{version}: {reason}", key.name()));
             }
-            let call = Call { legal: admission == Admission::Granted, ..call };
+            let call = Call { allowed: admission == Admission::Granted, ..call };
             match route(&call, &header, key, body).await {
-                Outcome::Reply(chunks) if lock(session).is_over() => {
+                Outcome::Reply(chunks) if lock(session).is_closing() => {
                     Outcome::Last(chunks, "the login failed".to_owned())
                 }
                 outcome => outcome,
             }
         }
-        None => match call.profile().unknown(key) {
-            Unknown::Told(range) => api_versions::unsupported(&call, range),
-            Unknown::PassedOver => Outcome::Silent,
-            Unknown::Closed => Outcome::Close(format!("API {} v{version} is not served", header.api_key)),
+        None => match call.profile().unsupported(key) {
+            Unsupported::ApiVersions(range) => api_versions::unsupported(&call, range),
+            Unsupported::Ignore => Outcome::Silent,
+            Unsupported::Close => Outcome::Close(format!("API {} v{version} is not served", header.api_key)),
         },
     }
 }
@@ -152,8 +152,8 @@ fn first_fields(frame: &[u8]) -> Option<RequestHeader> {
 }
 
 /// Decodes the request, applies an injected fault, and calls the handler.
-async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
-    let mut fault = call.state.faults.ask(key, || RequestInfo {
+async fn decode_and_handle<R: Handler>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
+    let mut fault = call.state.faults.fault_for(key, || RequestInfo {
         node: call.node,
         api_key: key,
         api_version: call.version,
@@ -165,54 +165,56 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
         Ok(request) => request,
         Err(error) => return Outcome::Close(format!("could not read {} v{}: {error}", key.name(), call.version)),
     };
-    if !call.legal {
-        lock(call.session).refuse(&call.state.security);
-        return match request.wants_answer() {
-            true => call.reply::<R>(&request.refuse(call.version, ErrorCode::ILLEGAL_SASL_STATE)),
+    if !call.allowed {
+        lock(call.session).fail(&call.state.security);
+        return match request.expects_response() {
+            true => call.reply::<R>(&request.error_response(call.version, ErrorCode::ILLEGAL_SASL_STATE)),
             false => Outcome::Close(format!("{} in the middle of a login", key.name())),
         };
     }
-    if matches!(fault, Some(Fault::Error(_) | Fault::Answer(_))) && is_of_login(key) {
+    if matches!(fault, Some(Fault::Error(_) | Fault::Answer(_))) && is_login(key) {
         // A login that a fault makes fail ends the session.
-        lock(call.session).refuse(&call.state.security);
+        lock(call.session).fail(&call.state.security);
     }
     while let Some(Fault::Late(time, then)) = fault {
         tokio::time::sleep(time).await;
         fault = Some(*then);
     }
     if let Some(code) = call.profile().switched_off(key) {
-        return call.reply::<R>(&request.refuse(call.version, code));
+        return call.reply::<R>(&request.error_response(call.version, code));
     }
     match fault {
-        None => request.serve(call).await,
-        Some(Fault::Error(code)) if !request.wants_answer() => {
-            Outcome::Close(format!("a fault asked for {}", code.name()))
+        None => request.handle(call).await,
+        Some(Fault::Error(code)) if !request.expects_response() => {
+            Outcome::Close(format!("an injected fault returns {}, but the request expects no response", code.name()))
         }
-        Some(Fault::Error(code)) => call.reply::<R>(&request.refuse(call.version, code)),
+        Some(Fault::Error(code)) => call.reply::<R>(&request.error_response(call.version, code)),
         Some(Fault::Delay(time) | Fault::Late(time, _)) => {
             tokio::time::sleep(time).await;
-            request.serve(call).await
+            request.handle(call).await
         }
-        Some(Fault::DropBefore) => Outcome::Close("a fault asked for it, before the request".to_owned()),
+        Some(Fault::DropBefore) => {
+            Outcome::Close("an injected fault closed the connection before the request was handled".to_owned())
+        }
         Some(Fault::DropAfter) => {
-            request.serve(call).await;
-            Outcome::Close("a fault asked for it, after the request".to_owned())
+            request.handle(call).await;
+            Outcome::Close("an injected fault closed the connection after the request was handled".to_owned())
         }
         Some(Fault::Answer(code)) => {
-            let answer = call.reply::<R>(&request.refuse(call.version, code));
-            match request.serve(call).await {
-                Outcome::Reply(_) => answer,
+            let response = call.reply::<R>(&request.error_response(call.version, code));
+            match request.handle(call).await {
+                Outcome::Reply(_) => response,
                 other => other,
             }
         }
-        Some(Fault::Garbage) => match request.serve(call).await {
+        Some(Fault::Garbage) => match request.handle(call).await {
             Outcome::Reply(_) => Outcome::Reply(vec![garbage(call.correlation_id)]),
             other => other,
         },
     }
 }
 
-fn is_of_login(key: ApiKey) -> bool {
+fn is_login(key: ApiKey) -> bool {
     matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 

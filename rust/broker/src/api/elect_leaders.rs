@@ -6,15 +6,15 @@ use samsarrow_wire::messages::elect_leaders::{
     ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
 const PREFERRED: i8 = 0;
 
 fn elect(call: &Call<'_>, unclean: bool, topic: &str, index: i32) -> Result<(), ErrorCode> {
-    let found = call.state.topic(topic).and_then(|topic| topic.partition(index).cloned());
-    let found = found.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let target = call.state.topic(topic).and_then(|topic| topic.partition(index).cloned());
+    let target = target.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let (leader, replicas) = {
-        let state = found.state();
+        let state = target.state();
         (state.leader, state.replicas.clone())
     };
     let candidate = match unclean {
@@ -29,11 +29,14 @@ fn elect(call: &Call<'_>, unclean: bool, topic: &str, index: i32) -> Result<(), 
     if candidate == leader {
         return Err(ErrorCode::ELECTION_NOT_NEEDED);
     }
-    found.elect(|_| candidate);
+    target.elect(|_| candidate);
     Ok(())
 }
 
-fn answered(asked: &[TopicPartitions], one: impl Fn(&str, i32) -> Result<(), ErrorCode>) -> Vec<ReplicaElectionResult> {
+fn results(
+    requested: &[TopicPartitions],
+    elect_one: impl Fn(&str, i32) -> Result<(), ErrorCode>,
+) -> Vec<ReplicaElectionResult> {
     let topic = |topic: &TopicPartitions| ReplicaElectionResult {
         topic: topic.topic.clone(),
         partition_result: topic
@@ -41,19 +44,19 @@ fn answered(asked: &[TopicPartitions], one: impl Fn(&str, i32) -> Result<(), Err
             .iter()
             .map(|index| PartitionResult {
                 partition_id: *index,
-                error_code: one(&topic.topic, *index).err().unwrap_or(ErrorCode::NONE).code(),
+                error_code: elect_one(&topic.topic, *index).err().unwrap_or(ErrorCode::NONE).code(),
                 ..PartitionResult::default()
             })
             .collect(),
         ..ReplicaElectionResult::default()
     };
-    asked.iter().map(topic).collect()
+    requested.iter().map(topic).collect()
 }
 
-impl Serve for ElectLeadersRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for ElectLeadersRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if call.node != call.state.controller() {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::NOT_CONTROLLER));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::NOT_CONTROLLER));
         }
         let all = || {
             let topics = call.state.topics();
@@ -64,17 +67,17 @@ impl Serve for ElectLeadersRequest {
             });
             all.collect()
         };
-        let asked: Vec<TopicPartitions> = self.topic_partitions.unwrap_or_else(all);
+        let requested: Vec<TopicPartitions> = self.topic_partitions.unwrap_or_else(all);
         let unclean = self.election_type != PREFERRED;
-        let replica_election_results = answered(&asked, |topic, index| elect(call, unclean, topic, index));
+        let replica_election_results = results(&requested, |topic, index| elect(call, unclean, topic, index));
         call.reply::<Self>(&ElectLeadersResponse { replica_election_results, ..Default::default() })
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> ElectLeadersResponse {
-        let asked = self.topic_partitions.as_deref().unwrap_or_default();
+    fn error_response(&self, version: i16, code: ErrorCode) -> ElectLeadersResponse {
+        let requested = self.topic_partitions.as_deref().unwrap_or_default();
         ElectLeadersResponse {
             error_code: if version >= 1 { code.code() } else { 0 },
-            replica_election_results: answered(asked, |_, _| Err(code)),
+            replica_election_results: results(requested, |_, _| Err(code)),
             ..Default::default()
         }
     }

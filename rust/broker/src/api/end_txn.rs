@@ -3,7 +3,7 @@
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{EndTxnRequest, EndTxnResponse};
 
-use super::{Call, Outcome, Serve, fenced_for};
+use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::Now;
 use crate::state::transactions::transaction::Identity;
 
@@ -22,8 +22,8 @@ fn end(call: &Call<'_>, request: &EndTxnRequest) -> Result<Identity, ErrorCode> 
     ended
 }
 
-impl Serve for EndTxnRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for EndTxnRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         match end(call, &self) {
             Ok(producer) => call.reply::<Self>(&EndTxnResponse {
                 producer_id: producer.id,
@@ -32,12 +32,12 @@ impl Serve for EndTxnRequest {
             }),
             Err(code) => {
                 let code = fenced_for(call.version >= FIRST_WITH_FENCED, code);
-                call.reply::<Self>(&self.refuse(call.version, code))
+                call.reply::<Self>(&self.error_response(call.version, code))
             }
         }
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> EndTxnResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> EndTxnResponse {
         EndTxnResponse { error_code: code.code(), ..EndTxnResponse::default() }
     }
 }

@@ -4,23 +4,24 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ExpireDelegationTokenRequest;
 use samsarrow_wire::messages::expire_delegation_token::ExpireDelegationTokenResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::{lock, now_ms};
 
-impl Serve for ExpireDelegationTokenRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let Some(who) = call.principal() else {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+impl Handler for ExpireDelegationTokenRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let Some(principal) = call.principal() else {
+            return call
+                .reply::<Self>(&self.error_response(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
         };
-        match lock(&call.state.access).expire(&self.hmac.0, &who, self.expiry_time_period_ms, now_ms()) {
+        match lock(&call.state.access).expire(&self.hmac.0, &principal, self.expiry_time_period_ms, now_ms()) {
             Ok(expiry_timestamp_ms) => {
                 call.reply::<Self>(&ExpireDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() })
             }
-            Err(code) => call.reply::<Self>(&self.refuse(call.version, code)),
+            Err(code) => call.reply::<Self>(&self.error_response(call.version, code)),
         }
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ExpireDelegationTokenResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ExpireDelegationTokenResponse {
         ExpireDelegationTokenResponse { error_code: code.code(), ..Default::default() }
     }
 }

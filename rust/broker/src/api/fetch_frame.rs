@@ -42,7 +42,7 @@ pub(crate) struct Fetched {
 
 impl Fetched {
     /// Returns true if an incremental fetch session has to include the partition.
-    pub(crate) fn says_something(&self) -> bool {
+    pub(crate) fn must_include(&self) -> bool {
         self.code != ErrorCode::NONE || self.records.bytes > 0 || self.preferred.is_some() || self.diverging.is_some()
     }
 }
@@ -237,7 +237,7 @@ pub(crate) fn write(
     }
     out.flush();
     let Ok(length) = i32::try_from(out.bytes) else {
-        return Outcome::Close(format!("an answer of {} bytes fits no frame", out.bytes));
+        return Outcome::Close(format!("a response of {} bytes exceeds the maximum frame size", out.bytes));
     };
     let mut chunks = Vec::with_capacity(out.done.len() + 1);
     chunks.push(Bytes::copy_from_slice(&length.to_be_bytes()));

@@ -4,7 +4,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::FindCoordinatorRequest;
 use samsarrow_wire::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
 /// Groups and transactional ids; share partitions (2) are not supported.
 const KEY_TYPES: std::ops::RangeInclusive<i8> = 0..=TRANSACTION;
@@ -21,7 +21,7 @@ fn failed(key: &str, code: ErrorCode, message: Option<String>) -> Coordinator {
     }
 }
 
-fn one(call: &Call<'_>, key: &str, key_type: i8) -> Coordinator {
+fn find(call: &Call<'_>, key: &str, key_type: i8) -> Coordinator {
     if !KEY_TYPES.contains(&key_type) {
         return failed(
             key,
@@ -63,13 +63,13 @@ fn keys(request: &FindCoordinatorRequest, version: i16) -> &[String] {
     if version >= 4 { &request.coordinator_keys } else { std::slice::from_ref(&request.key) }
 }
 
-impl Serve for FindCoordinatorRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let coordinators = keys(&self, call.version).iter().map(|key| one(call, key, self.key_type)).collect();
+impl Handler for FindCoordinatorRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let coordinators = keys(&self, call.version).iter().map(|key| find(call, key, self.key_type)).collect();
         call.reply::<Self>(&response(call.version, coordinators))
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> FindCoordinatorResponse {
+    fn error_response(&self, version: i16, code: ErrorCode) -> FindCoordinatorResponse {
         response(version, keys(self, version).iter().map(|key| failed(key, code, None)).collect())
     }
 }

@@ -4,14 +4,14 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::GetTelemetrySubscriptionsRequest;
 use samsarrow_wire::messages::get_telemetry_subscriptions::GetTelemetrySubscriptionsResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::telemetry::{millis, subscription_id};
 use crate::sync::lock;
 
-impl Serve for GetTelemetrySubscriptionsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for GetTelemetrySubscriptionsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let Some(options) = &call.state.options.telemetry else {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::UNSUPPORTED_VERSION));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::UNSUPPORTED_VERSION));
         };
         let client_instance_id = lock(&call.state.telemetry).subscribe(self.client_instance_id);
         call.reply::<Self>(&GetTelemetrySubscriptionsResponse {
@@ -30,7 +30,7 @@ impl Serve for GetTelemetrySubscriptionsRequest {
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> GetTelemetrySubscriptionsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> GetTelemetrySubscriptionsResponse {
         GetTelemetrySubscriptionsResponse { error_code: code.code(), ..Default::default() }
     }
 }

@@ -6,37 +6,41 @@ use samsarrow_wire::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterConfigsResourceResponse, IncrementalAlterConfigsResponse,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
-fn answered(
-    asked: &AlterConfigsResource,
-    said: Result<(), (ErrorCode, Option<String>)>,
+fn resource_response(
+    requested: &AlterConfigsResource,
+    outcome: Result<(), (ErrorCode, Option<String>)>,
 ) -> AlterConfigsResourceResponse {
-    let (code, error_message) = said.err().unwrap_or((ErrorCode::NONE, None));
+    let (code, error_message) = outcome.err().unwrap_or((ErrorCode::NONE, None));
     AlterConfigsResourceResponse {
         error_code: code.code(),
         error_message,
-        resource_type: asked.resource_type,
-        resource_name: asked.resource_name.clone(),
+        resource_type: requested.resource_type,
+        resource_name: requested.resource_name.clone(),
         ..AlterConfigsResourceResponse::default()
     }
 }
 
-impl Serve for IncrementalAlterConfigsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let one = |asked: &AlterConfigsResource| {
-            let resource = (asked.resource_type, asked.resource_name.clone());
+impl Handler for IncrementalAlterConfigsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let alter = |requested: &AlterConfigsResource| {
+            let resource = (requested.resource_type, requested.resource_name.clone());
             let allowed = call.state.check_resource(call.node, &resource).map_err(|code| (code, String::new()));
-            let changes = asked.configs.iter().map(|c| (c.name.clone(), c.config_operation, c.value.clone()));
-            let said = allowed.and_then(|()| call.state.alter_configs(&resource, changes, self.validate_only));
-            answered(asked, said.map_err(|(code, text)| (code, Some(text).filter(|text| !text.is_empty()))))
+            let changes = requested.configs.iter().map(|c| (c.name.clone(), c.config_operation, c.value.clone()));
+            let outcome = allowed.and_then(|()| call.state.alter_configs(&resource, changes, self.validate_only));
+            resource_response(
+                requested,
+                outcome.map_err(|(code, text)| (code, Some(text).filter(|text| !text.is_empty()))),
+            )
         };
-        let responses = self.resources.iter().map(one).collect();
+        let responses = self.resources.iter().map(alter).collect();
         call.reply::<Self>(&IncrementalAlterConfigsResponse { responses, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> IncrementalAlterConfigsResponse {
-        let responses = self.resources.iter().map(|asked| answered(asked, Err((code, None)))).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> IncrementalAlterConfigsResponse {
+        let responses =
+            self.resources.iter().map(|requested| resource_response(requested, Err((code, None)))).collect();
         IncrementalAlterConfigsResponse { responses, ..Default::default() }
     }
 }

@@ -4,7 +4,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::InitProducerIdRequest;
 use samsarrow_wire::messages::init_producer_id::InitProducerIdResponse;
 
-use super::{Call, Outcome, Serve, fenced_for};
+use super::{Call, Handler, Outcome, fenced_for};
 use crate::state::transactions::transaction::Identity;
 use crate::state::transactions::{Init, Now};
 
@@ -36,8 +36,8 @@ fn init(call: &Call<'_>, request: &InitProducerIdRequest) -> Result<Identity, Er
     started
 }
 
-impl Serve for InitProducerIdRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for InitProducerIdRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         match init(call, &self) {
             Ok(producer) => call.reply::<Self>(&InitProducerIdResponse {
                 producer_id: producer.id,
@@ -46,12 +46,12 @@ impl Serve for InitProducerIdRequest {
             }),
             Err(code) => {
                 let code = fenced_for(call.version >= FIRST_WITH_FENCED, code);
-                call.reply::<Self>(&self.refuse(call.version, code))
+                call.reply::<Self>(&self.error_response(call.version, code))
             }
         }
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> InitProducerIdResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> InitProducerIdResponse {
         InitProducerIdResponse { error_code: code.code(), producer_epoch: -1, ..InitProducerIdResponse::default() }
     }
 }

@@ -5,27 +5,27 @@ use samsarrow_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::groups::classic::Joiner;
 use crate::sync::lock;
 
 /// First version in which the protocol name may be null.
 const FIRST_WITH_NULL_PROTOCOL: i16 = 7;
 
-impl Serve for JoinGroupRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for JoinGroupRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if let Err(code) = call.check_group(&self.group_id) {
-            return call.reply::<Self>(&self.refuse(call.version, code));
+            return call.reply::<Self>(&self.error_response(call.version, code));
         }
-        let (answer, answered) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let client_host = call.client_host();
         let joiner =
             Joiner { request: &self, version: call.version, client_id: call.client_id, client_host: &client_host };
-        lock(&call.state.groups).join(Instant::now(), &joiner, answer);
+        lock(&call.state.groups).join(Instant::now(), &joiner, sender);
         call.state.group_clock.notify_one();
-        let mut response = match call.wait_for(answered).await {
+        let mut response = match call.wait_for(receiver).await {
             Some(response) => response,
-            None => self.refuse(call.version, ErrorCode::UNKNOWN_MEMBER_ID),
+            None => self.error_response(call.version, ErrorCode::UNKNOWN_MEMBER_ID),
         };
         if call.version < FIRST_WITH_NULL_PROTOCOL {
             response.protocol_name.get_or_insert_default();
@@ -33,7 +33,7 @@ impl Serve for JoinGroupRequest {
         call.reply::<Self>(&response)
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> JoinGroupResponse {
+    fn error_response(&self, version: i16, code: ErrorCode) -> JoinGroupResponse {
         JoinGroupResponse {
             error_code: code.code(),
             member_id: self.member_id.clone(),

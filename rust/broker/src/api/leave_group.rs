@@ -5,13 +5,13 @@ use samsarrow_wire::messages::LeaveGroupRequest;
 use samsarrow_wire::messages::leave_group::{LeaveGroupResponse, MemberIdentity, MemberResponse};
 use tokio::time::Instant;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
 /// First version with several members, each with its own error (KIP-345).
 const FIRST_WITH_MEMBERS: i16 = 3;
 
-fn left(member: &MemberIdentity, outcome: Result<(), ErrorCode>) -> MemberResponse {
+fn member_response(member: &MemberIdentity, outcome: Result<(), ErrorCode>) -> MemberResponse {
     MemberResponse {
         member_id: member.member_id.clone(),
         group_instance_id: member.group_instance_id.clone(),
@@ -20,10 +20,10 @@ fn left(member: &MemberIdentity, outcome: Result<(), ErrorCode>) -> MemberRespon
     }
 }
 
-impl Serve for LeaveGroupRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for LeaveGroupRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if let Err(code) = call.check_group(&self.group_id) {
-            return call.reply::<Self>(&self.refuse(call.version, code));
+            return call.reply::<Self>(&self.error_response(call.version, code));
         }
         let leaving = if call.version < FIRST_WITH_MEMBERS {
             vec![MemberIdentity { member_id: self.member_id.clone(), ..MemberIdentity::default() }]
@@ -32,7 +32,8 @@ impl Serve for LeaveGroupRequest {
         };
         let outcomes = lock(&call.state.groups).leave(Instant::now(), &self.group_id, &leaving);
         call.state.group_clock.notify_one();
-        let members: Vec<_> = leaving.iter().zip(outcomes).map(|(member, outcome)| left(member, outcome)).collect();
+        let members: Vec<_> =
+            leaving.iter().zip(outcomes).map(|(member, outcome)| member_response(member, outcome)).collect();
         call.reply::<Self>(&if call.version < FIRST_WITH_MEMBERS {
             let error_code = members.first().map_or(0, |member| member.error_code);
             LeaveGroupResponse { error_code, ..LeaveGroupResponse::default() }
@@ -41,7 +42,7 @@ impl Serve for LeaveGroupRequest {
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> LeaveGroupResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> LeaveGroupResponse {
         LeaveGroupResponse { error_code: code.code(), ..LeaveGroupResponse::default() }
     }
 }

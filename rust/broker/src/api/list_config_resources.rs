@@ -4,11 +4,11 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ListConfigResourcesRequest;
 use samsarrow_wire::messages::list_config_resources::{ConfigResource, ListConfigResourcesResponse};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::configs::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 
-impl Serve for ListConfigResourcesRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for ListConfigResourcesRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let kinds = match (call.version, self.resource_types.as_slice()) {
             (0, _) => vec![CLIENT_METRICS],
             (_, []) => vec![TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP],
@@ -30,7 +30,7 @@ impl Serve for ListConfigResourcesRequest {
         call.reply::<Self>(&ListConfigResourcesResponse { config_resources, ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ListConfigResourcesResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ListConfigResourcesResponse {
         ListConfigResourcesResponse { error_code: code.code(), ..Default::default() }
     }
 }

@@ -4,16 +4,16 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ListGroupsRequest;
 use samsarrow_wire::messages::list_groups::{ListGroupsResponse, ListedGroup};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
 /// Returns true if `name` matches the filter, ignoring case.
 fn passes(filter: &[String], name: &str) -> bool {
-    filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
+    filter.is_empty() || filter.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
 }
 
-impl Serve for ListGroupsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for ListGroupsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let groups = lock(&call.state.groups);
         let all = groups.iter().map(|(id, members)| ListedGroup {
             group_id: id.to_owned(),
@@ -31,7 +31,7 @@ impl Serve for ListGroupsRequest {
         call.reply::<Self>(&ListGroupsResponse { groups, ..ListGroupsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ListGroupsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ListGroupsResponse {
         ListGroupsResponse { error_code: code.code(), ..ListGroupsResponse::default() }
     }
 }

@@ -8,7 +8,7 @@ use samsarrow_wire::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::log::search;
 use crate::state::topic::{Partition, Topic};
 
@@ -22,115 +22,116 @@ const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// An offset with its timestamp and epoch; -1 stands for unknown.
-struct Found {
+struct FoundOffset {
     offset: i64,
     timestamp: i64,
     epoch: i32,
 }
 
-const NOTHING: Found = Found { offset: -1, timestamp: -1, epoch: -1 };
+const UNKNOWN: FoundOffset = FoundOffset { offset: -1, timestamp: -1, epoch: -1 };
 
 fn find(
     call: &Call<'_>,
     committed_only: bool,
     partition: &Partition,
-    asked: &ListOffsetsPartition,
-) -> Result<Found, ErrorCode> {
+    requested: &ListOffsetsPartition,
+) -> Result<FoundOffset, ErrorCode> {
     let state = partition.state();
-    state.check_leader(call.node, asked.current_leader_epoch)?;
+    state.check_leader(call.node, requested.current_leader_epoch)?;
     let earliest = state.log.start_offset();
     let end = if committed_only { state.last_stable_offset() } else { state.log.next_offset() };
-    let batch = match asked.timestamp {
+    let batch = match requested.timestamp {
         LATEST => {
-            return Ok(Found { offset: end, timestamp: -1, epoch: state.leader_epoch });
+            return Ok(FoundOffset { offset: end, timestamp: -1, epoch: state.leader_epoch });
         }
         EARLIEST | EARLIEST_LOCAL => {
             // Epoch of the first record, or the leader's if the log is empty.
             let epoch = state.log.epoch_of(earliest).unwrap_or(state.leader_epoch);
-            return Ok(Found { offset: earliest, timestamp: -1, epoch });
+            return Ok(FoundOffset { offset: earliest, timestamp: -1, epoch });
         }
-        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(UNKNOWN),
         MAX_TIMESTAMP => state.log.batch_at_max_time(),
         timestamp if timestamp >= 0 => state.log.batch_at_time(timestamp),
         _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
     };
     // The batch may have to be decompressed, so records are searched outside of the lock.
     drop(state);
-    let Some(batch) = batch else { return Ok(NOTHING) };
-    let found = match asked.timestamp {
+    let Some(batch) = batch else { return Ok(UNKNOWN) };
+    let result = match requested.timestamp {
         MAX_TIMESTAMP => search::latest(batch, earliest),
         timestamp => search::at_or_after(batch, timestamp, earliest),
     };
     // Records after the last stable offset are not reported.
-    Ok(found.filter(|found| (earliest..end).contains(&found.offset)).map_or(NOTHING, |found| Found {
-        offset: found.offset,
-        timestamp: found.timestamp,
-        epoch: found.epoch,
+    Ok(result.filter(|result| (earliest..end).contains(&result.offset)).map_or(UNKNOWN, |result| FoundOffset {
+        offset: result.offset,
+        timestamp: result.timestamp,
+        epoch: result.epoch,
     }))
 }
 
-fn failed(asked: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse {
+fn failed(requested: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse {
     ListOffsetsPartitionResponse {
-        partition_index: asked.partition_index,
+        partition_index: requested.partition_index,
         error_code: code.code(),
         ..ListOffsetsPartitionResponse::default()
     }
 }
 
-fn one(
+fn partition_response(
     call: &Call<'_>,
     committed_only: bool,
     topic: Option<&Arc<Topic>>,
-    asked: &ListOffsetsPartition,
+    requested: &ListOffsetsPartition,
 ) -> ListOffsetsPartitionResponse {
-    let Some(partition) = topic.and_then(|topic| topic.partition(asked.partition_index)) else {
-        return failed(asked, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    let Some(partition) = topic.and_then(|topic| topic.partition(requested.partition_index)) else {
+        return failed(requested, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     };
-    let found = match find(call, committed_only, partition, asked) {
-        Ok(found) => found,
-        Err(code) => return failed(asked, code),
+    let result = match find(call, committed_only, partition, requested) {
+        Ok(result) => result,
+        Err(code) => return failed(requested, code),
     };
-    let response = ListOffsetsPartitionResponse { partition_index: asked.partition_index, ..Default::default() };
+    let response = ListOffsetsPartitionResponse { partition_index: requested.partition_index, ..Default::default() };
     if call.version > 0 {
         return ListOffsetsPartitionResponse {
-            timestamp: found.timestamp,
-            offset: found.offset,
-            leader_epoch: if call.version >= 4 { found.epoch } else { -1 },
+            timestamp: result.timestamp,
+            offset: result.offset,
+            leader_epoch: if call.version >= 4 { result.epoch } else { -1 },
             ..response
         };
     }
     // Version 0 lists offsets of segments: the end and the start of the log, newest first.
     let mut offsets = Vec::new();
-    if found.offset >= 0 {
-        offsets.push(found.offset);
+    if result.offset >= 0 {
+        offsets.push(result.offset);
         let start = partition.state().log.start_offset();
-        if asked.timestamp == LATEST && found.offset > start {
+        if requested.timestamp == LATEST && result.offset > start {
             offsets.push(start);
         }
     }
-    offsets.truncate(usize::try_from(asked.max_num_offsets).unwrap_or_default());
+    offsets.truncate(usize::try_from(requested.max_num_offsets).unwrap_or_default());
     ListOffsetsPartitionResponse { old_style_offsets: offsets, ..response }
 }
 
-impl Serve for ListOffsetsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for ListOffsetsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let mut topics = Vec::with_capacity(self.topics.len());
-        for asked in &self.topics {
-            let topic = call.state.topic(&asked.name);
-            let one = |asked| one(call, self.isolation_level == READ_COMMITTED, topic.as_ref(), asked);
+        for requested in &self.topics {
+            let topic = call.state.topic(&requested.name);
+            let partition_response =
+                |requested| partition_response(call, self.isolation_level == READ_COMMITTED, topic.as_ref(), requested);
             topics.push(ListOffsetsTopicResponse {
-                name: asked.name.clone(),
-                partitions: asked.partitions.iter().map(one).collect(),
+                name: requested.name.clone(),
+                partitions: requested.partitions.iter().map(partition_response).collect(),
                 ..ListOffsetsTopicResponse::default()
             });
         }
         call.reply::<Self>(&ListOffsetsResponse { topics, ..ListOffsetsResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ListOffsetsResponse {
-        let topics = self.topics.iter().map(|asked| ListOffsetsTopicResponse {
-            name: asked.name.clone(),
-            partitions: asked.partitions.iter().map(|asked| failed(asked, code)).collect(),
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ListOffsetsResponse {
+        let topics = self.topics.iter().map(|requested| ListOffsetsTopicResponse {
+            name: requested.name.clone(),
+            partitions: requested.partitions.iter().map(|requested| failed(requested, code)).collect(),
             ..ListOffsetsTopicResponse::default()
         });
         ListOffsetsResponse { topics: topics.collect(), ..ListOffsetsResponse::default() }

@@ -5,7 +5,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ListTransactionsRequest;
 use samsarrow_wire::messages::list_transactions::{ListTransactionsResponse, TransactionState};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::transactions::transaction::{Phase, Transaction};
 use crate::sync::now_ms;
 
@@ -22,12 +22,12 @@ fn phases(names: &[String]) -> (Vec<Phase>, Vec<String>) {
     (known, unknown)
 }
 
-impl Serve for ListTransactionsRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for ListTransactionsRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let pattern = self.transactional_id_pattern.as_deref().filter(|pattern| !pattern.is_empty());
         // The pattern must match the whole id.
         let Ok(pattern) = pattern.map(|pattern| Regex::new(&format!("^(?:{pattern})$"))).transpose() else {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REGULAR_EXPRESSION));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REGULAR_EXPRESSION));
         };
         let (phases, unknown_state_filters) = phases(&self.state_filters);
         let now = now_ms();
@@ -41,13 +41,13 @@ impl Serve for ListTransactionsRequest {
         };
         let transactions = call.state.transactions();
         let listed = transactions.iter().filter(|(id, transaction)| passes(id, transaction));
-        let one = |(id, transaction): (&str, &Transaction)| TransactionState {
+        let state = |(id, transaction): (&str, &Transaction)| TransactionState {
             transactional_id: id.to_owned(),
             producer_id: transaction.producer.id,
             transaction_state: transaction.phase.name().to_owned(),
             ..TransactionState::default()
         };
-        let transaction_states = listed.map(one).collect();
+        let transaction_states = listed.map(state).collect();
         call.reply::<Self>(&ListTransactionsResponse {
             unknown_state_filters,
             transaction_states,
@@ -55,7 +55,7 @@ impl Serve for ListTransactionsRequest {
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ListTransactionsResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ListTransactionsResponse {
         ListTransactionsResponse { error_code: code.code(), ..ListTransactionsResponse::default() }
     }
 }

@@ -8,25 +8,26 @@ use samsarrow_wire::messages::metadata::{
 };
 use samsarrow_wire::messages::{MetadataRequest, Uuid};
 
-use super::{CLUSTER_OPERATIONS, Call, Outcome, Serve, TOPIC_OPERATIONS};
+use super::{CLUSTER_OPERATIONS, Call, Handler, Outcome, TOPIC_OPERATIONS};
 use crate::state::State;
-use crate::state::create::{NewTopic, check_name};
-use crate::state::stale::Known;
+use crate::state::stale_metadata::MetadataView;
 use crate::state::topic::{NO_LEADER, Topic};
+use crate::state::topic_creation::{NewTopic, check_topic_name};
 
-fn describe(state: &State, known: &Known, topic: &Topic) -> MetadataResponseTopic {
+fn describe(state: &State, view: &MetadataView, topic: &Topic) -> MetadataResponseTopic {
     let partition = |(index, partition): (i32, &Arc<_>)| {
         let partition: &crate::state::topic::Partition = partition;
-        let held = partition.state();
-        let (live, dead): (Vec<i32>, Vec<i32>) = held.replicas.iter().partition(|node| state.is_up(**node));
-        let (leader_id, leader_epoch) = known.leader(&topic.name, index, (held.leader, held.leader_epoch));
+        let partition_state = partition.state();
+        let (live, dead): (Vec<i32>, Vec<i32>) = partition_state.replicas.iter().partition(|node| state.is_up(**node));
+        let (leader_id, leader_epoch) =
+            view.leader(&topic.name, index, (partition_state.leader, partition_state.leader_epoch));
         let code = if leader_id == NO_LEADER { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE };
         MetadataResponsePartition {
             error_code: code.code(),
             partition_index: index,
             leader_id,
             leader_epoch,
-            replica_nodes: held.replicas.clone(),
+            replica_nodes: partition_state.replicas.clone(),
             isr_nodes: live,
             offline_replicas: dead,
             ..MetadataResponsePartition::default()
@@ -40,63 +41,68 @@ fn describe(state: &State, known: &Known, topic: &Topic) -> MetadataResponseTopi
     }
 }
 
-fn failed(asked: &MetadataRequestTopic, code: ErrorCode, version: i16) -> MetadataResponseTopic {
+fn failed(requested: &MetadataRequestTopic, code: ErrorCode, version: i16) -> MetadataResponseTopic {
     // Before version 12 the name in the response must not be null.
-    let name = if version < 12 { Some(asked.name.clone().unwrap_or_default()) } else { asked.name.clone() };
+    let name = if version < 12 { Some(requested.name.clone().unwrap_or_default()) } else { requested.name.clone() };
     MetadataResponseTopic {
         error_code: code.code(),
         name,
-        topic_id: asked.topic_id,
+        topic_id: requested.topic_id,
         ..MetadataResponseTopic::default()
     }
 }
 
-fn one(call: &Call<'_>, known: &Known, asked: &MetadataRequestTopic, create: bool) -> MetadataResponseTopic {
+fn describe_or_create(
+    call: &Call<'_>,
+    view: &MetadataView,
+    requested: &MetadataRequestTopic,
+    create: bool,
+) -> MetadataResponseTopic {
     let state = call.state;
-    let Some(name) = &asked.name else {
-        return match state.topic_by_id(&asked.topic_id) {
-            Some(topic) if known.has(&topic.name) => describe(state, known, &topic),
-            _ => failed(asked, ErrorCode::UNKNOWN_TOPIC_ID, call.version),
+    let Some(name) = &requested.name else {
+        return match state.topic_by_id(&requested.topic_id) {
+            Some(topic) if view.has(&topic.name) => describe(state, view, &topic),
+            _ => failed(requested, ErrorCode::UNKNOWN_TOPIC_ID, call.version),
         };
     };
-    if asked.topic_id != Uuid::ZERO && call.version < 12 {
-        return failed(asked, ErrorCode::INVALID_REQUEST, call.version);
+    if requested.topic_id != Uuid::ZERO && call.version < 12 {
+        return failed(requested, ErrorCode::INVALID_REQUEST, call.version);
     }
-    if let Some(topic) = state.topic(name).filter(|topic| known.has(&topic.name)) {
-        return describe(state, known, &topic);
+    if let Some(topic) = state.topic(name).filter(|topic| view.has(&topic.name)) {
+        return describe(state, view, &topic);
     }
-    if let Err((code, _)) = check_name(name) {
-        return failed(asked, code, call.version);
+    if let Err((code, _)) = check_topic_name(name) {
+        return failed(requested, code, call.version);
     }
-    if !(create && state.options.auto_create_topics && known.is_fresh()) {
-        return failed(asked, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, call.version);
+    if !(create && state.options.auto_create_topics && view.is_fresh()) {
+        return failed(requested, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, call.version);
     }
     let new = NewTopic { name, partitions: -1, replication_factor: -1, ..NewTopic::default() };
     match state.create_topic(&new) {
-        Ok(topic) => describe(state, known, &topic),
+        Ok(topic) => describe(state, view, &topic),
         // Another connection has created the topic concurrently.
         Err((ErrorCode::TOPIC_ALREADY_EXISTS, _)) => match state.topic(name) {
-            Some(topic) => describe(state, known, &topic),
-            None => failed(asked, ErrorCode::LEADER_NOT_AVAILABLE, call.version),
+            Some(topic) => describe(state, view, &topic),
+            None => failed(requested, ErrorCode::LEADER_NOT_AVAILABLE, call.version),
         },
-        Err((code, _)) => failed(asked, code, call.version),
+        Err((code, _)) => failed(requested, code, call.version),
     }
 }
 
-impl Serve for MetadataRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for MetadataRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let state = call.state;
-        let known = state.known();
+        let view = state.metadata_view();
         let create = call.version < 4 || self.allow_auto_topic_creation;
         let topics: Vec<_> = match &self.topics {
             // In version 0, which has no null, an empty list requests all topics.
-            Some(asked) if !(asked.is_empty() && call.version == 0) => {
-                asked.iter().map(|asked| one(call, &known, asked, create)).collect()
+            Some(requested) if !(requested.is_empty() && call.version == 0) => {
+                requested.iter().map(|requested| describe_or_create(call, &view, requested, create)).collect()
             }
             _ => {
                 let topics = state.topics();
-                let told = topics.iter().filter(|topic| known.has(&topic.name));
-                told.map(|topic| describe(state, &known, topic)).collect()
+                let included = topics.iter().filter(|topic| view.has(&topic.name));
+                included.map(|topic| describe(state, &view, topic)).collect()
             }
         };
         let topics = topics.into_iter().map(|mut topic: MetadataResponseTopic| {
@@ -124,8 +130,8 @@ impl Serve for MetadataRequest {
         })
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> MetadataResponse {
-        let topics = self.topics.iter().flatten().map(|asked| failed(asked, code, version)).collect();
+    fn error_response(&self, version: i16, code: ErrorCode) -> MetadataResponse {
+        let topics = self.topics.iter().flatten().map(|requested| failed(requested, code, version)).collect();
         let error_code = if version >= 13 { code.code() } else { 0 };
         MetadataResponse { topics, error_code, ..MetadataResponse::default() }
     }

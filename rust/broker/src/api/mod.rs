@@ -76,13 +76,13 @@ use samsarrow_wire::frame;
 use samsarrow_wire::messages::Request;
 use tokio::sync::oneshot;
 
-pub(crate) use self::dispatch::{SERVED, dispatch};
+pub(crate) use self::dispatch::{SUPPORTED_APIS, dispatch};
 pub(crate) use self::sasl_authenticate::raw as raw_token;
-use crate::profile::Profile;
 use crate::security::{Session, Stream};
 use crate::state::State;
-use crate::state::access::Principal;
+use crate::state::acls_and_users::Principal;
 use crate::sync::lock;
+use crate::version_profile::Profile;
 
 /// Authorized operations on a group, as a bit set: read (3), delete (6), describe (8), describe configs (10), alter
 /// configs (11).
@@ -138,7 +138,7 @@ pub(crate) struct Call<'a> {
     /// Authentication state of the connection.
     pub(crate) session: &'a Mutex<Session>,
     /// True if the authentication state allows this request.
-    legal: bool,
+    allowed: bool,
 }
 
 impl Call<'_> {
@@ -146,7 +146,7 @@ impl Call<'_> {
     pub(crate) fn reply<R: Request>(&self, response: &R::Response) -> Outcome {
         match frame::encode_response::<R>(response, self.version, self.correlation_id) {
             Ok(frame) => Outcome::Reply(vec![frame]),
-            Err(error) => Outcome::Close(format!("could not encode the answer: {error}")),
+            Err(error) => Outcome::Close(format!("could not encode the response: {error}")),
         }
     }
 
@@ -178,25 +178,25 @@ impl Call<'_> {
 
     /// Waits for a response that depends on other members. Returns `None` if it will never come or the client has
     /// disconnected.
-    pub(crate) async fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
+    pub(crate) async fn wait_for<T>(&self, receiver: oneshot::Receiver<T>) -> Option<T> {
         tokio::select! {
             biased;
-            answer = answer => answer.ok(),
-            () = self.stream.hung_up() => None,
+            receiver = receiver => receiver.ok(),
+            () = self.stream.disconnected() => None,
         }
     }
 }
 
 /// Handler of a request.
-pub(crate) trait Serve: Request + Send {
+pub(crate) trait Handler: Request + Send {
     /// Handles the request.
-    fn serve(self, call: &Call<'_>) -> impl Future<Output = Outcome> + Send;
+    fn handle(self, call: &Call<'_>) -> impl Future<Output = Outcome> + Send;
 
     /// Returns a response with `code` in every error field.
-    fn refuse(&self, version: i16, code: ErrorCode) -> Self::Response;
+    fn error_response(&self, version: i16, code: ErrorCode) -> Self::Response;
 
     /// Returns true if the client expects a response.
-    fn wants_answer(&self) -> bool {
+    fn expects_response(&self) -> bool {
         true
     }
 }

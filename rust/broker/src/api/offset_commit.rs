@@ -12,7 +12,7 @@ use samsarrow_wire::messages::offset_commit::{
 };
 use tokio::time::Instant;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::groups::offsets::Committed;
 use crate::sync::lock;
 
@@ -27,13 +27,13 @@ fn check_group(call: &Call<'_>, request: &OffsetCommitRequest) -> Result<(), Err
     lock(&call.state.groups).check_commit(Instant::now(), call.version, request)
 }
 
-fn answered(
+fn topic_response(
     topic: &OffsetCommitRequestTopic,
     code: impl Fn(&OffsetCommitRequestPartition) -> ErrorCode,
 ) -> OffsetCommitResponseTopic {
-    let partition = |asked: &OffsetCommitRequestPartition| OffsetCommitResponsePartition {
-        partition_index: asked.partition_index,
-        error_code: code(asked).code(),
+    let partition = |requested: &OffsetCommitRequestPartition| OffsetCommitResponsePartition {
+        partition_index: requested.partition_index,
+        error_code: code(requested).code(),
         ..OffsetCommitResponsePartition::default()
     };
     OffsetCommitResponseTopic {
@@ -44,26 +44,30 @@ fn answered(
     }
 }
 
-fn one(call: &Call<'_>, request: &OffsetCommitRequest, asked: &OffsetCommitRequestTopic) -> OffsetCommitResponseTopic {
+fn commit(
+    call: &Call<'_>,
+    request: &OffsetCommitRequest,
+    requested: &OffsetCommitRequestTopic,
+) -> OffsetCommitResponseTopic {
     // -1 means the retention of the broker.
     let keep = u64::try_from(request.retention_time_ms).ok().map(Duration::from_millis);
     let by_id = call.version >= 10;
-    let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
+    let topic = if by_id { call.state.topic_by_id(&requested.topic_id) } else { call.state.topic(&requested.name) };
     let Some(topic) = topic else {
         let code = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
-        return answered(asked, |_| code);
+        return topic_response(requested, |_| code);
     };
     let mut groups = lock(&call.state.groups);
-    let mut codes = Vec::with_capacity(asked.partitions.len());
-    for partition in &asked.partitions {
+    let mut codes = Vec::with_capacity(requested.partitions.len());
+    for partition in &requested.partitions {
         let metadata = partition.committed_metadata.clone().unwrap_or_default();
         codes.push(if topic.partition(partition.partition_index).is_none() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
         } else if metadata.len() > call.state.options.offset_metadata_max_bytes {
             ErrorCode::OFFSET_METADATA_TOO_LARGE
         } else if call.version == 0 {
-            let place = (request.group_id.clone(), topic.name.clone(), partition.partition_index);
-            lock(&call.state.zookeeper).insert(place, partition.committed_offset);
+            let key = (request.group_id.clone(), topic.name.clone(), partition.partition_index);
+            lock(&call.state.zookeeper).insert(key, partition.committed_offset);
             ErrorCode::NONE
         } else {
             let committed = Committed {
@@ -71,32 +75,32 @@ fn one(call: &Call<'_>, request: &OffsetCommitRequest, asked: &OffsetCommitReque
                 leader_epoch: partition.committed_leader_epoch,
                 metadata,
             };
-            let place = (&topic.name, topic.id.0, partition.partition_index);
-            groups.commit(&request.group_id, place, committed, keep);
+            let key = (&topic.name, topic.id.0, partition.partition_index);
+            groups.commit(&request.group_id, key, committed, keep);
             ErrorCode::NONE
         });
     }
     drop(groups);
-    let mut response = answered(asked, |_| ErrorCode::NONE);
+    let mut response = topic_response(requested, |_| ErrorCode::NONE);
     for (partition, code) in response.partitions.iter_mut().zip(codes) {
         partition.error_code = code.code();
     }
     response
 }
 
-impl Serve for OffsetCommitRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for OffsetCommitRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if let Err(code) = check_group(call, &self) {
-            return call.reply::<Self>(&self.refuse(call.version, code));
+            return call.reply::<Self>(&self.error_response(call.version, code));
         }
-        let topics = self.topics.iter().map(|topic| one(call, &self, topic)).collect();
+        let topics = self.topics.iter().map(|topic| commit(call, &self, topic)).collect();
         // A group that only commits may have been created.
         call.state.group_clock.notify_one();
         call.reply::<Self>(&OffsetCommitResponse { topics, ..OffsetCommitResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> OffsetCommitResponse {
-        let topics = self.topics.iter().map(|topic| answered(topic, |_| code)).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> OffsetCommitResponse {
+        let topics = self.topics.iter().map(|topic| topic_response(topic, |_| code)).collect();
         OffsetCommitResponse { topics, ..OffsetCommitResponse::default() }
     }
 }

@@ -6,13 +6,13 @@ use samsarrow_wire::messages::offset_delete::{
     OffsetDeleteRequestTopic, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-fn one(call: &Call<'_>, group: &str, asked: &OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
-    let topic = call.state.topic(&asked.name);
-    let mut partitions = Vec::with_capacity(asked.partitions.len());
-    for partition in &asked.partitions {
+fn delete(call: &Call<'_>, group: &str, requested: &OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
+    let topic = call.state.topic(&requested.name);
+    let mut partitions = Vec::with_capacity(requested.partitions.len());
+    for partition in &requested.partitions {
         let partition_index = partition.partition_index;
         let deleted = match &topic {
             Some(topic) if topic.partition(partition_index).is_some() => {
@@ -26,23 +26,23 @@ fn one(call: &Call<'_>, group: &str, asked: &OffsetDeleteRequestTopic) -> Offset
             ..OffsetDeleteResponsePartition::default()
         });
     }
-    OffsetDeleteResponseTopic { name: asked.name.clone(), partitions, ..OffsetDeleteResponseTopic::default() }
+    OffsetDeleteResponseTopic { name: requested.name.clone(), partitions, ..OffsetDeleteResponseTopic::default() }
 }
 
-impl Serve for OffsetDeleteRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for OffsetDeleteRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let mut checked = call.check_group(&self.group_id);
         if checked.is_ok() {
             checked = lock(&call.state.groups).check_offset_delete(&self.group_id);
         }
         if let Err(code) = checked {
-            return call.reply::<Self>(&self.refuse(call.version, code));
+            return call.reply::<Self>(&self.error_response(call.version, code));
         }
-        let topics = self.topics.iter().map(|topic| one(call, &self.group_id, topic)).collect();
+        let topics = self.topics.iter().map(|topic| delete(call, &self.group_id, topic)).collect();
         call.reply::<Self>(&OffsetDeleteResponse { topics, ..OffsetDeleteResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> OffsetDeleteResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> OffsetDeleteResponse {
         OffsetDeleteResponse { error_code: code.code(), ..OffsetDeleteResponse::default() }
     }
 }

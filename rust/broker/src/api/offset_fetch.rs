@@ -10,7 +10,7 @@ use samsarrow_wire::messages::offset_fetch::{
 };
 use samsarrow_wire::messages::{OffsetFetchRequest, Uuid};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::groups::offsets::Committed;
 use crate::sync::lock;
 
@@ -30,9 +30,14 @@ fn partition(index: i32, committed: Option<Committed>, missing: ErrorCode) -> Of
     }
 }
 
-fn topic(call: &Call<'_>, group: &str, stable: bool, asked: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
+fn topic(
+    call: &Call<'_>,
+    group: &str,
+    stable: bool,
+    requested: &OffsetFetchRequestTopics,
+) -> OffsetFetchResponseTopics {
     let by_id = call.version >= FIRST_WITH_IDS;
-    let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
+    let topic = if by_id { call.state.topic_by_id(&requested.topic_id) } else { call.state.topic(&requested.name) };
     let missing = match &topic {
         None if by_id => ErrorCode::UNKNOWN_TOPIC_ID,
         // Version 0 read from ZooKeeper, which treated a missing offset as an unknown partition.
@@ -45,34 +50,34 @@ fn topic(call: &Call<'_>, group: &str, stable: bool, asked: &OffsetFetchRequestT
     let committed = |index: &i32| {
         let topic = topic.as_ref()?;
         if call.version == 0 {
-            let place = (group.to_owned(), topic.name.clone(), *index);
-            let offset = lock(&call.state.zookeeper).get(&place).copied()?;
+            let key = (group.to_owned(), topic.name.clone(), *index);
+            let offset = lock(&call.state.zookeeper).get(&key).copied()?;
             return Some(Committed { offset, leader_epoch: -1, metadata: String::new() });
         }
         groups.committed(group, &topic.name, topic.id.0, *index)
     };
-    let one = |index: &i32| match is_unstable(*index) {
+    let response_of = |index: &i32| match is_unstable(*index) {
         true => partition(*index, None, ErrorCode::UNSTABLE_OFFSET_COMMIT),
         false => partition(*index, committed(index), missing),
     };
     OffsetFetchResponseTopics {
-        name: asked.name.clone(),
-        topic_id: asked.topic_id,
-        partitions: asked.partition_indexes.iter().map(one).collect(),
+        name: requested.name.clone(),
+        topic_id: requested.topic_id,
+        partitions: requested.partition_indexes.iter().map(response_of).collect(),
         ..OffsetFetchResponseTopics::default()
     }
 }
 
 /// Returns all committed offsets of the group.
-fn all(call: &Call<'_>, group: &str, stable: bool) -> Vec<OffsetFetchResponseTopics> {
+fn all_offsets(call: &Call<'_>, group: &str, stable: bool) -> Vec<OffsetFetchResponseTopics> {
     let mut topics: BTreeMap<Arc<str>, Vec<OffsetFetchResponsePartitions>> = BTreeMap::new();
     let groups = lock(&call.state.groups);
     for (topic, index, committed) in groups.all(group) {
-        let one = match stable && groups.is_unstable(group, &topic, index) {
+        let response = match stable && groups.is_unstable(group, &topic, index) {
             true => partition(index, None, ErrorCode::UNSTABLE_OFFSET_COMMIT),
             false => partition(index, Some(committed), ErrorCode::NONE),
         };
-        topics.entry(topic).or_default().push(one);
+        topics.entry(topic).or_default().push(response);
     }
     drop(groups);
     let named = |(name, partitions): (Arc<str>, _)| OffsetFetchResponseTopics {
@@ -84,24 +89,26 @@ fn all(call: &Call<'_>, group: &str, stable: bool) -> Vec<OffsetFetchResponseTop
     topics.into_iter().map(named).collect()
 }
 
-fn group(call: &Call<'_>, stable: bool, asked: &OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
-    if call.version >= 1 && !call.state.is_coordinator(call.node, &asked.group_id) {
-        return failed(asked, ErrorCode::NOT_COORDINATOR);
+fn group(call: &Call<'_>, stable: bool, requested: &OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+    if call.version >= 1 && !call.state.is_coordinator(call.node, &requested.group_id) {
+        return failed(requested, ErrorCode::NOT_COORDINATOR);
     }
-    let member_id = asked.member_id.as_deref();
-    if let Err(code) = lock(&call.state.groups).check_fetch(&asked.group_id, member_id, asked.member_epoch) {
-        return failed(asked, code);
+    let member_id = requested.member_id.as_deref();
+    if let Err(code) = lock(&call.state.groups).check_fetch(&requested.group_id, member_id, requested.member_epoch) {
+        return failed(requested, code);
     }
-    let topics = match &asked.topics {
-        Some(topics) => topics.iter().map(|asked_topic| topic(call, &asked.group_id, stable, asked_topic)).collect(),
-        None => all(call, &asked.group_id, stable),
+    let topics = match &requested.topics {
+        Some(topics) => {
+            topics.iter().map(|requested_topic| topic(call, &requested.group_id, stable, requested_topic)).collect()
+        }
+        None => all_offsets(call, &requested.group_id, stable),
     };
-    OffsetFetchResponseGroup { group_id: asked.group_id.clone(), topics, ..OffsetFetchResponseGroup::default() }
+    OffsetFetchResponseGroup { group_id: requested.group_id.clone(), topics, ..OffsetFetchResponseGroup::default() }
 }
 
-fn failed(asked: &OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup {
+fn failed(requested: &OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup {
     OffsetFetchResponseGroup {
-        group_id: asked.group_id.clone(),
+        group_id: requested.group_id.clone(),
         error_code: code.code(),
         ..OffsetFetchResponseGroup::default()
     }
@@ -125,7 +132,11 @@ fn groups(request: &OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestG
     vec![group]
 }
 
-fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>, asked: &OffsetFetchRequest) -> OffsetFetchResponse {
+fn response(
+    version: i16,
+    groups: Vec<OffsetFetchResponseGroup>,
+    requested: &OffsetFetchRequest,
+) -> OffsetFetchResponse {
     if version >= FIRST_WITH_GROUPS {
         return OffsetFetchResponse { groups, ..OffsetFetchResponse::default() };
     }
@@ -156,7 +167,7 @@ fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>, asked: &OffsetF
             error_code: only.error_code,
             ..OffsetFetchResponsePartition::default()
         };
-        topics = asked
+        topics = requested
             .topics
             .iter()
             .flatten()
@@ -171,15 +182,15 @@ fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>, asked: &OffsetF
     OffsetFetchResponse { topics, error_code, ..OffsetFetchResponse::default() }
 }
 
-impl Serve for OffsetFetchRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let answered = groups(&self, call.version);
-        let answered = answered.iter().map(|asked| group(call, self.require_stable, asked)).collect();
-        call.reply::<Self>(&response(call.version, answered, &self))
+impl Handler for OffsetFetchRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let requested = groups(&self, call.version);
+        let responses = requested.iter().map(|requested| group(call, self.require_stable, requested)).collect();
+        call.reply::<Self>(&response(call.version, responses, &self))
     }
 
-    fn refuse(&self, version: i16, code: ErrorCode) -> OffsetFetchResponse {
-        let refused = groups(self, version).iter().map(|asked| failed(asked, code)).collect();
-        response(version, refused, self)
+    fn error_response(&self, version: i16, code: ErrorCode) -> OffsetFetchResponse {
+        let failed_groups = groups(self, version).iter().map(|requested| failed(requested, code)).collect();
+        response(version, failed_groups, self)
     }
 }

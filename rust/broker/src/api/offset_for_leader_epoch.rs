@@ -8,46 +8,46 @@ use samsarrow_wire::messages::offset_for_leader_epoch::{
     EpochEndOffset, OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopicResult,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::topic::Topic;
 
 fn find(
     call: &Call<'_>,
     topic: Option<&Arc<Topic>>,
-    asked: &OffsetForLeaderPartition,
+    requested: &OffsetForLeaderPartition,
 ) -> Result<(i32, i64), ErrorCode> {
-    let partition = topic.and_then(|topic| topic.partition(asked.partition));
+    let partition = topic.and_then(|topic| topic.partition(requested.partition));
     let state = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?.state();
-    state.check_leader(call.node, asked.current_leader_epoch)?;
+    state.check_leader(call.node, requested.current_leader_epoch)?;
     // The end offset of a future epoch is unknown.
-    let known = (0..=state.leader_epoch).contains(&asked.leader_epoch);
-    Ok(if known { state.log.end_of_epoch(asked.leader_epoch) } else { (-1, -1) })
+    let known = (0..=state.leader_epoch).contains(&requested.leader_epoch);
+    Ok(if known { state.log.end_of_epoch(requested.leader_epoch) } else { (-1, -1) })
 }
 
-fn failed(asked: &OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset {
-    EpochEndOffset { partition: asked.partition, error_code: code.code(), ..Default::default() }
+fn failed(requested: &OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset {
+    EpochEndOffset { partition: requested.partition, error_code: code.code(), ..Default::default() }
 }
 
-impl Serve for OffsetForLeaderEpochRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let topics = self.topics.iter().map(|asked| {
-            let topic = call.state.topic(&asked.topic);
-            let one = |asked: &OffsetForLeaderPartition| match find(call, topic.as_ref(), asked) {
+impl Handler for OffsetForLeaderEpochRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let topics = self.topics.iter().map(|requested| {
+            let topic = call.state.topic(&requested.topic);
+            let response_of = |requested: &OffsetForLeaderPartition| match find(call, topic.as_ref(), requested) {
                 Ok((leader_epoch, end_offset)) => {
-                    EpochEndOffset { partition: asked.partition, leader_epoch, end_offset, ..Default::default() }
+                    EpochEndOffset { partition: requested.partition, leader_epoch, end_offset, ..Default::default() }
                 }
-                Err(code) => failed(asked, code),
+                Err(code) => failed(requested, code),
             };
-            let partitions = asked.partitions.iter().map(one).collect();
-            OffsetForLeaderTopicResult { topic: asked.topic.clone(), partitions, ..Default::default() }
+            let partitions = requested.partitions.iter().map(response_of).collect();
+            OffsetForLeaderTopicResult { topic: requested.topic.clone(), partitions, ..Default::default() }
         });
         call.reply::<Self>(&OffsetForLeaderEpochResponse { topics: topics.collect(), ..Default::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> OffsetForLeaderEpochResponse {
-        let topics = self.topics.iter().map(|asked| OffsetForLeaderTopicResult {
-            topic: asked.topic.clone(),
-            partitions: asked.partitions.iter().map(|asked| failed(asked, code)).collect(),
+    fn error_response(&self, _version: i16, code: ErrorCode) -> OffsetForLeaderEpochResponse {
+        let topics = self.topics.iter().map(|requested| OffsetForLeaderTopicResult {
+            topic: requested.topic.clone(),
+            partitions: requested.partitions.iter().map(|requested| failed(requested, code)).collect(),
             ..Default::default()
         });
         OffsetForLeaderEpochResponse { topics: topics.collect(), ..Default::default() }

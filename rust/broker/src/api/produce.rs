@@ -14,10 +14,10 @@ use samsarrow_wire::messages::produce::{
 
 use tokio::time::Instant;
 
-use super::{Call, Outcome, Serve, transaction_error};
+use super::{Call, Handler, Outcome, transaction_error};
 use crate::log::legacy;
 use crate::log::producers::Verdict;
-use crate::log::validate::{self, Produced, Refusal};
+use crate::log::validate::{self, Rejection, ValidatedRecords};
 use crate::state::topic::{Partition, PartitionState, Topic};
 use crate::state::transactions::transaction::Identity;
 use crate::state::transactions::{Now, Transactions};
@@ -45,36 +45,37 @@ fn in_transaction<'a>(
     topic: &Topic,
     (index, partition): (i32, &Partition),
     header: &BatchHeader,
-) -> Result<Option<MutexGuard<'a, Transactions>>, Refusal> {
-    let bare = |code| Refusal { code, message: String::new() };
-    let transactional_id = transactional_id.ok_or_else(|| bare(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED))?;
+) -> Result<Option<MutexGuard<'a, Transactions>>, Rejection> {
+    let code_only = |code| Rejection { code, message: String::new() };
+    let transactional_id =
+        transactional_id.ok_or_else(|| code_only(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED))?;
     let (id, epoch) = (header.producer_id, header.producer_epoch);
     let mut state = partition.state();
-    state.check_leader(call.node, -1).map_err(bare)?;
+    state.check_leader(call.node, -1).map_err(code_only)?;
     if state.producers.has_open(id, epoch) {
         return Ok(None);
     }
-    state.producers.tries(header);
+    state.producers.record_attempt(header);
     drop(state);
     let mut transactions = call.state.transactions();
-    let place = (topic.name.to_string(), index);
+    let topic_partition = (topic.name.to_string(), index);
     let producer = Identity { id, epoch };
-    let asked = if call.version >= FIRST_THAT_ADDS {
-        transactions.add(Now::read(), transactional_id, producer, [place])
+    let verified = if call.version >= FIRST_THAT_ADDS {
+        transactions.add(Now::read(), transactional_id, producer, [topic_partition])
     } else {
-        transactions.verify(transactional_id, producer, &place)
+        transactions.verify(transactional_id, producer, &topic_partition)
     };
-    match asked {
+    match verified {
         Ok(()) => {
             call.state.transaction_began();
             Ok(Some(transactions))
         }
         // An error that older clients retry without a metadata refresh.
-        Err(ErrorCode::CONCURRENT_TRANSACTIONS) if call.version < FIRST_THAT_ADDS => Err(Refusal {
+        Err(ErrorCode::CONCURRENT_TRANSACTIONS) if call.version < FIRST_THAT_ADDS => Err(Rejection {
             code: ErrorCode::NOT_ENOUGH_REPLICAS,
             message: "the transaction before this one is not complete yet".to_owned(),
         }),
-        Err(code) => Err(bare(transaction_error(code, call.version >= FIRST_WITH_ABORTABLE))),
+        Err(code) => Err(code_only(transaction_error(code, call.version >= FIRST_WITH_ABORTABLE))),
     }
 }
 
@@ -84,22 +85,22 @@ fn append(
     topic: &Topic,
     (index, partition): (i32, &Partition),
     records: &Bytes,
-) -> Result<Appended, Refusal> {
+) -> Result<Appended, Rejection> {
     let cap = topic.config.max_message_bytes.unwrap_or(call.state.options.message_max_bytes);
     // The checksum is expensive, so it is verified before the lock is taken.
-    let checked = validate::produced(records, call.version, cap);
-    let bare = |code| Refusal { code, message: String::new() };
+    let checked = validate::validate_records(records, call.version, cap);
+    let code_only = |code| Rejection { code, message: String::new() };
     let transactions = match &checked {
-        Ok(Produced::Batch(header)) if header.is_transactional() => {
+        Ok(ValidatedRecords::Batch(header)) if header.is_transactional() => {
             Some(in_transaction(call, transactional_id, topic, (index, partition), header)?)
         }
         _ => None,
     };
     let mut state = partition.state();
-    state.check_leader(call.node, -1).map_err(bare)?;
+    state.check_leader(call.node, -1).map_err(code_only)?;
     let header = match checked? {
-        Produced::Batch(header) => header,
-        Produced::Messages(entries) => {
+        ValidatedRecords::Batch(header) => header,
+        ValidatedRecords::Messages(entries) => {
             let appended = append_messages(topic, &mut state, &entries);
             drop(state);
             partition.wake();
@@ -110,7 +111,7 @@ fn append(
     let begins_at_zero = call.version >= FIRST_THAT_ADDS;
     if idempotent
         && let Verdict::Duplicate { base_offset, append_time } =
-            state.producers.check(&header, begins_at_zero).map_err(bare)?
+            state.producers.check(&header, begins_at_zero).map_err(code_only)?
     {
         return Ok(Appended { base_offset, append_time, log_start: state.log.start_offset() });
     }
@@ -119,12 +120,12 @@ fn append(
     let epoch = state.leader_epoch;
     let offsets = header.record_count.into();
     let base_offset = state.log.append(records, offsets, max_timestamp, |copy, base_offset| {
-        let mut placed = set_base_offset(copy, base_offset, epoch);
+        let mut written = set_base_offset(copy, base_offset, epoch);
         if append_time != NO_TIMESTAMP {
-            placed = placed.and_then(|()| set_log_append_time(copy, append_time));
+            written = written.and_then(|()| set_log_append_time(copy, append_time));
         }
-        if let Err(error) = placed {
-            tracing::error!(%error, "a batch that was checked could not be placed");
+        if let Err(error) = written {
+            tracing::error!(%error, "could not set the offset of a validated batch");
         }
     });
     if idempotent {
@@ -138,12 +139,16 @@ fn append(
 }
 
 /// Appends messages of the formats before record batches, one entry each.
-fn append_messages(topic: &Topic, state: &mut PartitionState, entries: &[legacy::Entry]) -> Result<Appended, Refusal> {
+fn append_messages(
+    topic: &Topic,
+    state: &mut PartitionState,
+    entries: &[legacy::Entry],
+) -> Result<Appended, Rejection> {
     let base_offset = state.log.next_offset();
     let append_time = if topic.config.log_append_time { now_ms() } else { NO_TIMESTAMP };
     for entry in entries {
-        let broken = |error: EncodeError| Refusal { code: ErrorCode::INVALID_RECORD, message: error.to_string() };
-        let mut bytes = entry.place(state.log.next_offset()).map_err(broken)?;
+        let broken = |error: EncodeError| Rejection { code: ErrorCode::INVALID_RECORD, message: error.to_string() };
+        let mut bytes = entry.with_offsets(state.log.next_offset()).map_err(broken)?;
         let mut max_timestamp = entry.max_timestamp;
         if append_time != NO_TIMESTAMP {
             set_log_append_time(&mut bytes, append_time).map_err(broken)?;
@@ -164,14 +169,14 @@ fn failed(index: i32, code: ErrorCode, message: Option<String>) -> PartitionProd
     }
 }
 
-fn one(
+fn partition_response(
     call: &Call<'_>,
     transactional_id: Option<&str>,
     topic: Option<&Arc<Topic>>,
     data: &PartitionProduceData,
 ) -> PartitionProduceResponse {
-    let found = topic.and_then(|topic| Some((topic, topic.partition(data.index)?)));
-    let Some((topic, partition)) = found else {
+    let target = topic.and_then(|topic| Some((topic, topic.partition(data.index)?)));
+    let Some((topic, partition)) = target else {
         let by_id = call.version >= 13 && topic.is_none();
         let code = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
         return failed(data.index, code, None);
@@ -223,22 +228,23 @@ fn endpoints(call: &Call<'_>, responses: &[TopicProduceResponse]) -> Vec<NodeEnd
     call.state.live_nodes().filter(|(id, _)| named(*id)).map(endpoint).collect()
 }
 
-impl Serve for ProduceRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for ProduceRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if !matches!(self.acks, -1..=1) {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REQUIRED_ACKS));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::INVALID_REQUIRED_ACKS));
         }
         let mut responses = Vec::with_capacity(self.topic_data.len());
         for data in &self.topic_data {
             let state = call.state;
             let topic = if call.version >= 13 { state.topic_by_id(&data.topic_id) } else { state.topic(&data.name) };
             let transactional_id = self.transactional_id.as_deref();
-            let one = |data| one(call, transactional_id, topic.as_ref(), data);
-            responses.push(topic_response(data, data.partition_data.iter().map(one).collect()));
+            let partition_response = |data| partition_response(call, transactional_id, topic.as_ref(), data);
+            responses.push(topic_response(data, data.partition_data.iter().map(partition_response).collect()));
         }
         if self.acks == 0 {
             // As in Kafka, the connection is closed because no response can carry the error.
-            let failed = responses.iter().flat_map(|topic| &topic.partition_responses).find(|one| one.error_code != 0);
+            let failed =
+                responses.iter().flat_map(|topic| &topic.partition_responses).find(|response| response.error_code != 0);
             return match failed {
                 Some(failed) => Outcome::Close(format!("Produce with acks=0 failed with code {}", failed.error_code)),
                 None => Outcome::Silent,
@@ -248,13 +254,15 @@ impl Serve for ProduceRequest {
         call.reply::<Self>(&ProduceResponse { responses, node_endpoints, ..ProduceResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> ProduceResponse {
-        let one = |data: &PartitionProduceData| failed(data.index, code, None);
-        let topic = |topic: &TopicProduceData| topic_response(topic, topic.partition_data.iter().map(one).collect());
+    fn error_response(&self, _version: i16, code: ErrorCode) -> ProduceResponse {
+        let partition_response = |data: &PartitionProduceData| failed(data.index, code, None);
+        let topic = |topic: &TopicProduceData| {
+            topic_response(topic, topic.partition_data.iter().map(partition_response).collect())
+        };
         ProduceResponse { responses: self.topic_data.iter().map(topic).collect(), ..ProduceResponse::default() }
     }
 
-    fn wants_answer(&self) -> bool {
+    fn expects_response(&self) -> bool {
         self.acks != 0
     }
 }

@@ -4,20 +4,20 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::PushTelemetryRequest;
 use samsarrow_wire::messages::push_telemetry::PushTelemetryResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-impl Serve for PushTelemetryRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for PushTelemetryRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let Some(options) = &call.state.options.telemetry else {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::UNSUPPORTED_VERSION));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::UNSUPPORTED_VERSION));
         };
         let pushed = lock(&call.state.telemetry).push(options, call.client_id, self);
         let error_code = pushed.err().unwrap_or(ErrorCode::NONE).code();
         call.reply::<Self>(&PushTelemetryResponse { error_code, ..PushTelemetryResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> PushTelemetryResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> PushTelemetryResponse {
         PushTelemetryResponse { error_code: code.code(), ..PushTelemetryResponse::default() }
     }
 }

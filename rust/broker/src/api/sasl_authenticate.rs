@@ -6,41 +6,41 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::SaslAuthenticateRequest;
 use samsarrow_wire::messages::sasl_authenticate::SaslAuthenticateResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::security::Session;
 use crate::state::State;
 use crate::sync::lock;
 
-const NO_ANSWER: &str = "the login failed, and there is no answer to say so";
+const NO_RESPONSE: &str = "the login failed, and no response can report it";
 
-impl Serve for SaslAuthenticateRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let Some(answer) = lock(call.session).token(call.node, &self.auth_bytes, &call.state.security) else {
-            return Outcome::Close(NO_ANSWER.to_owned());
+impl Handler for SaslAuthenticateRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let Some(response) = lock(call.session).token(call.node, &self.auth_bytes, &call.state.security) else {
+            return Outcome::Close(NO_RESPONSE.to_owned());
         };
         call.reply::<Self>(&SaslAuthenticateResponse {
-            error_code: answer.error.code(),
-            error_message: answer.message,
-            auth_bytes: answer.token,
-            session_lifetime_ms: answer.session_lifetime_ms,
+            error_code: response.error.code(),
+            error_message: response.message,
+            auth_bytes: response.token,
+            session_lifetime_ms: response.session_lifetime_ms,
             ..SaslAuthenticateResponse::default()
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> SaslAuthenticateResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> SaslAuthenticateResponse {
         SaslAuthenticateResponse { error_code: code.code(), ..SaslAuthenticateResponse::default() }
     }
 }
 
 /// Handles a token that was sent without a request frame; so is the response.
 pub(crate) fn raw(node: i32, token: &Bytes, state: &State, session: &mut Session) -> Outcome {
-    let Some(answer) = session.token(node, token, &state.security) else {
-        return Outcome::Close(NO_ANSWER.to_owned());
+    let Some(response) = session.token(node, token, &state.security) else {
+        return Outcome::Close(NO_RESPONSE.to_owned());
     };
-    let Ok(size) = i32::try_from(answer.token.len()) else {
-        return Outcome::Close(format!("a token of {} bytes", answer.token.len()));
+    let Ok(size) = i32::try_from(response.token.len()) else {
+        return Outcome::Close(format!("a token of {} bytes", response.token.len()));
     };
     let mut length = BytesMut::with_capacity(4);
     length.put_i32(size);
-    Outcome::Reply(vec![length.freeze(), answer.token])
+    Outcome::Reply(vec![length.freeze(), response.token])
 }

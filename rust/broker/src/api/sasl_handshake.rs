@@ -4,20 +4,20 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::SaslHandshakeRequest;
 use samsarrow_wire::messages::sasl_handshake::SaslHandshakeResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
-impl Serve for SaslHandshakeRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let answer = lock(call.session).handshake(call.node, call.version, &self.mechanism, &call.state.security);
+impl Handler for SaslHandshakeRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let response = lock(call.session).handshake(call.node, call.version, &self.mechanism, &call.state.security);
         call.reply::<Self>(&SaslHandshakeResponse {
-            error_code: answer.error.code(),
-            mechanisms: answer.mechanisms,
+            error_code: response.error.code(),
+            mechanisms: response.mechanisms,
             ..SaslHandshakeResponse::default()
         })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> SaslHandshakeResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> SaslHandshakeResponse {
         SaslHandshakeResponse { error_code: code.code(), ..SaslHandshakeResponse::default() }
     }
 }

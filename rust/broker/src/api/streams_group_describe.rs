@@ -4,14 +4,14 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::StreamsGroupDescribeRequest;
 use samsarrow_wire::messages::streams_group_describe::{DescribedGroup, StreamsGroupDescribeResponse};
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 
-impl Serve for StreamsGroupDescribeRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        call.reply::<Self>(&self.refuse(call.version, ErrorCode::GROUP_ID_NOT_FOUND))
+impl Handler for StreamsGroupDescribeRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&self.error_response(call.version, ErrorCode::GROUP_ID_NOT_FOUND))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> StreamsGroupDescribeResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> StreamsGroupDescribeResponse {
         let group = |group_id: &String| DescribedGroup {
             error_code: code.code(),
             group_id: group_id.clone(),

@@ -5,30 +5,30 @@ use samsarrow_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::sync::lock;
 
 /// First version in which protocol type and name are required (KIP-559).
 const FIRST_WITH_PROTOCOL: i16 = 5;
 
-impl Serve for SyncGroupRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for SyncGroupRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         let is_named = self.protocol_type.is_some() && self.protocol_name.is_some();
         let checked = match call.check_group(&self.group_id) {
             Ok(()) if call.version >= FIRST_WITH_PROTOCOL && !is_named => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
             checked => checked,
         };
         if let Err(code) = checked {
-            return call.reply::<Self>(&self.refuse(call.version, code));
+            return call.reply::<Self>(&self.error_response(call.version, code));
         }
-        let (answer, answered) = oneshot::channel();
-        lock(&call.state.groups).sync(Instant::now(), &self, answer);
+        let (sender, receiver) = oneshot::channel();
+        lock(&call.state.groups).sync(Instant::now(), &self, sender);
         call.state.group_clock.notify_one();
-        let response = call.wait_for(answered).await;
-        call.reply::<Self>(&response.unwrap_or_else(|| self.refuse(call.version, ErrorCode::UNKNOWN_MEMBER_ID)))
+        let response = call.wait_for(receiver).await;
+        call.reply::<Self>(&response.unwrap_or_else(|| self.error_response(call.version, ErrorCode::UNKNOWN_MEMBER_ID)))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> SyncGroupResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> SyncGroupResponse {
         SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() }
     }
 }

@@ -10,7 +10,7 @@ use samsarrow_wire::messages::txn_offset_commit::{
 };
 use tokio::time::Instant;
 
-use super::{Call, Outcome, Serve, transaction_error};
+use super::{Call, Handler, Outcome, transaction_error};
 use crate::state::groups::offsets::Committed;
 use crate::state::topic::Topic;
 use crate::state::transactions::Now;
@@ -24,30 +24,34 @@ const FIRST_THAT_ADDS: i16 = 5;
 const FIRST_WITH_ABORTABLE: i16 = 4;
 
 /// Offset to commit for one partition, or its error.
-type Found = Result<(Arc<Topic>, Committed), ErrorCode>;
+type OffsetResult = Result<(Arc<Topic>, Committed), ErrorCode>;
 
-fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, asked: &TxnOffsetCommitRequestPartition) -> Found {
-    let topic = topic.filter(|topic| topic.partition(asked.partition_index).is_some());
+fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, requested: &TxnOffsetCommitRequestPartition) -> OffsetResult {
+    let topic = topic.filter(|topic| topic.partition(requested.partition_index).is_some());
     let topic = topic.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    let metadata = asked.committed_metadata.clone().unwrap_or_default();
+    let metadata = requested.committed_metadata.clone().unwrap_or_default();
     if metadata.len() > call.state.options.offset_metadata_max_bytes {
         return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
     }
-    let (offset, leader_epoch) = (asked.committed_offset, asked.committed_leader_epoch);
+    let (offset, leader_epoch) = (requested.committed_offset, requested.committed_leader_epoch);
     Ok((topic.clone(), Committed { offset, leader_epoch, metadata }))
 }
 
 /// Stores the valid offsets as pending until the transaction ends.
-fn commit(call: &Call<'_>, request: &TxnOffsetCommitRequest, found: Vec<(i32, Found)>) -> Result<(), ErrorCode> {
+fn commit(
+    call: &Call<'_>,
+    request: &TxnOffsetCommitRequest,
+    offsets: Vec<(i32, OffsetResult)>,
+) -> Result<(), ErrorCode> {
     call.check_group(&request.group_id)?;
     let producer = Identity { id: request.producer_id, epoch: request.producer_epoch };
-    let (id, place) = (request.transactional_id.as_str(), offsets_partition(&request.group_id));
+    let (id, topic_partition) = (request.transactional_id.as_str(), offsets_partition(&request.group_id));
     // Held until the function returns, so that the transaction cannot end before the commit.
     let mut transactions = call.state.transactions();
     let in_transaction = if call.version >= FIRST_THAT_ADDS {
-        transactions.add(Now::read(), id, producer, [place])
+        transactions.add(Now::read(), id, producer, [topic_partition])
     } else {
-        transactions.verify(id, producer, &place)
+        transactions.verify(id, producer, &topic_partition)
     };
     in_transaction.map_err(|code| match transaction_error(code, call.version >= FIRST_WITH_ABORTABLE) {
         // An error that older clients retry.
@@ -56,23 +60,23 @@ fn commit(call: &Call<'_>, request: &TxnOffsetCommitRequest, found: Vec<(i32, Fo
     })?;
     let mut groups = lock(&call.state.groups);
     groups.check_transactional_commit(Instant::now(), request)?;
-    for (partition, found) in found {
-        if let Ok((topic, committed)) = found {
-            let place = (&topic.name, topic.id.0, partition);
-            groups.commit_in_transaction(&request.group_id, producer.id, place, committed);
+    for (partition, offset) in offsets {
+        if let Ok((topic, committed)) = offset {
+            let topic_partition = (&topic.name, topic.id.0, partition);
+            groups.commit_in_transaction(&request.group_id, producer.id, topic_partition, committed);
         }
     }
     Ok(())
 }
 
 /// Builds the response from the codes of all partitions of all topics.
-fn answered(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = ErrorCode>) -> TxnOffsetCommitResponse {
+fn response(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = ErrorCode>) -> TxnOffsetCommitResponse {
     let mut codes = codes.into_iter();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let partition =
-            |(asked, code): (&TxnOffsetCommitRequestPartition, ErrorCode)| TxnOffsetCommitResponsePartition {
-                partition_index: asked.partition_index,
+            |(requested, code): (&TxnOffsetCommitRequestPartition, ErrorCode)| TxnOffsetCommitResponsePartition {
+                partition_index: requested.partition_index,
                 error_code: code.code(),
                 ..TxnOffsetCommitResponsePartition::default()
             };
@@ -85,29 +89,32 @@ fn answered(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = Er
     TxnOffsetCommitResponse { topics, ..TxnOffsetCommitResponse::default() }
 }
 
-impl Serve for TxnOffsetCommitRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let mut found = Vec::new();
+impl Handler for TxnOffsetCommitRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let mut offsets = Vec::new();
         for topic in &self.topics {
-            let named = call.state.topic(&topic.name);
-            let one = |asked| find(call, named.as_ref(), asked);
-            found.extend(topic.partitions.iter().map(|asked| (asked.partition_index, one(asked))));
+            let known_topic = call.state.topic(&topic.name);
+            let find_one = |requested| find(call, known_topic.as_ref(), requested);
+            offsets.extend(topic.partitions.iter().map(|requested| (requested.partition_index, find_one(requested))));
         }
         let mut codes: Vec<ErrorCode> =
-            found.iter().map(|(_, found)| found.as_ref().err().copied().unwrap_or(ErrorCode::NONE)).collect();
+            offsets.iter().map(|(_, offset)| offset.as_ref().err().copied().unwrap_or(ErrorCode::NONE)).collect();
         // The coordinator is not involved if no valid offset remains.
         if codes.contains(&ErrorCode::NONE)
-            && let Err(code) = commit(call, &self, found)
+            && let Err(code) = commit(call, &self, offsets)
         {
-            codes.iter_mut().filter(|of_one| of_one.is_none()).for_each(|of_one| *of_one = code);
+            codes
+                .iter_mut()
+                .filter(|partition_code| partition_code.is_none())
+                .for_each(|partition_code| *partition_code = code);
         }
         call.state.transaction_began();
         // A group that only commits may have been created.
         call.state.group_clock.notify_one();
-        call.reply::<Self>(&answered(&self, codes))
+        call.reply::<Self>(&response(&self, codes))
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> TxnOffsetCommitResponse {
-        answered(self, std::iter::repeat(code))
+    fn error_response(&self, _version: i16, code: ErrorCode) -> TxnOffsetCommitResponse {
+        response(self, std::iter::repeat(code))
     }
 }

@@ -5,29 +5,29 @@ use samsarrow_wire::messages::UpdateFeaturesRequest;
 use samsarrow_wire::messages::update_features::{FeatureUpdateKey, UpdatableFeatureResult, UpdateFeaturesResponse};
 
 use super::api_versions::TRANSACTION_VERSION;
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::broker::LAST_TRANSACTION_VERSION;
-use crate::state::create::Refusal;
+use crate::state::topic_creation::Rejection;
 
 const UPGRADE: i8 = 1;
 /// First version with one result for all updates, which are applied together or not at all.
 const FIRST_WITH_ONE_OUTCOME: i16 = 2;
 
-fn check(call: &Call<'_>, asked: &FeatureUpdateKey) -> Result<(), Refusal> {
-    let (name, level) = (&asked.feature, asked.max_version_level);
-    let refuse = |why: &str| {
+fn check(call: &Call<'_>, requested: &FeatureUpdateKey) -> Result<(), Rejection> {
+    let (name, level) = (&requested.feature, requested.max_version_level);
+    let reject = |why: &str| {
         let text = format!("Invalid update version {level} for feature {name}. {why}");
         Err((ErrorCode::INVALID_UPDATE_VERSION, text))
     };
     if *name != TRANSACTION_VERSION {
-        return refuse("The broker does not support this feature.");
+        return reject("The broker does not support this feature.");
     }
     if !(0..=LAST_TRANSACTION_VERSION).contains(&level) {
-        return refuse(&format!("The broker only supports versions 0-{LAST_TRANSACTION_VERSION}"));
+        return reject(&format!("The broker only supports versions 0-{LAST_TRANSACTION_VERSION}"));
     }
-    let may_go_down = asked.allow_downgrade || asked.upgrade_type != UPGRADE;
-    if level < call.state.transactions().version() && !may_go_down {
-        return refuse(
+    let may_downgrade = requested.allow_downgrade || requested.upgrade_type != UPGRADE;
+    if level < call.state.transactions().version() && !may_downgrade {
+        return reject(
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe \
              downgrade.",
         );
@@ -35,35 +35,37 @@ fn check(call: &Call<'_>, asked: &FeatureUpdateKey) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Serve for UpdateFeaturesRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
+impl Handler for UpdateFeaturesRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
         if call.node != call.state.controller() {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::NOT_CONTROLLER));
+            return call.reply::<Self>(&self.error_response(call.version, ErrorCode::NOT_CONTROLLER));
         }
-        let checked: Vec<_> = self.feature_updates.iter().map(|asked| (asked, check(call, asked))).collect();
-        let together = call.version >= FIRST_WITH_ONE_OUTCOME;
-        let first = checked.iter().find_map(|(_, said)| said.clone().err()).filter(|_| together);
+        let checked: Vec<_> =
+            self.feature_updates.iter().map(|requested| (requested, check(call, requested))).collect();
+        let atomic = call.version >= FIRST_WITH_ONE_OUTCOME;
+        let first = checked.iter().find_map(|(_, outcome)| outcome.clone().err()).filter(|_| atomic);
         if let Some((code, text)) = first {
-            let refused = UpdateFeaturesResponse { error_message: Some(text), ..self.refuse(call.version, code) };
-            return call.reply::<Self>(&refused);
+            let response =
+                UpdateFeaturesResponse { error_message: Some(text), ..self.error_response(call.version, code) };
+            return call.reply::<Self>(&response);
         }
-        for (asked, _) in checked.iter().filter(|(_, said)| said.is_ok() && !self.validate_only) {
-            call.state.set_transaction_version(asked.max_version_level);
+        for (requested, _) in checked.iter().filter(|(_, outcome)| outcome.is_ok() && !self.validate_only) {
+            call.state.set_transaction_version(requested.max_version_level);
         }
-        let one = |(asked, said): (&FeatureUpdateKey, Result<(), Refusal>)| {
-            let (code, text) = said.err().map_or((ErrorCode::NONE, None), |(code, text)| (code, Some(text)));
+        let result = |(requested, outcome): (&FeatureUpdateKey, Result<(), Rejection>)| {
+            let (code, text) = outcome.err().map_or((ErrorCode::NONE, None), |(code, text)| (code, Some(text)));
             UpdatableFeatureResult {
-                feature: asked.feature.clone(),
+                feature: requested.feature.clone(),
                 error_code: code.code(),
                 error_message: text,
                 ..UpdatableFeatureResult::default()
             }
         };
-        let results = if together { Vec::new() } else { checked.into_iter().map(one).collect() };
+        let results = if atomic { Vec::new() } else { checked.into_iter().map(result).collect() };
         call.reply::<Self>(&UpdateFeaturesResponse { results, ..UpdateFeaturesResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> UpdateFeaturesResponse {
+    fn error_response(&self, _version: i16, code: ErrorCode) -> UpdateFeaturesResponse {
         UpdateFeaturesResponse { error_code: code.code(), ..UpdateFeaturesResponse::default() }
     }
 }

@@ -8,37 +8,37 @@ use samsarrow_wire::messages::write_txn_markers::{
     WriteTxnMarkersResponse,
 };
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Handler, Outcome};
 use crate::state::transactions::driver::OFFSETS_TOPIC;
 use crate::sync::lock;
 
 /// First transaction version in which each marker has a new epoch (KIP-1228).
 const FIRST_WITH_BUMPS: i8 = 2;
 
-fn write(call: &Call<'_>, asked: &WritableTxnMarker, topic: &str, partition: i32) -> Result<(), ErrorCode> {
+fn write(call: &Call<'_>, requested: &WritableTxnMarker, topic: &str, partition: i32) -> Result<(), ErrorCode> {
     if topic == OFFSETS_TOPIC {
-        lock(&call.state.groups).end_transaction(asked.producer_id, asked.transaction_result);
+        lock(&call.state.groups).end_transaction(requested.producer_id, requested.transaction_result);
         return Ok(());
     }
-    let found = call.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
-    let found = found.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let target = call.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
+    let target = target.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let marker = EndMarker {
-        producer_id: asked.producer_id,
-        producer_epoch: asked.producer_epoch,
-        committed: asked.transaction_result,
-        coordinator_epoch: asked.coordinator_epoch,
+        producer_id: requested.producer_id,
+        producer_epoch: requested.producer_epoch,
+        committed: requested.transaction_result,
+        coordinator_epoch: requested.coordinator_epoch,
     };
-    let mut state = found.state();
+    let mut state = target.state();
     state.check_leader(call.node, -1)?;
-    state.end_transaction(&marker, asked.transaction_version >= FIRST_WITH_BUMPS)?;
+    state.end_transaction(&marker, requested.transaction_version >= FIRST_WITH_BUMPS)?;
     drop(state);
-    found.wake();
+    target.wake();
     Ok(())
 }
 
-fn one(asked: &WritableTxnMarker, code: impl Fn(&str, i32) -> ErrorCode) -> WritableTxnMarkerResult {
-    let mut topics = Vec::with_capacity(asked.topics.len());
-    for topic in &asked.topics {
+fn marker_result(requested: &WritableTxnMarker, code: impl Fn(&str, i32) -> ErrorCode) -> WritableTxnMarkerResult {
+    let mut topics = Vec::with_capacity(requested.topics.len());
+    for topic in &requested.topics {
         let partition = |partition: &i32| WritableTxnMarkerPartitionResult {
             partition_index: *partition,
             error_code: code(&topic.name, *partition).code(),
@@ -50,20 +50,22 @@ fn one(asked: &WritableTxnMarker, code: impl Fn(&str, i32) -> ErrorCode) -> Writ
             ..WritableTxnMarkerTopicResult::default()
         });
     }
-    WritableTxnMarkerResult { producer_id: asked.producer_id, topics, ..WritableTxnMarkerResult::default() }
+    WritableTxnMarkerResult { producer_id: requested.producer_id, topics, ..WritableTxnMarkerResult::default() }
 }
 
-impl Serve for WriteTxnMarkersRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        let written = |asked: &WritableTxnMarker| {
-            one(asked, |topic, partition| write(call, asked, topic, partition).err().unwrap_or(ErrorCode::NONE))
+impl Handler for WriteTxnMarkersRequest {
+    async fn handle(self, call: &Call<'_>) -> Outcome {
+        let write_all = |requested: &WritableTxnMarker| {
+            marker_result(requested, |topic, partition| {
+                write(call, requested, topic, partition).err().unwrap_or(ErrorCode::NONE)
+            })
         };
-        let markers = self.markers.iter().map(written).collect();
+        let markers = self.markers.iter().map(write_all).collect();
         call.reply::<Self>(&WriteTxnMarkersResponse { markers, ..WriteTxnMarkersResponse::default() })
     }
 
-    fn refuse(&self, _version: i16, code: ErrorCode) -> WriteTxnMarkersResponse {
-        let markers = self.markers.iter().map(|asked| one(asked, |_, _| code)).collect();
+    fn error_response(&self, _version: i16, code: ErrorCode) -> WriteTxnMarkersResponse {
+        let markers = self.markers.iter().map(|requested| marker_result(requested, |_, _| code)).collect();
         WriteTxnMarkersResponse { markers, ..WriteTxnMarkersResponse::default() }
     }
 }

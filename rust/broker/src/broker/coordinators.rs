@@ -51,8 +51,8 @@ impl Broker {
             return Err(invalid(format!("there is no node {node}")));
         }
         if !self.state.is_up(node) {
-            let why = format!("node {node} is stopped: it cannot coordinate transactional id '{transactional_id}'");
-            return Err(invalid(why));
+            let reason = format!("node {node} is stopped: it cannot coordinate transactional id '{transactional_id}'");
+            return Err(invalid(reason));
         }
         self.state.move_transaction_coordinator(transactional_id, node);
         Ok(())

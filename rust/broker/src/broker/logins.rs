@@ -18,12 +18,12 @@ impl Broker {
     /// The alteration is empty or names an unknown node.
     pub fn alter_logins(&self, mut alteration: Alteration) -> io::Result<()> {
         if alteration.is_empty() {
-            return Err(invalid("an alteration that changes nothing"));
+            return Err(invalid("the alteration changes nothing"));
         }
         if let Some(node) = alteration.node.filter(|node| self.state.node(*node).is_none()) {
             return Err(invalid(format!("there is no node {node}")));
         }
-        self.on_login(move |answer| alteration.apply(answer));
+        self.on_login(move |response| alteration.apply(response));
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Broker {
     fn tls(&self) -> io::Result<&Tls> {
         let protocol = self.state.options.security.protocol.name();
         let tls = self.state.security.tls.as_ref();
-        tls.ok_or_else(|| invalid(format!("certificates are of SSL and SASL_SSL: this broker speaks {protocol}")))
+        tls.ok_or_else(|| invalid(format!("certificates require SSL or SASL_SSL: this broker speaks {protocol}")))
     }
 
     /// Returns counts of logins since the start.

@@ -15,17 +15,17 @@ use tokio::net::TcpSocket;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::api::SERVED;
+use crate::api::SUPPORTED_APIS;
 use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
-use crate::profile;
 use crate::security::Security;
 use crate::state::State;
-use crate::state::create::NewTopic;
 use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
+use crate::state::topic_creation::NewTopic;
 use crate::sync::lock;
+use crate::version_profile;
 
 /// Lifecycle of a node. A stopped node keeps its port bound so that no other process takes it.
 #[derive(Debug)]
@@ -48,18 +48,18 @@ pub struct Broker {
 /// Highest supported level of the feature `transaction.version`.
 pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;
 
-fn invalid(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, why.into())
+fn invalid(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason.into())
 }
 
 impl Broker {
     /// Binds the ports and starts the nodes on the current Tokio runtime.
     pub async fn start(mut options: BrokerOptions) -> io::Result<Broker> {
-        profile::adapt(&mut options);
+        version_profile::adapt(&mut options);
         let version = options.transactions.version;
         if !(0..=LAST_TRANSACTION_VERSION).contains(&version) {
-            let why = format!("transaction.version {version}: must be 0 to {LAST_TRANSACTION_VERSION}");
-            return Err(invalid(why));
+            let reason = format!("transaction.version {version}: must be 0 to {LAST_TRANSACTION_VERSION}");
+            return Err(invalid(reason));
         }
         if options.brokers == 0 || options.brokers > 1000 {
             return Err(invalid(format!("{} brokers: must be 1 to 1000", options.brokers)));
@@ -80,10 +80,10 @@ impl Broker {
             nodes.push((address, Mutex::new(Slot::Up(Running::start(id, socket, state.clone())?))));
         }
         let mut clock = JoinSet::new();
-        let timed = state.clone();
-        clock.spawn(async move { timed.run_group_clock().await });
-        let timed = state.clone();
-        clock.spawn(async move { timed.run_transaction_clock().await });
+        let timer_state = state.clone();
+        clock.spawn(async move { timer_state.run_group_clock().await });
+        let timer_state = state.clone();
+        clock.spawn(async move { timer_state.run_transaction_clock().await });
         Ok(Broker { state, nodes, clock: Mutex::new(clock) })
     }
 
@@ -139,16 +139,16 @@ impl Broker {
         if !self.state.is_up(node) {
             return Err(invalid(format!("node {node} is stopped: it cannot lead {topic}-{partition}")));
         }
-        let found = self.partition(topic, partition)?;
+        let found_partition = self.partition(topic, partition)?;
         {
-            let mut state = found.state();
+            let mut state = found_partition.state();
             state.leader = node;
             state.leader_epoch += 1;
             if !state.replicas.contains(&node) {
                 state.replicas.push(node);
             }
         }
-        found.wake();
+        found_partition.wake();
         self.state.complete_transactions();
         Ok(())
     }
@@ -156,13 +156,13 @@ impl Broker {
     /// Truncates a partition at the batch that contains `offset` and bumps the leader epoch, as an unclean election
     /// would.
     pub fn truncate(&self, topic: &str, partition: i32, offset: i64) -> io::Result<()> {
-        let found = self.partition(topic, partition)?;
+        let found_partition = self.partition(topic, partition)?;
         {
-            let mut state = found.state();
+            let mut state = found_partition.state();
             state.truncate(offset);
             state.leader_epoch += 1;
         }
-        found.wake();
+        found_partition.wake();
         Ok(())
     }
 
@@ -172,15 +172,15 @@ impl Broker {
         if let Some(node) = node.filter(|node| self.state.node(*node).is_none()) {
             return Err(invalid(format!("there is no node {node}")));
         }
-        let found = self.partition(topic, partition)?;
+        let found_partition = self.partition(topic, partition)?;
         {
-            let mut state = found.state();
+            let mut state = found_partition.state();
             state.preferred = node;
             if let Some(node) = node.filter(|node| !state.replicas.contains(node)) {
                 state.replicas.push(node);
             }
         }
-        found.wake();
+        found_partition.wake();
         Ok(())
     }
 
@@ -190,8 +190,8 @@ impl Broker {
     }
 
     fn partition(&self, topic: &str, partition: i32) -> io::Result<Arc<Partition>> {
-        let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
-        found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))
+        let found_partition = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
+        found_partition.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))
     }
 
     /// Returns the leader of a partition; `None` if the partition is unknown or has no leader.
@@ -208,9 +208,9 @@ impl Broker {
     /// Appends `data` to the log of a partition unchanged, for tests of readers: batches and messages of any format
     /// with their own offsets, as in a log segment of another broker, including corrupt ones.
     pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
-        let found = self.partition(topic, partition)?;
-        found.state().load(data);
-        found.wake();
+        let found_partition = self.partition(topic, partition)?;
+        found_partition.state().load(data);
+        found_partition.wake();
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Broker {
     /// Freezes Metadata responses at the current state for the next `times` responses, or until
     /// [`Broker::clear_faults`]. Topics in `without` and topics created later are missing from them.
     pub fn stale_metadata(&self, times: Option<usize>, without: &[String]) {
-        self.state.make_stale(times, without);
+        self.state.freeze_metadata(times, without);
     }
 
     /// Adds a hook that is called for each request of this API on every node; the first hook that returns a fault
@@ -243,14 +243,14 @@ impl Broker {
 
     /// Injects a fault into requests of this API: the next `times` or all, on one node or on all.
     pub fn fail(&self, api: ApiKey, node: Option<i32>, fault: &Fault, times: Option<usize>) {
-        let mut left = times;
+        let mut remaining = times;
         let fault = fault.clone();
         self.on_request(api, move |request| {
             if node.is_some_and(|node| node != request.node) {
                 return None;
             }
-            if let Some(left) = &mut left {
-                *left = left.checked_sub(1)?;
+            if let Some(remaining) = &mut remaining {
+                *remaining = remaining.checked_sub(1)?;
             }
             Some(fault.clone())
         });
@@ -261,7 +261,7 @@ impl Broker {
     pub fn clear_faults(&self) {
         self.state.faults.clear(None);
         self.state.security.hooks.clear();
-        self.state.end_stale();
+        self.state.unfreeze_metadata();
     }
 
     /// Removes the hooks and faults of one API.
@@ -271,18 +271,18 @@ impl Broker {
             self.state.security.hooks.clear();
         }
         if api == ApiKey::Metadata {
-            self.state.end_stale();
+            self.state.unfreeze_metadata();
         }
     }
 
     /// Returns the number of requests received so far, by API, including those that a fault answered.
     pub fn requests(&self) -> BTreeMap<ApiKey, u64> {
-        self.state.seen()
+        self.state.request_counts()
     }
 
     /// Returns the supported APIs.
     pub fn apis() -> impl Iterator<Item = ApiKey> {
-        SERVED.iter().map(|(key, ..)| *key)
+        SUPPORTED_APIS.iter().map(|(key, ..)| *key)
     }
 
     /// Returns the number of nodes, including stopped ones.

@@ -25,18 +25,18 @@ impl AbortedIndex {
     /// Returns the transactions that may have records in `from..to`.
     pub(crate) fn between(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
         let first = self.0.partition_point(|aborted| aborted.marker < from);
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         for aborted in self.0.iter().skip(first) {
             let Aborted { producer_id, first_offset, .. } = *aborted;
             if first_offset < to {
-                found.push(AbortedTransaction { producer_id, first_offset });
+                result.push(AbortedTransaction { producer_id, first_offset });
             }
             // All transactions that ended later began at or after `stable_before`.
             if aborted.stable_before >= to {
                 break;
             }
         }
-        found
+        result
     }
 }
 
@@ -51,7 +51,8 @@ mod tests {
         index.push(Aborted { producer_id: 1, first_offset: 0, marker: 5, stable_before: 3 });
         index.push(Aborted { producer_id: 2, first_offset: 3, marker: 9, stable_before: 10 });
         index.push(Aborted { producer_id: 3, first_offset: 20, marker: 21, stable_before: 22 });
-        let ids = |from, to| index.between(from, to).iter().map(|one| one.producer_id).collect::<Vec<_>>();
+        let ids =
+            |from, to| index.between(from, to).iter().map(|transaction| transaction.producer_id).collect::<Vec<_>>();
         assert_eq!(ids(0, 100), [1, 2, 3]);
         assert_eq!(ids(0, 3), [1]);
         assert_eq!(ids(0, 4), [1, 2]);

@@ -11,10 +11,10 @@ use samsarrow_wire::batch::{
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::validate::{Refusal, refuse};
+use super::validate::{Rejection, reject};
 
 /// Maximum decompressed size of a wrapper message.
-const MOST_DECOMPRESSED: usize = 256 << 20;
+const MAX_DECOMPRESSED: usize = 256 << 20;
 
 /// A validated message or wrapper message.
 #[derive(Debug)]
@@ -34,14 +34,14 @@ impl Entry {
 
     /// Returns the bytes with offsets from `base` on. A wrapper is rebuilt only if its inner offsets, which its
     /// checksum covers, have to change.
-    pub(crate) fn place(&self, base: i64) -> Result<Vec<u8>, EncodeError> {
+    pub(crate) fn with_offsets(&self, base: i64) -> Result<Vec<u8>, EncodeError> {
         let mut bytes = self.bytes.to_vec();
         let Some((messages, set)) = &self.inner else {
             set_base_offset(&mut bytes, base, -1)?;
             return Ok(bytes);
         };
         let header = &set.header;
-        let dense = header.last_offset_delta == header.record_count - 1 && in_order(set, messages);
+        let dense = header.last_offset_delta == header.record_count - 1 && has_dense_offsets(set, messages);
         if dense && (self.magic == 1 || header.base_offset == base) {
             set_base_offset(&mut bytes, base + self.count() - 1, -1)?;
             return Ok(bytes);
@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-fn in_order(set: &MessageSet, messages: &[u8]) -> bool {
+fn has_dense_offsets(set: &MessageSet, messages: &[u8]) -> bool {
     let mut next = 0;
     let mut check = |block: &mut Block| {
         for delta in block.offset_delta() {
@@ -87,47 +87,47 @@ fn in_order(set: &MessageSet, messages: &[u8]) -> bool {
 }
 
 /// Validates the messages of one partition in a Produce request before version 3.
-pub(crate) fn produced(data: &Bytes, max_bytes: usize) -> Result<Vec<Entry>, Refusal> {
+pub(crate) fn validate(data: &Bytes, max_bytes: usize) -> Result<Vec<Entry>, Rejection> {
     let mut entries = Vec::new();
     let mut compressed = false;
     let mut iter = batches(data.clone());
     for batch in &mut iter {
         let batch = match batch {
             Ok(batch) => batch,
-            Err(error) => return refuse(ErrorCode::CORRUPT_MESSAGE, error.to_string()),
+            Err(error) => return reject(ErrorCode::CORRUPT_MESSAGE, error.to_string()),
         };
         if let Err(error) = batch.check_crc() {
-            return refuse(ErrorCode::CORRUPT_MESSAGE, error.to_string());
+            return reject(ErrorCode::CORRUPT_MESSAGE, error.to_string());
         }
-        let entry = one(&batch, max_bytes)?;
+        let entry = validate_one(&batch, max_bytes)?;
         compressed |= entry.inner.is_some();
         entries.push(entry);
     }
     if iter.truncated_tail() {
-        return refuse(ErrorCode::INVALID_RECORD, "the last message is cut off");
+        return reject(ErrorCode::INVALID_RECORD, "the last message is cut off");
     }
     if compressed && entries.len() > 1 {
-        return refuse(ErrorCode::INVALID_RECORD, "a compressed message must be the only one for its partition");
+        return reject(ErrorCode::INVALID_RECORD, "a compressed message must be the only one for its partition");
     }
     Ok(entries)
 }
 
-fn one(batch: &Batch, max_bytes: usize) -> Result<Entry, Refusal> {
+fn validate_one(batch: &Batch, max_bytes: usize) -> Result<Entry, Rejection> {
     let header = &batch.header;
     if header.magic >= 2 {
-        return refuse(ErrorCode::INVALID_RECORD, "a record batch of magic 2 needs Produce v3 or later");
+        return reject(ErrorCode::INVALID_RECORD, "a record batch of magic 2 needs Produce v3 or later");
     }
     if batch.bytes().len() > max_bytes {
         let size = batch.bytes().len();
-        return refuse(
+        return reject(
             ErrorCode::MESSAGE_TOO_LARGE,
             format!("the message of {size} bytes exceeds the limit of {max_bytes} (max.message.bytes)"),
         );
     }
     if header.timestamp_type() == TimestampType::LogAppendTime {
-        return refuse(ErrorCode::INVALID_TIMESTAMP, "only the broker may set the timestamp type LogAppendTime");
+        return reject(ErrorCode::INVALID_TIMESTAMP, "only the broker may set the timestamp type LogAppendTime");
     }
-    let invalid = |error: &dyn std::fmt::Display| refuse(ErrorCode::INVALID_RECORD, error.to_string());
+    let invalid = |error: &dyn std::fmt::Display| reject(ErrorCode::INVALID_RECORD, error.to_string());
     let (bytes, magic) = (batch.bytes().clone(), header.magic);
     if !header.is_wrapper() {
         // Checks that key and value are within bounds.
@@ -137,18 +137,18 @@ fn one(batch: &Batch, max_bytes: usize) -> Result<Entry, Refusal> {
         };
     }
     if header.codec_id() >= Codec::Zstd.id() {
-        return refuse(
+        return reject(
             ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
             format!("compression codec {} is not taken in messages of magic {magic}", header.codec_id()),
         );
     }
     let mut messages = Vec::new();
-    if let Err(error) = LegacyDecompressor::new().decompress(batch, &mut messages, MOST_DECOMPRESSED) {
+    if let Err(error) = LegacyDecompressor::new().decompress(batch, &mut messages, MAX_DECOMPRESSED) {
         return invalid(&error);
     }
     match MessageSet::read(batch, &messages, true) {
         Ok(set) if !set.is_uniform(&messages) => {
-            refuse(ErrorCode::INVALID_RECORD, "a compressed message holds messages of another magic than its own")
+            reject(ErrorCode::INVALID_RECORD, "a compressed message holds messages of another magic than its own")
         }
         Ok(set) => Ok(Entry { bytes, max_timestamp: set.header.max_timestamp, inner: Some((messages, set)), magic }),
         Err(error) => invalid(&error),

@@ -12,7 +12,7 @@ use super::aborted::{Aborted, AbortedIndex};
 use super::batch::{last_sequence, next_sequence};
 
 /// Number of batches remembered per producer, equal to the maximum in flight.
-const REMEMBERED: usize = 5;
+const MAX_BATCHES: usize = 5;
 const NO_EPOCH: i32 = -1;
 
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ struct Producer {
     appended: VecDeque<Appended>,
     last_timestamp: i64,
     /// Time of the last batch or marker.
-    at: Instant,
+    last_used: Instant,
     /// First offset of the open transaction.
     transaction: Option<i64>,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Verdict {
 
 /// Producer state reported by DescribeProducers.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Described {
+pub(crate) struct ProducerSummary {
     pub(crate) id: i64,
     pub(crate) epoch: i16,
     pub(crate) last_sequence: i32,
@@ -64,7 +64,7 @@ pub(crate) struct Producers {
     open: BTreeMap<i64, i64>,
     /// Epoch and lowest sequence of the batches that tried to begin a transaction; a batch with a higher sequence must
     /// not be the first.
-    tried: HashMap<i64, (i16, i32)>,
+    attempts: HashMap<i64, (i16, i32)>,
     pub(crate) aborted: AbortedIndex,
 }
 
@@ -80,11 +80,11 @@ impl Producers {
     }
 
     /// Records that a batch is about to begin a transaction, before the coordinator verifies it (KIP-890).
-    pub(crate) fn tries(&mut self, header: &BatchHeader) {
+    pub(crate) fn record_attempt(&mut self, header: &BatchHeader) {
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
-        let tried = self.tried.entry(header.producer_id).or_insert((epoch, sequence));
-        if epoch > tried.0 || (epoch == tried.0 && sequence < tried.1) {
-            *tried = (epoch, sequence);
+        let attempt = self.attempts.entry(header.producer_id).or_insert((epoch, sequence));
+        if epoch > attempt.0 || (epoch == attempt.0 && sequence < attempt.1) {
+            *attempt = (epoch, sequence);
         }
     }
 
@@ -94,7 +94,8 @@ impl Producers {
         let known = self.by_id.get(&header.producer_id);
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
         if let Some(repeated) = known.filter(|known| known.epoch == epoch).and_then(|known| {
-            let same = |one: &&Appended| one.first_sequence == sequence && one.last_sequence == last_sequence(header);
+            let same =
+                |batch: &&Appended| batch.first_sequence == sequence && batch.last_sequence == last_sequence(header);
             known.appended.iter().find(same)
         }) {
             return Ok(Verdict::Duplicate { base_offset: repeated.base_offset, append_time: repeated.append_time });
@@ -102,15 +103,15 @@ impl Producers {
         if known.is_some_and(|known| epoch < known.epoch) {
             return Err(ErrorCode::INVALID_PRODUCER_EPOCH);
         }
-        let tried = self.tried.get(&header.producer_id).filter(|_| header.is_transactional());
-        let in_order = match known {
+        let attempt = self.attempts.get(&header.producer_id).filter(|_| header.is_transactional());
+        let is_next = match known {
             None => sequence == 0 || !(begins_at_zero && header.is_transactional()),
             Some(known) if known.epoch == epoch => {
                 known.appended.back().map_or(0, |last| next_sequence(last.last_sequence, 1)) == sequence
             }
             Some(_) => sequence == 0,
         };
-        if !in_order || tried.is_some_and(|(_, lowest)| sequence > *lowest) {
+        if !is_next || attempt.is_some_and(|(_, lowest)| sequence > *lowest) {
             return Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
         }
         if known.is_some_and(|known| known.transaction.is_some()) && !header.is_transactional() {
@@ -119,27 +120,27 @@ impl Producers {
         Ok(Verdict::Append)
     }
 
-    fn known_or_new(&mut self, id: i64, epoch: i16, now: Instant) -> &mut Producer {
+    fn get_or_insert(&mut self, id: i64, epoch: i16, now: Instant) -> &mut Producer {
         let producer = self.by_id.entry(id).or_insert_with(|| Producer {
             epoch,
             coordinator_epoch: NO_EPOCH,
             appended: VecDeque::new(),
             last_timestamp: -1,
-            at: now,
+            last_used: now,
             transaction: None,
         });
         if producer.epoch != epoch {
             producer.epoch = epoch;
             producer.appended.clear();
         }
-        producer.at = now;
+        producer.last_used = now;
         producer
     }
 
     /// Records an appended batch, and the start of its transaction if none is open.
     pub(crate) fn appended(&mut self, header: &BatchHeader, base_offset: i64, append_time: i64, now: Instant) {
-        let producer = self.known_or_new(header.producer_id, header.producer_epoch, now);
-        if producer.appended.len() == REMEMBERED {
+        let producer = self.get_or_insert(header.producer_id, header.producer_epoch, now);
+        if producer.appended.len() == MAX_BATCHES {
             producer.appended.pop_front();
         }
         producer.appended.push_back(Appended {
@@ -154,7 +155,7 @@ impl Producers {
                 producer.transaction = Some(base_offset);
                 self.open.insert(base_offset, header.producer_id);
             }
-            self.tried.remove(&header.producer_id);
+            self.attempts.remove(&header.producer_id);
         }
     }
 
@@ -174,8 +175,8 @@ impl Producers {
 
     /// Records a marker appended at `offset`.
     pub(crate) fn ended(&mut self, marker: &EndMarker, offset: i64, timestamp: i64, now: Instant) {
-        self.tried.remove(&marker.producer_id);
-        let producer = self.known_or_new(marker.producer_id, marker.producer_epoch, now);
+        self.attempts.remove(&marker.producer_id);
+        let producer = self.get_or_insert(marker.producer_id, marker.producer_epoch, now);
         producer.coordinator_epoch = marker.coordinator_epoch;
         producer.last_timestamp = timestamp;
         // A transaction without records here has nothing to abort.
@@ -206,14 +207,14 @@ impl Producers {
     /// Removes producers that have been idle for `after`, as `producer.id.expiration.ms`; a producer with an open
     /// transaction is kept.
     pub(crate) fn expire(&mut self, now: Instant, after: Duration) {
-        self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.at) < after);
+        self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.last_used) < after);
         // Attempts that never succeeded have no state to protect.
-        self.tried.clear();
+        self.attempts.clear();
     }
 
     /// Returns all producers, ordered by id.
-    pub(crate) fn describe(&self) -> Vec<Described> {
-        let one = |(id, known): (&i64, &Producer)| Described {
+    pub(crate) fn describe(&self) -> Vec<ProducerSummary> {
+        let summary = |(id, known): (&i64, &Producer)| ProducerSummary {
             id: *id,
             epoch: known.epoch,
             last_sequence: known.appended.back().map_or(-1, |last| last.last_sequence),
@@ -221,8 +222,8 @@ impl Producers {
             coordinator_epoch: known.coordinator_epoch,
             transaction: known.transaction,
         };
-        let mut all: Vec<_> = self.by_id.iter().map(one).collect();
-        all.sort_by_key(|one| one.id);
+        let mut all: Vec<_> = self.by_id.iter().map(summary).collect();
+        all.sort_by_key(|summary| summary.id);
         all
     }
 }

@@ -111,8 +111,8 @@ fn an_unknown_producer_may_begin_anywhere_but_in_transactions_that_bump() {
 fn a_later_batch_does_not_overtake_the_first_that_was_refused() {
     let mut p = Partition::new();
     let (first, second) = (header(1, 0, 5, 1, true), header(1, 0, 6, 1, true));
-    p.producers.tries(&first);
-    p.producers.tries(&second);
+    p.producers.record_attempt(&first);
+    p.producers.record_attempt(&second);
     assert_eq!(p.send(&second, false), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
     assert_eq!(p.send(&first, false), Ok(0));
     assert_eq!(p.send(&second, false), Ok(1));
@@ -135,7 +135,10 @@ fn transactions_hold_what_is_stable_until_their_end() {
     assert_eq!(p.end(2, 1, true), 8);
     assert_eq!(p.producers.first_open(), None);
     let aborted = p.producers.aborted.between(0, 100);
-    assert_eq!(aborted.iter().map(|one| (one.producer_id, one.first_offset)).collect::<Vec<_>>(), [(1, 0)]);
+    assert_eq!(
+        aborted.iter().map(|transaction| (transaction.producer_id, transaction.first_offset)).collect::<Vec<_>>(),
+        [(1, 0)]
+    );
     // The sequence continues in the same epoch, and restarts in a new one.
     assert_eq!(p.send(&header(1, 0, 2, 1, true), false), Ok(9));
     assert_eq!(p.send(&header(2, 1, 0, 1, true), false), Ok(10));
@@ -165,8 +168,8 @@ fn silent_producers_are_forgotten_but_not_in_a_transaction() {
     p.producers.expire(later - AFTER / 2, AFTER);
     assert_eq!(p.producers.describe().len(), 2);
     p.producers.expire(later, AFTER);
-    let left = p.producers.describe();
-    assert_eq!((left[0].id, left[0].transaction, left.len()), (2, Some(1), 1));
+    let remaining = p.producers.describe();
+    assert_eq!((remaining[0].id, remaining[0].transaction, remaining.len()), (2, Some(1), 1));
     // An expired producer may continue at any sequence.
     assert_eq!(p.plain(0, 40, 1), Ok(2));
 }

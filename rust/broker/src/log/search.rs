@@ -9,11 +9,11 @@ use samsarrow_wire::batch::{
 use samsarrow_wire::compression::{Codec, Decompressor};
 
 /// Maximum decompressed size of a batch; a larger one is searched by its header only.
-const MOST_DECOMPRESSED: usize = 256 << 20;
+const MAX_DECOMPRESSED: usize = 256 << 20;
 
 /// A record found by timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundRecord {
     pub(crate) offset: i64,
     pub(crate) timestamp: i64,
     pub(crate) epoch: i32,
@@ -23,7 +23,7 @@ struct Search {
     /// First readable offset, relative to the base offset of the batch.
     first: i64,
     from: i64,
-    found: Option<(i32, i64)>,
+    result: Option<(i32, i64)>,
 }
 
 impl RecordVisitor for Search {
@@ -31,58 +31,58 @@ impl RecordVisitor for Search {
         if record.timestamp_delta < self.from || i64::from(record.offset_delta) < self.first {
             return ControlFlow::Continue(());
         }
-        self.found = Some((record.offset_delta, record.timestamp_delta));
+        self.result = Some((record.offset_delta, record.timestamp_delta));
         ControlFlow::Break(())
     }
 }
 
 /// Searches a message set of magic 0 or 1; messages of magic 0 have no timestamp.
-fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<Found> {
+fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<FoundRecord> {
     let (messages, set) = messages(batch)?;
     let base = set.header.base_offset;
-    let first = Found { offset: base.max(start), timestamp: set.header.max_timestamp, epoch: -1 };
+    let first = FoundRecord { offset: base.max(start), timestamp: set.header.max_timestamp, epoch: -1 };
     if set.header.timestamp_type() == TimestampType::LogAppendTime {
         return (first.timestamp >= timestamp).then_some(first);
     }
-    let mut found = None;
+    let mut result = None;
     let mut search = |block: &mut Block| {
         let mut pairs = block.timestamp_delta().iter().zip(block.offset_delta());
-        found = pairs
+        result = pairs
             .find(|(time, offset)| {
-                let there = base.saturating_add((**offset).into()) >= start;
-                there && set.header.base_timestamp.saturating_add(**time) >= timestamp
+                let is_readable = base.saturating_add((**offset).into()) >= start;
+                is_readable && set.header.base_timestamp.saturating_add(**time) >= timestamp
             })
             .map(|(&t, &o)| (t, o));
-        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if result.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     set.walk_blocks(&messages, &mut Block::new(), &mut search).ok()?;
-    let (time, offset) = found?;
+    let (time, offset) = result?;
     let timestamp = set.header.base_timestamp.saturating_add(time);
-    Some(Found { offset: base.saturating_add(offset.into()), timestamp, epoch: -1 })
+    Some(FoundRecord { offset: base.saturating_add(offset.into()), timestamp, epoch: -1 })
 }
 
 /// Returns the first record at or after both `start` and `timestamp`. If the records cannot be decoded (the broker
 /// validates only the batch, not its compressed content), the start of the batch is returned.
-pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Found> {
+pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<FoundRecord> {
     let batch = batches(bytes).next()?.ok()?;
     let header = &batch.header;
     if header.magic < 2 {
         return in_messages(&batch, timestamp, start);
     }
     let epoch = header.partition_leader_epoch;
-    let first = Found { offset: header.base_offset.max(start), timestamp: header.max_timestamp, epoch };
+    let first = FoundRecord { offset: header.base_offset.max(start), timestamp: header.max_timestamp, epoch };
     if header.timestamp_type() == TimestampType::LogAppendTime {
         // All records have the append time.
         return (header.max_timestamp >= timestamp).then_some(first);
     }
     let Some(records) = records(&batch) else { return Some(first) };
     let from = timestamp.saturating_sub(header.base_timestamp);
-    let mut search = Search { first: start.saturating_sub(header.base_offset), from, found: None };
+    let mut search = Search { first: start.saturating_sub(header.base_offset), from, result: None };
     if walk(&records, header.record_count, &mut search).is_err() {
         return Some(first);
     }
-    let (offset, delta) = search.found?;
-    Some(Found {
+    let (offset, delta) = search.result?;
+    Some(FoundRecord {
         offset: header.base_offset.saturating_add(offset.into()),
         timestamp: header.base_timestamp.saturating_add(delta),
         epoch,
@@ -90,7 +90,7 @@ pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Fo
 }
 
 /// Returns the first record with the maximum timestamp.
-pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<Found> {
+pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<FoundRecord> {
     let batch = batches(bytes.clone()).next()?.ok()?;
     let latest =
         if batch.header.is_wrapper() { messages(&batch)?.1.header.max_timestamp } else { batch.header.max_timestamp };
@@ -101,7 +101,7 @@ pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<Found> {
 fn messages(batch: &Batch) -> Option<(Vec<u8>, MessageSet)> {
     let mut messages = Vec::new();
     if batch.header.is_wrapper() {
-        LegacyDecompressor::new().decompress(batch, &mut messages, MOST_DECOMPRESSED).ok()?;
+        LegacyDecompressor::new().decompress(batch, &mut messages, MAX_DECOMPRESSED).ok()?;
     } else {
         messages.extend_from_slice(batch.bytes());
     }
@@ -115,6 +115,6 @@ fn records(batch: &Batch) -> Option<Bytes> {
         return Some(batch.payload());
     }
     let mut records = Vec::new();
-    Decompressor::new().decompress(codec, &batch.payload(), &mut records, MOST_DECOMPRESSED).ok()?;
+    Decompressor::new().decompress(codec, &batch.payload(), &mut records, MAX_DECOMPRESSED).ok()?;
     Some(records.into())
 }

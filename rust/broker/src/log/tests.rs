@@ -93,11 +93,11 @@ fn reads_up_to_an_offset() {
 #[test]
 fn cuts_anywhere_where_asked() {
     let log = filled(&[600_000, 500_000, 100, 700_000]);
-    for (offset, size, wanted) in
+    for (offset, size, expected) in
         [(0, 1, 1), (0, 600_001, 600_001), (1, 1_100_050, 1_100_050), (2, 9_000_000, 1_200_100), (7, 3, 3), (8, 3, 0)]
     {
         let cut = log.read_cut(offset, size);
-        assert_eq!((cut.bytes, cut.chunks.iter().map(Bytes::len).sum::<usize>()), (wanted, wanted));
+        assert_eq!((cut.bytes, cut.chunks.iter().map(Bytes::len).sum::<usize>()), (expected, expected));
     }
     assert_eq!(log.read_cut(0, 0).bytes, 0);
 }

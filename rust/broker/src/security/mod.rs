@@ -1,21 +1,21 @@
 //! Security of the broker: protocols, logins and their counters.
 
-mod alter;
-mod answer;
-mod conversation;
 mod counts;
 mod oauth;
 mod options;
 mod plain;
+mod sasl_exchange;
+mod sasl_faults;
+mod sasl_response;
 mod scram;
 mod session;
 mod stream;
 mod tls;
 
-pub use alter::{Alteration, Replacement};
-pub use answer::LoginAnswer;
 pub use counts::{Connections, Logins};
 pub use options::{ClientAuth, Mechanism, Protocol, SecurityOptions, Users};
+pub use sasl_faults::{Alteration, Replacement};
+pub use sasl_response::LoginAnswer;
 
 pub use tls::Identity;
 
@@ -27,8 +27,8 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-use answer::Hooks;
 use counts::{Counts, add};
+use sasl_response::Hooks;
 use scram::Credentials;
 
 /// Security state shared by all connections of a broker.

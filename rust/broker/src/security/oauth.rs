@@ -5,43 +5,43 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::conversation::{Refusal, Step};
+use super::sasl_exchange::{Rejection, Step};
 use crate::sync::now_ms;
 
 const SEPARATOR: char = '\x01';
 /// Dummy client response after an error challenge.
-const HEARD: &[u8] = b"\x01";
+const DUMMY_RESPONSE: &[u8] = b"\x01";
 const INVALID_TOKEN: &str = r#"{"status":"invalid_token"}"#;
 
 /// State of one exchange.
 #[derive(Debug, Default)]
 pub(super) struct OAuthBearer {
-    refused: bool,
+    rejected: bool,
 }
 
 impl OAuthBearer {
-    pub(super) fn answer(&mut self, message: &[u8]) -> Result<Step, Refusal> {
-        if self.refused && message == HEARD {
-            return Err(Refusal::said(INVALID_TOKEN));
+    pub(super) fn evaluate(&mut self, message: &[u8]) -> Result<Step, Rejection> {
+        if self.rejected && message == DUMMY_RESPONSE {
+            return Err(Rejection::explained(INVALID_TOKEN));
         }
-        let (identity, token) = opened(message).ok_or(Refusal::Unsaid)?;
-        let Some((principal, expires_ms)) = checked(token, now_ms()) else {
-            self.refused = true;
+        let (identity, token) = parse_client_response(message).ok_or(Rejection::Generic)?;
+        let Some((principal, expires_ms)) = validate(token, now_ms()) else {
+            self.rejected = true;
             return Ok(Step::Challenge(Bytes::from_static(INVALID_TOKEN.as_bytes())));
         };
         if !identity.is_empty() && identity != principal {
-            let why = format!(
+            let reason = format!(
                 "Authentication failed: Client requested an authorization id ({identity}) that is different from the \
                  token's principal name ({principal})"
             );
-            return Err(Refusal::Said(why));
+            return Err(Rejection::Explained(reason));
         }
         Ok(Step::Done { token: Bytes::new(), principal, expires_ms: Some(expires_ms) })
     }
 }
 
 /// Parses identity and token from `n,[a=IDENTITY],␁auth=Bearer TOKEN␁[NAME=VALUE␁]…␁`.
-fn opened(message: &[u8]) -> Option<(&str, &str)> {
+fn parse_client_response(message: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(message).ok()?;
     let (header, pairs) = text.split_once(SEPARATOR)?;
     let identity = header.strip_prefix("n,")?.strip_suffix(',')?;
@@ -54,19 +54,19 @@ fn opened(message: &[u8]) -> Option<(&str, &str)> {
             return None;
         }
         if name == "auth" {
-            let (scheme, given) = value.split_once(' ')?;
-            let given = given.trim_start_matches(' ');
+            let (scheme, value) = value.split_once(' ')?;
+            let value = value.trim_start_matches(' ');
             let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-            if !scheme.eq_ignore_ascii_case("bearer") || given.is_empty() || !given.bytes().all(is_token) {
+            if !scheme.eq_ignore_ascii_case("bearer") || value.is_empty() || !value.bytes().all(is_token) {
                 return None;
             }
-            token = Some(given);
+            token = Some(value);
         }
     }
     Some((identity, token?))
 }
 
-fn part(encoded: &str) -> Option<Map<String, Value>> {
+fn decode_part(encoded: &str) -> Option<Map<String, Value>> {
     let bytes = URL_SAFE_NO_PAD.decode(encoded.trim_end_matches('=')).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
@@ -81,14 +81,14 @@ fn millis(claims: &Map<String, Value>, name: &str) -> Option<i64> {
 }
 
 /// Returns the principal and the expiry of a token; `None` if it is invalid at `now`.
-fn checked(token: &str, now: i64) -> Option<(String, i64)> {
+fn validate(token: &str, now: i64) -> Option<(String, i64)> {
     let mut parts = token.split('.');
-    let (header, claims, signature) = (part(parts.next()?)?, part(parts.next()?)?, parts.next()?);
+    let (header, claims, signature) = (decode_part(parts.next()?)?, decode_part(parts.next()?)?, parts.next()?);
     let is_unsecured = header.get("alg")?.as_str()? == "none" && signature.is_empty() && parts.next().is_none();
     let principal = claims.get("sub")?.as_str()?.to_owned();
     let expires = millis(&claims, "exp")?;
-    let is_of_now = expires > now && (!claims.contains_key("iat") || millis(&claims, "iat")? <= now);
-    (is_unsecured && is_of_now && !principal.trim().is_empty()).then_some((principal, expires))
+    let is_valid_now = expires > now && (!claims.contains_key("iat") || millis(&claims, "iat")? <= now);
+    (is_unsecured && is_valid_now && !principal.trim().is_empty()).then_some((principal, expires))
 }
 
 #[cfg(test)]
@@ -103,11 +103,11 @@ mod tests {
     fn a_token_holds_from_its_issue_to_its_end() {
         let none = r#"{"alg":"none"}"#;
         let good = token(none, r#"{"sub":"alice","iat":10,"exp":20.5}"#);
-        assert_eq!(checked(&good, 10_000), Some(("alice".to_owned(), 20_500)));
+        assert_eq!(validate(&good, 10_000), Some(("alice".to_owned(), 20_500)));
         for at in [0, 9999, 20_500, i64::MAX] {
-            assert_eq!(checked(&good, at), None, "{at}");
+            assert_eq!(validate(&good, at), None, "{at}");
         }
-        assert!(checked(&token(none, r#"{"sub":"alice","exp":1e300}"#), 0).is_some());
+        assert!(validate(&token(none, r#"{"sub":"alice","exp":1e300}"#), 0).is_some());
         for claims in [
             r#"{"sub":"alice"}"#,
             r#"{"exp":20}"#,
@@ -118,26 +118,26 @@ mod tests {
             "[]",
             "",
         ] {
-            assert_eq!(checked(&token(none, claims), 10), None, "{claims}");
+            assert_eq!(validate(&token(none, claims), 10), None, "{claims}");
         }
     }
 
     #[test]
     fn only_what_says_that_it_is_unsecured() {
         let claims = r#"{"sub":"alice","exp":20}"#;
-        assert_eq!(checked(&token(r#"{"alg":"HS256"}"#, claims), 10), None);
-        assert_eq!(checked(&token("{}", claims), 10), None);
+        assert_eq!(validate(&token(r#"{"alg":"HS256"}"#, claims), 10), None);
+        assert_eq!(validate(&token("{}", claims), 10), None);
         let good = token(r#"{"alg":"none"}"#, claims);
-        assert!(checked(&good, 10).is_some());
+        assert!(validate(&good, 10).is_some());
         for bad in [format!("{good}x"), format!("{good}."), good.trim_end_matches('.').to_owned(), String::new()] {
-            assert_eq!(checked(&bad, 10), None, "{bad}");
+            assert_eq!(validate(&bad, 10), None, "{bad}");
         }
     }
 
     #[test]
     fn what_a_client_opens_with() {
-        assert_eq!(opened(b"n,,\x01auth=Bearer a.b.\x01\x01"), Some(("", "a.b.")));
-        assert_eq!(opened(b"n,a=bob,\x01auth=bEaReR  a\x01x=y z\x01\x01"), Some(("bob", "a")));
+        assert_eq!(parse_client_response(b"n,,\x01auth=Bearer a.b.\x01\x01"), Some(("", "a.b.")));
+        assert_eq!(parse_client_response(b"n,a=bob,\x01auth=bEaReR  a\x01x=y z\x01\x01"), Some(("bob", "a")));
         for bad in [
             &b""[..],
             b"\x01",
@@ -152,16 +152,16 @@ mod tests {
             b"n,,\x01x=y\x01\x01",
             b"n,,\x01auth=Bearer \xff\x01\x01",
         ] {
-            assert_eq!(opened(bad), None, "{bad:?}");
+            assert_eq!(parse_client_response(bad), None, "{bad:?}");
         }
     }
 
     #[test]
     fn a_client_hears_what_is_wrong_and_says_so() {
         let mut bearer = OAuthBearer::default();
-        assert_eq!(bearer.answer(HEARD), Err(Refusal::Unsaid), "nothing was said yet");
+        assert_eq!(bearer.evaluate(DUMMY_RESPONSE), Err(Rejection::Generic), "no challenge was sent");
         let challenge = Step::Challenge(Bytes::from_static(INVALID_TOKEN.as_bytes()));
-        assert_eq!(bearer.answer(b"n,,\x01auth=Bearer a.b.\x01\x01"), Ok(challenge));
-        assert_eq!(bearer.answer(HEARD), Err(Refusal::said(INVALID_TOKEN)));
+        assert_eq!(bearer.evaluate(b"n,,\x01auth=Bearer a.b.\x01\x01"), Ok(challenge));
+        assert_eq!(bearer.evaluate(DUMMY_RESPONSE), Err(Rejection::explained(INVALID_TOKEN)));
     }
 }

@@ -173,9 +173,7 @@ impl SecurityOptions {
     pub(crate) fn check(&self, kafka: Option<Release>) -> Result<(), String> {
         if self.client_auth != ClientAuth::None && !self.protocol.is_encrypted() {
             let (auth, protocol) = (self.client_auth.name(), self.protocol.name());
-            return Err(format!(
-                "client certificates are shown over SSL or SASL_SSL: {protocol} cannot have them {auth}"
-            ));
+            return Err(format!("client certificates require SSL or SASL_SSL: {protocol} cannot have them {auth}"));
         }
         if !self.protocol.has_login() {
             if self.users.names().next().is_some() {
@@ -183,7 +181,7 @@ impl SecurityOptions {
                 return Err(format!("users log in over SASL_PLAINTEXT or SASL_SSL: {name} has no logins"));
             }
             if self.session_lifetime.is_some() {
-                return Err(format!("a session lifetime is of logins: {} has none", self.protocol.name()));
+                return Err(format!("a session lifetime requires logins: {} has none", self.protocol.name()));
             }
             return Ok(());
         }

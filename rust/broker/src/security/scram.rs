@@ -10,14 +10,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::conversation::{Refusal, Step};
 use super::options::{Mechanism, Users};
+use super::sasl_exchange::{Rejection, Step};
 use crate::sync::lock;
 
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
 /// Maximum length of a client nonce: an attribute of unlimited length must not be stored.
-const MOST_NONCE_BYTES: usize = 1024;
+const MAX_NONCE_BYTES: usize = 1024;
 
 /// Algorithms of a mechanism.
 #[derive(Clone, Copy)]
@@ -53,9 +53,9 @@ struct Credential {
 }
 
 impl Credential {
-    fn new(hash: Hash, password: &str, iterations: NonZeroU32) -> Result<Self, Refusal> {
+    fn new(hash: Hash, password: &str, iterations: NonZeroU32) -> Result<Self, Rejection> {
         let mut salt = [0; SALT_BYTES];
-        rand::fill(&mut salt).map_err(|_| Refusal::Unsaid)?;
+        rand::fill(&mut salt).map_err(|_| Rejection::Generic)?;
         Ok(Self::salted(hash, password, iterations, salt))
     }
 
@@ -84,8 +84,8 @@ impl Credentials {
         Self { iterations: NonZeroU32::new(iterations).unwrap_or(NonZeroU32::MIN), known: Mutex::default() }
     }
 
-    fn of(&self, mechanism: Mechanism, name: &str, users: &Users) -> Result<Credential, Refusal> {
-        let password = users.password(name).ok_or(Refusal::Unsaid)?;
+    fn of(&self, mechanism: Mechanism, name: &str, users: &Users) -> Result<Credential, Rejection> {
+        let password = users.password(name).ok_or(Rejection::Generic)?;
         let mut known = lock(&self.known);
         if let Some(credential) = known.get(&(mechanism, name.to_owned())) {
             return Ok(credential.clone());
@@ -97,7 +97,7 @@ impl Credentials {
 }
 
 /// State of the exchange between the client's first and final message.
-struct Opened {
+struct FirstMessages {
     name: String,
     credential: Credential,
     /// GS2 header, which the client must repeat as `c=`.
@@ -110,24 +110,24 @@ struct Opened {
 /// State of one exchange.
 pub(super) struct Scram {
     mechanism: Mechanism,
-    opened: Option<Opened>,
+    first_messages: Option<FirstMessages>,
 }
 
 /// Returns the value of an attribute, such as `r=…` for `r`.
-fn attribute<'a>(part: Option<&'a str>, name: &str) -> Result<&'a str, Refusal> {
+fn attribute<'a>(part: Option<&'a str>, name: &str) -> Result<&'a str, Rejection> {
     let value = part.and_then(|part| part.strip_prefix(name)).and_then(|rest| rest.strip_prefix('='));
-    value.ok_or(Refusal::Unsaid)
+    value.ok_or(Rejection::Generic)
 }
 
 /// Decodes `=2C` and `=3D` in a name to `,` and `=`.
-fn unescaped(name: &str) -> Result<String, Refusal> {
+fn unescape(name: &str) -> Result<String, Rejection> {
     let mut parts = name.split('=');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (character, rest) = match (part.strip_prefix("2C"), part.strip_prefix("3D")) {
             (Some(rest), _) => (',', rest),
             (_, Some(rest)) => ('=', rest),
-            _ => return Err(Refusal::Unsaid),
+            _ => return Err(Rejection::Generic),
         };
         plain.push(character);
         plain.push_str(rest);
@@ -137,75 +137,81 @@ fn unescaped(name: &str) -> Result<String, Refusal> {
 
 impl Scram {
     pub(super) fn new(mechanism: Mechanism) -> Self {
-        Self { mechanism, opened: None }
+        Self { mechanism, first_messages: None }
     }
 
-    pub(super) fn answer(&mut self, token: &[u8], users: &Users, credentials: &Credentials) -> Result<Step, Refusal> {
-        let text = std::str::from_utf8(token).map_err(|_| Refusal::Unsaid)?;
-        match self.opened.take() {
+    pub(super) fn evaluate(
+        &mut self,
+        token: &[u8],
+        users: &Users,
+        credentials: &Credentials,
+    ) -> Result<Step, Rejection> {
+        let text = std::str::from_utf8(token).map_err(|_| Rejection::Generic)?;
+        match self.first_messages.take() {
             None => self.open(text, users, credentials),
-            Some(opened) => self.prove(&opened, text),
+            Some(first_messages) => self.prove(&first_messages, text),
         }
     }
 
     /// Handles the client's first message: `n,[a=NAME],n=NAME,r=NONCE[,tokenauth=…]`.
-    fn open(&mut self, text: &str, users: &Users, credentials: &Credentials) -> Result<Step, Refusal> {
+    fn open(&mut self, text: &str, users: &Users, credentials: &Credentials) -> Result<Step, Rejection> {
         let mut parts = text.splitn(3, ',');
         // Only the flag without channel binding is accepted: Kafka has no mechanism with channel binding.
         let (flag, identity) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let bare = parts.next().ok_or(Refusal::Unsaid)?;
+        let bare = parts.next().ok_or(Rejection::Generic)?;
         if flag != "n" {
-            return Err(Refusal::Unsaid);
+            return Err(Rejection::Generic);
         }
         let identity = match identity {
             "" => String::new(),
-            named => unescaped(attribute(Some(named), "a")?)?,
+            named => unescape(attribute(Some(named), "a")?)?,
         };
         let mut attributes = bare.split(',');
-        let name = unescaped(attribute(attributes.next(), "n")?)?;
+        let name = unescape(attribute(attributes.next(), "n")?)?;
         let nonce = attribute(attributes.next(), "r")?;
-        if nonce.is_empty() || nonce.len() > MOST_NONCE_BYTES {
-            return Err(Refusal::Unsaid);
+        if nonce.is_empty() || nonce.len() > MAX_NONCE_BYTES {
+            return Err(Rejection::Generic);
         }
         if attributes.any(|extension| extension.eq_ignore_ascii_case("tokenauth=true")) {
             // Logins with delegation tokens are not supported.
-            return Err(Refusal::Unsaid);
+            return Err(Rejection::Generic);
         }
         let credential = credentials.of(self.mechanism, &name, users)?;
         if !identity.is_empty() && identity != name {
-            return Err(Refusal::other_identity());
+            return Err(Rejection::different_identity());
         }
-        let mut own = [0; NONCE_BYTES];
-        rand::fill(&mut own).map_err(|_| Refusal::Unsaid)?;
-        let nonce = format!("{nonce}{}", STANDARD.encode(own));
+        let mut server_nonce = [0; NONCE_BYTES];
+        rand::fill(&mut server_nonce).map_err(|_| Rejection::Generic)?;
+        let nonce = format!("{nonce}{}", STANDARD.encode(server_nonce));
         let first = format!("r={nonce},s={},i={}", STANDARD.encode(credential.salt), credentials.iterations);
         let header = text.strip_suffix(bare).unwrap_or_default().to_owned();
-        self.opened = Some(Opened { name, credential, header, nonce, signed: format!("{bare},{first}") });
+        self.first_messages =
+            Some(FirstMessages { name, credential, header, nonce, signed: format!("{bare},{first}") });
         Ok(Step::Challenge(Bytes::from(first)))
     }
 
     /// Handles the client's final message: `c=HEADER,r=NONCE,p=PROOF`.
-    fn prove(&self, opened: &Opened, text: &str) -> Result<Step, Refusal> {
-        let (bare, proof) = text.rsplit_once(",p=").ok_or(Refusal::Unsaid)?;
+    fn prove(&self, first_messages: &FirstMessages, text: &str) -> Result<Step, Rejection> {
+        let (bare, proof) = text.rsplit_once(",p=").ok_or(Rejection::Generic)?;
         let mut attributes = bare.split(',');
-        let header = STANDARD.decode(attribute(attributes.next(), "c")?).map_err(|_| Refusal::Unsaid)?;
+        let header = STANDARD.decode(attribute(attributes.next(), "c")?).map_err(|_| Rejection::Generic)?;
         let nonce = attribute(attributes.next(), "r")?;
-        let proof = STANDARD.decode(proof).map_err(|_| Refusal::Unsaid)?;
-        if header != opened.header.as_bytes() || nonce != opened.nonce {
-            return Err(Refusal::Unsaid);
+        let proof = STANDARD.decode(proof).map_err(|_| Rejection::Generic)?;
+        if header != first_messages.header.as_bytes() || nonce != first_messages.nonce {
+            return Err(Rejection::Generic);
         }
         let hash = Hash::of(self.mechanism);
-        let signed = format!("{},{bare}", opened.signed);
-        let signature = hash.sign(&opened.credential.stored_key, signed.as_bytes());
+        let signed = format!("{},{bare}", first_messages.signed);
+        let signature = hash.sign(&first_messages.credential.stored_key, signed.as_bytes());
         if proof.len() != signature.len() {
-            return Err(Refusal::Unsaid);
+            return Err(Rejection::Generic);
         }
         let client_key: Vec<u8> = signature.iter().zip(&proof).map(|(a, b)| a ^ b).collect();
-        verify_slices_are_equal(&hash.digest(&client_key), &opened.credential.stored_key)
-            .map_err(|_| Refusal::Unsaid)?;
-        let signature = hash.sign(&opened.credential.server_key, signed.as_bytes());
+        verify_slices_are_equal(&hash.digest(&client_key), &first_messages.credential.stored_key)
+            .map_err(|_| Rejection::Generic)?;
+        let signature = hash.sign(&first_messages.credential.server_key, signed.as_bytes());
         let last = format!("v={}", STANDARD.encode(signature));
-        Ok(Step::Done { token: Bytes::from(last), principal: opened.name.clone(), expires_ms: None })
+        Ok(Step::Done { token: Bytes::from(last), principal: first_messages.name.clone(), expires_ms: None })
     }
 }
 
@@ -218,16 +224,16 @@ mod tests {
     const NONCE: &str = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
     const PROOF: &str = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
 
-    fn opened() -> Opened {
+    fn first_messages() -> FirstMessages {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap().try_into().unwrap();
         let iterations = NonZeroU32::new(4096).unwrap();
         let credential = Credential::salted(Hash::of(Mechanism::ScramSha256), "pencil", iterations, salt);
         let signed = format!("{BARE},r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
-        Opened { name: "user".to_owned(), credential, header: "n,,".to_owned(), nonce: NONCE.to_owned(), signed }
+        FirstMessages { name: "user".to_owned(), credential, header: "n,,".to_owned(), nonce: NONCE.to_owned(), signed }
     }
 
-    fn prove(last: &str) -> Result<Step, Refusal> {
-        Scram::new(Mechanism::ScramSha256).prove(&opened(), last)
+    fn prove(last: &str) -> Result<Step, Rejection> {
+        Scram::new(Mechanism::ScramSha256).prove(&first_messages(), last)
     }
 
     #[test]
@@ -250,7 +256,7 @@ mod tests {
             format!("c=biws,r={NONCE}"),
             String::new(),
         ] {
-            assert_eq!(prove(&last), Err(Refusal::Unsaid), "{last}");
+            assert_eq!(prove(&last), Err(Rejection::Generic), "{last}");
         }
     }
 
@@ -264,8 +270,8 @@ mod tests {
             let first = std::str::from_utf8(&first).unwrap();
             assert!(first.starts_with("r=x") && first.ends_with(",i=1") && first.len() > 40, "{first}");
         }
-        assert_eq!(open("n,a=bob,n=alice,r=x"), Err(Refusal::other_identity()));
-        let long = format!("n,,n=alice,r={}", "x".repeat(MOST_NONCE_BYTES + 1));
+        assert_eq!(open("n,a=bob,n=alice,r=x"), Err(Rejection::different_identity()));
+        let long = format!("n,,n=alice,r={}", "x".repeat(MAX_NONCE_BYTES + 1));
         for bad in [
             "",
             "n,,",
@@ -281,7 +287,7 @@ mod tests {
             "n,,n=alice,r=x,tokenauth=true",
             &long,
         ] {
-            assert_eq!(open(bad), Err(Refusal::Unsaid), "{bad}");
+            assert_eq!(open(bad), Err(Rejection::Generic), "{bad}");
         }
     }
 }

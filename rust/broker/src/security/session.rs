@@ -7,16 +7,16 @@ use samsarrow_wire::messages::ApiKey;
 use tokio::time::Instant;
 
 use super::Security;
-use super::answer::LoginAnswer;
-use super::conversation::{Conversation, Refusal, Step};
 use super::counts::add;
 use super::options::{Mechanism, SecurityOptions};
+use super::sasl_exchange::{Rejection, SaslExchange, Step};
+use super::sasl_response::LoginAnswer;
 use crate::sync::now_ms;
 
 /// Kafka's `sasl.server.max.receive.size`: maximum frame size before authentication.
-const STRANGERS_BYTES: usize = 512 << 10;
+const UNAUTHENTICATED_MAX_BYTES: usize = 512 << 10;
 /// Minimum interval between re-authentications.
-const LEAST_BETWEEN: Duration = Duration::from_secs(1);
+const MIN_REAUTH_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Phase {
     /// ApiVersions or SaslHandshake is expected.
@@ -24,13 +24,13 @@ enum Phase {
     /// SaslHandshake is expected.
     Versions,
     /// Tokens are expected, in SaslAuthenticate or unframed.
-    Tokens { with: Mechanism, conversation: Conversation, framed: bool },
+    Tokens { mechanism: Mechanism, exchange: SaslExchange, framed: bool },
     /// Authenticated; any request is accepted.
     Ready,
     /// An authenticated client starts re-authentication with SaslHandshake.
-    Again,
+    Reauthenticating,
     /// The connection closes after the current response.
-    Over,
+    Closing,
 }
 
 /// Authenticated client.
@@ -47,7 +47,7 @@ pub(crate) enum Admission {
     /// The request is rejected with ILLEGAL_SASL_STATE, and the connection closes.
     Illegal,
     /// The connection closes without a response.
-    Closed(&'static str),
+    Close(&'static str),
 }
 
 /// Authentication state of a connection.
@@ -57,7 +57,7 @@ pub(crate) struct Session {
     /// Time by which the client must have re-authenticated.
     expires: Option<Instant>,
     /// Start of the last re-authentication.
-    began_again: Option<Instant>,
+    last_reauth: Option<Instant>,
     /// Number of responses sent in this login.
     step: u32,
 }
@@ -71,12 +71,16 @@ impl std::fmt::Debug for Session {
 impl Session {
     pub(crate) fn new(options: &SecurityOptions) -> Self {
         let phase = if options.protocol.has_login() { Phase::Fresh } else { Phase::Ready };
-        Session { phase, principal: None, expires: None, began_again: None, step: 0 }
+        Session { phase, principal: None, expires: None, last_reauth: None, step: 0 }
     }
 
     /// Returns the current maximum frame size.
-    pub(crate) fn most_bytes(&self, of_friends: usize) -> usize {
-        if matches!(self.phase, Phase::Ready) { of_friends } else { of_friends.min(STRANGERS_BYTES) }
+    pub(crate) fn max_frame_bytes(&self, authenticated_max: usize) -> usize {
+        if matches!(self.phase, Phase::Ready) {
+            authenticated_max
+        } else {
+            authenticated_max.min(UNAUTHENTICATED_MAX_BYTES)
+        }
     }
 
     /// Returns the name of the authenticated principal.
@@ -90,8 +94,8 @@ impl Session {
     }
 
     /// Returns true if the connection closes after the current response.
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Over)
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing)
     }
 
     /// Decides on a request. Called once per request, since a handshake may begin a re-authentication.
@@ -101,136 +105,138 @@ impl Session {
             Phase::Versions => key == ApiKey::SaslHandshake,
             Phase::Tokens { .. } if key == ApiKey::SaslAuthenticate => true,
             Phase::Tokens { .. } => return Admission::Illegal,
-            Phase::Ready => return self.admit_friend(key, security),
-            Phase::Again | Phase::Over => false,
+            Phase::Ready => return self.admit_authenticated(key, security),
+            Phase::Reauthenticating | Phase::Closing => false,
         };
         if granted {
             return Admission::Granted;
         }
-        self.refuse(security);
-        Admission::Closed("a request came before the login")
+        self.fail(security);
+        Admission::Close("a request came before the login")
     }
 
-    fn admit_friend(&mut self, key: ApiKey, security: &Security) -> Admission {
+    fn admit_authenticated(&mut self, key: ApiKey, security: &Security) -> Admission {
         let Some(expires) = self.expires else { return Admission::Granted };
         let now = Instant::now();
-        let too_early = self.began_again.is_some_and(|began| now.duration_since(began) < LEAST_BETWEEN);
-        if key == ApiKey::SaslHandshake && !too_early {
-            self.began_again = Some(now);
-            self.phase = Phase::Again;
+        let is_too_early = self.last_reauth.is_some_and(|began| now.duration_since(began) < MIN_REAUTH_INTERVAL);
+        if key == ApiKey::SaslHandshake && !is_too_early {
+            self.last_reauth = Some(now);
+            self.phase = Phase::Reauthenticating;
         } else if now > expires {
-            self.phase = Phase::Over;
+            self.phase = Phase::Closing;
             add(&security.counts.expired);
-            return Admission::Closed("the session has expired");
+            return Admission::Close("the session has expired");
         }
         Admission::Granted
     }
 
     /// Records that the client has received the API versions; before the login only one ApiVersions request is allowed.
-    pub(crate) fn told_versions(&mut self) {
+    pub(crate) fn versions_sent(&mut self) {
         if matches!(self.phase, Phase::Fresh) {
             self.phase = Phase::Versions;
         }
     }
 
     /// Fails the login; the connection closes after the current response.
-    pub(crate) fn refuse(&mut self, security: &Security) {
-        self.phase = Phase::Over;
+    pub(crate) fn fail(&mut self, security: &Security) {
+        self.phase = Phase::Closing;
         add(&security.counts.failed);
     }
 
     /// Handles SaslHandshake.
-    pub(crate) fn handshake(&mut self, node: i32, version: i16, named: &str, security: &Security) -> LoginAnswer {
+    pub(crate) fn handshake(&mut self, node: i32, version: i16, requested: &str, security: &Security) -> LoginAnswer {
         let enabled = &security.options.mechanisms;
-        let mut answer = LoginAnswer::of(node, named, 0);
+        let mut response = LoginAnswer::new(node, requested, 0);
         if matches!(self.phase, Phase::Ready) {
             // The listener has no SASL, or no re-authentication is due.
-            answer.error = ErrorCode::ILLEGAL_SASL_STATE;
-            return answer;
+            response.error = ErrorCode::ILLEGAL_SASL_STATE;
+            return response;
         }
-        answer.mechanisms = enabled.iter().map(|mechanism| mechanism.name().to_owned()).collect();
-        let with = enabled.iter().copied().find(|mechanism| mechanism.name() == named);
-        if with.is_none() {
-            answer.error = ErrorCode::UNSUPPORTED_SASL_MECHANISM;
+        response.mechanisms = enabled.iter().map(|mechanism| mechanism.name().to_owned()).collect();
+        let mechanism = enabled.iter().copied().find(|mechanism| mechanism.name() == requested);
+        if mechanism.is_none() {
+            response.error = ErrorCode::UNSUPPORTED_SASL_MECHANISM;
         }
-        security.hooks.apply(&mut answer);
-        match with {
-            Some(with) if answer.error.is_none() => {
-                self.phase = Phase::Tokens { with, conversation: Conversation::new(with), framed: version >= 1 };
+        security.hooks.apply(&mut response);
+        match mechanism {
+            Some(mechanism) if response.error.is_none() => {
+                self.phase = Phase::Tokens { mechanism, exchange: SaslExchange::new(mechanism), framed: version >= 1 };
                 self.step = 1;
             }
-            _ => self.refuse(security),
+            _ => self.fail(security),
         }
-        answer
+        response
     }
 
     /// Handles a token; returns `None` if the connection closes without a response.
     pub(crate) fn token(&mut self, node: i32, token: &[u8], security: &Security) -> Option<LoginAnswer> {
-        let Phase::Tokens { with, conversation, framed } = &mut self.phase else {
-            let mut answer = LoginAnswer::of(node, "", 1);
-            answer.error = ErrorCode::ILLEGAL_SASL_STATE;
-            answer.message = Some("SaslAuthenticate request received after successful authentication".to_owned());
-            return Some(answer);
+        let Phase::Tokens { mechanism, exchange, framed } = &mut self.phase else {
+            let mut response = LoginAnswer::new(node, "", 1);
+            response.error = ErrorCode::ILLEGAL_SASL_STATE;
+            response.message = Some("SaslAuthenticate request received after successful authentication".to_owned());
+            return Some(response);
         };
-        let (with, framed) = (*with, *framed);
-        if self.principal.as_ref().is_some_and(|before| before.mechanism != with) {
+        let (mechanism, framed) = (*mechanism, *framed);
+        if self.principal.as_ref().is_some_and(|before| before.mechanism != mechanism) {
             // Kafka accepts the handshake with another mechanism, and closes the connection here.
-            self.refuse(security);
+            self.fail(security);
             return None;
         }
-        let mut answer = LoginAnswer::of(node, with.name(), self.step);
-        let stepped = conversation.answer(token, security).and_then(|step| self.same_principal(step));
+        let mut response = LoginAnswer::new(node, mechanism.name(), self.step);
+        let result = exchange.evaluate(token, security).and_then(|step| self.same_principal(step));
         self.step = self.step.saturating_add(1);
         let mut done = None;
-        match stepped {
-            Ok(Step::Challenge(challenge)) => answer.token = challenge,
+        match result {
+            Ok(Step::Challenge(challenge)) => response.token = challenge,
             Ok(Step::Done { token, principal, expires_ms }) => {
                 let lifetime = lifetime(security.options.session_lifetime, expires_ms);
-                answer.token = token;
-                answer.session_lifetime_ms = lifetime.unwrap_or_default();
+                response.token = token;
+                response.session_lifetime_ms = lifetime.unwrap_or_default();
                 done = Some((principal, lifetime));
             }
-            Err(refusal) => {
-                answer.error = ErrorCode::SASL_AUTHENTICATION_FAILED;
-                answer.message = Some(self.text(refusal, with));
+            Err(rejection) => {
+                response.error = ErrorCode::SASL_AUTHENTICATION_FAILED;
+                response.message = Some(self.text(rejection, mechanism));
             }
         }
-        let refused = !answer.error.is_none();
-        security.hooks.apply(&mut answer);
-        if refused || !answer.error.is_none() {
-            self.refuse(security);
-            return framed.then_some(answer);
+        let rejected = !response.error.is_none();
+        security.hooks.apply(&mut response);
+        if rejected || !response.error.is_none() {
+            self.fail(security);
+            return framed.then_some(response);
         }
         if let Some((name, lifetime)) = done {
             let now = Instant::now();
             let after = |ms: i64| now.checked_add(Duration::from_millis(u64::try_from(ms).unwrap_or_default()));
             self.expires = lifetime.and_then(after);
-            let again = self.principal.replace(Principal { mechanism: with, name }).is_some();
-            add(if again { &security.counts.repeated } else { &security.counts.succeeded });
+            let is_reauth = self.principal.replace(Principal { mechanism, name }).is_some();
+            add(if is_reauth { &security.counts.repeated } else { &security.counts.succeeded });
             self.phase = Phase::Ready;
         }
-        Some(answer)
+        Some(response)
     }
 
     /// Rejects a change of principal during re-authentication.
-    fn same_principal(&self, step: Step) -> Result<Step, Refusal> {
+    fn same_principal(&self, step: Step) -> Result<Step, Rejection> {
         match (&self.principal, &step) {
-            (Some(before), Step::Done { principal, .. }) if before.name != *principal => Err(Refusal::said(format!(
-                "Cannot change principals during re-authentication from User.{}: User.{principal}",
-                before.name
-            ))),
+            (Some(before), Step::Done { principal, .. }) if before.name != *principal => {
+                Err(Rejection::explained(format!(
+                    "Cannot change principals during re-authentication from User.{}: User.{principal}",
+                    before.name
+                )))
+            }
             _ => Ok(step),
         }
     }
 
-    fn text(&self, refusal: Refusal, with: Mechanism) -> String {
+    fn text(&self, rejection: Rejection, mechanism: Mechanism) -> String {
         let during = if self.principal.is_some() { "re-authentication" } else { "authentication" };
-        match refusal {
-            Refusal::Said(text) => text,
-            Refusal::Unsaid => {
+        match rejection {
+            Rejection::Explained(text) => text,
+            Rejection::Generic => {
                 format!(
                     "Authentication failed during {during} due to invalid credentials with SASL mechanism {}",
-                    with.name()
+                    mechanism.name()
                 )
             }
         }
@@ -239,8 +245,8 @@ impl Session {
 
 /// Returns the session lifetime in milliseconds: the smaller of the broker's limit and the remaining lifetime of the
 /// credentials.
-fn lifetime(allowed: Option<Duration>, expires_ms: Option<i64>) -> Option<i64> {
-    let allowed = allowed.map(|allowed| i64::try_from(allowed.as_millis()).unwrap_or(i64::MAX));
-    let held = expires_ms.map(|expires| expires.saturating_sub(now_ms()).max(0));
-    allowed.into_iter().chain(held).min()
+fn lifetime(configured: Option<Duration>, expires_ms: Option<i64>) -> Option<i64> {
+    let configured = configured.map(|configured| i64::try_from(configured.as_millis()).unwrap_or(i64::MAX));
+    let remaining = expires_ms.map(|expires| expires.saturating_sub(now_ms()).max(0));
+    configured.into_iter().chain(remaining).min()
 }

@@ -12,9 +12,9 @@ use tokio_rustls::server::TlsStream;
 
 /// Minimum size of a TLS record with a request. Fewer pending bytes before the end of the stream are a close_notify
 /// alert.
-const LEAST_REQUEST_BYTES: usize = 36;
+const MIN_REQUEST_BYTES: usize = 36;
 /// Interval of checks for the end of the stream behind unread bytes.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stream of a client connection.
 #[derive(Debug)]
@@ -33,15 +33,15 @@ impl Stream {
 
     /// Completes when the peer has closed the connection; never, if the peer has sent more bytes, since requests sent
     /// before the close are still handled. For requests that wait.
-    pub(crate) async fn hung_up(&self) {
+    pub(crate) async fn disconnected(&self) {
         let tcp = self.tcp();
         loop {
-            match tcp.peek(&mut [0; LEAST_REQUEST_BYTES]).await {
+            match tcp.peek(&mut [0; MIN_REQUEST_BYTES]).await {
                 Ok(0) | Err(_) => return,
-                Ok(LEAST_REQUEST_BYTES) => return std::future::pending().await,
+                Ok(MIN_REQUEST_BYTES) => return std::future::pending().await,
                 Ok(_) if matches!(self, Stream::Plain(_)) => return std::future::pending().await,
                 Ok(_) => match tcp.ready(Interest::READABLE).await {
-                    Ok(ready) if !ready.is_read_closed() => sleep(LOOK_AGAIN).await,
+                    Ok(ready) if !ready.is_read_closed() => sleep(POLL_INTERVAL).await,
                     _ => return,
                 },
             }
@@ -112,8 +112,8 @@ mod tests {
     use crate::security::counts::Counts;
     use crate::security::{ClientAuth, Tls};
 
-    const SOON: Duration = Duration::from_millis(300);
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const SHORT_WAIT: Duration = Duration::from_millis(300);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     async fn pair() -> (Stream, tokio_rustls::client::TlsStream<TcpStream>) {
         let tls = Tls::new("127.0.0.1", ClientAuth::None).unwrap();
@@ -135,9 +135,9 @@ mod tests {
     #[tokio::test]
     async fn a_farewell_is_no_request() {
         let (server, mut client) = pair().await;
-        assert!(timeout(SOON, server.hung_up()).await.is_err(), "nobody has left");
+        assert!(timeout(SHORT_WAIT, server.disconnected()).await.is_err(), "nobody has left");
         client.shutdown().await.unwrap();
-        timeout(PATIENCE, server.hung_up()).await.expect("the client has left");
+        timeout(TIMEOUT, server.disconnected()).await.expect("the client has left");
     }
 
     #[tokio::test]
@@ -145,6 +145,6 @@ mod tests {
         let (server, mut client) = pair().await;
         client.write_all(&[0; 14]).await.unwrap();
         client.shutdown().await.unwrap();
-        assert!(timeout(SOON, server.hung_up()).await.is_err());
+        assert!(timeout(SHORT_WAIT, server.disconnected()).await.is_err());
     }
 }

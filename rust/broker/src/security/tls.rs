@@ -54,7 +54,7 @@ fn params(names: Vec<String>, common_name: &str) -> Result<CertificateParams, rc
     Ok(params)
 }
 
-fn authority() -> Result<(Issuer<'static, KeyPair>, String, CertificateDer<'static>), rcgen::Error> {
+fn create_ca() -> Result<(Issuer<'static, KeyPair>, String, CertificateDer<'static>), rcgen::Error> {
     // Each CA has a unique name: with two of the same name, a client would select the wrong key.
     let number: String = std::iter::repeat_with(fastrand::alphanumeric).take(8).collect();
     let mut params = params(Vec::new(), &format!("CA {number} of an embedded broker of samsarrow"))?;
@@ -84,13 +84,13 @@ fn other(error: impl fmt::Display) -> io::Error {
 impl Tls {
     /// Creates the CA and the server certificate for a broker that advertises `host`.
     pub(crate) fn new(host: &str, client_auth: ClientAuth) -> io::Result<Self> {
-        let (issuer, ca_pem, ca) = authority().map_err(other)?;
+        let (issuer, ca_pem, ca) = create_ca().map_err(other)?;
         let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
         if !names.iter().any(|name| name == host) {
             names.push(host.to_owned());
         }
-        let of_broker = params(names, host).map_err(other)?;
-        let (certificate, key) = issue(&issuer, of_broker, ExtendedKeyUsagePurpose::ServerAuth).map_err(other)?;
+        let server_params = params(names, host).map_err(other)?;
+        let (certificate, key) = issue(&issuer, server_params, ExtendedKeyUsagePurpose::ServerAuth).map_err(other)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = match client_auth {
             ClientAuth::None => Arc::new(NoClientAuth),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::State;
-use super::create::{Refusal, config};
 use super::topic::Topic;
+use super::topic_creation::{Rejection, config};
 use crate::options::BrokerOptions;
 use crate::sync::{lock, write};
 
@@ -60,12 +60,12 @@ fn is_list(kind: i8, name: &str) -> bool {
 }
 
 /// Applies changes to the configs of a resource; a list without a value starts from its default, as in Kafka.
-fn changed(
+fn apply_changes(
     kind: i8,
     mut given: BTreeMap<String, String>,
     default: impl Fn(&str) -> Option<String>,
     changes: impl Iterator<Item = Change>,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<BTreeMap<String, String>, Rejection> {
     for (name, operation, value) in changes {
         if operation == DELETE {
             given.remove(&name);
@@ -88,7 +88,7 @@ fn changed(
             match operation {
                 APPEND if !parts.contains(&part) => parts.push(part),
                 APPEND => {}
-                _ => parts.retain(|there| *there != part),
+                _ => parts.retain(|existing| *existing != part),
             }
         }
         let joined = parts.join(",");
@@ -110,7 +110,7 @@ impl State {
     }
 
     /// Returns the configs set on a resource.
-    pub(crate) fn given_configs(&self, resource: &Resource) -> BTreeMap<String, String> {
+    pub(crate) fn explicit_configs(&self, resource: &Resource) -> BTreeMap<String, String> {
         match resource.0 {
             TOPIC => self.topic(&resource.1).map(|topic| topic.config.given.clone()).unwrap_or_default(),
             _ => lock(&self.configs).get(resource).cloned().unwrap_or_default(),
@@ -128,12 +128,12 @@ impl State {
         resource: &Resource,
         changes: impl Iterator<Item = Change>,
         validate_only: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let default = |name: &str| {
             let defaults = topic_defaults(&self.options).into_iter();
             defaults.filter(|_| resource.0 == TOPIC).find(|(of, _)| *of == name).map(|(_, value)| value)
         };
-        let given = changed(resource.0, self.given_configs(resource), default, changes)?;
+        let given = apply_changes(resource.0, self.explicit_configs(resource), default, changes)?;
         if resource.0 != TOPIC {
             if !validate_only {
                 let mut configs = lock(&self.configs);
@@ -160,25 +160,26 @@ impl State {
         count: i32,
         assignment: Option<Vec<Vec<i32>>>,
         validate_only: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let unknown = || (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic '{name}' does not exist"));
         let topic = self.topic(name).ok_or_else(unknown)?;
-        let had = topic.len();
-        let wanted =
-            usize::try_from(count).ok().filter(|wanted| *wanted > had && *wanted <= super::create::MOST_PARTITIONS);
-        let Some(wanted) = wanted else {
-            let text = format!("the topic has {had} partitions, and is to have {count}: it can only get more");
+        let current = topic.len();
+        let target = usize::try_from(count)
+            .ok()
+            .filter(|target| *target > current && *target <= super::topic_creation::MAX_PARTITIONS);
+        let Some(target) = target else {
+            let text = format!("the topic has {current} partitions, and is to have {count}: it can only get more");
             return Err((ErrorCode::INVALID_PARTITIONS, text));
         };
         let more = match assignment {
-            Some(given) if given.len() == wanted - had => self.check_replicas(&given)?,
+            Some(given) if given.len() == target - current => self.check_replicas(&given)?,
             Some(given) => {
-                let text = format!("{} new partitions, and replicas of {}", wanted - had, given.len());
+                let text = format!("{} new partitions, and replicas of {}", target - current, given.len());
                 return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, text));
             }
             None => {
                 let factor = usize::try_from(topic.replication_factor).unwrap_or(1);
-                self.spread(wanted, factor).into_iter().skip(had).collect()
+                self.spread_replicas(target, factor).into_iter().skip(current).collect()
             }
         };
         if !validate_only {

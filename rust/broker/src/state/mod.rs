@@ -1,13 +1,13 @@
 //! State shared by all nodes.
 
-pub(crate) mod access;
+pub(crate) mod acls_and_users;
 pub(crate) mod configs;
-pub(crate) mod create;
 pub(crate) mod groups;
 pub(crate) mod sessions;
-pub(crate) mod stale;
+pub(crate) mod stale_metadata;
 pub(crate) mod telemetry;
 pub(crate) mod topic;
+pub(crate) mod topic_creation;
 mod topic_settings;
 pub(crate) mod transactions;
 
@@ -23,11 +23,11 @@ use crate::fault::Faults;
 use crate::options::BrokerOptions;
 use crate::security::Security;
 use crate::sync::{lock, read, write};
-use access::Access;
+use acls_and_users::Access;
 use groups::Groups;
 use groups::consumer::Catalog;
 use sessions::Sessions;
-use stale::Stale;
+use stale_metadata::Stale;
 use telemetry::Telemetry;
 use topic::{NO_LEADER, Topic, Topics};
 use transactions::Transactions;
@@ -58,9 +58,9 @@ pub(crate) struct State {
     /// Offsets committed with version 0, which Kafka stored in ZooKeeper.
     pub(crate) zookeeper: Mutex<ZooKeeper>,
     /// Overridden coordinators by group.
-    moved: Mutex<HashMap<String, i32>>,
+    coordinator_overrides: Mutex<HashMap<String, i32>>,
     /// Overridden coordinators by transactional id.
-    moved_transactions: Mutex<HashMap<String, i32>>,
+    transaction_coordinator_overrides: Mutex<HashMap<String, i32>>,
     /// Frozen metadata returned by Metadata responses instead of the current one.
     pub(crate) stale: Mutex<Option<Stale>>,
     pub(crate) faults: Faults,
@@ -68,7 +68,7 @@ pub(crate) struct State {
     pub(crate) sessions: Sessions,
     pub(crate) telemetry: Mutex<Telemetry>,
     /// Number of requests received, by API.
-    seen: Mutex<BTreeMap<ApiKey, u64>>,
+    request_counts: Mutex<BTreeMap<ApiKey, u64>>,
     /// Configs set on resources other than topics.
     configs: Mutex<BTreeMap<configs::Resource, BTreeMap<String, String>>>,
     pub(crate) quotas: Mutex<configs::Quotas>,
@@ -90,8 +90,8 @@ impl State {
             transactions: Mutex::new(Transactions::new(&options.transactions)),
             transaction_clock: Notify::new(),
             zookeeper: Mutex::default(),
-            moved: Mutex::default(),
-            moved_transactions: Mutex::default(),
+            coordinator_overrides: Mutex::default(),
+            transaction_coordinator_overrides: Mutex::default(),
             configs: Mutex::default(),
             quotas: Mutex::default(),
             access: Mutex::new(Access::new(&options)),
@@ -104,7 +104,7 @@ impl State {
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
             cluster_id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),
             faults: Faults::default(),
-            seen: Mutex::default(),
+            request_counts: Mutex::default(),
             nodes: ports.iter().map(node).collect(),
             topics: RwLock::default(),
             next_producer_id: AtomicI64::new(1000),
@@ -135,21 +135,21 @@ impl State {
     /// Returns the coordinator of a group: the overridden node or the one that its name hashes to, or the next one that
     /// is up.
     pub(crate) fn coordinator(&self, group: &str) -> Option<(i32, &Node)> {
-        let moved = lock(&self.moved).get(group).copied();
-        self.coordinator_of(group, moved)
+        let override_node = lock(&self.coordinator_overrides).get(group).copied();
+        self.coordinator_of(group, override_node)
     }
 
-    fn coordinator_of(&self, key: &str, moved: Option<i32>) -> Option<(i32, &Node)> {
+    fn coordinator_of(&self, key: &str, override_node: Option<i32>) -> Option<(i32, &Node)> {
         let hash = key.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        let moved = moved.and_then(|node| usize::try_from(node).ok());
-        let first = moved.unwrap_or(hash).checked_rem(self.nodes.len())?;
+        let override_node = override_node.and_then(|node| usize::try_from(node).ok());
+        let first = override_node.unwrap_or(hash).checked_rem(self.nodes.len())?;
         let from_first = (0_i32..).zip(&self.nodes).cycle().skip(first).take(self.nodes.len());
         from_first.into_iter().find(|(_, node)| node.up.load(Ordering::Acquire))
     }
 
     /// Makes `node` the coordinator of a group.
     pub(crate) fn move_coordinator(&self, group: &str, node: i32) {
-        lock(&self.moved).insert(group.to_owned(), node);
+        lock(&self.coordinator_overrides).insert(group.to_owned(), node);
         lock(&self.groups).reload(group, Instant::now());
         self.group_clock.notify_one();
     }
@@ -177,16 +177,16 @@ impl State {
 
     /// Returns true if an API is supported: the telemetry APIs need the option `telemetry`.
     pub(crate) fn offers(&self, key: ApiKey) -> bool {
-        let of_telemetry = matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry);
-        !of_telemetry || self.options.telemetry.is_some()
+        let is_telemetry = matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry);
+        !is_telemetry || self.options.telemetry.is_some()
     }
 
     pub(crate) fn count(&self, key: ApiKey) {
-        *lock(&self.seen).entry(key).or_default() += 1;
+        *lock(&self.request_counts).entry(key).or_default() += 1;
     }
 
-    pub(crate) fn seen(&self) -> BTreeMap<ApiKey, u64> {
-        lock(&self.seen).clone()
+    pub(crate) fn request_counts(&self) -> BTreeMap<ApiKey, u64> {
+        lock(&self.request_counts).clone()
     }
 
     /// Returns the level of the feature `transaction.version`, and the epoch of all features.
@@ -218,9 +218,9 @@ impl State {
 
     /// Returns ids and partition counts of all topics, for consumer groups.
     pub(crate) fn catalog(&self) -> Catalog {
-        let one =
+        let entry =
             |topic: &Arc<Topic>| (topic.name.to_string(), (topic.id.0, i32::try_from(topic.len()).unwrap_or(i32::MAX)));
-        Catalog(read(&self.topics).all().map(one).collect())
+        Catalog(read(&self.topics).all().map(entry).collect())
     }
 
     /// Deletes a topic; fetches that wait for it are woken.
@@ -235,9 +235,9 @@ impl State {
         let groups: Vec<String> = lock(&self.groups).iter().map(|(id, _)| id.to_owned()).collect();
         let transactions: Vec<String> = self.transactions().iter().map(|(id, _)| id.to_owned()).collect();
         let coordinator = |group: &str| self.coordinator(group).map(|(node, _)| node);
-        let of_transactions = |id: &str| self.transaction_coordinator(id).map(|(node, _)| node);
+        let transaction_coordinator_id = |id: &str| self.transaction_coordinator(id).map(|(node, _)| node);
         let before: Vec<_> = groups.iter().map(|group| coordinator(group)).collect();
-        let transactions_before: Vec<_> = transactions.iter().map(|id| of_transactions(id)).collect();
+        let transactions_before: Vec<_> = transactions.iter().map(|id| transaction_coordinator_id(id)).collect();
         node.up.store(up, Ordering::Release);
         for (group, before) in groups.iter().zip(before) {
             if coordinator(group) != before {
@@ -245,7 +245,7 @@ impl State {
             }
         }
         for (id, before) in transactions.iter().zip(transactions_before) {
-            if of_transactions(id) != before {
+            if transaction_coordinator_id(id) != before {
                 self.transactions().reload(id);
             }
         }

@@ -10,21 +10,21 @@ use samsarrow_wire::messages::{FetchRequest, Uuid};
 use crate::sync::lock;
 
 /// First version with sessions.
-const SINCE: i16 = 7;
+const FIRST_WITH_SESSIONS: i16 = 7;
 /// Requests a new session, and ends the named one.
-const FIRST: i32 = 0;
+const INITIAL_EPOCH: i32 = 0;
 /// Requests no session, and ends the named one.
-const NONE: i32 = -1;
+const FINAL_EPOCH: i32 = -1;
 
 #[derive(Debug)]
-struct Remembered {
+struct SessionPartition {
     topic: String,
     id: Uuid,
     partition: FetchPartition,
 }
 
-impl Remembered {
-    fn is(&self, topic: &str, id: Uuid, partition: i32) -> bool {
+impl SessionPartition {
+    fn matches(&self, topic: &str, id: Uuid, partition: i32) -> bool {
         self.partition.partition == partition && self.id == id && self.topic == topic
     }
 }
@@ -35,16 +35,16 @@ struct Session {
     /// Epoch of the next request.
     epoch: i32,
     /// Partitions in the order of the response.
-    partitions: Vec<Remembered>,
+    partitions: Vec<SessionPartition>,
 }
 
 impl Session {
     /// Adds or updates partitions at the end, so that a partition that was just read comes after the others.
-    fn tell(&mut self, topics: Vec<FetchTopic>) {
+    fn update(&mut self, topics: Vec<FetchTopic>) {
         for FetchTopic { topic, topic_id: id, partitions, .. } in topics {
             for partition in partitions {
-                self.partitions.retain(|known| !known.is(&topic, id, partition.partition));
-                self.partitions.push(Remembered { topic: topic.clone(), id, partition });
+                self.partitions.retain(|entry| !entry.matches(&topic, id, partition.partition));
+                self.partitions.push(SessionPartition { topic: topic.clone(), id, partition });
             }
         }
     }
@@ -52,12 +52,12 @@ impl Session {
     /// Returns all partitions of the session, as a full fetch request would list them.
     fn topics(&self) -> Vec<FetchTopic> {
         let mut topics: Vec<FetchTopic> = Vec::new();
-        for known in &self.partitions {
-            if !topics.last().is_some_and(|last| last.topic == known.topic && last.topic_id == known.id) {
-                topics.push(FetchTopic { topic: known.topic.clone(), topic_id: known.id, ..FetchTopic::default() });
+        for entry in &self.partitions {
+            if !topics.last().is_some_and(|last| last.topic == entry.topic && last.topic_id == entry.id) {
+                topics.push(FetchTopic { topic: entry.topic.clone(), topic_id: entry.id, ..FetchTopic::default() });
             }
             if let Some(topic) = topics.last_mut() {
-                topic.partitions.push(known.partition.clone());
+                topic.partitions.push(entry.partition.clone());
             }
         }
         topics
@@ -66,7 +66,7 @@ impl Session {
 
 /// Session of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct InSession {
+pub(crate) struct SessionContext {
     /// Session id for the response; 0 for none.
     pub(crate) id: i32,
     /// True if partitions without news are omitted.
@@ -77,13 +77,13 @@ pub(crate) struct InSession {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     by_id: Mutex<HashMap<i32, Session>>,
-    most: usize,
+    max_sessions: usize,
 }
 
 impl Sessions {
-    /// Creates a cache for `most` sessions; when it is full, requests get no session.
-    pub(crate) fn new(most: usize) -> Self {
-        Sessions { by_id: Mutex::default(), most }
+    /// Creates a cache for `max_sessions` sessions; when it is full, requests get no session.
+    pub(crate) fn new(max_sessions: usize) -> Self {
+        Sessions { by_id: Mutex::default(), max_sessions }
     }
 
     /// Drops all sessions, as a restarted broker does.
@@ -92,40 +92,45 @@ impl Sessions {
     }
 
     /// Replaces the partitions of `request` by all partitions of its session.
-    pub(crate) fn resolve(&self, node: i32, version: i16, request: &mut FetchRequest) -> Result<InSession, ErrorCode> {
-        let alone = InSession { id: 0, changes_only: false };
+    pub(crate) fn resolve(
+        &self,
+        node: i32,
+        version: i16,
+        request: &mut FetchRequest,
+    ) -> Result<SessionContext, ErrorCode> {
+        let without_session = SessionContext { id: 0, changes_only: false };
         let (id, epoch) = (request.session_id, request.session_epoch);
-        if version < SINCE {
-            return Ok(alone);
+        if version < FIRST_WITH_SESSIONS {
+            return Ok(without_session);
         }
         let mut sessions = lock(&self.by_id);
-        if epoch == FIRST || epoch == NONE {
+        if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
             if sessions.get(&id).is_some_and(|session| session.node == node) {
                 sessions.remove(&id);
             }
-            if epoch == NONE || sessions.len() >= self.most {
-                return Ok(alone);
+            if epoch == FINAL_EPOCH || sessions.len() >= self.max_sessions {
+                return Ok(without_session);
             }
-            let mut session = Session { node, epoch: FIRST + 1, partitions: Vec::new() };
-            session.tell(request.topics.clone());
+            let mut session = Session { node, epoch: INITIAL_EPOCH + 1, partitions: Vec::new() };
+            session.update(request.topics.clone());
             let id = std::iter::repeat_with(|| fastrand::i32(1..)).find(|id| !sessions.contains_key(id)).unwrap_or(1);
             sessions.insert(id, session);
-            return Ok(InSession { id, changes_only: false });
+            return Ok(SessionContext { id, changes_only: false });
         }
         let session = sessions.get_mut(&id).filter(|session| session.node == node);
         let session = session.ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
         if epoch != session.epoch {
             return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
         }
-        session.epoch = epoch.checked_add(1).unwrap_or(FIRST + 1);
+        session.epoch = epoch.checked_add(1).unwrap_or(INITIAL_EPOCH + 1);
         for forgotten in &request.forgotten_topics_data {
             for partition in &forgotten.partitions {
-                session.partitions.retain(|known| !known.is(&forgotten.topic, forgotten.topic_id, *partition));
+                session.partitions.retain(|entry| !entry.matches(&forgotten.topic, forgotten.topic_id, *partition));
             }
         }
-        session.tell(std::mem::take(&mut request.topics));
+        session.update(std::mem::take(&mut request.topics));
         request.topics = session.topics();
-        Ok(InSession { id, changes_only: true })
+        Ok(SessionContext { id, changes_only: true })
     }
 }
 
@@ -134,35 +139,35 @@ mod tests {
     use super::*;
 
     fn request(id: i32, epoch: i32, partitions: &[(i32, i64)]) -> FetchRequest {
-        let one = |(partition, fetch_offset): &(i32, i64)| FetchPartition {
+        let partition = |(partition, fetch_offset): &(i32, i64)| FetchPartition {
             partition: *partition,
             fetch_offset: *fetch_offset,
             ..FetchPartition::default()
         };
-        let partitions = partitions.iter().map(one).collect();
+        let partitions = partitions.iter().map(partition).collect();
         let topics = vec![FetchTopic { topic: "t".into(), partitions, ..FetchTopic::default() }];
         FetchRequest { session_id: id, session_epoch: epoch, topics, ..FetchRequest::default() }
     }
 
-    fn asked(request: &FetchRequest) -> Vec<(i32, i64)> {
+    fn partitions_of(request: &FetchRequest) -> Vec<(i32, i64)> {
         request.topics.iter().flat_map(|t| &t.partitions).map(|p| (p.partition, p.fetch_offset)).collect()
     }
 
     #[test]
     fn a_session_remembers_what_is_not_told_again() {
         let sessions = Sessions::new(1);
-        let mut first = request(0, FIRST, &[(0, 5), (1, 6)]);
+        let mut first = request(0, INITIAL_EPOCH, &[(0, 5), (1, 6)]);
         let id = sessions.resolve(0, 12, &mut first).unwrap().id;
         assert_ne!(id, 0);
         // The cache has a single slot.
-        assert_eq!(sessions.resolve(0, 12, &mut first.clone()).unwrap(), InSession { id: 0, changes_only: false });
+        assert_eq!(sessions.resolve(0, 12, &mut first.clone()).unwrap(), SessionContext { id: 0, changes_only: false });
         let mut next = request(id, 1, &[(0, 9), (2, 0)]);
-        assert_eq!(sessions.resolve(0, 12, &mut next).unwrap(), InSession { id, changes_only: true });
-        assert_eq!(asked(&next), [(1, 6), (0, 9), (2, 0)]);
+        assert_eq!(sessions.resolve(0, 12, &mut next).unwrap(), SessionContext { id, changes_only: true });
+        assert_eq!(partitions_of(&next), [(1, 6), (0, 9), (2, 0)]);
         assert_eq!(sessions.resolve(0, 12, &mut request(id, 1, &[])), Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH));
         assert_eq!(sessions.resolve(1, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
         // A request that names the session but requests a new one, or none, ends it.
-        assert_ne!(sessions.resolve(0, 12, &mut request(id, FIRST, &[])).unwrap().id, 0);
+        assert_ne!(sessions.resolve(0, 12, &mut request(id, INITIAL_EPOCH, &[])).unwrap().id, 0);
         assert_eq!(sessions.resolve(0, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
     }
 }

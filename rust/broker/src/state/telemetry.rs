@@ -11,9 +11,9 @@ use samsarrow_wire::messages::{PushTelemetryRequest, Uuid};
 use crate::options::TelemetryOptions;
 
 /// Maximum number of stored pushes; the oldest are dropped.
-const KEPT: usize = 1000;
+const MAX_PUSHES: usize = 1000;
 /// Maximum number of tracked clients.
-const CLIENTS: usize = 10_000;
+const MAX_CLIENTS: usize = 10_000;
 
 /// Metrics pushed by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Telemetry {
     /// Registers a client; returns its id, or a new one if it has none.
     pub(crate) fn subscribe(&mut self, id: Uuid) -> Uuid {
         let id = if id.is_zero() { Uuid(std::array::from_fn(|_| fastrand::u8(..))) } else { id };
-        if self.clients.len() < CLIENTS {
+        if self.clients.len() < MAX_CLIENTS {
             let last = Instant::now();
             self.clients.entry(id).or_insert(Client { last, terminated: false });
         }
@@ -94,7 +94,7 @@ impl Telemetry {
         let metrics = decompressed(codec, &request.metrics, options.max_bytes).ok_or(ErrorCode::INVALID_RECORD)?;
         client.last = Instant::now();
         client.terminated = request.terminating;
-        if self.pushes.len() == KEPT {
+        if self.pushes.len() == MAX_PUSHES {
             self.pushes.pop_front();
         }
         self.pushes.push_back(TelemetryPush {

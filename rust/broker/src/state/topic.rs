@@ -128,13 +128,13 @@ impl PartitionState {
         self.producers.check_end(marker, bumps)?;
         let now = now_ms();
         let bytes = marker.encode(now).map_err(|error| {
-            tracing::error!(%error, "could not write the marker of a transaction");
+            tracing::error!(%error, "could not encode a transaction marker");
             ErrorCode::UNKNOWN_SERVER_ERROR
         })?;
         let epoch = self.leader_epoch;
         let offset = self.log.append(&bytes, 1, now, |copy, offset| {
             if let Err(error) = set_base_offset(copy, offset, epoch) {
-                tracing::error!(%error, "could not place the marker of a transaction");
+                tracing::error!(%error, "could not set the offset of a transaction marker");
             }
         });
         self.producers.ended(marker, offset, now, Instant::now());
@@ -157,8 +157,8 @@ impl PartitionState {
 
     /// Checks a consumer's fetch, which the preferred replica may also serve (KIP-392).
     pub(crate) fn check_readable(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
-        let here = if self.preferred == Some(node) { self.leader } else { node };
-        self.check_leader(here, epoch)
+        let effective_node = if self.preferred == Some(node) { self.leader } else { node };
+        self.check_leader(effective_node, epoch)
     }
 }
 
@@ -186,15 +186,15 @@ impl Partition {
 
     /// Registers `waiter` for the next append or change of leader. The caller must check the partition after this call,
     /// not before.
-    pub(crate) fn wait(&self, waiter: &Arc<Notify>) {
+    pub(crate) fn register(&self, waiter: &Arc<Notify>) {
         let mut waiters = lock(&self.waiters);
-        if !waiters.iter().any(|known| Arc::ptr_eq(known, waiter)) {
+        if !waiters.iter().any(|registered| Arc::ptr_eq(registered, waiter)) {
             waiters.push(waiter.clone());
         }
     }
 
-    pub(crate) fn forget(&self, waiter: &Arc<Notify>) {
-        lock(&self.waiters).retain(|known| !Arc::ptr_eq(known, waiter));
+    pub(crate) fn deregister(&self, waiter: &Arc<Notify>) {
+        lock(&self.waiters).retain(|registered| !Arc::ptr_eq(registered, waiter));
     }
 
     pub(crate) fn wake(&self) {

@@ -62,9 +62,9 @@ impl Members {
     }
 
     /// Returns the time since when the group has neither members nor pending members.
-    pub(super) fn deserted_since(&self) -> Option<Instant> {
+    pub(super) fn unused_since(&self) -> Option<Instant> {
         match self {
-            Members::Classic(classic) => classic.is_deserted().then(|| classic.since()),
+            Members::Classic(classic) => classic.is_unused().then(|| classic.since()),
             Members::Consumer(consumers) => consumers.is_empty().then(|| consumers.since()),
         }
     }
@@ -81,7 +81,7 @@ impl Members {
     pub(super) fn retained(&self) -> Option<Retained> {
         match self {
             Members::Classic(classic) if classic.protocol_type().is_some() => {
-                let since = self.deserted_since().map(Retained::Since);
+                let since = self.unused_since().map(Retained::Since);
                 since.or_else(|| classic.is_reading().then_some(Retained::SinceCommit))
             }
             Members::Classic(_) | Members::Consumer(_) => Some(Retained::SinceCommit),

@@ -19,18 +19,18 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use crate::options::GroupOptions;
-use classic::member::{Answer, refused};
+use classic::member::{ResponseSender, join_error};
 use classic::{Classic, Joiner};
-use consumer::{Beat, Catalog, Consumers, Refusal};
+use consumer::{Catalog, Consumers, MemberHeartbeat, Rejection};
 pub(crate) use members::Members;
 use offsets::{Committed, Offsets};
 use transactional::Pending;
 
 /// Upper bound of all timeouts, to prevent an overflow of `Instant`.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// Offsets are swept at a tenth of the retention, within these bounds.
-const LONGEST_SWEEP: Duration = Duration::from_secs(600);
-const SHORTEST_SWEEP: Duration = Duration::from_millis(10);
+const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 /// First version with a dedicated error for an unknown group.
 const FIRST_COMMIT_WITH_GROUP_ERROR: i16 = 9;
 
@@ -52,8 +52,8 @@ impl Group {
     fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
         let Some(from) = self.members.retained() else { return true };
         self.offsets.expire(now, retention, from, |topic| self.members.reads(topic));
-        let deserted = self.members.deserted_since();
-        !self.offsets.is_empty() || !self.pending.is_empty() || deserted.is_none_or(|since| now < since + retention)
+        let unused = self.members.unused_since();
+        !self.offsets.is_empty() || !self.pending.is_empty() || unused.is_none_or(|since| now < since + retention)
     }
 }
 
@@ -81,9 +81,9 @@ fn random_uuid() -> String {
 impl Groups {
     pub(crate) fn new(options: &GroupOptions) -> Self {
         let options = GroupOptions {
-            initial_rebalance_delay: options.initial_rebalance_delay.min(LONGEST),
-            consumer_session_timeout: options.consumer_session_timeout.min(LONGEST),
-            offsets_retention: options.offsets_retention.min(LONGEST),
+            initial_rebalance_delay: options.initial_rebalance_delay.min(MAX_TIMEOUT),
+            consumer_session_timeout: options.consumer_session_timeout.min(MAX_TIMEOUT),
+            offsets_retention: options.offsets_retention.min(MAX_TIMEOUT),
             ..options.clone()
         };
         Groups { options, by_id: BTreeMap::new(), next_sweep: Instant::now() }
@@ -101,7 +101,7 @@ impl Groups {
         }
     }
 
-    pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, answer: Answer<JoinGroupResponse>) {
+    pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, sender: ResponseSender<JoinGroupResponse>) {
         let request = joiner.request;
         let session = Duration::from_millis(u64::try_from(request.session_timeout_ms).unwrap_or_default());
         let bounds = self.options.min_session_timeout..=self.options.max_session_timeout;
@@ -113,7 +113,7 @@ impl Groups {
             ErrorCode::UNKNOWN_MEMBER_ID
         };
         if !code.is_none() {
-            let _ = answer.send(refused(&request.member_id, code));
+            let _ = sender.send(join_error(&request.member_id, code));
             return;
         }
         let options = self.options.clone();
@@ -122,18 +122,18 @@ impl Groups {
             group.members = Members::Classic(Box::new(Classic::new(now)));
         }
         match &mut group.members {
-            Members::Classic(classic) => classic.join(now, joiner, &options, answer),
+            Members::Classic(classic) => classic.join(now, joiner, &options, sender),
             Members::Consumer(_) => {
-                let _ = answer.send(refused(&request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
+                let _ = sender.send(join_error(&request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
             }
         }
     }
 
-    pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
+    pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, sender: ResponseSender<SyncGroupResponse>) {
         match self.classic_of(&request.group_id) {
-            Ok(members) => members.sync(now, request, answer),
+            Ok(members) => members.sync(now, request, sender),
             Err(code) => {
-                let _ = answer.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
+                let _ = sender.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
             }
         }
     }
@@ -160,21 +160,21 @@ impl Groups {
     pub(crate) fn consumer_heartbeat(
         &mut self,
         now: Instant,
-        beat: &Beat<'_>,
+        heartbeat_request: &MemberHeartbeat<'_>,
         catalog: &Catalog,
-    ) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
-        beat.check()?;
-        let id = &beat.request.group_id;
+    ) -> Result<ConsumerGroupHeartbeatResponse, Rejection> {
+        heartbeat_request.check()?;
+        let id = &heartbeat_request.request.group_id;
         let missing = || (ErrorCode::GROUP_ID_NOT_FOUND, format!("Group {id} is not a consumer group."));
         let options = self.options.clone();
-        if beat.joins() {
+        if heartbeat_request.joins() {
             let group = self.group_or_new(id, now);
             if group.members.consumers().is_none() && group.members.is_empty() {
                 group.members = Members::Consumer(Consumers::new(now));
             }
         }
         match self.by_id.get_mut(id).map(|group| &mut group.members) {
-            Some(Members::Consumer(consumers)) => consumers.heartbeat(now, beat, catalog, &options),
+            Some(Members::Consumer(consumers)) => consumers.heartbeat(now, heartbeat_request, catalog, &options),
             _ => Err(missing()),
         }
     }
@@ -210,7 +210,7 @@ impl Groups {
         keep: Option<Duration>,
     ) {
         let now = Instant::now();
-        let keep = keep.map(|keep| keep.min(LONGEST));
+        let keep = keep.map(|keep| keep.min(MAX_TIMEOUT));
         self.group_or_new(group, now).offsets.commit(now, topic, topic_id, partition, committed, keep);
     }
 
@@ -296,7 +296,7 @@ impl Groups {
         }
         if self.next_sweep <= now {
             let retention = self.options.offsets_retention;
-            self.next_sweep = now + (retention / 10).clamp(SHORTEST_SWEEP, LONGEST_SWEEP);
+            self.next_sweep = now + (retention / 10).clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL);
             self.by_id.retain(|_, group| group.expire_offsets(now, retention));
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct Committed {
 struct Stored {
     topic_id: [u8; 16],
     committed: Committed,
-    at: Instant,
+    committed_at: Instant,
     /// Expiry requested by the commit itself, which versions 2 to 4 can do.
     until: Option<Instant>,
     /// Sequence number of the commit.
@@ -59,7 +59,8 @@ impl Offsets {
     ) {
         let until = keep.map(|keep| now + keep);
         let number = self.next_number();
-        self.stored.insert((topic.clone(), partition), Stored { topic_id, committed, at: now, until, number });
+        self.stored
+            .insert((topic.clone(), partition), Stored { topic_id, committed, committed_at: now, until, number });
     }
 
     /// Returns the sequence number of the next commit.
@@ -69,16 +70,16 @@ impl Offsets {
     }
 
     /// Commits an offset of a completed transaction, unless a later commit has replaced it.
-    pub(crate) fn commit_waiting(
+    pub(crate) fn commit_pending(
         &mut self,
         now: Instant,
-        place: (Arc<str>, i32),
+        key: (Arc<str>, i32),
         topic_id: [u8; 16],
         committed: Committed,
         number: u64,
     ) {
-        if self.stored.get(&place).is_none_or(|stored| stored.number < number) {
-            self.stored.insert(place, Stored { topic_id, committed, at: now, until: None, number });
+        if self.stored.get(&key).is_none_or(|stored| stored.number < number) {
+            self.stored.insert(key, Stored { topic_id, committed, committed_at: now, until: None, number });
         }
     }
 
@@ -114,7 +115,7 @@ impl Offsets {
         self.stored.retain(|(topic, _), stored| {
             let since = match from {
                 Retained::Since(since) => since,
-                Retained::SinceCommit => stored.at,
+                Retained::SinceCommit => stored.committed_at,
             };
             let end = stored.until.unwrap_or(since + retention);
             now < end || subscribed(topic)

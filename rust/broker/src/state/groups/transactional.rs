@@ -11,7 +11,7 @@ use super::offsets::{Committed, Offsets};
 use super::{Group, Groups, Members};
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingOffset {
     topic_id: [u8; 16],
     committed: Committed,
     /// Sequence number of the commit, to detect later commits outside of transactions.
@@ -20,7 +20,7 @@ struct Waiting {
 
 /// Pending offsets of one group, by producer, topic and partition.
 #[derive(Debug, Default)]
-pub(super) struct Pending(BTreeMap<i64, BTreeMap<(Arc<str>, i32), Waiting>>);
+pub(super) struct Pending(BTreeMap<i64, BTreeMap<(Arc<str>, i32), PendingOffset>>);
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
@@ -32,18 +32,24 @@ impl Pending {
     }
 
     fn end(&mut self, producer_id: i64, committed: bool, offsets: &mut Offsets, now: Instant) {
-        let Some(waiting) = self.0.remove(&producer_id).filter(|_| committed) else { return };
-        for ((topic, partition), waiting) in waiting {
-            offsets.commit_waiting(now, (topic, partition), waiting.topic_id, waiting.committed, waiting.number);
+        let Some(pending) = self.0.remove(&producer_id).filter(|_| committed) else { return };
+        for ((topic, partition), pending_offset) in pending {
+            offsets.commit_pending(
+                now,
+                (topic, partition),
+                pending_offset.topic_id,
+                pending_offset.committed,
+                pending_offset.number,
+            );
         }
     }
 
     /// Drops the pending offsets of a deleted topic.
     pub(super) fn forget_topic(&mut self, topic_id: [u8; 16]) {
-        for waiting in self.0.values_mut() {
-            waiting.retain(|_, waiting| waiting.topic_id != topic_id);
+        for pending in self.0.values_mut() {
+            pending.retain(|_, pending_offset| pending_offset.topic_id != topic_id);
         }
-        self.0.retain(|_, waiting| !waiting.is_empty());
+        self.0.retain(|_, pending| !pending.is_empty());
     }
 }
 
@@ -57,9 +63,9 @@ impl Groups {
     ) -> Result<(), ErrorCode> {
         let (generation, member_id) = (request.generation_id, request.member_id.as_str());
         let instance_id = request.group_instance_id.as_deref();
-        let names_nobody = generation < 0 && member_id.is_empty() && instance_id.is_none();
+        let has_no_member = generation < 0 && member_id.is_empty() && instance_id.is_none();
         match self.by_id.get_mut(&request.group_id).map(|group| &mut group.members) {
-            _ if names_nobody => Ok(()),
+            _ if has_no_member => Ok(()),
             Some(Members::Classic(classic)) => {
                 classic.check_transactional_commit(now, member_id, instance_id, generation)
             }
@@ -85,8 +91,8 @@ impl Groups {
     ) {
         let group = self.group_or_new(group, Instant::now());
         let number = group.offsets.next_number();
-        let waiting = group.pending.0.entry(producer_id).or_default();
-        waiting.insert((topic.clone(), partition), Waiting { topic_id, committed, number });
+        let pending = group.pending.0.entry(producer_id).or_default();
+        pending.insert((topic.clone(), partition), PendingOffset { topic_id, committed, number });
     }
 
     /// Ends the transaction of a producer: commits or drops its pending offsets.

@@ -7,7 +7,7 @@ use samsarrow_wire::batch::EndMarker;
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::{Instant, sleep_until};
 
-use super::transaction::Place;
+use super::transaction::TopicPartition;
 use super::{Ending, Now, Transactions};
 use crate::state::topic::NO_LEADER;
 use crate::state::{Node, State};
@@ -18,8 +18,8 @@ pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Kafka's `offsets.topic.num.partitions`.
 const OFFSETS_PARTITIONS: u32 = 50;
 /// Producer state is swept at a tenth of its expiration, within these bounds.
-const LONGEST_SWEEP: Duration = Duration::from_secs(600);
-const SHORTEST_SWEEP: Duration = Duration::from_millis(10);
+const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Now {
     pub(crate) fn read() -> Self {
@@ -28,7 +28,7 @@ impl Now {
 }
 
 /// Returns the `__consumer_offsets` partition of a group: Java's string hash modulo the number of partitions.
-pub(crate) fn offsets_partition(group: &str) -> Place {
+pub(crate) fn offsets_partition(group: &str) -> TopicPartition {
     let hash = group.encode_utf16().fold(0_u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
     // Kafka maps the minimum hash, which has no absolute value, to 0.
     let partition = if hash == 1 << 31 { 0 } else { hash.cast_signed().unsigned_abs() % OFFSETS_PARTITIONS };
@@ -38,8 +38,8 @@ pub(crate) fn offsets_partition(group: &str) -> Place {
 impl State {
     /// Returns the coordinator of a transactional id, chosen like [`State::coordinator`].
     pub(crate) fn transaction_coordinator(&self, transactional_id: &str) -> Option<(i32, &Node)> {
-        let moved = lock(&self.moved_transactions).get(transactional_id).copied();
-        self.coordinator_of(transactional_id, moved)
+        let override_node = lock(&self.transaction_coordinator_overrides).get(transactional_id).copied();
+        self.coordinator_of(transactional_id, override_node)
     }
 
     /// Checks that this node coordinates a transactional id.
@@ -51,7 +51,7 @@ impl State {
 
     /// Makes `node` the coordinator of a transactional id.
     pub(crate) fn move_transaction_coordinator(&self, transactional_id: &str, node: i32) {
-        lock(&self.moved_transactions).insert(transactional_id.to_owned(), node);
+        lock(&self.transaction_coordinator_overrides).insert(transactional_id.to_owned(), node);
         lock(&self.transactions).reload(transactional_id);
     }
 
@@ -66,9 +66,9 @@ impl State {
         let now = Now::read();
         let mut transactions = self.transactions();
         for ending in transactions.endings(now) {
-            let told: Vec<Place> =
-                ending.partitions.iter().filter(|place| self.tell(&ending, place)).cloned().collect();
-            transactions.told(now, &ending.transactional_id, &told);
+            let written: Vec<TopicPartition> =
+                ending.partitions.iter().filter(|partition| self.write_marker(&ending, partition)).cloned().collect();
+            transactions.markers_written(now, &ending.transactional_id, &written);
         }
         drop(transactions);
         self.transaction_began();
@@ -80,15 +80,15 @@ impl State {
     }
 
     /// Writes the end of a transaction to one of its partitions; returns true if it is done.
-    fn tell(&self, ending: &Ending, (topic, partition): &Place) -> bool {
+    fn write_marker(&self, ending: &Ending, (topic, partition): &TopicPartition) -> bool {
         if topic == OFFSETS_TOPIC {
             lock(&self.groups).end_transaction(ending.producer.id, ending.committed);
             return true;
         }
-        let found = self.topic(topic).and_then(|topic| topic.partition(*partition).cloned());
+        let target = self.topic(topic).and_then(|topic| topic.partition(*partition).cloned());
         // A deleted topic needs no marker.
-        let Some(found) = found else { return true };
-        let mut state = found.state();
+        let Some(target) = target else { return true };
+        let mut state = target.state();
         if state.leader == NO_LEADER {
             return false;
         }
@@ -99,17 +99,17 @@ impl State {
             coordinator_epoch: ending.coordinator_epoch,
         };
         if let Err(code) = state.end_transaction(&marker, ending.bumps) {
-            tracing::warn!(%code, topic, partition, "a partition refused the end of a transaction");
+            tracing::warn!(%code, topic, partition, "a partition rejected the end marker of a transaction");
         }
         drop(state);
-        found.wake();
+        target.wake();
         true
     }
 
     /// Runs the timer of transactions and producer state; never returns.
     pub(crate) async fn run_transaction_clock(&self) {
         let expiration = self.options.transactions.producer_id_expiration;
-        let sweep = (expiration / 10).clamp(SHORTEST_SWEEP, LONGEST_SWEEP);
+        let sweep = (expiration / 10).clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL);
         let mut next_sweep = Instant::now() + sweep;
         loop {
             let next = self.transactions().next_deadline().map_or(next_sweep, |next| next.min(next_sweep));

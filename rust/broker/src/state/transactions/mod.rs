@@ -12,10 +12,10 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::Instant;
 
 use crate::options::TransactionOptions;
-use transaction::{Ended, Identity, NewId, Phase, Place, Transaction};
+use transaction::{Ended, Identity, NewId, Phase, TopicPartition, Transaction};
 
 /// Upper bound of all timeouts, to prevent an overflow of `Instant`.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// First transaction version in which every end bumps the producer epoch (KIP-890).
 const FIRST_WITH_BUMPS: i16 = 2;
 
@@ -36,7 +36,7 @@ pub(crate) struct Ending {
     pub(crate) coordinator_epoch: i32,
     /// True if the producer epoch was bumped for this end.
     pub(crate) bumps: bool,
-    pub(crate) partitions: Vec<Place>,
+    pub(crate) partitions: Vec<TopicPartition>,
 }
 
 /// Parameters of an InitProducerId request.
@@ -58,9 +58,9 @@ pub(crate) struct Transactions {
 impl Transactions {
     pub(crate) fn new(options: &TransactionOptions) -> Self {
         let options = TransactionOptions {
-            max_timeout: options.max_timeout.min(LONGEST),
-            marker_delay: options.marker_delay.min(LONGEST),
-            id_expiration: options.id_expiration.min(LONGEST),
+            max_timeout: options.max_timeout.min(MAX_TIMEOUT),
+            marker_delay: options.marker_delay.min(MAX_TIMEOUT),
+            id_expiration: options.id_expiration.min(MAX_TIMEOUT),
             ..options.clone()
         };
         Transactions { options, by_id: BTreeMap::new() }
@@ -126,7 +126,7 @@ impl Transactions {
                 self.abort(now, transactional_id);
                 // The fenced producer must not obtain the new epoch by a retry.
                 if let Some(transaction) = self.by_id.get_mut(transactional_id) {
-                    transaction.seal();
+                    transaction.hide_epoch();
                 }
                 Ok(())
             }
@@ -144,7 +144,7 @@ impl Transactions {
         now: Now,
         transactional_id: &str,
         producer: Identity,
-        partitions: impl IntoIterator<Item = Place>,
+        partitions: impl IntoIterator<Item = TopicPartition>,
     ) -> Result<(), ErrorCode> {
         let transaction = self.find(transactional_id)?;
         transaction.check(producer)?;
@@ -157,7 +157,7 @@ impl Transactions {
         &mut self,
         transactional_id: &str,
         producer: Identity,
-        partition: &Place,
+        partition: &TopicPartition,
     ) -> Result<(), ErrorCode> {
         let transaction = self.find(transactional_id)?;
         transaction.check(producer)?;
@@ -207,7 +207,7 @@ impl Transactions {
     }
 
     /// Records that markers were written to these partitions; after the last one the transaction is complete.
-    pub(crate) fn told(&mut self, now: Now, transactional_id: &str, partitions: &[Place]) {
+    pub(crate) fn markers_written(&mut self, now: Now, transactional_id: &str, partitions: &[TopicPartition]) {
         let Some(transaction) = self.by_id.get_mut(transactional_id) else { return };
         for partition in partitions {
             transaction.partitions.remove(partition);
@@ -236,12 +236,12 @@ impl Transactions {
 
     /// Returns the next deadline for [`Transactions::tick`] or [`Transactions::endings`].
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let of_one = |transaction: &Transaction| {
+        let deadline = |transaction: &Transaction| {
             let expires = (!transaction.phase.is_ending() && transaction.phase != Phase::Ongoing)
                 .then(|| transaction.at + self.options.id_expiration);
             [transaction.times_out_at(), transaction.due, expires].into_iter().flatten().min()
         };
-        self.by_id.values().filter_map(of_one).min()
+        self.by_id.values().filter_map(deadline).min()
     }
 
     /// Aborts transactions that have timed out, and removes expired transactional ids.
@@ -251,7 +251,7 @@ impl Transactions {
         };
         let late: Vec<String> = self.by_id.iter().filter_map(late).collect();
         for id in late {
-            tracing::debug!(transactional_id = id, "aborts a transaction that was open for too long");
+            tracing::debug!(transactional_id = id, "aborting a transaction that has timed out");
             self.abort(now, &id);
         }
         let expiration = self.options.id_expiration;

@@ -6,7 +6,7 @@ const A: &str = "a";
 const TIMEOUT_MS: i32 = 60_000;
 
 /// A coordinator with a manual clock; producer ids are assigned from 100.
-struct World {
+struct Coordinator {
     transactions: Transactions,
     now: Now,
     next_id: Cell<i64>,
@@ -18,14 +18,14 @@ fn identity((id, epoch): (i64, i16)) -> Identity {
     Identity { id, epoch }
 }
 
-fn place(partition: i32) -> Place {
+fn topic_partition(partition: i32) -> TopicPartition {
     ("t".to_owned(), partition)
 }
 
-impl World {
+impl Coordinator {
     fn new(options: &TransactionOptions) -> Self {
         let now = Now { at: Instant::now(), ms: 1_700_000_000_000 };
-        World { transactions: Transactions::new(options), now, next_id: Cell::new(100) }
+        Coordinator { transactions: Transactions::new(options), now, next_id: Cell::new(100) }
     }
 
     fn of_version(version: i16) -> Self {
@@ -44,11 +44,11 @@ impl World {
     }
 
     fn add(&mut self, producer: (i64, i16), partition: i32) -> Result<(), ErrorCode> {
-        self.transactions.add(self.now, A, identity(producer), [place(partition)])
+        self.transactions.add(self.now, A, identity(producer), [topic_partition(partition)])
     }
 
     fn verify(&mut self, producer: (i64, i16), partition: i32) -> Result<(), ErrorCode> {
-        self.transactions.verify(A, identity(producer), &place(partition))
+        self.transactions.verify(A, identity(producer), &topic_partition(partition))
     }
 
     fn end(&mut self, producer: (i64, i16), committed: bool, bumps: bool) -> Answer {
@@ -62,11 +62,11 @@ impl World {
     fn complete(&mut self) -> Vec<((i64, i16), bool, usize)> {
         let endings = self.transactions.endings(self.now);
         for ending in &endings {
-            self.transactions.told(self.now, &ending.transactional_id, &ending.partitions);
+            self.transactions.markers_written(self.now, &ending.transactional_id, &ending.partitions);
         }
-        let one =
+        let summary =
             |ending: &Ending| ((ending.producer.id, ending.producer.epoch), ending.committed, ending.partitions.len());
-        endings.iter().map(one).collect()
+        endings.iter().map(summary).collect()
     }
 
     fn phase(&self) -> &'static str {
@@ -88,7 +88,7 @@ impl World {
 
 #[test]
 fn each_start_has_a_higher_epoch() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     assert_eq!(w.init(None), Ok((100, 0)));
     assert_eq!(w.init(None), Ok((100, 1)));
     // KIP-360: an epoch bump after an error, a repeated request, and an outdated one.
@@ -105,28 +105,28 @@ fn each_start_has_a_higher_epoch() {
 
 #[test]
 fn a_producer_that_is_not_known_gets_an_id_whoever_it_was() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     assert_eq!(w.init(Some((7, 3))), Ok((100, 0)));
 }
 
 #[test]
 fn epochs_end_and_ids_change() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let last = w.exhaust();
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
     // Retry after a lost response.
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     w.exhaust();
     assert_eq!(w.init(None), Ok((101, 0)));
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     w.exhaust();
     assert_eq!(w.init(Some((100, 3))), Err(ErrorCode::PRODUCER_FENCED));
 }
 
 #[test]
 fn timeouts_have_a_limit() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     for timeout in [0, -1, 900_001, i32::MAX] {
         assert_eq!(w.init_with(timeout, None), Err(ErrorCode::INVALID_TRANSACTION_TIMEOUT));
     }
@@ -137,7 +137,7 @@ fn timeouts_have_a_limit() {
 
 #[test]
 fn a_transaction_of_an_old_client_keeps_its_epoch() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     assert_eq!(w.end(p, true, false), Err(ErrorCode::INVALID_TXN_STATE));
     assert_eq!(w.verify(p, 0), Err(ErrorCode::TRANSACTION_ABORTABLE));
@@ -165,7 +165,7 @@ fn a_transaction_of_an_old_client_keeps_its_epoch() {
 
 #[test]
 fn only_the_producer_of_a_transaction_is_heard() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     let p = w.init(Some(p)).unwrap();
     w.add(p, 0).unwrap();
@@ -176,14 +176,14 @@ fn only_the_producer_of_a_transaction_is_heard() {
     }
     assert_eq!((w.add((p.0, 0), 0), w.add((9, 1), 0)).0, Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!((w.add((p.0, 0), 0), w.add((9, 1), 0)).1, Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
-    let unknown = w.transactions.add(w.now, "b", identity(p), [place(0)]);
+    let unknown = w.transactions.add(w.now, "b", identity(p), [topic_partition(0)]);
     assert_eq!(unknown, Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
-    assert_eq!(w.transactions.add(w.now, "", identity(p), [place(0)]), Err(ErrorCode::INVALID_REQUEST));
+    assert_eq!(w.transactions.add(w.now, "", identity(p), [topic_partition(0)]), Err(ErrorCode::INVALID_REQUEST));
 }
 
 #[test]
 fn a_transaction_of_a_new_client_ends_under_the_next_epoch() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let p0 = w.init(None).unwrap();
     w.add(p0, 0).unwrap();
     let p1 = w.end(p0, true, true).unwrap();
@@ -210,7 +210,7 @@ fn a_transaction_of_a_new_client_ends_under_the_next_epoch() {
 
 #[test]
 fn a_new_id_takes_over_when_the_last_transaction_of_the_old_one_is_told() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let last = w.exhaust();
     w.add(last, 0).unwrap();
     let next = w.end(last, true, true).unwrap();
@@ -225,7 +225,7 @@ fn a_new_id_takes_over_when_the_last_transaction_of_the_old_one_is_told() {
 #[test]
 fn a_second_producer_aborts_what_the_first_has_open() {
     for (version, learns) in [(2, true), (1, false), (0, false)] {
-        let mut w = World::of_version(version);
+        let mut w = Coordinator::of_version(version);
         let p = w.init(None).unwrap();
         w.add(p, 0).unwrap();
         assert_eq!(w.init(None), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
@@ -243,7 +243,7 @@ fn a_second_producer_aborts_what_the_first_has_open() {
 
 #[test]
 fn what_is_open_for_too_long_is_aborted() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     w.add(p, 0).unwrap();
     let end = w.now.at + Duration::from_secs(60);
@@ -261,8 +261,8 @@ fn what_is_open_for_too_long_is_aborted() {
 
 #[test]
 fn a_fenced_producer_does_not_come_back() {
-    let mut w = World::of_version(2);
-    let fence = |w: &mut World| w.transactions.fence(w.now, A, &|| 500);
+    let mut w = Coordinator::of_version(2);
+    let fence = |w: &mut Coordinator| w.transactions.fence(w.now, A, &|| 500);
     assert_eq!(fence(&mut w), Err(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND));
     let p = w.init(None).unwrap();
     assert_eq!(fence(&mut w), Ok(()));
@@ -282,7 +282,7 @@ fn a_fenced_producer_does_not_come_back() {
 #[test]
 fn markers_wait_for_their_time_and_for_leaders() {
     let delay = Duration::from_secs(1);
-    let mut w = World::new(&TransactionOptions { marker_delay: delay, ..TransactionOptions::default() });
+    let mut w = Coordinator::new(&TransactionOptions { marker_delay: delay, ..TransactionOptions::default() });
     let p = w.init(None).unwrap();
     w.add(p, 0).unwrap();
     w.add(p, 1).unwrap();
@@ -293,7 +293,7 @@ fn markers_wait_for_their_time_and_for_leaders() {
     let endings = w.transactions.endings(w.now);
     assert_eq!((endings.len(), endings[0].partitions.len()), (1, 2));
     // A partition without a leader gets its marker once it has one.
-    w.transactions.told(w.now, A, &[place(1)]);
+    w.transactions.markers_written(w.now, A, &[topic_partition(1)]);
     assert_eq!((w.phase(), w.transactions.next_deadline()), ("PrepareCommit", None));
     assert_eq!(w.complete(), [(p, true, 1)]);
     assert_eq!(w.phase(), "CompleteCommit");
@@ -301,7 +301,7 @@ fn markers_wait_for_their_time_and_for_leaders() {
 
 #[test]
 fn a_coordinator_that_moved_says_so_in_its_markers() {
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     w.add(p, 0).unwrap();
     w.transactions.reload(A);
@@ -313,7 +313,7 @@ fn a_coordinator_that_moved_says_so_in_its_markers() {
 #[test]
 fn ids_that_nobody_uses_are_forgotten() {
     let week = Duration::from_secs(7 * 24 * 60 * 60);
-    let mut w = World::of_version(2);
+    let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     w.add(p, 0).unwrap();
     w.pass(week / 2);

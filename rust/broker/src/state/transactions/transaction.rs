@@ -59,7 +59,7 @@ const NO_ID: i64 = -1;
 const LAST_EPOCH: i16 = i16::MAX - 1;
 
 /// A topic partition of a transaction, possibly of `__consumer_offsets`.
-pub(crate) type Place = (String, i32);
+pub(crate) type TopicPartition = (String, i32);
 
 #[derive(Debug)]
 pub(crate) struct Transaction {
@@ -74,7 +74,7 @@ pub(crate) struct Transaction {
     pub(super) bumps: bool,
     pub(crate) timeout: Duration,
     pub(crate) phase: Phase,
-    pub(crate) partitions: BTreeSet<Place>,
+    pub(crate) partitions: BTreeSet<TopicPartition>,
     /// Start of the transaction.
     pub(crate) begun: Option<Now>,
     /// Time of the last change.
@@ -120,12 +120,12 @@ impl Transaction {
         new_id: NewId<'_>,
     ) -> Result<Identity, ErrorCode> {
         // The last alternative is a repeated request after the id has changed.
-        let is_ours = |was: Identity| {
+        let is_current_or_previous = |was: Identity| {
             self.producer.epoch == NO_EPOCH
                 || was.id == self.producer.id
                 || (was.id == self.previous_id && is_exhausted(was.epoch))
         };
-        if !was.is_none_or(is_ours) {
+        if !was.is_none_or(is_current_or_previous) {
             return Err(ErrorCode::PRODUCER_FENCED);
         }
         match self.phase {
@@ -174,7 +174,7 @@ impl Transaction {
     }
 
     /// Adds partitions to the transaction; the first one begins it.
-    pub(super) fn add(&mut self, now: Now, partitions: impl IntoIterator<Item = Place>) {
+    pub(super) fn add(&mut self, now: Now, partitions: impl IntoIterator<Item = TopicPartition>) {
         if self.phase != Phase::Ongoing {
             self.phase = Phase::Ongoing;
             self.begun = Some(now);
@@ -253,7 +253,7 @@ impl Transaction {
     }
 
     /// Prevents the fenced producer from obtaining the new epoch by a retry.
-    pub(super) fn seal(&mut self) {
+    pub(super) fn hide_epoch(&mut self) {
         self.last_epoch = NO_EPOCH;
         self.bumps = false;
     }

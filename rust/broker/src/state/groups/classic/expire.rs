@@ -11,7 +11,7 @@ impl Classic {
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let sessions = self.members.iter().filter_map(|member| member.expires);
         let ends = [self.join_end.map(JoinEnd::at), self.sync_end];
-        sessions.chain(self.promised.values().copied()).chain(ends.into_iter().flatten()).min()
+        sessions.chain(self.pending_members.values().copied()).chain(ends.into_iter().flatten()).min()
     }
 
     /// Applies all expired deadlines.
@@ -26,12 +26,12 @@ impl Classic {
     }
 
     fn end_sessions(&mut self, now: Instant, options: &GroupOptions) {
-        self.promised.retain(|_, end| *end > now);
+        self.pending_members.retain(|_, end| *end > now);
         let mut gone = Vec::new();
         for member in &mut self.members {
             if member.expires.is_some_and(|end| end <= now) {
                 member.expires = None;
-                if !member.is_excused() {
+                if !member.is_session_suspended() {
                     gone.push(member.id.clone());
                 }
             }

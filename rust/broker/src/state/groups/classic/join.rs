@@ -6,8 +6,8 @@ use samsarrow_wire::messages::JoinGroupRequest;
 use samsarrow_wire::messages::join_group::{JoinGroupResponse, JoinGroupResponseMember};
 use tokio::time::Instant;
 
-use super::member::{Answer, Member, Terms, refused};
-use super::{Classic, NEW_MEMBER_PATIENCE, Phase};
+use super::member::{JoinParams, Member, ResponseSender, join_error};
+use super::{Classic, NEW_MEMBER_JOIN_TIMEOUT, Phase};
 use crate::options::GroupOptions;
 use crate::state::groups::random_uuid;
 
@@ -25,90 +25,90 @@ pub(crate) struct Joiner<'a> {
     pub(crate) client_host: &'a str,
 }
 
-type JoinAnswer = Answer<JoinGroupResponse>;
+type JoinSender = ResponseSender<JoinGroupResponse>;
 
-fn refuse(answer: JoinAnswer, member_id: &str, code: ErrorCode) {
-    let _ = answer.send(refused(member_id, code));
+fn reject(sender: JoinSender, member_id: &str, code: ErrorCode) {
+    let _ = sender.send(join_error(member_id, code));
 }
 
 impl Classic {
     /// Handles JoinGroup; responds immediately or when all members have joined.
-    pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, answer: JoinAnswer) {
+    pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, sender: JoinSender) {
         let request = joiner.request;
         if !self.supports(&request.protocol_type, &request.protocols) {
-            return refuse(answer, &request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return reject(sender, &request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let instance_id = request.group_instance_id.as_deref();
         if !request.member_id.is_empty() {
-            if instance_id.is_none() && self.promised.contains_key(&request.member_id) {
-                return self.admit(now, joiner, request.member_id.clone(), options, answer);
+            if instance_id.is_none() && self.pending_members.contains_key(&request.member_id) {
+                return self.admit(now, joiner, request.member_id.clone(), options, sender);
             }
-            return self.rejoin(now, joiner, options, answer);
+            return self.rejoin(now, joiner, options, sender);
         }
         let id = format!("{}-{}", instance_id.unwrap_or(joiner.client_id), random_uuid());
         match instance_id.and_then(|instance_id| self.static_member(instance_id)) {
             Some(member) => {
                 let old = member.id.clone();
-                self.replace(now, joiner, &old, id, options, answer);
+                self.replace(now, joiner, &old, id, options, sender);
             }
             None if instance_id.is_none() && joiner.version >= FIRST_WITH_KNOWN_ID => {
-                self.promised.insert(id.clone(), now + Terms::new(request, joiner.version).session_timeout);
-                refuse(answer, &id, ErrorCode::MEMBER_ID_REQUIRED);
+                self.pending_members.insert(id.clone(), now + JoinParams::new(request, joiner.version).session_timeout);
+                reject(sender, &id, ErrorCode::MEMBER_ID_REQUIRED);
             }
-            None => self.admit(now, joiner, id, options, answer),
+            None => self.admit(now, joiner, id, options, sender),
         }
     }
 
     /// Admits a new member.
-    fn admit(&mut self, now: Instant, joiner: &Joiner<'_>, id: String, options: &GroupOptions, answer: JoinAnswer) {
-        self.promised.remove(&id);
+    fn admit(&mut self, now: Instant, joiner: &Joiner<'_>, id: String, options: &GroupOptions, sender: JoinSender) {
+        self.pending_members.remove(&id);
         if self.members.is_empty() {
             self.protocol_type = Some(joiner.request.protocol_type.clone());
         }
         if self.leader.is_none() {
             self.leader = Some(id.clone());
         }
-        self.more_came |= self.is_initial_rebalance();
+        self.member_joined |= self.is_initial_rebalance();
         self.members.push(Member {
             id,
             instance_id: joiner.request.group_instance_id.clone(),
             client_id: joiner.client_id.to_owned(),
             client_host: joiner.client_host.to_owned(),
-            terms: Terms::new(joiner.request, joiner.version),
+            params: JoinParams::new(joiner.request, joiner.version),
             assignment: Bytes::new(),
             is_new: true,
-            joining: Some(answer),
+            joining: Some(sender),
             syncing: None,
             // A new member has no generation for heartbeats, so this timeout is the only sign that it has given up.
-            expires: Some(now + NEW_MEMBER_PATIENCE),
+            expires: Some(now + NEW_MEMBER_JOIN_TIMEOUT),
         });
         self.rebalance_or_complete(now, options);
     }
 
     /// Handles a request with a member id that should be known.
-    fn rejoin(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, answer: JoinAnswer) {
+    fn rejoin(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, sender: JoinSender) {
         let request = joiner.request;
         let id = &request.member_id;
         if let Err(code) = self.check_member(id, request.group_instance_id.as_deref()) {
-            return refuse(answer, id, code);
+            return reject(sender, id, code);
         }
-        let same = self.member(id).is_some_and(|member| member.terms.protocols == request.protocols);
-        let unmoved = match self.phase {
-            Phase::Empty => return refuse(answer, id, ErrorCode::UNKNOWN_MEMBER_ID),
+        let same = self.member(id).is_some_and(|member| member.params.protocols == request.protocols);
+        let is_unchanged = match self.phase {
+            Phase::Empty => return reject(sender, id, ErrorCode::UNKNOWN_MEMBER_ID),
             Phase::PreparingRebalance => false,
             // The client may have missed the response.
             Phase::CompletingRebalance => same,
             // A leader that rejoins wants to assign again, since topics may have changed.
             Phase::Stable => same && !self.is_leader(id),
         };
-        if unmoved {
+        if is_unchanged {
             let members = if self.is_leader(id) { self.described() } else { Vec::new() };
-            let _ = answer.send(JoinGroupResponse { members, ..self.joined(id) });
+            let _ = sender.send(JoinGroupResponse { members, ..self.joined(id) });
             return;
         }
         if let Some(member) = self.member_mut(id) {
-            member.terms = Terms::new(request, joiner.version);
-            member.joining = Some(answer);
+            member.params = JoinParams::new(request, joiner.version);
+            member.joining = Some(sender);
         }
         self.rebalance_or_complete(now, options);
     }
@@ -121,14 +121,14 @@ impl Classic {
         old: &str,
         id: String,
         options: &GroupOptions,
-        answer: JoinAnswer,
+        sender: JoinSender,
     ) {
         let was_leader = self.is_leader(old);
         let Some(member) = self.member_mut(old) else { return };
         member.fail(ErrorCode::FENCED_INSTANCE_ID);
         member.id.clone_from(&id);
-        member.terms = Terms::new(joiner.request, joiner.version);
-        member.joining = Some(answer);
+        member.params = JoinParams::new(joiner.request, joiner.version);
+        member.joining = Some(sender);
         member.is_new = false;
         member.renew(now);
         if was_leader {
@@ -139,9 +139,9 @@ impl Classic {
         }
         match self.phase {
             Phase::Stable if self.vote() == self.protocol => {
-                let response = self.welcome_back(joiner.version, &id, was_leader.then_some(old));
+                let response = self.rejoin_static(joiner.version, &id, was_leader.then_some(old));
                 if let Some(member) = self.member_mut(&id) {
-                    member.answer_join(response);
+                    member.complete_join(response);
                 }
                 self.save();
             }
@@ -155,7 +155,7 @@ impl Classic {
     /// Responds to a returning static member, which keeps its assignment. A returning leader must not assign again:
     /// from v9 on `skip_assignment` says so; before, the response names its old id as leader, so that it does not know
     /// that it leads.
-    fn welcome_back(&self, version: i16, id: &str, led_as: Option<&str>) -> JoinGroupResponse {
+    fn rejoin_static(&self, version: i16, id: &str, led_as: Option<&str>) -> JoinGroupResponse {
         let mut response = self.joined(id);
         let Some(led_as) = led_as else { return response };
         if version >= FIRST_TO_SKIP_ASSIGNMENT {
@@ -182,12 +182,12 @@ impl Classic {
     /// Returns the members with their metadata, for the leader.
     pub(super) fn described(&self) -> Vec<JoinGroupResponseMember> {
         let protocol = self.protocol.as_deref().unwrap_or_default();
-        let one = |member: &Member| JoinGroupResponseMember {
+        let description = |member: &Member| JoinGroupResponseMember {
             member_id: member.id.clone(),
             group_instance_id: member.instance_id.clone(),
             metadata: member.metadata(protocol),
             ..JoinGroupResponseMember::default()
         };
-        self.members.iter().map(one).collect()
+        self.members.iter().map(description).collect()
     }
 }

@@ -15,7 +15,7 @@ impl Classic {
         leaving: &[MemberIdentity],
         options: &GroupOptions,
     ) -> Vec<Result<(), ErrorCode>> {
-        let left: Vec<_> = leaving.iter().map(|member| self.leave_one(member)).collect();
+        let left: Vec<_> = leaving.iter().map(|member| self.remove_leaving(member)).collect();
         if left.iter().any(Result::is_ok) {
             match self.phase {
                 Phase::Stable | Phase::CompletingRebalance => self.prepare(now, options),
@@ -26,13 +26,13 @@ impl Classic {
         left
     }
 
-    fn leave_one(&mut self, leaving: &MemberIdentity) -> Result<(), ErrorCode> {
+    fn remove_leaving(&mut self, leaving: &MemberIdentity) -> Result<(), ErrorCode> {
         let instance_id = leaving.group_instance_id.as_deref();
         let id = if leaving.member_id.is_empty() {
             let member = instance_id.and_then(|instance_id| self.static_member(instance_id));
             member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?.id.clone()
         } else {
-            if self.promised.remove(&leaving.member_id).is_some() {
+            if self.pending_members.remove(&leaving.member_id).is_some() {
                 return Ok(());
             }
             self.check_member(&leaving.member_id, instance_id)?;

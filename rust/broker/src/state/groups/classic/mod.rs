@@ -29,7 +29,7 @@ pub(crate) use join::Joiner;
 use member::Member;
 
 /// Time after which a new member that waits in JoinGroup is removed, as in Kafka.
-const NEW_MEMBER_PATIENCE: Duration = Duration::from_secs(5 * 60);
+const NEW_MEMBER_JOIN_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Kafka's states of a classic group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,13 +98,13 @@ pub(crate) struct Classic {
     /// Members in the order in which they joined.
     members: Vec<Member>,
     /// Member ids issued to clients that have not joined yet (KIP-394), with their expiry.
-    promised: BTreeMap<String, Instant>,
+    pending_members: BTreeMap<String, Instant>,
     /// Members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
     join_end: Option<JoinEnd>,
     sync_end: Option<Instant>,
     /// Set if a member has joined since the initial rebalance was last extended.
-    more_came: bool,
+    member_joined: bool,
     /// Topics subscribed by the members of a consumer group; `None` if unknown.
     subscribed: Option<BTreeSet<String>>,
     saved: Option<Saved>,
@@ -123,11 +123,11 @@ impl Classic {
             protocol: None,
             leader: None,
             members: Vec::new(),
-            promised: BTreeMap::new(),
+            pending_members: BTreeMap::new(),
             unsynced: BTreeSet::new(),
             join_end: None,
             sync_end: None,
-            more_came: false,
+            member_joined: false,
             subscribed: None,
             saved: None,
         }
@@ -155,8 +155,8 @@ impl Classic {
     }
 
     /// Returns true if the group has neither members nor pending members.
-    pub(crate) fn is_deserted(&self) -> bool {
-        self.phase == Phase::Empty && self.promised.is_empty()
+    pub(crate) fn is_unused(&self) -> bool {
+        self.phase == Phase::Empty && self.pending_members.is_empty()
     }
 
     /// Returns true if members may be subscribed to a topic.
@@ -224,35 +224,36 @@ impl Classic {
         if self.phase == Phase::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
-        let by_all = |name: &str| self.members.iter().all(|member| member.terms.supports(name));
+        let by_all = |name: &str| self.members.iter().all(|member| member.params.supports(name));
         self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|protocol| by_all(&protocol.name))
     }
 
     /// Each member votes for the first of its protocols that all members support; the oldest member's choice wins a
     /// tie.
     fn vote(&self) -> Option<String> {
-        let by_all = |name: &str| self.members.iter().all(|member| member.terms.supports(name));
+        let by_all = |name: &str| self.members.iter().all(|member| member.params.supports(name));
         let mut votes: Vec<(&str, usize)> = Vec::new();
         for member in &self.members {
-            let choice = member.terms.protocols.iter().map(|protocol| protocol.name.as_str()).find(|name| by_all(name));
+            let choice =
+                member.params.protocols.iter().map(|protocol| protocol.name.as_str()).find(|name| by_all(name));
             let Some(choice) = choice else { continue };
             match votes.iter_mut().find(|(name, _)| *name == choice) {
                 Some((_, count)) => *count += 1,
                 None => votes.push((choice, 1)),
             }
         }
-        let most = votes.iter().map(|(_, count)| *count).max()?;
-        votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name.to_owned())
+        let max_votes = votes.iter().map(|(_, count)| *count).max()?;
+        votes.into_iter().find(|(_, count)| *count == max_votes).map(|(name, _)| name.to_owned())
     }
 
     /// Removes a member, and elects another leader if it was the leader.
     fn remove(&mut self, id: &str) -> Option<Member> {
-        let at = self.members.iter().position(|member| member.id == id);
-        let removed = at.map(|at| self.members.remove(at));
+        let index = self.members.iter().position(|member| member.id == id);
+        let removed = index.map(|index| self.members.remove(index));
         if self.is_leader(id) {
             self.leader = self.members.first().map(|member| member.id.clone());
         }
-        self.promised.remove(id);
+        self.pending_members.remove(id);
         self.unsynced.remove(id);
         removed
     }

@@ -10,13 +10,13 @@ use super::{Classic, JoinEnd, Phase};
 use crate::options::GroupOptions;
 
 /// Lower bound of the rebalance timeout: members may send 0, which must not make the timer spin.
-const LEAST_PATIENCE: Duration = Duration::from_millis(10);
+const MIN_REBALANCE_TIMEOUT: Duration = Duration::from_millis(10);
 
 impl Classic {
     /// Returns the maximum rebalance timeout of the members.
     fn rebalance_timeout(&self) -> Duration {
-        let longest = self.members.iter().map(|member| member.terms.rebalance_timeout).max();
-        longest.unwrap_or_default().max(LEAST_PATIENCE)
+        let longest = self.members.iter().map(|member| member.params.rebalance_timeout).max();
+        longest.unwrap_or_default().max(MIN_REBALANCE_TIMEOUT)
     }
 
     /// Returns true during the initial rebalance delay of an empty group.
@@ -25,7 +25,7 @@ impl Classic {
     }
 
     fn have_all_joined(&self) -> bool {
-        self.promised.is_empty() && self.members.iter().all(Member::is_joining)
+        self.pending_members.is_empty() && self.members.iter().all(Member::is_joining)
     }
 
     pub(super) fn rebalance_or_complete(&mut self, now: Instant, options: &GroupOptions) {
@@ -48,7 +48,7 @@ impl Classic {
         if was_empty {
             let delay = options.initial_rebalance_delay;
             let left = self.rebalance_timeout().saturating_sub(delay);
-            self.more_came = false;
+            self.member_joined = false;
             self.join_end = Some(JoinEnd::Initial { at: now + delay, delay, left });
             if delay.is_zero() {
                 self.complete(now);
@@ -69,8 +69,8 @@ impl Classic {
     /// Ends or extends the join phase at its deadline.
     pub(super) fn end_join(&mut self, now: Instant, options: &GroupOptions) {
         match self.join_end {
-            Some(JoinEnd::Initial { delay, left, .. }) if self.more_came && !left.is_zero() => {
-                self.more_came = false;
+            Some(JoinEnd::Initial { delay, left, .. }) if self.member_joined && !left.is_zero() => {
+                self.member_joined = false;
                 let next = options.initial_rebalance_delay.min(left);
                 let left = left.saturating_sub(delay);
                 self.join_end = Some(JoinEnd::Initial { at: now + next, delay: next, left });
@@ -125,7 +125,7 @@ impl Classic {
             let members = if self.is_leader(&id) { all.clone() } else { Vec::new() };
             let response = JoinGroupResponse { members, ..self.joined(&id) };
             if let Some(member) = self.member_mut(&id) {
-                member.answer_join(response);
+                member.complete_join(response);
                 member.is_new = false;
                 member.renew(now);
             }

@@ -5,7 +5,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{HeartbeatRequest, SyncGroupRequest, SyncGroupResponse};
 use tokio::time::Instant;
 
-use super::member::Answer;
+use super::member::ResponseSender;
 use super::{Classic, Phase};
 
 impl Classic {
@@ -24,9 +24,9 @@ impl Classic {
     }
 
     /// Handles SyncGroup; responds immediately or when the leader has provided the assignment.
-    pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
+    pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, sender: ResponseSender<SyncGroupResponse>) {
         if let Err(code) = self.check_sync(request) {
-            let _ = answer.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
+            let _ = sender.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
             return;
         }
         self.unsynced.remove(&request.member_id);
@@ -35,9 +35,9 @@ impl Classic {
         }
         let assigned = (self.phase == Phase::Stable).then(|| self.assigned(&request.member_id));
         if let Some(member) = self.member_mut(&request.member_id) {
-            member.syncing = Some(answer);
+            member.syncing = Some(sender);
             if let Some(assigned) = assigned {
-                member.answer_sync(assigned);
+                member.complete_sync(assigned);
             }
         }
         if self.phase == Phase::CompletingRebalance && self.is_leader(&request.member_id) {
@@ -57,14 +57,14 @@ impl Classic {
     /// Distributes the leader's assignment; members missing from it get an empty one.
     fn assign(&mut self, now: Instant, request: &SyncGroupRequest) {
         for member in &mut self.members {
-            let own = request.assignments.iter().rfind(|assigned| assigned.member_id == member.id);
-            member.assignment = own.map(|own| own.assignment.clone()).unwrap_or_default();
+            let assignment = request.assignments.iter().rfind(|assigned| assigned.member_id == member.id);
+            member.assignment = assignment.map(|assignment| assignment.assignment.clone()).unwrap_or_default();
         }
         self.enter(Phase::Stable, now);
         self.save();
-        let answers: Vec<_> = self.members.iter().map(|member| self.assigned(&member.id)).collect();
-        for (member, answer) in self.members.iter_mut().zip(answers) {
-            if member.answer_sync(answer) {
+        let responses: Vec<_> = self.members.iter().map(|member| self.assigned(&member.id)).collect();
+        for (member, response) in self.members.iter_mut().zip(responses) {
+            if member.complete_sync(response) {
                 member.renew(now);
             }
         }
@@ -75,7 +75,7 @@ impl Classic {
         let code = ErrorCode::REBALANCE_IN_PROGRESS.code();
         for member in &mut self.members {
             member.assignment = Bytes::new();
-            if member.answer_sync(SyncGroupResponse { error_code: code, ..SyncGroupResponse::default() }) {
+            if member.complete_sync(SyncGroupResponse { error_code: code, ..SyncGroupResponse::default() }) {
                 member.renew(now);
             }
         }

@@ -15,7 +15,7 @@ pub(super) const ASSIGNORS: [&str; 2] = [UNIFORM, RANGE];
 struct Share {
     member: String,
     class: usize,
-    has: Partitions,
+    partitions: Partitions,
 }
 
 /// Members with the same subscription.
@@ -28,7 +28,7 @@ struct Class {
 type BySize = BTreeSet<(usize, usize)>;
 
 /// Assignment in progress, ordered so that the members with the fewest and the most partitions are found quickly.
-struct Spread {
+struct Balancer {
     shares: Vec<Share>,
     classes: Vec<Class>,
     by_size: BySize,
@@ -50,50 +50,50 @@ impl Consumers {
 
     /// Keeps the previous target, assigns free partitions to the members with the fewest, and balances.
     fn uniform(&self) -> BTreeMap<String, Partitions> {
-        let (mut spread, free) = self.spread();
+        let (mut balancer, free) = self.balancer();
         for partition in free {
-            let readers = spread.classes.iter().filter(|class| class.topics.contains(&partition.0));
+            let readers = balancer.classes.iter().filter(|class| class.topics.contains(&partition.0));
             if let Some((_, least)) = readers.filter_map(|class| class.by_size.first().copied()).min() {
-                spread.change(least, |has| has.insert(partition));
+                balancer.change(least, |partitions| partitions.insert(partition));
             }
         }
-        while spread.even_out() {}
-        spread.shares.into_iter().map(|share| (share.member, share.has)).collect()
+        while balancer.balance_once() {}
+        balancer.shares.into_iter().map(|share| (share.member, share.partitions)).collect()
     }
 
     /// Returns the partitions that members keep, and the free ones.
-    fn spread(&self) -> (Spread, Partitions) {
-        let mut spread =
-            Spread { shares: Vec::with_capacity(self.members.len()), classes: Vec::new(), by_size: BySize::new() };
-        let mut known: BTreeMap<BTreeSet<[u8; 16]>, usize> = BTreeMap::new();
+    fn balancer(&self) -> (Balancer, Partitions) {
+        let mut balancer =
+            Balancer { shares: Vec::with_capacity(self.members.len()), classes: Vec::new(), by_size: BySize::new() };
+        let mut class_indexes: BTreeMap<BTreeSet<[u8; 16]>, usize> = BTreeMap::new();
         let read = |topics: &BTreeSet<[u8; 16]>| -> Partitions {
-            let read = self.reading.values().filter(|(id, _)| topics.contains(id));
+            let read = self.subscribed_topics.values().filter(|(id, _)| topics.contains(id));
             read.flat_map(|(id, count)| (0..*count).map(|partition| (*id, partition))).collect()
         };
         let mut free = Partitions::new();
-        for (at, member) in self.members.iter().enumerate() {
-            let topics = self.reading.iter().filter(|(name, _)| member.reads(name));
+        for (index, member) in self.members.iter().enumerate() {
+            let topics = self.subscribed_topics.iter().filter(|(name, _)| member.reads(name));
             let topics: BTreeSet<[u8; 16]> = topics.map(|(_, (id, _))| *id).collect();
-            let class = *known.entry(topics).or_insert_with_key(|topics| {
+            let class = *class_indexes.entry(topics).or_insert_with_key(|topics| {
                 free.extend(read(topics));
-                spread.classes.push(Class { topics: topics.clone(), by_size: BySize::new() });
-                spread.classes.len() - 1
+                balancer.classes.push(Class { topics: topics.clone(), by_size: BySize::new() });
+                balancer.classes.len() - 1
             });
-            if let Some(class) = spread.classes.get_mut(class) {
-                class.by_size.insert((0, at));
+            if let Some(class) = balancer.classes.get_mut(class) {
+                class.by_size.insert((0, index));
             }
-            spread.by_size.insert((0, at));
-            spread.shares.push(Share { member: member.id.clone(), class, has: Partitions::new() });
+            balancer.by_size.insert((0, index));
+            balancer.shares.push(Share { member: member.id.clone(), class, partitions: Partitions::new() });
         }
-        for (at, member) in self.members.iter().enumerate() {
-            let Some(had) = self.target.get(&member.id) else { continue };
-            let Some(topics) = spread.class_of(at).map(|class| &class.topics) else { continue };
+        for (index, member) in self.members.iter().enumerate() {
+            let Some(previous) = self.target.get(&member.id) else { continue };
+            let Some(topics) = balancer.class_of(index).map(|class| &class.topics) else { continue };
             // `free.remove` makes sure that no partition is kept twice.
-            let kept = had.iter().filter(|partition| topics.contains(&partition.0) && free.remove(partition));
+            let kept = previous.iter().filter(|partition| topics.contains(&partition.0) && free.remove(partition));
             let kept: Partitions = kept.copied().collect();
-            spread.change(at, |has| *has = kept);
+            balancer.change(index, |partitions| *partitions = kept);
         }
-        (spread, free)
+        (balancer, free)
     }
 
     /// Assigns consecutive partitions of each topic; static members come first, ordered by instance id, so that their
@@ -103,13 +103,13 @@ impl Consumers {
         members.sort_by_key(|member| (member.instance_id.is_none(), member.instance_id.clone(), member.id.clone()));
         let mut target: BTreeMap<String, Partitions> =
             members.iter().map(|member| (member.id.clone(), Partitions::new())).collect();
-        for (topic, (id, count)) in &self.reading {
+        for (topic, (id, count)) in &self.subscribed_topics {
             let readers: Vec<_> = members.iter().filter(|member| member.reads(topic)).collect();
             let Ok(number) = i32::try_from(readers.len()) else { continue };
             let (Some(each), Some(more)) = (count.checked_div(number), count.checked_rem(number)) else { continue };
             let mut next = 0;
-            for (at, member) in (0..).zip(readers) {
-                let end = next + each + i32::from(at < more);
+            for (index, member) in (0..).zip(readers) {
+                let end = next + each + i32::from(index < more);
                 if let Some(partitions) = target.get_mut(&member.id) {
                     partitions.extend((next..end).map(|partition| (*id, partition)));
                 }
@@ -120,41 +120,41 @@ impl Consumers {
     }
 }
 
-impl Spread {
-    fn class_of(&self, at: usize) -> Option<&Class> {
-        self.classes.get(self.shares.get(at)?.class)
+impl Balancer {
+    fn class_of(&self, index: usize) -> Option<&Class> {
+        self.classes.get(self.shares.get(index)?.class)
     }
 
-    fn change<T>(&mut self, at: usize, change: impl FnOnce(&mut Partitions) -> T) {
-        let Some(share) = self.shares.get_mut(at) else { return };
-        let before = share.has.len();
-        change(&mut share.has);
-        let after = share.has.len();
+    fn change<T>(&mut self, index: usize, change: impl FnOnce(&mut Partitions) -> T) {
+        let Some(share) = self.shares.get_mut(index) else { return };
+        let before = share.partitions.len();
+        change(&mut share.partitions);
+        let after = share.partitions.len();
         let class = self.classes.get_mut(share.class).map(|class| &mut class.by_size);
         for order in class.into_iter().chain([&mut self.by_size]) {
-            order.remove(&(before, at));
-            order.insert((after, at));
+            order.remove(&(before, index));
+            order.insert((after, index));
         }
     }
 
     /// Moves one partition from a member to another that has at least two fewer; returns false if no such move exists.
-    fn even_out(&mut self) -> bool {
+    fn balance_once(&mut self) -> bool {
         // If the least loaded member of a class cannot take a partition, no other of the class can.
-        let mut poor: Vec<_> = self.classes.iter().filter_map(|class| class.by_size.first().copied()).collect();
-        poor.sort_unstable();
-        let found = poor.into_iter().find_map(|(size, poor)| {
-            let topics = &self.class_of(poor)?.topics;
-            let rich = self.by_size.iter().rev().take_while(|(more, _)| *more >= size + 2);
-            rich.filter_map(|(_, rich)| {
+        let mut least: Vec<_> = self.classes.iter().filter_map(|class| class.by_size.first().copied()).collect();
+        least.sort_unstable();
+        let move_found = least.into_iter().find_map(|(size, least)| {
+            let topics = &self.class_of(least)?.topics;
+            let most = self.by_size.iter().rev().take_while(|(more, _)| *more >= size + 2);
+            most.filter_map(|(_, most)| {
                 // The last partitions move, so that the first ones stay.
-                let has = self.shares.get(*rich)?.has.iter().rev();
-                Some((*rich, poor, *has.into_iter().find(|partition| topics.contains(&partition.0))?))
+                let partitions = self.shares.get(*most)?.partitions.iter().rev();
+                Some((*most, least, *partitions.into_iter().find(|partition| topics.contains(&partition.0))?))
             })
             .next()
         });
-        let Some((rich, poor, moved)) = found else { return false };
-        self.change(rich, |has| has.remove(&moved));
-        self.change(poor, |has| has.insert(moved));
+        let Some((most, least, moved)) = move_found else { return false };
+        self.change(most, |partitions| partitions.remove(&moved));
+        self.change(least, |partitions| partitions.insert(moved));
         true
     }
 }
@@ -169,7 +169,7 @@ mod tests {
         let mut group = Consumers::new(Instant::now());
         let topics = random.u8(1..6);
         for topic in 0..topics {
-            group.reading.insert(format!("t{topic}"), ([topic; 16], random.i32(1..20)));
+            group.subscribed_topics.insert(format!("t{topic}"), ([topic; 16], random.i32(1..20)));
         }
         for number in 0..random.usize(1..8) {
             let mut member = Member::new(&format!("m{number}"), Instant::now());
@@ -188,22 +188,22 @@ mod tests {
 
     /// Returns all partitions of the topics that a member subscribes to.
     fn partitions_for(group: &Consumers, member: &Member) -> Partitions {
-        let topics = group.reading.iter().filter(|(name, _)| member.reads(name));
+        let topics = group.subscribed_topics.iter().filter(|(name, _)| member.reads(name));
         topics.flat_map(|(_, (id, count))| (0..*count).map(|partition| (*id, partition))).collect()
     }
 
     /// Checks that every subscribed partition is assigned once, to a subscriber.
     fn check(group: &Consumers) {
-        let mut given = Partitions::new();
+        let mut assigned = Partitions::new();
         for member in &group.members {
             let may = partitions_for(group, member);
             for partition in group.target(&member.id) {
                 assert!(may.contains(&partition));
-                assert!(given.insert(partition), "given twice");
+                assert!(assigned.insert(partition), "assigned twice");
             }
         }
-        let wanted: Partitions = group.members.iter().flat_map(|member| partitions_for(group, member)).collect();
-        assert_eq!(given, wanted);
+        let expected: Partitions = group.members.iter().flat_map(|member| partitions_for(group, member)).collect();
+        assert_eq!(assigned, expected);
         assert_eq!(group.target.len(), group.members.len());
     }
 
@@ -214,12 +214,12 @@ mod tests {
             let mut group = consumers(&mut random);
             group.target = group.uniform();
             check(&group);
-            for poor in &group.members {
-                let may = partitions_for(&group, poor);
-                for rich in &group.members {
-                    let more = group.target(&rich.id);
+            for least in &group.members {
+                let may = partitions_for(&group, least);
+                for most in &group.members {
+                    let more = group.target(&most.id);
                     let could_give = !more.is_disjoint(&may);
-                    assert!(!could_give || more.len() < group.target(&poor.id).len() + 2);
+                    assert!(!could_give || more.len() < group.target(&least.id).len() + 2);
                 }
             }
             assert_eq!(group.uniform(), group.target, "an even target stays");
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_member_that_comes_takes_its_part_and_no_more() {
         let mut group = Consumers::new(Instant::now());
-        group.reading.insert("t".to_owned(), ([1; 16], 12));
+        group.subscribed_topics.insert("t".to_owned(), ([1; 16], 12));
         for number in 0..4_usize {
             let mut member = Member::new(&format!("m{number}"), Instant::now());
             member.topics.insert("t".to_owned());
@@ -247,7 +247,8 @@ mod tests {
             let before = std::mem::take(&mut group.target);
             group.target.clone_from(&before);
             group.target = group.uniform();
-            let kept: usize = before.iter().map(|(id, had)| had.intersection(&group.target(id)).count()).sum();
+            let kept: usize =
+                before.iter().map(|(id, previous)| previous.intersection(&group.target(id)).count()).sum();
             assert_eq!(kept, if number == 0 { 0 } else { 12 - 12 / (number + 1) });
         }
     }

@@ -9,7 +9,7 @@ use samsarrow_wire::messages::{ConsumerGroupHeartbeatRequest, Uuid};
 use tokio::time::Instant;
 
 use super::assign::ASSIGNORS;
-use super::member::{AWAY, Member, Pattern, Progress};
+use super::member::{LEAVE_STATIC_EPOCH, Member, Pattern, Progress};
 use super::{Catalog, Consumers, Partitions};
 use crate::options::GroupOptions;
 use crate::state::groups::random_uuid;
@@ -20,32 +20,32 @@ const LEAVE: i32 = -1;
 const FIRST_WITH_OWN_IDS: i16 = 1;
 
 /// Reason for a rejected heartbeat: error code and message.
-pub(crate) type Refusal = (ErrorCode, String);
+pub(crate) type Rejection = (ErrorCode, String);
 
 /// A heartbeat request with the context of its client.
 #[derive(Debug)]
-pub(crate) struct Beat<'a> {
+pub(crate) struct MemberHeartbeat<'a> {
     pub(crate) request: &'a ConsumerGroupHeartbeatRequest,
     pub(crate) version: i16,
     pub(crate) client_id: &'a str,
     pub(crate) client_host: &'a str,
 }
 
-fn refuse<T>(code: ErrorCode, why: impl Into<String>) -> Result<T, Refusal> {
-    Err((code, why.into()))
+fn reject<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Rejection> {
+    Err((code, message.into()))
 }
 
-impl Beat<'_> {
+impl MemberHeartbeat<'_> {
     /// Returns true if the member joins; the group is created if it does not exist.
     pub(crate) fn joins(&self) -> bool {
         self.request.member_epoch == JOIN
     }
 
     /// Validates the fields of the request, without the state of the group.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    pub(crate) fn check(&self) -> Result<(), Rejection> {
         let request = self.request;
         let is_empty = |field: &Option<String>| field.as_deref() == Some("");
-        let wrong = if request.group_id.is_empty() {
+        let problem = if request.group_id.is_empty() {
             "GroupId can't be empty."
         } else if request.member_id.is_empty() && (self.version >= FIRST_WITH_OWN_IDS || !self.joins()) {
             "MemberId can't be empty."
@@ -53,9 +53,9 @@ impl Beat<'_> {
             "InstanceId can't be empty."
         } else if is_empty(&request.rack_id) {
             "RackId can't be empty."
-        } else if request.member_epoch < AWAY {
+        } else if request.member_epoch < LEAVE_STATIC_EPOCH {
             "MemberEpoch is invalid."
-        } else if request.member_epoch == AWAY && request.instance_id.is_none() {
+        } else if request.member_epoch == LEAVE_STATIC_EPOCH && request.instance_id.is_none() {
             "InstanceId can't be null."
         } else if self.joins() && request.rebalance_timeout_ms == -1 {
             "RebalanceTimeoutMs must be provided in first request."
@@ -67,13 +67,13 @@ impl Beat<'_> {
             return match &request.server_assignor {
                 Some(assignor) if !ASSIGNORS.contains(&assignor.as_str()) => {
                     let all = ASSIGNORS.join(", ");
-                    let why = format!("ServerAssignor {assignor} is not supported. Supported assignors: {all}.");
-                    refuse(ErrorCode::UNSUPPORTED_ASSIGNOR, why)
+                    let message = format!("ServerAssignor {assignor} is not supported. Supported assignors: {all}.");
+                    reject(ErrorCode::UNSUPPORTED_ASSIGNOR, message)
                 }
                 _ => Ok(()),
             };
         };
-        refuse(ErrorCode::INVALID_REQUEST, wrong)
+        reject(ErrorCode::INVALID_REQUEST, problem)
     }
 
     /// Returns the owned partitions that the member reports, if it does.
@@ -87,15 +87,16 @@ impl Beat<'_> {
     }
 
     /// Returns the pattern of the request: `Some(None)` removes the current one.
-    fn pattern(&self) -> Result<Option<Option<Pattern>>, Refusal> {
+    fn pattern(&self) -> Result<Option<Option<Pattern>>, Rejection> {
         match self.request.subscribed_topic_regex.as_deref() {
             None => Ok(None),
             Some("") => Ok(Some(None)),
             Some(source) => match Pattern::new(source) {
                 Ok(pattern) => Ok(Some(Some(pattern))),
                 Err(error) => {
-                    let why = format!("SubscribedTopicRegex `{source}` is not a valid regular expression: {error}.");
-                    refuse(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
+                    let message =
+                        format!("SubscribedTopicRegex `{source}` is not a valid regular expression: {error}.");
+                    reject(ErrorCode::INVALID_REGULAR_EXPRESSION, message)
                 }
             },
         }
@@ -116,75 +117,80 @@ impl Consumers {
     pub(crate) fn heartbeat(
         &mut self,
         now: Instant,
-        beat: &Beat<'_>,
+        heartbeat_request: &MemberHeartbeat<'_>,
         catalog: &Catalog,
         options: &GroupOptions,
-    ) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
-        let request = beat.request;
+    ) -> Result<ConsumerGroupHeartbeatResponse, Rejection> {
+        let request = heartbeat_request.request;
         if request.member_epoch < JOIN {
-            return self.leave(now, beat);
+            return self.leave(now, heartbeat_request);
         }
-        let pattern = beat.pattern()?;
-        let owned = beat.owned();
-        let before = self.admit(now, beat, owned.as_ref())?;
+        let pattern = heartbeat_request.pattern()?;
+        let owned = heartbeat_request.owned();
+        let before = self.admit(now, heartbeat_request, owned.as_ref())?;
         let id = before.id.clone();
         let mut member = before.clone();
         member.expires = now + options.consumer_session_timeout;
-        let changed = update(&mut member, beat, pattern);
+        let changed = update(&mut member, heartbeat_request, pattern);
         self.put(member);
-        let reading = self.find_reading(catalog);
-        if self.epoch == 0 || changed || reading != self.reading {
-            self.reading = reading;
+        let subscribed_topics = self.find_subscribed_topics(catalog);
+        if self.epoch == 0 || changed || subscribed_topics != self.subscribed_topics {
+            self.subscribed_topics = subscribed_topics;
             self.epoch = self.epoch.wrapping_add(1).max(1);
         }
         if self.epoch > self.target_epoch {
             self.assign();
         }
         let after = self.step(now, &id, owned.as_ref());
-        let told = beat.is_full() || after.assigned != before.assigned;
+        let includes_assignment = heartbeat_request.is_full() || after.assigned != before.assigned;
         Ok(ConsumerGroupHeartbeatResponse {
             member_id: Some(id),
             member_epoch: after.epoch,
             heartbeat_interval_ms: millis(options.consumer_heartbeat_interval),
-            assignment: told.then(|| described(&after.assigned)),
+            assignment: includes_assignment.then(|| described(&after.assigned)),
             ..ConsumerGroupHeartbeatResponse::default()
         })
     }
 
     /// Returns the member as it was before this heartbeat, or a new one if it joins.
-    fn admit(&mut self, now: Instant, beat: &Beat<'_>, owned: Option<&Partitions>) -> Result<Member, Refusal> {
-        let request = beat.request;
+    fn admit(
+        &mut self,
+        now: Instant,
+        heartbeat_request: &MemberHeartbeat<'_>,
+        owned: Option<&Partitions>,
+    ) -> Result<Member, Rejection> {
+        let request = heartbeat_request.request;
         let id = if request.member_id.is_empty() { random_uuid() } else { request.member_id.clone() };
         let fenced = |code| (code, format!("member {id} is at another epoch than {}", request.member_epoch));
         let existing = match request.instance_id.as_deref() {
             None => self.member(&id),
             Some(instance_id) => match self.static_member(instance_id) {
-                Some(away) if beat.joins() => {
-                    if away.epoch != AWAY {
-                        let why = format!("Instance id {instance_id} is held by member {}.", away.id);
-                        return refuse(ErrorCode::UNRELEASED_INSTANCE_ID, why);
+                Some(away) if heartbeat_request.joins() => {
+                    if away.epoch != LEAVE_STATIC_EPOCH {
+                        let message = format!("Instance id {instance_id} is held by member {}.", away.id);
+                        return reject(ErrorCode::UNRELEASED_INSTANCE_ID, message);
                     }
-                    return Ok(self.return_as(instance_id, &id));
+                    return Ok(self.rejoin_static(instance_id, &id));
                 }
                 Some(other) if other.id != id => {
-                    let why = format!("Instance id {instance_id} is held by member {}.", other.id);
-                    return refuse(ErrorCode::FENCED_INSTANCE_ID, why);
+                    let message = format!("Instance id {instance_id} is held by member {}.", other.id);
+                    return reject(ErrorCode::FENCED_INSTANCE_ID, message);
                 }
-                found => found,
+                existing_member => existing_member,
             },
         };
         match existing {
             Some(member) => {
-                member.check_beat(request.member_epoch, owned).map_err(fenced)?;
+                member.check_heartbeat(request.member_epoch, owned).map_err(fenced)?;
                 Ok(member.clone())
             }
-            None if beat.joins() => Ok(Member::new(&id, now)),
-            None => refuse(ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {id} is not a member of the group.")),
+            None if heartbeat_request.joins() => Ok(Member::new(&id, now)),
+            None => reject(ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {id} is not a member of the group.")),
         }
     }
 
     /// Returns a static member under its new id, with its previous assignment.
-    fn return_as(&mut self, instance_id: &str, id: &str) -> Member {
+    fn rejoin_static(&mut self, instance_id: &str, id: &str) -> Member {
         let mut back = Member::new(id, Instant::now());
         if let Some(at) = self.members.iter().position(|member| member.instance_id.as_deref() == Some(instance_id)) {
             let away = self.members.remove(at);
@@ -223,16 +229,20 @@ impl Consumers {
         member.clone()
     }
 
-    fn leave(&mut self, now: Instant, beat: &Beat<'_>) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
-        let request = beat.request;
+    fn leave(
+        &mut self,
+        now: Instant,
+        heartbeat_request: &MemberHeartbeat<'_>,
+    ) -> Result<ConsumerGroupHeartbeatResponse, Rejection> {
+        let request = heartbeat_request.request;
         let unknown = || (ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {} is unknown.", request.member_id));
         let member = match request.instance_id.as_deref() {
             None => self.member(&request.member_id).ok_or_else(unknown)?,
             Some(instance_id) => {
                 let member = self.static_member(instance_id).ok_or_else(unknown)?;
                 if member.id != request.member_id {
-                    let why = format!("Instance id {instance_id} is held by member {}.", member.id);
-                    return refuse(ErrorCode::FENCED_INSTANCE_ID, why);
+                    let message = format!("Instance id {instance_id} is held by member {}.", member.id);
+                    return reject(ErrorCode::FENCED_INSTANCE_ID, message);
                 }
                 member
             }
@@ -242,7 +252,7 @@ impl Consumers {
             self.fence(&id, now);
         } else if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
             // A static member keeps its partitions until its session ends.
-            member.epoch = AWAY;
+            member.epoch = LEAVE_STATIC_EPOCH;
             member.progress = Progress::Stable;
             member.revoking.clear();
             member.revoke_by = None;
@@ -261,21 +271,21 @@ fn millis(interval: Duration) -> i32 {
 }
 
 /// Updates a member from the heartbeat; returns true if the subscription has changed.
-fn update(member: &mut Member, beat: &Beat<'_>, pattern: Option<Option<Pattern>>) -> bool {
-    let request = beat.request;
+fn update(member: &mut Member, heartbeat_request: &MemberHeartbeat<'_>, pattern: Option<Option<Pattern>>) -> bool {
+    let request = heartbeat_request.request;
     let old = (member.topics.clone(), member.pattern().map(str::to_owned));
-    beat.client_id.clone_into(&mut member.client_id);
-    beat.client_host.clone_into(&mut member.client_host);
+    heartbeat_request.client_id.clone_into(&mut member.client_id);
+    heartbeat_request.client_host.clone_into(&mut member.client_host);
     if let Ok(ms) = u64::try_from(request.rebalance_timeout_ms) {
         member.rebalance_timeout = Duration::from_millis(ms);
     }
-    for (own, given) in [
+    for (own, value) in [
         (&mut member.instance_id, &request.instance_id),
         (&mut member.rack_id, &request.rack_id),
         (&mut member.assignor, &request.server_assignor),
     ] {
-        if given.is_some() {
-            own.clone_from(given);
+        if value.is_some() {
+            own.clone_from(value);
         }
     }
     if let Some(names) = &request.subscribed_topic_names {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Partitions;
 
 /// Epoch of a static member that has left temporarily.
-pub(super) const AWAY: i32 = -2;
+pub(super) const LEAVE_STATIC_EPOCH: i32 = -2;
 /// Maximum size of a compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
@@ -108,7 +108,7 @@ impl Member {
     }
 
     /// Checks the epoch of a heartbeat. The previous epoch is accepted if the last response may have been lost.
-    pub(super) fn check_beat(&self, epoch: i32, owned: Option<&Partitions>) -> Result<(), ErrorCode> {
+    pub(super) fn check_heartbeat(&self, epoch: i32, owned: Option<&Partitions>) -> Result<(), ErrorCode> {
         let lost = epoch == self.previous_epoch && owned.is_some_and(|owned| owned.is_subset(&self.assigned));
         if epoch == self.epoch || (epoch < self.epoch && lost) { Ok(()) } else { Err(ErrorCode::FENCED_MEMBER_EPOCH) }
     }

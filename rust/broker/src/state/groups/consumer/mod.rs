@@ -14,10 +14,10 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::time::Instant;
 
 use crate::options::GroupOptions;
-pub(crate) use heartbeat::{Beat, Refusal};
+pub(crate) use heartbeat::{MemberHeartbeat, Rejection};
 pub(crate) use member::Member;
 pub(crate) use topics::Catalog;
-use topics::Known;
+use topics::TopicIndex;
 
 /// Partitions as topic id and index.
 pub(crate) type Partitions = BTreeSet<([u8; 16], i32)>;
@@ -36,7 +36,7 @@ pub(crate) struct Consumers {
     members: Vec<Member>,
     target: BTreeMap<String, Partitions>,
     /// Subscribed topics at the last bump of the epoch.
-    reading: Known,
+    subscribed_topics: TopicIndex,
     since: Instant,
 }
 
@@ -47,7 +47,7 @@ impl Consumers {
             target_epoch: 0,
             members: Vec::new(),
             target: BTreeMap::new(),
-            reading: Known::new(),
+            subscribed_topics: TopicIndex::new(),
             since: now,
         }
     }
@@ -92,7 +92,7 @@ impl Consumers {
     }
 
     pub(crate) fn reads(&self, topic: &str) -> bool {
-        self.reading.contains_key(topic)
+        self.subscribed_topics.contains_key(topic)
     }
 
     fn member(&self, id: &str) -> Option<&Member> {
@@ -107,7 +107,7 @@ impl Consumers {
     fn fence(&mut self, id: &str, now: Instant) {
         self.members.retain(|member| member.id != id);
         self.target.remove(id);
-        self.reading.retain(|topic, _| self.members.iter().any(|member| member.reads(topic)));
+        self.subscribed_topics.retain(|topic, _| self.members.iter().any(|member| member.reads(topic)));
         self.epoch = self.epoch.wrapping_add(1).max(1);
         if self.members.is_empty() {
             self.since = now;

@@ -32,8 +32,8 @@ impl Member {
             self.revoking = lost;
             return;
         }
-        let wanted = target.difference(&kept);
-        let (taken, free): (Vec<_>, Vec<_>) = wanted.copied().partition(|partition| held.contains(partition));
+        let missing = target.difference(&kept);
+        let (taken, free): (Vec<_>, Vec<_>) = missing.copied().partition(|partition| held.contains(partition));
         self.progress = if taken.is_empty() { Progress::Stable } else { Progress::Waiting };
         self.advance(target_epoch);
         self.assigned = kept;

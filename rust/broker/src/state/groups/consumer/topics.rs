@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use super::Consumers;
 
 /// Topic ids and partition counts by name.
-pub(crate) type Known = BTreeMap<String, ([u8; 16], i32)>;
+pub(crate) type TopicIndex = BTreeMap<String, ([u8; 16], i32)>;
 
 /// All topics of the broker.
 #[derive(Debug, Default)]
-pub(crate) struct Catalog(pub(crate) Known);
+pub(crate) struct Catalog(pub(crate) TopicIndex);
 
 impl Consumers {
     /// Returns the existing topics that any member subscribes to.
-    pub(super) fn find_reading(&self, catalog: &Catalog) -> Known {
+    pub(super) fn find_subscribed_topics(&self, catalog: &Catalog) -> TopicIndex {
         let is_read = |name: &str| self.members.iter().any(|member| member.reads(name));
         let read = catalog.0.iter().filter(|(name, _)| is_read(name));
         read.map(|(name, topic)| (name.clone(), *topic)).collect()

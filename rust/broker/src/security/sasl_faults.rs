@@ -7,7 +7,7 @@ use bytes::Bytes;
 use regex::bytes::Regex;
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::answer::LoginAnswer;
+use super::sasl_response::LoginAnswer;
 
 /// A regular expression for tokens and its replacement, with `$1` for the first group.
 #[derive(Debug, Clone)]
@@ -61,32 +61,32 @@ impl Alteration {
             && session_lifetime.is_none()
     }
 
-    fn is_meant(&self, answer: &LoginAnswer) -> bool {
+    fn matches(&self, response: &LoginAnswer) -> bool {
         self.times != Some(0)
-            && self.step.is_none_or(|step| step == answer.step)
-            && self.node.is_none_or(|node| node == answer.node)
-            && self.replace.as_ref().is_none_or(|Replacement(pattern, _)| pattern.is_match(&answer.token))
+            && self.step.is_none_or(|step| step == response.step)
+            && self.node.is_none_or(|node| node == response.node)
+            && self.replace.as_ref().is_none_or(|Replacement(pattern, _)| pattern.is_match(&response.token))
     }
 
     /// Modifies a response if it matches.
-    pub(crate) fn apply(&mut self, answer: &mut LoginAnswer) {
-        if !self.is_meant(answer) {
+    pub(crate) fn apply(&mut self, response: &mut LoginAnswer) {
+        if !self.matches(response) {
             return;
         }
-        self.times = self.times.map(|left| left.saturating_sub(1));
+        self.times = self.times.map(|remaining| remaining.saturating_sub(1));
         if let Some(Replacement(pattern, with)) = &self.replace {
-            answer.token = Bytes::from(pattern.replace(&answer.token, with.as_slice()).into_owned());
+            response.token = Bytes::from(pattern.replace(&response.token, with.as_slice()).into_owned());
         }
-        answer.error = self.error.unwrap_or(answer.error);
-        answer.message = self.message.clone().or_else(|| answer.message.take());
+        response.error = self.error.unwrap_or(response.error);
+        response.message = self.message.clone().or_else(|| response.message.take());
         if let Some(mechanisms) = &self.mechanisms {
-            answer.mechanisms.clone_from(mechanisms);
+            response.mechanisms.clone_from(mechanisms);
         }
         if let Some(token) = &self.token {
-            answer.token = token.clone();
+            response.token = token.clone();
         }
         if let Some(lifetime) = self.session_lifetime {
-            answer.session_lifetime_ms = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+            response.session_lifetime_ms = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Acl {
 
 impl Acl {
     /// Returns true if no field is a wildcard of filters, as an ACL requires.
-    pub(crate) fn is_definite(&self) -> bool {
+    pub(crate) fn is_specific(&self) -> bool {
         let vague = [self.resource_type, self.operation, self.permission].iter().any(|code| *code <= ANY);
         !vague && matches!(self.pattern_type, LITERAL | PREFIXED) && !self.resource_name.is_empty()
     }
@@ -56,8 +56,8 @@ pub(crate) struct AclFilter<'a> {
 
 impl AclFilter<'_> {
     pub(crate) fn matches(&self, acl: &Acl) -> bool {
-        let code = |wanted: i8, is: i8| wanted == ANY || wanted == is;
-        let text = |wanted: Option<&str>, is: &str| wanted.is_none_or(|wanted| wanted == is);
+        let code = |expected: i8, actual: i8| expected == ANY || expected == actual;
+        let text = |expected: Option<&str>, actual: &str| expected.is_none_or(|expected| expected == actual);
         code(self.resource_type, acl.resource_type)
             && code(self.operation, acl.operation)
             && code(self.permission, acl.permission)
@@ -74,7 +74,7 @@ impl AclFilter<'_> {
             (MATCH, LITERAL) => acl.resource_name == name || acl.resource_name == ALL,
             (MATCH, _) => name.starts_with(&acl.resource_name),
             (ANY, _) => acl.resource_name == name,
-            (wanted, is) => wanted == is && acl.resource_name == name,
+            (expected, actual) => expected == actual && acl.resource_name == name,
         }
     }
 }
@@ -97,8 +97,8 @@ pub(crate) struct Token {
 
 impl Token {
     /// Returns true if the principal may describe, renew and expire the token.
-    pub(crate) fn belongs_to(&self, who: &Principal) -> bool {
-        self.owner == *who || self.renewers.contains(who)
+    pub(crate) fn belongs_to(&self, principal: &Principal) -> bool {
+        self.owner == *principal || self.renewers.contains(principal)
     }
 }
 
@@ -127,7 +127,7 @@ impl Access {
     }
 
     /// Creates a token that ends after `lifetime` milliseconds, or after the maximum lifetime if it is not positive.
-    pub(crate) fn make_token(
+    pub(crate) fn create_token(
         &mut self,
         (owner, requester): (Principal, Principal),
         renewers: Vec<Principal>,
@@ -158,24 +158,36 @@ impl Access {
     }
 
     /// Sets the expiry of a token to `period` milliseconds from now, by default to a day.
-    pub(crate) fn renew(&mut self, hmac: &Bytes, who: &Principal, period: i64, now: i64) -> Result<i64, ErrorCode> {
-        let token = self.token(hmac, who, now)?;
+    pub(crate) fn renew(
+        &mut self,
+        hmac: &Bytes,
+        principal: &Principal,
+        period: i64,
+        now: i64,
+    ) -> Result<i64, ErrorCode> {
+        let token = self.token(hmac, principal, now)?;
         let period = if period < 0 { TOKEN_EXPIRY_MS } else { period };
         token.expires = token.ends.min(now.saturating_add(period));
         Ok(token.expires)
     }
 
     /// Sets the expiry of a token to `period` milliseconds from now, or to now if it is negative.
-    pub(crate) fn expire(&mut self, hmac: &Bytes, who: &Principal, period: i64, now: i64) -> Result<i64, ErrorCode> {
-        let token = self.token(hmac, who, now)?;
+    pub(crate) fn expire(
+        &mut self,
+        hmac: &Bytes,
+        principal: &Principal,
+        period: i64,
+        now: i64,
+    ) -> Result<i64, ErrorCode> {
+        let token = self.token(hmac, principal, now)?;
         token.expires = if period < 0 { now } else { token.ends.min(now.saturating_add(period)) };
         Ok(token.expires)
     }
 
-    fn token(&mut self, hmac: &Bytes, who: &Principal, now: i64) -> Result<&mut Token, ErrorCode> {
-        let found = self.tokens.iter_mut().find(|token| token.hmac == *hmac);
-        let token = found.ok_or(ErrorCode::DELEGATION_TOKEN_NOT_FOUND)?;
-        if !token.belongs_to(who) {
+    fn token(&mut self, hmac: &Bytes, principal: &Principal, now: i64) -> Result<&mut Token, ErrorCode> {
+        let matching = self.tokens.iter_mut().find(|token| token.hmac == *hmac);
+        let token = matching.ok_or(ErrorCode::DELEGATION_TOKEN_NOT_FOUND)?;
+        if !token.belongs_to(principal) {
             return Err(ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH);
         }
         if token.expires <= now {
@@ -204,7 +216,7 @@ mod tests {
     #[test]
     fn a_filter_compares_names_as_it_says() {
         let all = [acl("pay", PREFIXED), acl("payments", LITERAL), acl("*", LITERAL), acl("other", LITERAL)];
-        let found = |pattern_type, resource_name| {
+        let matching = |pattern_type, resource_name| {
             let filter = AclFilter {
                 resource_type: ANY,
                 resource_name,
@@ -216,25 +228,25 @@ mod tests {
             };
             all.iter().filter(|acl| filter.matches(acl)).map(|acl| acl.resource_name.as_str()).collect::<Vec<_>>()
         };
-        assert_eq!(found(MATCH, Some("payments")), ["pay", "payments", "*"]);
-        assert_eq!(found(ANY, Some("pay")), ["pay"]);
-        assert_eq!(found(LITERAL, Some("pay")), Vec::<&str>::new());
-        assert_eq!(found(PREFIXED, None), ["pay"]);
-        assert_eq!(found(ANY, None).len(), 4);
-        assert!(!acl("", LITERAL).is_definite() && !acl("t", MATCH).is_definite() && acl("t", LITERAL).is_definite());
+        assert_eq!(matching(MATCH, Some("payments")), ["pay", "payments", "*"]);
+        assert_eq!(matching(ANY, Some("pay")), ["pay"]);
+        assert_eq!(matching(LITERAL, Some("pay")), Vec::<&str>::new());
+        assert_eq!(matching(PREFIXED, None), ["pay"]);
+        assert_eq!(matching(ANY, None).len(), 4);
+        assert!(!acl("", LITERAL).is_specific() && !acl("t", MATCH).is_specific() && acl("t", LITERAL).is_specific());
     }
 
     #[test]
     fn a_token_is_renewed_until_it_ends() {
-        let who = |name: &str| ("User".to_owned(), name.to_owned());
+        let principal = |name: &str| ("User".to_owned(), name.to_owned());
         let mut access = Access::default();
-        let token = access.make_token((who("a"), who("a")), vec![who("b")], 3 * DAY_MS, 0);
+        let token = access.create_token((principal("a"), principal("a")), vec![principal("b")], 3 * DAY_MS, 0);
         assert_eq!((token.expires, token.ends), (DAY_MS, 3 * DAY_MS));
-        assert_eq!(access.renew(&token.hmac, &who("b"), 9 * DAY_MS, 5), Ok(3 * DAY_MS));
-        assert_eq!(access.renew(&token.hmac, &who("c"), 1, 5), Err(ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH));
-        assert_eq!(access.renew(&Bytes::new(), &who("a"), 1, 5), Err(ErrorCode::DELEGATION_TOKEN_NOT_FOUND));
-        assert_eq!(access.expire(&token.hmac, &who("a"), -1, 7), Ok(7));
-        assert_eq!(access.renew(&token.hmac, &who("a"), 1, 8), Err(ErrorCode::DELEGATION_TOKEN_EXPIRED));
+        assert_eq!(access.renew(&token.hmac, &principal("b"), 9 * DAY_MS, 5), Ok(3 * DAY_MS));
+        assert_eq!(access.renew(&token.hmac, &principal("c"), 1, 5), Err(ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH));
+        assert_eq!(access.renew(&Bytes::new(), &principal("a"), 1, 5), Err(ErrorCode::DELEGATION_TOKEN_NOT_FOUND));
+        assert_eq!(access.expire(&token.hmac, &principal("a"), -1, 7), Ok(7));
+        assert_eq!(access.renew(&token.hmac, &principal("a"), 1, 8), Err(ErrorCode::DELEGATION_TOKEN_EXPIRED));
         assert!(access.tokens(8).is_empty());
     }
 }

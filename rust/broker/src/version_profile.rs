@@ -7,7 +7,7 @@ use samsarrow_wire::frame::RequestHeader;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::releases::Release;
 
-use crate::api::SERVED;
+use crate::api::SUPPORTED_APIS;
 use crate::options::{BrokerOptions, GroupOptions};
 use crate::security::Mechanism;
 
@@ -20,13 +20,13 @@ pub(crate) struct Profile(Option<Release>);
 
 /// Handling of a request with an unsupported API or version.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub(crate) enum Unsupported {
     /// Closes the connection.
-    Closed,
+    Close,
     /// Sends no response and reads the next request.
-    PassedOver,
+    Ignore,
     /// Responds to ApiVersions in version 0, with the supported range of ApiVersions or with no APIs (KIP-511).
-    Told(Option<(i16, i16)>),
+    ApiVersions(Option<(i16, i16)>),
 }
 
 impl Profile {
@@ -39,8 +39,8 @@ impl Profile {
     }
 
     /// Returns the version range of an API in the ApiVersions response.
-    pub(crate) fn told(self, key: ApiKey) -> Option<(i16, i16)> {
-        let (_, first, last) = SERVED.iter().find(|(served, ..)| *served == key)?;
+    pub(crate) fn advertised_versions(self, key: ApiKey) -> Option<(i16, i16)> {
+        let (_, first, last) = SUPPORTED_APIS.iter().find(|(supported, ..)| *supported == key)?;
         match self.0 {
             None => Some((*first, *last)),
             // Brokers advertise these APIs only with a metrics plugin.
@@ -52,27 +52,27 @@ impl Profile {
     }
 
     /// Returns true if requests of this version are accepted.
-    pub(crate) fn takes(self, key: ApiKey, version: i16) -> bool {
+    pub(crate) fn accepts(self, key: ApiKey, version: i16) -> bool {
         let dropped = key == ApiKey::Produce && self.0.is_some_and(|release| release >= Release::V4_0);
-        let least = if dropped { FIRST_WITH_BATCHES } else { 0 };
-        version >= least && self.told(key).is_some_and(|(first, last)| (first..=last).contains(&version))
+        let min = if dropped { FIRST_WITH_BATCHES } else { 0 };
+        version >= min && self.advertised_versions(key).is_some_and(|(first, last)| (first..=last).contains(&version))
     }
 
     /// Returns true if the request header can be read. Kafka 0.9 has two parsers: only the one for the APIs of 0.8.2's
     /// clients accepts requests without a client id.
-    pub(crate) fn reads(self, header: &RequestHeader) -> bool {
+    pub(crate) fn can_read_header(self, header: &RequestHeader) -> bool {
         let two_readers = !self.is_before(Release::V0_9_0) && self.is_before(Release::V0_10_0);
         !two_readers || header.client_id.is_some() || header.api_key <= ApiKey::OffsetFetch.code()
     }
 
     /// Returns the handling of an unsupported request.
-    pub(crate) fn unknown(self, key: Option<ApiKey>) -> Unknown {
+    pub(crate) fn unsupported(self, key: Option<ApiKey>) -> Unsupported {
         match key {
-            _ if self.is_before(Release::V0_9_0) => Unknown::Closed,
-            _ if self.is_before(Release::V0_10_0) => Unknown::PassedOver,
-            Some(ApiKey::ApiVersions) if self.is_before(Release::V2_4) => Unknown::Told(None),
-            Some(ApiKey::ApiVersions) => Unknown::Told(self.told(ApiKey::ApiVersions)),
-            _ => Unknown::Closed,
+            _ if self.is_before(Release::V0_9_0) => Unsupported::Close,
+            _ if self.is_before(Release::V0_10_0) => Unsupported::Ignore,
+            Some(ApiKey::ApiVersions) if self.is_before(Release::V2_4) => Unsupported::ApiVersions(None),
+            Some(ApiKey::ApiVersions) => Unsupported::ApiVersions(self.advertised_versions(ApiKey::ApiVersions)),
+            _ => Unsupported::Close,
         }
     }
 
@@ -117,13 +117,13 @@ pub(crate) fn adapt(options: &mut BrokerOptions) {
 mod tests {
     use super::*;
 
-    fn of(kafka: &str) -> Profile {
+    fn profile_of(kafka: &str) -> Profile {
         Profile::new(Some(Release::named(kafka).unwrap()))
     }
 
     /// APIs that are not supported, or only with an option: the controller is one of the nodes, and nodes are never
     /// unregistered.
-    const NOT_SERVED: &[ApiKey] = &[
+    const UNSUPPORTED_APIS: &[ApiKey] = &[
         ApiKey::GetTelemetrySubscriptions,
         ApiKey::PushTelemetry,
         ApiKey::UnregisterBroker,
@@ -133,23 +133,27 @@ mod tests {
 
     #[test]
     fn every_version_of_a_release_is_served() {
-        for release in Release::ALL {
-            for key in ApiKey::ALL.iter().filter(|key| !NOT_SERVED.contains(key)) {
-                assert_eq!(Profile::new(Some(*release)).told(*key), release.versions(*key), "{key:?} of {release}");
+        for named in Release::ALL {
+            for key in ApiKey::ALL.iter().filter(|key| !UNSUPPORTED_APIS.contains(key)) {
+                assert_eq!(
+                    Profile::new(Some(*named)).advertised_versions(*key),
+                    named.versions(*key),
+                    "{key:?} of {named}"
+                );
             }
         }
     }
 
     #[test]
     fn what_is_unknown_is_refused_as_at_its_time() {
-        let ask = Some(ApiKey::ApiVersions);
-        assert_eq!(of("0.8.2").unknown(ask), Unknown::Closed);
-        assert_eq!(of("0.9.0").unknown(ask), Unknown::PassedOver);
-        assert_eq!(of("2.3").unknown(ask), Unknown::Told(None));
-        assert_eq!(of("2.4").unknown(ask), Unknown::Told(Some((0, 3))));
-        assert_eq!(of("4.3").unknown(ask), Unknown::Told(Some((0, 4))));
-        assert_eq!(of("2.8").unknown(Some(ApiKey::ListTransactions)), Unknown::Closed);
-        assert_eq!(Profile::new(None).unknown(ask), Unknown::Told(Some((0, 4))));
+        let api_versions = Some(ApiKey::ApiVersions);
+        assert_eq!(profile_of("0.8.2").unsupported(api_versions), Unsupported::Close);
+        assert_eq!(profile_of("0.9.0").unsupported(api_versions), Unsupported::Ignore);
+        assert_eq!(profile_of("2.3").unsupported(api_versions), Unsupported::ApiVersions(None));
+        assert_eq!(profile_of("2.4").unsupported(api_versions), Unsupported::ApiVersions(Some((0, 3))));
+        assert_eq!(profile_of("4.3").unsupported(api_versions), Unsupported::ApiVersions(Some((0, 4))));
+        assert_eq!(profile_of("2.8").unsupported(Some(ApiKey::ListTransactions)), Unsupported::Close);
+        assert_eq!(Profile::new(None).unsupported(api_versions), Unsupported::ApiVersions(Some((0, 4))));
     }
 
     #[test]
@@ -161,16 +165,20 @@ mod tests {
             client_id: client_id.map(str::to_owned),
         };
         for (key, read) in [(ApiKey::ListOffsets, true), (ApiKey::ListGroups, false), (ApiKey::ApiVersions, false)] {
-            assert_eq!(of("0.9.0").reads(&header(key, None)), read, "{key:?}");
-            assert!(of("0.9.0").reads(&header(key, Some(""))) && of("0.8.2").reads(&header(key, None)), "{key:?}");
-            assert!(of("0.10.0").reads(&header(key, None)), "{key:?}");
+            assert_eq!(profile_of("0.9.0").can_read_header(&header(key, None)), read, "{key:?}");
+            assert!(
+                profile_of("0.9.0").can_read_header(&header(key, Some("")))
+                    && profile_of("0.8.2").can_read_header(&header(key, None)),
+                "{key:?}"
+            );
+            assert!(profile_of("0.10.0").can_read_header(&header(key, None)), "{key:?}");
         }
     }
 
     #[test]
     fn kafka_4_names_versions_of_produce_that_it_does_not_take() {
-        assert_eq!(of("4.0").told(ApiKey::Produce), Some((0, 12)));
-        assert!(!of("4.0").takes(ApiKey::Produce, 2) && of("4.0").takes(ApiKey::Produce, 3));
-        assert!(of("3.9").takes(ApiKey::Produce, 0) && !of("3.9").takes(ApiKey::Produce, 12));
+        assert_eq!(profile_of("4.0").advertised_versions(ApiKey::Produce), Some((0, 12)));
+        assert!(!profile_of("4.0").accepts(ApiKey::Produce, 2) && profile_of("4.0").accepts(ApiKey::Produce, 3));
+        assert!(profile_of("3.9").accepts(ApiKey::Produce, 0) && !profile_of("3.9").accepts(ApiKey::Produce, 12));
     }
 }

@@ -32,45 +32,45 @@ impl Step {
 
 /// Reason for a failed login.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     /// Reported to the client.
-    Said(String),
+    Explained(String),
     /// Reported only as a failure, so that a wrong password and an unknown user look the same.
-    Unsaid,
+    Generic,
 }
 
-impl Refusal {
-    pub(super) fn said(text: impl Into<String>) -> Self {
-        Refusal::Said(text.into())
+impl Rejection {
+    pub(super) fn explained(text: impl Into<String>) -> Self {
+        Rejection::Explained(text.into())
     }
 
-    pub(super) fn other_identity() -> Self {
-        Self::said("Authentication failed: Client requested an authorization id that is different from username")
+    pub(super) fn different_identity() -> Self {
+        Self::explained("Authentication failed: Client requested an authorization id that is different from username")
     }
 }
 
 /// State of the exchange, by mechanism.
-pub(super) enum Conversation {
+pub(super) enum SaslExchange {
     Plain,
     Scram(Scram),
     OAuthBearer(oauth::OAuthBearer),
 }
 
-impl Conversation {
+impl SaslExchange {
     pub(super) fn new(mechanism: Mechanism) -> Self {
         match mechanism {
-            Mechanism::Plain => Conversation::Plain,
-            Mechanism::ScramSha256 | Mechanism::ScramSha512 => Conversation::Scram(Scram::new(mechanism)),
-            Mechanism::OAuthBearer => Conversation::OAuthBearer(oauth::OAuthBearer::default()),
+            Mechanism::Plain => SaslExchange::Plain,
+            Mechanism::ScramSha256 | Mechanism::ScramSha512 => SaslExchange::Scram(Scram::new(mechanism)),
+            Mechanism::OAuthBearer => SaslExchange::OAuthBearer(oauth::OAuthBearer::default()),
         }
     }
 
-    pub(super) fn answer(&mut self, token: &[u8], security: &Security) -> Result<Step, Refusal> {
+    pub(super) fn evaluate(&mut self, token: &[u8], security: &Security) -> Result<Step, Rejection> {
         let users = &security.options.users;
         match self {
-            Conversation::Plain => plain::answer(token, users),
-            Conversation::Scram(scram) => scram.answer(token, users, &security.credentials),
-            Conversation::OAuthBearer(bearer) => bearer.answer(token),
+            SaslExchange::Plain => plain::evaluate(token, users),
+            SaslExchange::Scram(scram) => scram.evaluate(token, users, &security.credentials),
+            SaslExchange::OAuthBearer(bearer) => bearer.evaluate(token),
         }
     }
 }

@@ -10,8 +10,8 @@ use super::{State, topic_settings};
 use crate::sync::write;
 
 /// Maximum total number of partitions, so that one request cannot exhaust memory.
-pub(crate) const MOST_PARTITIONS: usize = 100_000;
-const LONGEST_NAME: usize = 249;
+pub(crate) const MAX_PARTITIONS: usize = 100_000;
+const MAX_NAME_LEN: usize = 249;
 const DEFAULT_REPLICATION: usize = 3;
 
 /// A topic to create.
@@ -29,21 +29,21 @@ pub(crate) struct NewTopic<'a> {
 }
 
 /// Reason for a rejected request: error code and message.
-pub(crate) type Refusal = (ErrorCode, String);
+pub(crate) type Rejection = (ErrorCode, String);
 
 /// Checks a topic name by Kafka's rules.
-pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    if name.is_empty() || name == "." || name == ".." || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
+pub(crate) fn check_topic_name(name: &str) -> Result<(), Rejection> {
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if name.is_empty() || name == "." || name == ".." || name.len() > MAX_NAME_LEN || !name.bytes().all(is_legal) {
         let message = format!(
-            "topic name '{name}' is not legal: 1 to {LONGEST_NAME} ASCII letters, digits, '.', '_' and '-', not '.' or '..'"
+            "topic name '{name}' is not legal: 1 to {MAX_NAME_LEN} ASCII letters, digits, '.', '_' and '-', not '.' or '..'"
         );
         return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, message));
     }
     Ok(())
 }
 
-pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Refusal> {
+pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Rejection> {
     let mut config = TopicConfig { given: BTreeMap::new(), ..TopicConfig::default() };
     for (name, value) in configs {
         let value = topic_settings::check(name, *value)?;
@@ -59,16 +59,16 @@ pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Re
 
 impl State {
     /// Creates a topic, or only validates the request.
-    pub(crate) fn create_topic(&self, new: &NewTopic<'_>) -> Result<Arc<Topic>, Refusal> {
-        check_name(new.name)?;
+    pub(crate) fn create_topic(&self, new: &NewTopic<'_>) -> Result<Arc<Topic>, Rejection> {
+        check_topic_name(new.name)?;
         let config = config(&new.configs)?;
-        let replicas = if new.assignment.is_empty() { self.place(new)? } else { self.check_assignment(new)? };
+        let replicas = if new.assignment.is_empty() { self.place_replicas(new)? } else { self.check_assignment(new)? };
         let mut topics = write(&self.topics);
         if topics.by_name(new.name).is_some() {
             return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("topic '{}' already exists", new.name)));
         }
-        if topics.partitions() + replicas.len() > MOST_PARTITIONS {
-            let message = format!("the broker holds at most {MOST_PARTITIONS} partitions");
+        if topics.partitions() + replicas.len() > MAX_PARTITIONS {
+            let message = format!("the broker holds at most {MAX_PARTITIONS} partitions");
             return Err((ErrorCode::INVALID_PARTITIONS, message));
         }
         let topic = Arc::new(Topic::new(new.name, config, replicas, |node| self.is_up(node)));
@@ -79,13 +79,13 @@ impl State {
     }
 
     /// Places the replicas: partition `p` is led by node `p` modulo the number of nodes.
-    fn place(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Refusal> {
+    fn place_replicas(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Rejection> {
         let nodes = self.node_count();
         let partitions = if new.partitions == -1 { self.options.default_partitions } else { new.partitions };
         let partitions = match usize::try_from(partitions) {
-            Ok(partitions) if (1..=MOST_PARTITIONS).contains(&partitions) => partitions,
+            Ok(partitions) if (1..=MAX_PARTITIONS).contains(&partitions) => partitions,
             _ => {
-                let message = format!("number of partitions {partitions}: must be 1 to {MOST_PARTITIONS}");
+                let message = format!("number of partitions {partitions}: must be 1 to {MAX_PARTITIONS}");
                 return Err((ErrorCode::INVALID_PARTITIONS, message));
             }
         };
@@ -99,16 +99,16 @@ impl State {
                 }
             },
         };
-        Ok(self.spread(partitions, replication))
+        Ok(self.spread_replicas(partitions, replication))
     }
 
     /// Returns the replicas of each partition, the leader first.
-    pub(crate) fn spread(&self, partitions: usize, replication: usize) -> Vec<Vec<i32>> {
-        let node = |at: usize| i32::try_from(at % self.node_count().max(1)).unwrap_or_default();
+    pub(crate) fn spread_replicas(&self, partitions: usize, replication: usize) -> Vec<Vec<i32>> {
+        let node = |index: usize| i32::try_from(index % self.node_count().max(1)).unwrap_or_default();
         (0..partitions).map(|partition| (partition..partition + replication).map(node).collect()).collect()
     }
 
-    fn check_assignment(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Refusal> {
+    fn check_assignment(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Rejection> {
         if new.partitions != -1 || new.replication_factor != -1 {
             let message = "numbers of partitions and replicas must be -1 where replicas are assigned by hand";
             return Err((ErrorCode::INVALID_REQUEST, message.to_owned()));
@@ -117,11 +117,13 @@ impl State {
     }
 
     /// Validates a manual replica assignment.
-    pub(crate) fn check_replicas(&self, assignment: &[Vec<i32>]) -> Result<Vec<Vec<i32>>, Refusal> {
+    pub(crate) fn check_replicas(&self, assignment: &[Vec<i32>]) -> Result<Vec<Vec<i32>>, Rejection> {
         for replicas in assignment {
             let known = replicas.iter().all(|node| self.node(*node).is_some());
-            let twice =
-                replicas.iter().enumerate().any(|(at, node)| replicas.iter().skip(at + 1).any(|other| other == node));
+            let twice = replicas
+                .iter()
+                .enumerate()
+                .any(|(index, node)| replicas.iter().skip(index + 1).any(|other| other == node));
             if replicas.is_empty() || !known || twice {
                 let message = format!("replicas {replicas:?}: each must be a known broker, and be named once");
                 return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, message));

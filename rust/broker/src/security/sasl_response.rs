@@ -31,7 +31,7 @@ pub struct LoginAnswer {
 
 impl LoginAnswer {
     /// Creates an empty response.
-    pub(super) fn of(node: i32, mechanism: &str, step: u32) -> Self {
+    pub(super) fn new(node: i32, mechanism: &str, step: u32) -> Self {
         LoginAnswer {
             node,
             mechanism: mechanism.to_owned(),
@@ -67,7 +67,7 @@ impl Hooks {
     }
 
     /// Calls all hooks.
-    pub(super) fn apply(&self, answer: &mut LoginAnswer) {
-        lock(&self.0).iter_mut().for_each(|hook| hook(answer));
+    pub(super) fn apply(&self, response: &mut LoginAnswer) {
+        lock(&self.0).iter_mut().for_each(|hook| hook(response));
     }
 }
