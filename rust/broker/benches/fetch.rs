@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use bytes::Bytes;
-use common::{Client, NOBODY, address, batch_of, broker, fetch_request};
+use common::{Client, NO_PRODUCER, address, batch_of, broker, fetch_request};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::FetchRequest;
@@ -42,7 +42,7 @@ fn drain(stream: &mut TcpStream, frame: &mut Vec<u8>, batch: usize, partition_ma
 
 fn fetch(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let batch: Bytes = batch_of(&[0], 1_000_000, NOBODY);
+    let batch: Bytes = batch_of(&[0], 1_000_000, NO_PRODUCER);
     let broker = runtime.block_on(async {
         let broker = broker(1, &[("t", 1)]).await;
         let mut client = Client::connect(&broker, 0).await;

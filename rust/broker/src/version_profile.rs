@@ -132,7 +132,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_version_of_a_release_is_served() {
+    fn supports_every_version_of_a_release() {
         for named in Release::ALL {
             for key in ApiKey::ALL.iter().filter(|key| !UNSUPPORTED_APIS.contains(key)) {
                 assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused_as_at_its_time() {
+    fn unsupported_request_is_handled_as_in_release() {
         let api_versions = Some(ApiKey::ApiVersions);
         assert_eq!(profile_of("0.8.2").unsupported(api_versions), Unsupported::Close);
         assert_eq!(profile_of("0.9.0").unsupported(api_versions), Unsupported::Ignore);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn kafka_0_9_closes_on_what_names_no_client() {
+    fn kafka_0_9_requires_client_id() {
         let header = |key: ApiKey, client_id: Option<&str>| RequestHeader {
             api_key: key.code(),
             api_version: 0,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn kafka_4_names_versions_of_produce_that_it_does_not_take() {
+    fn kafka_4_advertises_unsupported_produce_versions() {
         assert_eq!(profile_of("4.0").advertised_versions(ApiKey::Produce), Some((0, 12)));
         assert!(!profile_of("4.0").accepts(ApiKey::Produce, 2) && profile_of("4.0").accepts(ApiKey::Produce, 3));
         assert!(profile_of("3.9").accepts(ApiKey::Produce, 0) && !profile_of("3.9").accepts(ApiKey::Produce, 12));

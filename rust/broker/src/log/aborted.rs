@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_overlaps() {
+    fn between_returns_overlapping_transactions() {
         let mut index = AbortedIndex::default();
         // Producer 1 from 0 to 5; 2 from 3 to 9, overlapping it; 3 from 20 to 21.
         index.push(Aborted { producer_id: 1, first_offset: 0, marker: 5, stable_before: 3 });

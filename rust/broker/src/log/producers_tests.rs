@@ -57,7 +57,7 @@ impl Partition {
 }
 
 #[test]
-fn batches_are_taken_in_their_order_and_once() {
+fn check_rejects_gaps_and_detects_duplicates() {
     let mut p = Partition::new();
     assert_eq!(p.plain(0, 0, 3), Ok(0));
     assert_eq!(p.plain(0, 4, 1), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
@@ -85,7 +85,7 @@ fn sequences_wrap_to_zero() {
 }
 
 #[test]
-fn epochs_rise_and_begin_at_zero() {
+fn new_epoch_starts_at_sequence_zero() {
     let mut p = Partition::new();
     assert_eq!(p.plain(3, 17, 1), Ok(0));
     assert_eq!(p.plain(2, 18, 1), Err(ErrorCode::INVALID_PRODUCER_EPOCH));
@@ -96,7 +96,7 @@ fn epochs_rise_and_begin_at_zero() {
 }
 
 #[test]
-fn an_unknown_producer_may_begin_anywhere_but_in_transactions_that_bump() {
+fn unknown_producer_may_start_anywhere_unless_epochs_bump() {
     let mut p = Partition::new();
     assert_eq!(p.send(&header(1, 0, 7, 1, true), false), Ok(0));
     assert_eq!(p.send(&header(2, 0, 7, 1, true), true), Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
@@ -108,7 +108,7 @@ fn an_unknown_producer_may_begin_anywhere_but_in_transactions_that_bump() {
 }
 
 #[test]
-fn a_later_batch_does_not_overtake_the_first_that_was_refused() {
+fn later_batch_does_not_overtake_a_rejected_one() {
     let mut p = Partition::new();
     let (first, second) = (header(1, 0, 5, 1, true), header(1, 0, 6, 1, true));
     p.producers.record_attempt(&first);
@@ -119,7 +119,7 @@ fn a_later_batch_does_not_overtake_the_first_that_was_refused() {
 }
 
 #[test]
-fn transactions_hold_what_is_stable_until_their_end() {
+fn open_transactions_hold_back_last_stable_offset() {
     let mut p = Partition::new();
     assert_eq!(p.producers.first_open(), None);
     p.send(&header(1, 0, 0, 2, true), false).unwrap();
@@ -145,7 +145,7 @@ fn transactions_hold_what_is_stable_until_their_end() {
 }
 
 #[test]
-fn old_markers_are_refused() {
+fn check_end_rejects_old_markers() {
     let mut p = Partition::new();
     p.send(&header(1, 4, 0, 1, true), false).unwrap();
     let marker = EndMarker { producer_id: 1, producer_epoch: 4, committed: true, coordinator_epoch: 7 };
@@ -160,7 +160,7 @@ fn old_markers_are_refused() {
 }
 
 #[test]
-fn silent_producers_are_forgotten_but_not_in_a_transaction() {
+fn expire_keeps_producers_with_open_transaction() {
     let mut p = Partition::new();
     p.plain(0, 0, 1).unwrap();
     p.send(&header(2, 0, 0, 1, true), false).unwrap();

@@ -34,7 +34,7 @@ fn reads_whole_batches_across_segments() {
 }
 
 #[test]
-fn hands_out_at_least_one_batch_only_where_asked() {
+fn read_returns_at_least_one_batch_on_request() {
     let log = filled(&[1000, 10]);
     assert_eq!(log.read(0, END, 999, true).bytes, 1000);
     assert_eq!(log.read(0, END, 999, false).bytes, 0);
@@ -45,7 +45,7 @@ fn hands_out_at_least_one_batch_only_where_asked() {
 
 /// Compared with a plain list of batches, with sizes around the segment bounds.
 #[test]
-fn reads_what_a_plain_list_would_give() {
+fn read_matches_a_plain_list() {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..30 {
         let mut log = Log::default();
@@ -79,7 +79,7 @@ fn reads_what_a_plain_list_would_give() {
 }
 
 #[test]
-fn reads_up_to_an_offset() {
+fn read_stops_at_end_offset() {
     let log = filled(&[600_000, 500_000, 100, 700_000]);
     for (until, bytes) in [(8, 1_800_100), (7, 1_800_100), (6, 1_100_100), (4, 1_100_000), (2, 600_000), (0, 0)] {
         assert_eq!(log.bytes_between(0, until), bytes, "{until}");
@@ -91,7 +91,7 @@ fn reads_up_to_an_offset() {
 }
 
 #[test]
-fn cuts_anywhere_where_asked() {
+fn read_cut_cuts_to_the_byte() {
     let log = filled(&[600_000, 500_000, 100, 700_000]);
     for (offset, size, expected) in
         [(0, 1, 1), (0, 600_001, 600_001), (1, 1_100_050, 1_100_050), (2, 9_000_000, 1_200_100), (7, 3, 3), (8, 3, 0)]
@@ -103,7 +103,7 @@ fn cuts_anywhere_where_asked() {
 }
 
 #[test]
-fn truncated_logs_end_where_a_batch_began() {
+fn truncate_removes_whole_batches() {
     for (offset, end, bytes) in [(9, 8, 1_800_100), (7, 6, 1_100_100), (4, 4, 1_100_000), (3, 2, 600_000), (0, 0, 0)] {
         let mut log = filled(&[600_000, 500_000, 100, 700_000]);
         log.truncate(offset);
@@ -116,7 +116,7 @@ fn truncated_logs_end_where_a_batch_began() {
 }
 
 #[test]
-fn finds_batches_by_time() {
+fn batch_at_time_finds_first_batch() {
     let log = filled(&[100, 100, 100]);
     assert_eq!(log.batch_at_time(5).unwrap()[0], 1);
     assert_eq!(log.batch_at_time(20).unwrap()[0], 2);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_from_its_issue_to_its_end() {
+    fn token_is_valid_from_issue_to_expiry() {
         let none = r#"{"alg":"none"}"#;
         let good = token(none, r#"{"sub":"alice","iat":10,"exp":20.5}"#);
         assert_eq!(validate(&good, 10_000), Some(("alice".to_owned(), 20_500)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_says_that_it_is_unsecured() {
+    fn rejects_secured_tokens() {
         let claims = r#"{"sub":"alice","exp":20}"#;
         assert_eq!(validate(&token(r#"{"alg":"HS256"}"#, claims), 10), None);
         assert_eq!(validate(&token("{}", claims), 10), None);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_opens_with() {
+    fn parses_client_response() {
         assert_eq!(parse_client_response(b"n,,\x01auth=Bearer a.b.\x01\x01"), Some(("", "a.b.")));
         assert_eq!(parse_client_response(b"n,a=bob,\x01auth=bEaReR  a\x01x=y z\x01\x01"), Some(("bob", "a")));
         for bad in [
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hears_what_is_wrong_and_says_so() {
+    fn invalid_token_is_challenged_then_rejected() {
         let mut bearer = OAuthBearer::default();
         assert_eq!(bearer.evaluate(DUMMY_RESPONSE), Err(Rejection::Generic), "no challenge was sent");
         let challenge = Step::Challenge(Bytes::from_static(INVALID_TOKEN.as_bytes()));

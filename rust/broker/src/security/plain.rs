@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_password_only() {
+    fn accepts_only_the_right_password() {
         assert_eq!(evaluate(b"\0alice\0secret"), Ok(Step::done("alice")));
         assert_eq!(evaluate(b"alice\0alice\0secret"), Ok(Step::done("alice")));
         let rejected = Err(Rejection::explained("Authentication failed: Invalid username or password"));
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_token() {
+    fn rejects_malformed_tokens() {
         for token in [&b""[..], b"\0alice", b"alice\0secret", b"\0alice\0secret\0", b"\0\0secret", b"\0bob\0"] {
             assert!(matches!(evaluate(token), Err(Rejection::Explained(_))), "{token:?}");
         }

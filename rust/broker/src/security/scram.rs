@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_7677() {
+    fn accepts_rfc_7677_example() {
         let token = Bytes::from_static(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
         let done = Step::Done { token, principal: "user".to_owned(), expires_ms: None };
         assert_eq!(prove(&format!("c=biws,r={NONCE},p={PROOF}")), Ok(done));
     }
 
     #[test]
-    fn what_proves_nothing() {
+    fn rejects_invalid_proofs() {
         let wrong = PROOF.replacen('d', "e", 1);
         for last in [
             format!("c=biws,r={NONCE},p={wrong}"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_opens_with() {
+    fn parses_client_first_message() {
         let users: Users = [("a=b,c", "x"), ("alice", "y")].into_iter().collect();
         let credentials = Credentials::new(1);
         let open = |first: &str| Scram::new(Mechanism::ScramSha512).open(first, &users, &credentials);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_farewell_is_no_request() {
+    async fn close_notify_counts_as_disconnect() {
         let (server, mut client) = pair().await;
         assert!(timeout(SHORT_WAIT, server.disconnected()).await.is_err(), "nobody has left");
         client.shutdown().await.unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_asked_more_before_it_left_is_still_there() {
+    async fn pending_request_hides_disconnect() {
         let (server, mut client) = pair().await;
         client.write_all(&[0; 14]).await.unwrap();
         client.shutdown().await.unwrap();

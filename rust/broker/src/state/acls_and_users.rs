@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_compares_names_as_it_says() {
+    fn filter_matches_by_pattern_type() {
         let all = [acl("pay", PREFIXED), acl("payments", LITERAL), acl("*", LITERAL), acl("other", LITERAL)];
         let matching = |pattern_type, resource_name| {
             let filter = AclFilter {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_renewed_until_it_ends() {
+    fn token_is_renewed_up_to_max_lifetime() {
         let principal = |name: &str| ("User".to_owned(), name.to_owned());
         let mut access = Access::default();
         let token = access.create_token((principal("a"), principal("a")), vec![principal("b")], 3 * DAY_MS, 0);

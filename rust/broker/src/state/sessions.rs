@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_remembers_what_is_not_told_again() {
+    fn session_remembers_unchanged_partitions() {
         let sessions = Sessions::new(1);
         let mut first = request(0, INITIAL_EPOCH, &[(0, 5), (1, 6)]);
         let id = sessions.resolve(0, 12, &mut first).unwrap().id;

@@ -13,7 +13,7 @@ use samsarrow_wire::messages::{
     InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse, Uuid,
 };
 
-fn asked(name: &str) -> MetadataRequestTopic {
+fn requested(name: &str) -> MetadataRequestTopic {
     MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() }
 }
 
@@ -65,31 +65,31 @@ async fn metadata_in_every_version() {
 }
 
 #[tokio::test]
-async fn metadata_of_topics_that_are_not_there() {
+async fn metadata_of_unknown_topics() {
     let broker = Broker::start(BrokerOptions { default_partitions: 3, ..Default::default() }).await.unwrap();
     let mut client = Client::connect(&broker, 0).await;
-    let ask = |topic, create| MetadataRequest {
+    let request_for = |topic, create| MetadataRequest {
         topics: Some(vec![topic]),
         allow_auto_topic_creation: create,
         ..Default::default()
     };
-    let response = client.call(9, &ask(asked("x"), false)).await;
+    let response = client.call(9, &request_for(requested("x"), false)).await;
     assert_eq!(response.topics[0].error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
-    let response = client.call(9, &ask(asked("no good"), true)).await;
+    let response = client.call(9, &request_for(requested("no good"), true)).await;
     assert_eq!(response.topics[0].error_code, ErrorCode::INVALID_TOPIC_EXCEPTION.code());
-    let response = client.call(12, &ask(asked("x"), true)).await;
+    let response = client.call(12, &request_for(requested("x"), true)).await;
     assert_eq!((response.topics[0].error_code, response.topics[0].partitions.len()), (0, 3));
     let id = response.topics[0].topic_id;
     let by_id = |id| MetadataRequestTopic { topic_id: id, name: None, ..Default::default() };
-    let response = client.call(12, &ask(by_id(id), false)).await;
+    let response = client.call(12, &request_for(by_id(id), false)).await;
     assert_eq!(names(&response), ["x"]);
-    let response = client.call(12, &ask(by_id(Uuid([9; 16])), false)).await;
+    let response = client.call(12, &request_for(by_id(Uuid([9; 16])), false)).await;
     assert_eq!(response.topics[0].error_code, ErrorCode::UNKNOWN_TOPIC_ID.code());
     broker.shutdown().await;
 
     let broker = Broker::start(BrokerOptions { auto_create_topics: false, ..Default::default() }).await.unwrap();
     let mut client = Client::connect(&broker, 0).await;
-    let response = client.call(12, &ask(asked("x"), true)).await;
+    let response = client.call(12, &request_for(requested("x"), true)).await;
     assert_eq!(response.topics[0].error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
     broker.shutdown().await;
 }
@@ -98,9 +98,9 @@ async fn metadata_of_topics_that_are_not_there() {
 async fn list_offsets_in_every_version() {
     let broker = broker(1, &[("t", 2)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    client.produce("t", 0, &batch_of(&[100, 300, 200], 5, NOBODY)).await;
-    client.produce("t", 0, &batch_of(&[250, 300], 5, NOBODY)).await;
-    let ask = |version, partition, timestamp| {
+    client.produce("t", 0, &batch_of(&[100, 300, 200], 5, NO_PRODUCER)).await;
+    client.produce("t", 0, &batch_of(&[250, 300], 5, NO_PRODUCER)).await;
+    let request_for = |version, partition, timestamp| {
         let partition = ListOffsetsPartition {
             partition_index: partition,
             timestamp,
@@ -111,12 +111,12 @@ async fn list_offsets_in_every_version() {
         ListOffsetsRequest { topics: vec![topic], ..Default::default() }
     };
     for (timestamp, offsets) in [(-1, vec![5, 0]), (-2, vec![0])] {
-        let response = client.call(0, &ask(0, 0, timestamp)).await;
+        let response = client.call(0, &request_for(0, 0, timestamp)).await;
         assert_eq!(response.topics[0].partitions[0].old_style_offsets, offsets);
     }
     for version in 1..=11 {
         // Offsets are found by record timestamps, not batch timestamps.
-        for (asked, offset, timestamp) in [
+        for (requested, offset, timestamp) in [
             (-1, 5, -1),
             (-2, 0, -1),
             (0, 0, 100),
@@ -126,19 +126,19 @@ async fn list_offsets_in_every_version() {
             (301, -1, -1),
             (-3, 1, 300),
         ] {
-            let response = client.call(version, &ask(version, 0, asked)).await;
-            let answer = &response.topics[0].partitions[0];
+            let response = client.call(version, &request_for(version, 0, requested)).await;
+            let result = &response.topics[0].partitions[0];
             assert_eq!(
-                (answer.error_code, answer.offset, answer.timestamp),
+                (result.error_code, result.offset, result.timestamp),
                 (0, offset, timestamp),
-                "v{version} {asked}"
+                "v{version} {requested}"
             );
             let epoch = if version >= 4 && offset >= 0 { 0 } else { -1 };
-            assert_eq!(answer.leader_epoch, epoch);
+            assert_eq!(result.leader_epoch, epoch);
         }
-        let response = client.call(version, &ask(version, 1, -1)).await;
+        let response = client.call(version, &request_for(version, 1, -1)).await;
         assert_eq!(response.topics[0].partitions[0].offset, 0, "an empty partition");
-        let response = client.call(version, &ask(version, 2, -1)).await;
+        let response = client.call(version, &request_for(version, 2, -1)).await;
         let code = response.topics[0].partitions[0].error_code;
         assert_eq!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
     }
@@ -146,22 +146,22 @@ async fn list_offsets_in_every_version() {
 }
 
 #[tokio::test]
-async fn times_are_found_inside_of_compressed_batches() {
+async fn list_offsets_searches_compressed_batches() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let mut base = 0;
     for (codec, time) in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd].into_iter().zip((1..).map(|n| n * 1000))
     {
-        let batch = compressed(&batch_of(&[time, time + 300, time + 200], 5, NOBODY), codec);
+        let batch = compressed(&batch_of(&[time, time + 300, time + 200], 5, NO_PRODUCER), codec);
         assert_eq!(client.produce("t", 0, &batch).await.base_offset, base, "{codec:?}");
-        for (asked, offset, timestamp) in
+        for (requested, offset, timestamp) in
             [(time + 1, base + 1, time + 300), (-3, base + 1, time + 300), (time, base, time)]
         {
-            let partition = ListOffsetsPartition { timestamp: asked, ..Default::default() };
+            let partition = ListOffsetsPartition { timestamp: requested, ..Default::default() };
             let topic = ListOffsetsTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() };
             let response = client.call(7, &ListOffsetsRequest { topics: vec![topic], ..Default::default() }).await;
-            let answer = &response.topics[0].partitions[0];
-            assert_eq!((answer.offset, answer.timestamp), (offset, timestamp), "{codec:?} {asked}");
+            let result = &response.topics[0].partitions[0];
+            assert_eq!((result.offset, result.timestamp), (offset, timestamp), "{codec:?} {requested}");
         }
         base += 3;
     }
@@ -185,7 +185,7 @@ async fn find_coordinator_in_every_version() {
             }
             let response = client.call(version, &request).await;
             let (node, host, port) = match response.coordinators.first() {
-                Some(found) => (found.node_id, found.host.clone(), found.port),
+                Some(coordinator) => (coordinator.node_id, coordinator.host.clone(), coordinator.port),
                 None => (response.node_id, response.host.clone(), response.port),
             };
             assert_eq!(node, expected, "v{version}");
@@ -233,12 +233,12 @@ async fn create_and_delete_topics_in_every_version() {
         let name = format!("t{version}");
         let request = CreateTopicsRequest { topics: vec![topic(&name, 3, 2)], ..Default::default() };
         let response = client.call(version, &request).await;
-        let answer = &response.topics[0];
-        assert_eq!((answer.name.as_str(), answer.error_code), (name.as_str(), 0), "v{version}");
+        let result = &response.topics[0];
+        assert_eq!((result.name.as_str(), result.error_code), (name.as_str(), 0), "v{version}");
         if version >= 5 {
-            assert_eq!((answer.num_partitions, answer.replication_factor), (3, 2));
+            assert_eq!((result.num_partitions, result.replication_factor), (3, 2));
         }
-        assert_eq!(answer.topic_id != Uuid::ZERO, version >= 7);
+        assert_eq!(result.topic_id != Uuid::ZERO, version >= 7);
         let again = client.call(version, &request).await;
         assert_eq!(again.topics[0].error_code, ErrorCode::TOPIC_ALREADY_EXISTS.code());
         assert_eq!(broker.leader(&name, 1), Some(1));
@@ -265,7 +265,7 @@ async fn create_and_delete_topics_in_every_version() {
 }
 
 #[tokio::test]
-async fn topics_that_are_not_created() {
+async fn create_topics_rejects_invalid_requests() {
     let broker = broker(2, &[]).await;
     let mut client = Client::connect(&broker, 0).await;
     let config = |name: &str, value: &str| CreatableTopicConfig {
@@ -285,7 +285,7 @@ async fn topics_that_are_not_created() {
         ..topic("x", -1, -1)
     };
     let with = |config| CreatableTopic { configs: vec![config], ..topic("x", 1, 1) };
-    let refused = [
+    let rejected = [
         (topic("", 1, 1), ErrorCode::INVALID_TOPIC_EXCEPTION),
         (topic("..", 1, 1), ErrorCode::INVALID_TOPIC_EXCEPTION),
         (topic(&"x".repeat(250), 1, 1), ErrorCode::INVALID_TOPIC_EXCEPTION),
@@ -300,7 +300,7 @@ async fn topics_that_are_not_created() {
         (assigned(&[(0, &[0, 0])]), ErrorCode::INVALID_REPLICA_ASSIGNMENT),
         (assigned(&[(0, &[7])]), ErrorCode::INVALID_REPLICA_ASSIGNMENT),
     ];
-    for (topic, code) in refused {
+    for (topic, code) in rejected {
         let response = client.call(5, &CreateTopicsRequest { topics: vec![topic.clone()], ..Default::default() }).await;
         assert_eq!(response.topics[0].error_code, code.code(), "{topic:?}");
         assert!(response.topics[0].error_message.is_some());
@@ -318,7 +318,7 @@ async fn topics_that_are_not_created() {
 }
 
 #[tokio::test]
-async fn a_topic_may_take_smaller_batches_than_the_broker() {
+async fn topic_config_limits_message_size() {
     let broker = broker(1, &[]).await;
     let mut client = Client::connect(&broker, 0).await;
     let config = CreatableTopicConfig {

@@ -12,20 +12,20 @@ use samsarrow_wire::messages::{ApiKey, FetchRequest, MetadataRequest, ProduceReq
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn an_error_a_number_of_times() {
+async fn error_is_injected_a_number_of_times() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     broker.fail_next(ApiKey::Produce, Fault::Error(ErrorCode::NOT_ENOUGH_REPLICAS), 2);
     for _ in 0..2 {
-        let answer = client.produce("t", 0, &batch(1)).await;
-        assert_eq!((answer.error_code, answer.base_offset), (ErrorCode::NOT_ENOUGH_REPLICAS.code(), -1));
+        let response = client.produce("t", 0, &batch(1)).await;
+        assert_eq!((response.error_code, response.base_offset), (ErrorCode::NOT_ENOUGH_REPLICAS.code(), -1));
     }
     assert_eq!(client.produce("t", 0, &batch(1)).await.base_offset, 0);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_connection_dropped_before_and_after() {
+async fn connection_is_dropped_before_and_after() {
     let broker = broker(1, &[("t", 1)]).await;
     for (fault, end) in [(Fault::DropBefore, 0), (Fault::DropAfter, 1)] {
         let mut client = Client::connect(&broker, 0).await;
@@ -38,7 +38,7 @@ async fn a_connection_dropped_before_and_after() {
 }
 
 #[tokio::test]
-async fn garbage_carries_the_right_number_and_cannot_be_read() {
+async fn garbage_has_correlation_id_and_undecodable_body() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     broker.fail_next(ApiKey::Produce, Fault::Garbage, 1);
@@ -51,7 +51,7 @@ async fn garbage_carries_the_right_number_and_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_hook_sees_requests_and_chooses() {
+async fn hook_sees_requests_and_chooses_fault() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let seen = Arc::new(AtomicUsize::new(0));
@@ -74,7 +74,7 @@ async fn a_hook_sees_requests_and_chooses() {
 }
 
 #[tokio::test]
-async fn a_moved_leader() {
+async fn moved_leader() {
     let broker = broker(2, &[("t", 1)]).await;
     let mut old = Client::connect(&broker, 0).await;
     let mut new = Client::connect(&broker, 1).await;
@@ -88,9 +88,9 @@ async fn a_moved_leader() {
     assert!(began.elapsed() < Duration::from_secs(10));
     assert_eq!(response.responses[0].partitions[0].error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER.code());
     let mut response = old.call(10, &produce_request("t", 0, &batch(1), 1)).await;
-    let answer = response.responses.remove(0).partition_responses.remove(0);
-    assert_eq!(answer.error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER.code());
-    assert_eq!((answer.current_leader.leader_id, answer.current_leader.leader_epoch), (1, 1));
+    let partition = response.responses.remove(0).partition_responses.remove(0);
+    assert_eq!(partition.error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER.code());
+    assert_eq!((partition.current_leader.leader_id, partition.current_leader.leader_epoch), (1, 1));
     assert_eq!(response.node_endpoints[0].node_id, 1);
     assert_eq!(new.produce("t", 0, &batch(1)).await.base_offset, 2, "the data moved along");
     let records = new.fetch("t", 0, 0).await.records.unwrap();
@@ -101,7 +101,7 @@ async fn a_moved_leader() {
 }
 
 #[tokio::test]
-async fn a_stopped_node_hands_over_and_comes_back() {
+async fn stopped_node_hands_over_and_returns() {
     let broker = broker(2, &[("t", 2)]).await;
     let mut first = Client::connect(&broker, 0).await;
     let mut second = Client::connect(&broker, 1).await;
@@ -128,7 +128,7 @@ async fn a_stopped_node_hands_over_and_comes_back() {
 }
 
 #[tokio::test]
-async fn the_only_node_leaves_its_partitions_without_a_leader() {
+async fn single_stopped_node_leaves_no_leader() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     client.produce("t", 0, &batch(3)).await;
@@ -145,14 +145,14 @@ async fn the_only_node_leaves_its_partitions_without_a_leader() {
 }
 
 #[tokio::test]
-async fn a_delayed_request_is_handled_although_its_client_gave_up() {
+async fn delayed_request_is_handled_after_disconnect() {
     let broker = broker(1, &[("t", 1)]).await;
     broker.fail_next(ApiKey::Produce, Fault::Delay(Duration::from_millis(100)), 1);
     let mut client = Client::connect(&broker, 0).await;
     client.send(9, &produce_request("t", 0, &batch(1), -1)).await;
     drop(client);
     let began = Instant::now();
-    while broker.end_offset("t", 0) != Some(1) && began.elapsed() < PATIENCE {
+    while broker.end_offset("t", 0) != Some(1) && began.elapsed() < TIMEOUT {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(broker.end_offset("t", 0), Some(1));
@@ -160,7 +160,7 @@ async fn a_delayed_request_is_handled_although_its_client_gave_up() {
 }
 
 #[tokio::test]
-async fn retries_of_an_idempotent_producer_are_appended_once() {
+async fn idempotent_retries_are_appended_once() {
     let broker = broker(2, &[("t", 1)]).await;
     let mut random = fastrand::Rng::with_seed(3);
     broker.on_request(ApiKey::Produce, move |_| match random.u8(..) {
@@ -177,7 +177,7 @@ async fn retries_of_an_idempotent_producer_are_appended_once() {
             broker.move_leader("t", 0, leader).unwrap();
             client = Client::connect(&broker, leader.try_into().unwrap()).await;
         }
-        let stamp = Stamp { producer_id: 1, epoch: 0, sequence };
+        let stamp = ProducerFields { producer_id: 1, epoch: 0, sequence };
         let request = produce_request("t", 0, &batch_of(&[i64::from(sequence)], 5, stamp), -1);
         loop {
             client.send(9, &request).await;
@@ -186,9 +186,9 @@ async fn retries_of_an_idempotent_producer_are_appended_once() {
                 continue;
             };
             let (_, response) = frame::decode_response::<ProduceRequest>(9, frame).unwrap();
-            let answer = &response.responses[0].partition_responses[0];
-            if answer.error_code == 0 {
-                assert_eq!(answer.base_offset, i64::from(sequence));
+            let response = &response.responses[0].partition_responses[0];
+            if response.error_code == 0 {
+                assert_eq!(response.base_offset, i64::from(sequence));
                 break;
             }
         }

@@ -11,8 +11,8 @@ use samsarrow_wire::messages::{JoinGroupRequest, LeaveGroupRequest, SyncGroupReq
 const NONE: ErrorCode = ErrorCode::NONE;
 
 #[tokio::test]
-async fn one_member_in_every_version() {
-    let broker = broker_with(1, quick()).await;
+async fn single_member_in_every_version() {
+    let broker = broker_with(1, short_sessions()).await;
     for version in 0..=9 {
         let mut member = Member { version, ..Member::new(&broker).await };
         let response = member.join().await;
@@ -26,24 +26,24 @@ async fn one_member_in_every_version() {
         let id = member.id.clone();
         assert_eq!(member.sync(&[(&id, "all")]).await, (NONE, "all".to_owned()));
         assert_eq!(broker.group_state(GROUP), Some("Stable"));
-        assert_eq!(member.beat().await, NONE);
+        assert_eq!(member.heartbeat().await, NONE);
         let response = member.leave().await;
         assert_eq!((response.error_code, response.members.len()), (0, usize::from(version >= 3)));
         assert_eq!(broker.group_state(GROUP), Some("Empty"));
-        assert_eq!(member.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+        assert_eq!(member.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     }
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_second_member_comes_and_the_leader_goes() {
-    let broker = broker_with(1, quick()).await;
+async fn second_member_joins_and_leader_leaves() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut first = Member::new(&broker).await;
     let mut second = Member::new(&broker).await;
-    first.settle("all").await;
+    first.join_as_leader("all").await;
     second.enter().await;
-    until(&broker, "PreparingRebalance").await;
-    assert_eq!(first.beat().await, ErrorCode::REBALANCE_IN_PROGRESS);
+    wait_until_state(&broker, "PreparingRebalance").await;
+    assert_eq!(first.heartbeat().await, ErrorCode::REBALANCE_IN_PROGRESS);
     assert_eq!(first.sync(&[]).await.0, ErrorCode::REBALANCE_IN_PROGRESS);
     let leading = first.join().await;
     let following = second.joined().await;
@@ -62,20 +62,20 @@ async fn a_second_member_comes_and_the_leader_goes() {
     assert_eq!(second.join().await.generation_id, 2);
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     first.leave().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     let response = second.join().await;
     assert_eq!((response.generation_id, &response.leader), (3, &two));
     second.generation = 2;
-    assert_eq!(second.beat().await, ErrorCode::ILLEGAL_GENERATION);
+    assert_eq!(second.heartbeat().await, ErrorCode::ILLEGAL_GENERATION);
     assert_eq!(second.sync(&[]).await.0, ErrorCode::ILLEGAL_GENERATION);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_leader_that_joins_again_moves_the_group() {
-    let broker = broker_with(1, quick()).await;
+async fn rejoining_leader_rebalances() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut member = Member::new(&broker).await;
-    member.settle("one").await;
+    member.join_as_leader("one").await;
     assert_eq!(member.join().await.generation_id, 2);
     // A repeated request gets the same response, since the first one may have been lost.
     let again = member.join().await;
@@ -85,13 +85,13 @@ async fn a_leader_that_joins_again_moves_the_group() {
 }
 
 #[tokio::test]
-async fn the_protocol_that_most_like_and_all_know() {
-    let broker = broker_with(1, quick()).await;
+async fn protocol_is_selected_by_vote() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut members = Vec::new();
     for protocols in [vec!["a", "b", "c"], vec!["b", "c", "a"], vec!["d", "b", "c"]] {
         members.push(Member { protocols, ..Member::new(&broker).await });
     }
-    members[0].settle("").await;
+    members[0].join_as_leader("").await;
     let mut stranger = Member { protocols: vec!["x"], ..Member::new(&broker).await };
     stranger.send_join().await;
     assert_eq!(stranger.joined().await.error_code, ErrorCode::INCONSISTENT_GROUP_PROTOCOL.code());
@@ -114,7 +114,7 @@ async fn the_protocol_that_most_like_and_all_know() {
 }
 
 #[tokio::test]
-async fn requests_that_are_refused() {
+async fn rejects_invalid_requests() {
     let broker = broker_with(2, GroupOptions::default()).await;
     let mut member = Member::new(&broker).await;
     for session in [Duration::from_millis(5999), Duration::from_secs(1801)] {
@@ -127,12 +127,12 @@ async fn requests_that_are_refused() {
     for known in [false, true] {
         let code = member.client.call(9, &member.join_request()).await.error_code;
         assert_eq!(code, ErrorCode::UNKNOWN_MEMBER_ID.code(), "group known: {known}");
-        assert_eq!(member.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+        assert_eq!(member.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
         assert_eq!(member.sync(&[]).await.0, ErrorCode::UNKNOWN_MEMBER_ID);
         let left = member.leave().await;
         assert_eq!(left.members[0].error_code, ErrorCode::UNKNOWN_MEMBER_ID.code());
         if !known {
-            Member::new(&broker).await.settle("").await;
+            Member::new(&broker).await.join_as_leader("").await;
         }
     }
     let nameless = JoinGroupRequest { group_id: String::new(), ..member.join_request() };
@@ -142,7 +142,7 @@ async fn requests_that_are_refused() {
     assert_eq!(code, ErrorCode::INCONSISTENT_GROUP_PROTOCOL.code());
     let other = usize::from(broker.coordinator(GROUP) == Some(0));
     member.client = Client::connect(&broker, other).await;
-    assert_eq!(member.beat().await, ErrorCode::NOT_COORDINATOR);
+    assert_eq!(member.heartbeat().await, ErrorCode::NOT_COORDINATOR);
     for version in 0..=9 {
         let code = member.client.call(version, &member.join_request()).await.error_code;
         assert_eq!(code, ErrorCode::NOT_COORDINATOR.code(), "v{version}");
@@ -151,22 +151,22 @@ async fn requests_that_are_refused() {
 }
 
 #[tokio::test]
-async fn sessions_end() {
-    let broker = broker_with(1, quick()).await;
+async fn sessions_expire_without_heartbeats() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut silent = Member { session: Duration::from_secs(2), ..Member::new(&broker).await };
     let mut alive = Member::new(&broker).await;
-    silent.settle("all").await;
+    silent.join_as_leader("all").await;
     let began = Instant::now();
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(silent.beat().await, NONE, "heartbeats keep it");
+        assert_eq!(silent.heartbeat().await, NONE, "heartbeats keep it");
     }
     assert!(began.elapsed() > silent.session);
-    until(&broker, "Empty").await;
-    assert_eq!(silent.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    wait_until_state(&broker, "Empty").await;
+    assert_eq!(silent.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     // A leader without heartbeats delays a new member only until its session ends.
     silent.id = String::new();
-    silent.settle("all").await;
+    silent.join_as_leader("all").await;
     alive.enter().await;
     let response = alive.joined().await;
     assert_eq!((response.members.len(), &response.leader), (1, &alive.id));
@@ -174,13 +174,13 @@ async fn sessions_end() {
 }
 
 #[tokio::test]
-async fn an_id_that_was_promised_lapses() {
-    let broker = broker_with(1, quick()).await;
+async fn pending_member_id_expires() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut first = Member { session: Duration::from_millis(100), ..Member::new(&broker).await };
     let mut second = Member::new(&broker).await;
     first.send_join().await;
     assert_eq!(first.joined().await.error_code, ErrorCode::MEMBER_ID_REQUIRED.code());
-    second.settle("").await;
+    second.join_as_leader("").await;
     // A rebalance waits for the pending member id until it expires.
     second.enter().await;
     assert_eq!(second.joined().await.generation_id, 2);
@@ -190,26 +190,26 @@ async fn an_id_that_was_promised_lapses() {
 }
 
 #[tokio::test]
-async fn who_is_late_is_left_behind() {
-    let broker = broker_with(1, quick()).await;
+async fn late_member_is_removed_after_rebalance_timeout() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut late = Member { rebalance: Duration::from_secs(1), ..Member::new(&broker).await };
     let mut prompt = Member { rebalance: Duration::from_millis(500), ..Member::new(&broker).await };
-    late.settle("all").await;
+    late.join_as_leader("all").await;
     let began = Instant::now();
     prompt.enter().await;
     let response = prompt.joined().await;
     assert!(began.elapsed() >= Duration::from_millis(990), "the group waits for the most patient");
     assert_eq!((response.members.len(), &response.leader), (1, &prompt.id));
-    assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    assert_eq!(late.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     // A leader that does not send an assignment is removed.
-    until(&broker, "Empty").await;
-    assert_eq!(prompt.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    wait_until_state(&broker, "Empty").await;
+    assert_eq!(prompt.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_initial_delay_gathers_members() {
-    let groups = GroupOptions { initial_rebalance_delay: Duration::from_millis(500), ..quick() };
+async fn initial_rebalance_delay_gathers_members() {
+    let groups = GroupOptions { initial_rebalance_delay: Duration::from_millis(500), ..short_sessions() };
     let broker = broker_with(1, groups).await;
     let began = Instant::now();
     let mut members = Vec::new();
@@ -227,13 +227,13 @@ async fn the_initial_delay_gathers_members() {
 }
 
 #[tokio::test]
-async fn who_waits_blocks_nobody_and_may_hang_up() {
-    let broker = broker_with(1, quick()).await;
+async fn waiting_member_blocks_no_other_client() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut first = Member::new(&broker).await;
-    first.settle("all").await;
+    first.join_as_leader("all").await;
     let mut waiting = Member { session: Duration::from_secs(2), ..Member::new(&broker).await };
     waiting.enter().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     let mut other = Client::connect(&broker, 0).await;
     assert_eq!(other.produce("t", 0, &batch(1)).await.error_code, 0);
     drop(waiting);
@@ -241,24 +241,24 @@ async fn who_waits_blocks_nobody_and_may_hang_up() {
     assert_eq!(first.join().await.members.len(), 2);
     let id = first.id.clone();
     assert_eq!(first.sync(&[(&id, "all")]).await.0, NONE);
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(first.join().await.members.len(), 1);
     // The shutdown of a broker does not wait for pending JoinGroup requests.
     let mut waiting = Member::new(&broker).await;
     waiting.enter().await;
-    until(&broker, "PreparingRebalance").await;
-    tokio::time::timeout(PATIENCE, broker.shutdown()).await.unwrap();
+    wait_until_state(&broker, "PreparingRebalance").await;
+    tokio::time::timeout(TIMEOUT, broker.shutdown()).await.unwrap();
     assert!(waiting.client.is_closed().await);
 }
 
 #[tokio::test]
-async fn several_leave_at_once() {
-    let broker = broker_with(1, quick()).await;
+async fn several_members_leave_in_one_request() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut member = Member::new(&broker).await;
     let mut named = Member::named(&broker, "i").await;
-    member.settle("").await;
+    member.join_as_leader("").await;
     named.enter().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     member.join().await;
     named.joined().await;
     let members = vec![

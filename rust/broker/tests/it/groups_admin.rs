@@ -21,8 +21,8 @@ async fn describe(client: &mut Client, version: i16, group: &str) -> DescribedGr
 }
 
 #[tokio::test]
-async fn groups_are_described_in_every_version() {
-    let broker = broker_with(1, quick()).await;
+async fn describe_groups_in_every_version() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut admin = Client::connect(&broker, 0).await;
     let mut member = Member::named(&broker, "i").await;
     for version in 0..=6 {
@@ -41,11 +41,14 @@ async fn groups_are_described_in_every_version() {
         assert_eq!((group.error_code, group.group_state.as_str()), (0, "Stable"), "v{version}");
         assert_eq!((group.protocol_type.as_str(), group.protocol_data.as_str()), ("consumer", "range"));
         assert_eq!(group.authorized_operations, if version >= 3 { 3400 } else { i32::MIN });
-        let one = &group.members[0];
-        assert_eq!((&one.member_id, one.client_id.as_str(), one.client_host.as_str()), (&id, "test", "/127.0.0.1"));
-        assert_eq!(one.group_instance_id.as_deref(), (version >= 4).then_some("i"));
-        assert_eq!(one.member_assignment, "all");
-        assert!(one.member_metadata.starts_with(b"range of"));
+        let description = &group.members[0];
+        assert_eq!(
+            (&description.member_id, description.client_id.as_str(), description.client_host.as_str()),
+            (&id, "test", "/127.0.0.1")
+        );
+        assert_eq!(description.group_instance_id.as_deref(), (version >= 4).then_some("i"));
+        assert_eq!(description.member_assignment, "all");
+        assert!(description.member_metadata.starts_with(b"range of"));
     }
     broker.shutdown().await;
 }
@@ -56,7 +59,7 @@ async fn list(broker: &Broker, version: i16, states: &[&str], types: &[&str]) ->
     for node in 0..2 {
         let request = ListGroupsRequest {
             states_filter: states.iter().map(|&state| state.to_owned()).collect(),
-            types_filter: types.iter().map(|&one| one.to_owned()).collect(),
+            types_filter: types.iter().map(|&description| description.to_owned()).collect(),
             ..Default::default()
         };
         let response = Client::connect(broker, node).await.call(version, &request).await;
@@ -68,10 +71,10 @@ async fn list(broker: &Broker, version: i16, states: &[&str], types: &[&str]) ->
 }
 
 #[tokio::test]
-async fn groups_are_listed_by_their_coordinators_once() {
-    let broker = broker_with(2, quick()).await;
+async fn list_groups_by_coordinator() {
+    let broker = broker_with(2, short_sessions()).await;
     let mut member = Member::new(&broker).await;
-    member.settle("").await;
+    member.join_as_leader("").await;
     for group in ["a", "b"] {
         let node = broker.coordinator(group).unwrap().try_into().unwrap();
         let mut client = Client::connect(&broker, node).await;
@@ -82,21 +85,21 @@ async fn groups_are_listed_by_their_coordinators_once() {
         let names: Vec<_> = list(&broker, version, &[], &[]).await.into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["a", "b", GROUP], "v{version}");
     }
-    let one = (GROUP.to_owned(), "classic".to_owned(), "Stable".to_owned());
-    assert_eq!(list(&broker, 5, &["stable", "Dead"], &["Classic"]).await, [one]);
+    let description = (GROUP.to_owned(), "classic".to_owned(), "Stable".to_owned());
+    assert_eq!(list(&broker, 5, &["stable", "Dead"], &["Classic"]).await, [description]);
     assert_eq!(list(&broker, 4, &["Empty"], &[]).await.len(), 2);
     assert!(list(&broker, 5, &[], &["consumer"]).await.is_empty());
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn only_empty_groups_are_deleted() {
-    let broker = broker_with(2, quick()).await;
+async fn delete_groups_requires_empty_group() {
+    let broker = broker_with(2, short_sessions()).await;
     let mut member = Member::new(&broker).await;
-    member.settle("").await;
+    member.join_as_leader("").await;
     assert_eq!(member.commit(7).await, NONE);
     let node = broker.coordinator(GROUP).unwrap();
-    for (asked, left, expected) in [
+    for (queried, left, expected) in [
         (1 - node, false, ErrorCode::NOT_COORDINATOR),
         (node, false, ErrorCode::NON_EMPTY_GROUP),
         (node, true, NONE),
@@ -105,7 +108,7 @@ async fn only_empty_groups_are_deleted() {
         if left {
             member.leave().await;
         }
-        let mut admin = Client::connect(&broker, asked.try_into().unwrap()).await;
+        let mut admin = Client::connect(&broker, queried.try_into().unwrap()).await;
         let request = DeleteGroupsRequest { groups_names: vec![GROUP.to_owned()], ..Default::default() };
         for version in if expected == NONE { 0..=0 } else { 0..=2 } {
             assert_eq!(admin.call(version, &request).await.results[0].error_code, expected.code(), "v{version}");
@@ -130,14 +133,14 @@ async fn delete_offset(client: &mut Client, topic: &str, partition_index: i32) -
 }
 
 #[tokio::test]
-async fn offsets_of_topics_that_nobody_reads_are_deleted() {
-    let broker = broker_with(1, quick()).await;
+async fn offset_delete_rejects_subscribed_topics() {
+    let broker = broker_with(1, short_sessions()).await;
     broker.create_topic("other", 1).unwrap();
     let mut admin = Client::connect(&broker, 0).await;
     assert_eq!(delete_offset(&mut admin, "t", 0).await, (ErrorCode::GROUP_ID_NOT_FOUND.code(), None));
     let mut member = Member::new(&broker).await;
     member.metadata = Some(subscription("t"));
-    member.settle("").await;
+    member.join_as_leader("").await;
     assert_eq!(member.commit(1).await, NONE);
     let subscribed = Some(ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC.code());
     assert_eq!(delete_offset(&mut admin, "t", 0).await, (0, subscribed));
@@ -145,12 +148,12 @@ async fn offsets_of_topics_that_nobody_reads_are_deleted() {
     let unknown = Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
     assert_eq!(delete_offset(&mut admin, "other", 1).await, (0, unknown));
     member.metadata = Some(subscription("other"));
-    member.settle("").await;
+    member.join_as_leader("").await;
     assert_eq!(delete_offset(&mut admin, "t", 0).await, (0, Some(0)));
     assert_eq!(broker.committed_offset(GROUP, "t", 0), None);
     // Unparseable metadata may be a subscription to any topic.
     member.metadata = None;
-    member.settle("").await;
+    member.join_as_leader("").await;
     assert_eq!(delete_offset(&mut admin, "other", 0).await, (0, subscribed));
     member.leave().await;
     assert_eq!(delete_offset(&mut admin, "other", 0).await, (0, Some(0)));
@@ -158,21 +161,21 @@ async fn offsets_of_topics_that_nobody_reads_are_deleted() {
 }
 
 #[tokio::test]
-async fn a_group_that_reads_loses_offsets_of_what_it_has_left() {
-    let groups = GroupOptions { offsets_retention: Duration::from_millis(200), ..quick() };
+async fn offsets_of_unsubscribed_topics_expire() {
+    let groups = GroupOptions { offsets_retention: Duration::from_millis(200), ..short_sessions() };
     let broker = broker_with(1, groups).await;
     broker.create_topic("other", 1).unwrap();
     let mut member = Member::new(&broker).await;
     member.metadata = Some(subscription("t"));
-    member.settle("").await;
+    member.join_as_leader("").await;
     assert_eq!(member.commit(1).await, NONE);
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(broker.committed_offset(GROUP, "t", 0), Some(1));
     member.metadata = Some(subscription("other"));
-    member.settle("").await;
+    member.join_as_leader("").await;
     let began = std::time::Instant::now();
     while broker.committed_offset(GROUP, "t", 0).is_some() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     broker.shutdown().await;

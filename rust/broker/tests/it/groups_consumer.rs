@@ -95,7 +95,7 @@ impl Consumer {
     }
 
     /// Sends a heartbeat without changes; returns the assigned partitions if they have changed.
-    async fn beat(&mut self) -> Option<Vec<i32>> {
+    async fn heartbeat(&mut self) -> Option<Vec<i32>> {
         let response = self.send(&self.brief()).await;
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         self.take(response)
@@ -140,7 +140,7 @@ async fn describe(broker: &Broker) -> DescribedGroup {
 }
 
 #[tokio::test]
-async fn one_member_comes_stays_and_goes() {
+async fn single_member_joins_and_leaves() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut first = Consumer { version: 0, ..Consumer::new(&broker, "").await };
     let response = first.send(&first.full()).await;
@@ -148,11 +148,11 @@ async fn one_member_comes_stays_and_goes() {
     assert_eq!(first.id.len(), 36, "version 0 lets the broker make an id: {}", first.id);
     assert_eq!(first.take(response), Some(vec![0, 1]));
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
-    assert_eq!(first.beat().await, None, "no news");
+    assert_eq!(first.heartbeat().await, None, "no news");
     assert_eq!(first.join().await, [0, 1], "who says everything is told everything");
     // A new topic is not subscribed yet; subscribing to it bumps the epoch.
     broker.create_topic("u", 1).unwrap();
-    assert_eq!(first.beat().await, None);
+    assert_eq!(first.heartbeat().await, None);
     first.topics = vec!["t", "u"];
     let response = first.send(&first.full()).await;
     assert_eq!((response.member_epoch, response.assignment.unwrap().topic_partitions.len()), (2, 2));
@@ -163,7 +163,7 @@ async fn one_member_comes_stays_and_goes() {
 }
 
 #[tokio::test]
-async fn nobody_takes_what_another_has_not_given_up() {
+async fn partition_is_revoked_before_reassignment() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut one = Consumer::new(&broker, "one").await;
     let mut two = Consumer::new(&broker, "two").await;
@@ -171,35 +171,38 @@ async fn nobody_takes_what_another_has_not_given_up() {
     assert!(two.join().await.is_empty(), "both are taken");
     assert_eq!((two.epoch, broker.group_state(GROUP)), (2, Some("Reconciling")));
     let held = one.owned.clone();
-    assert_eq!(one.beat().await, Some(vec![0]));
+    assert_eq!(one.heartbeat().await, Some(vec![0]));
     assert_eq!(one.epoch, 1, "it stays at its epoch until it has given up");
-    assert_eq!(two.beat().await, None);
+    assert_eq!(two.heartbeat().await, None);
     // The member reports that it still owns both partitions.
-    let given = std::mem::replace(&mut one.owned, held);
+    let revoked = std::mem::replace(&mut one.owned, held);
     assert_eq!(one.acknowledge().await, None);
-    assert_eq!(two.beat().await, None);
-    one.owned = given;
+    assert_eq!(two.heartbeat().await, None);
+    one.owned = revoked;
     assert_eq!(one.acknowledge().await, None);
     assert_eq!(one.epoch, 2);
-    assert_eq!(two.beat().await, Some(vec![1]));
+    assert_eq!(two.heartbeat().await, Some(vec![1]));
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     let group = describe(&broker).await;
     assert_eq!((group.group_epoch, group.assignment_epoch, group.assignor_name.as_str()), (2, 2, "uniform"));
     assert_eq!((group.members.len(), group.authorized_operations), (2, 3400));
-    let told = &group.members[1];
-    assert_eq!((told.member_id.as_str(), told.member_epoch, told.member_type), ("two", 2, 1));
-    assert_eq!((told.client_id.as_str(), &told.subscribed_topic_names[..]), ("test", &["t".to_owned()][..]));
-    assert_eq!(told.assignment, told.target_assignment);
-    assert_eq!(told.assignment.topic_partitions[0].topic_name, "t");
-    assert_eq!(told.assignment.topic_partitions[0].partitions, [1]);
+    let description = &group.members[1];
+    assert_eq!((description.member_id.as_str(), description.member_epoch, description.member_type), ("two", 2, 1));
+    assert_eq!(
+        (description.client_id.as_str(), &description.subscribed_topic_names[..]),
+        ("test", &["t".to_owned()][..])
+    );
+    assert_eq!(description.assignment, description.target_assignment);
+    assert_eq!(description.assignment.topic_partitions[0].topic_name, "t");
+    assert_eq!(description.assignment.topic_partitions[0].partitions, [1]);
     // The remaining member takes over the partitions of the one that left.
     assert_eq!(one.leave(-1).await, NONE);
-    assert_eq!(two.beat().await, Some(vec![0, 1]));
+    assert_eq!(two.heartbeat().await, Some(vec![0, 1]));
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn epochs_fence() {
+async fn heartbeat_checks_epochs() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut one = Consumer::new(&broker, "one").await;
     one.join().await;
@@ -226,7 +229,7 @@ async fn epochs_fence() {
 }
 
 #[tokio::test]
-async fn requests_that_are_refused() {
+async fn rejects_invalid_requests() {
     let broker = broker_with(2, GroupOptions::default()).await;
     let mut one = Consumer::new(&broker, "one").await;
     let full = one.full();
@@ -269,31 +272,31 @@ async fn requests_that_are_refused() {
 }
 
 #[tokio::test]
-async fn a_static_member_comes_back_to_what_it_had() {
+async fn static_member_returns_to_its_assignment() {
     let options = GroupOptions { consumer_session_timeout: Duration::from_secs(2), ..GroupOptions::default() };
     let broker = broker_with(1, options).await;
     let mut one = Consumer::named(&broker, "one", "i").await;
     let mut two = Consumer::new(&broker, "two").await;
     one.join().await;
     two.join().await;
-    one.beat().await;
+    one.heartbeat().await;
     one.acknowledge().await;
-    assert_eq!(two.beat().await, Some(vec![1]));
-    let mut thief = Consumer::named(&broker, "thief", "i").await;
-    assert_eq!(thief.code(&thief.full()).await, ErrorCode::UNRELEASED_INSTANCE_ID);
-    assert_eq!(thief.leave(-2).await, ErrorCode::FENCED_INSTANCE_ID);
+    assert_eq!(two.heartbeat().await, Some(vec![1]));
+    let mut intruder = Consumer::named(&broker, "thief", "i").await;
+    assert_eq!(intruder.code(&intruder.full()).await, ErrorCode::UNRELEASED_INSTANCE_ID);
+    assert_eq!(intruder.leave(-2).await, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(one.leave(-2).await, NONE);
-    assert_eq!(two.beat().await, None, "nobody inherits yet");
+    assert_eq!(two.heartbeat().await, None, "nobody inherits yet");
     let mut back = Consumer::named(&broker, "back", "i").await;
     assert_eq!(back.join().await, [0]);
-    assert_eq!((back.epoch, two.beat().await), (2, None), "the group has not moved");
+    assert_eq!((back.epoch, two.heartbeat().await), (2, None), "the group has not moved");
     assert_eq!(broker.group_state(GROUP), Some("Stable"));
     assert_eq!(one.code(&one.brief()).await, ErrorCode::FENCED_INSTANCE_ID);
     // A static member that does not return is removed when its session ends.
     assert_eq!(back.leave(-2).await, NONE);
     let began = std::time::Instant::now();
-    while two.beat().await != Some(vec![0, 1]) {
-        assert!(began.elapsed() < PATIENCE);
+    while two.heartbeat().await != Some(vec![0, 1]) {
+        assert!(began.elapsed() < TIMEOUT);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(began.elapsed() > Duration::from_millis(500));
@@ -301,7 +304,7 @@ async fn a_static_member_comes_back_to_what_it_had() {
 }
 
 #[tokio::test]
-async fn who_is_silent_is_put_out() {
+async fn silent_member_is_fenced() {
     let session = Duration::from_secs(2);
     let options = GroupOptions { consumer_session_timeout: session, ..GroupOptions::default() };
     let broker = broker_with(1, options).await;
@@ -310,15 +313,15 @@ async fn who_is_silent_is_put_out() {
     let began = std::time::Instant::now();
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        silent.beat().await;
+        silent.heartbeat().await;
     }
     assert!(began.elapsed() > session);
-    until(&broker, "Empty").await;
+    wait_until_state(&broker, "Empty").await;
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn who_does_not_give_up_is_put_out() {
+async fn member_is_fenced_after_revocation_timeout() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut stubborn = Consumer { rebalance_timeout_ms: 1000, ..Consumer::new(&broker, "stubborn").await };
     let mut heir = Consumer::new(&broker, "heir").await;
@@ -326,9 +329,9 @@ async fn who_does_not_give_up_is_put_out() {
     heir.join().await;
     let began = std::time::Instant::now();
     // The member learns that it has to revoke a partition, and does not confirm it.
-    assert_eq!(stubborn.beat().await, Some(vec![0]));
-    while heir.beat().await != Some(vec![0, 1]) {
-        assert!(began.elapsed() < PATIENCE);
+    assert_eq!(stubborn.heartbeat().await, Some(vec![0]));
+    while heir.heartbeat().await != Some(vec![0, 1]) {
+        assert!(began.elapsed() < TIMEOUT);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(began.elapsed() >= Duration::from_millis(900));
@@ -337,14 +340,14 @@ async fn who_does_not_give_up_is_put_out() {
 }
 
 #[tokio::test]
-async fn patterns_match_whole_names_and_topics_to_come() {
+async fn pattern_matches_whole_names_and_new_topics() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut one = Consumer { topics: vec![], pattern: Some("x-[0-9]+|y"), ..Consumer::new(&broker, "one").await };
     assert!(one.join().await.is_empty());
     for (topic, partitions) in [("x-1", 1), ("x-22", 2), ("ax-1", 5), ("y", 3), ("yy", 5)] {
         broker.create_topic(topic, partitions).unwrap();
     }
-    assert_eq!(one.beat().await.map(|partitions| partitions.len()), Some(6));
+    assert_eq!(one.heartbeat().await.map(|partitions| partitions.len()), Some(6));
     assert_eq!(describe(&broker).await.members[0].subscribed_topic_regex.as_deref(), Some("x-[0-9]+|y"));
     // A null pattern leaves the current one unchanged, an empty one removes it.
     one.pattern = Some("");
@@ -354,7 +357,7 @@ async fn patterns_match_whole_names_and_topics_to_come() {
 }
 
 #[tokio::test]
-async fn range_gives_neighbours() {
+async fn range_assigns_consecutive_partitions() {
     let broker = broker_with(1, GroupOptions::default()).await;
     broker.create_topic("u", 3).unwrap();
     let mut members = Vec::new();
@@ -397,7 +400,7 @@ async fn fetch_code(client: &mut Client, version: i16, member: Option<&str>, epo
 }
 
 #[tokio::test]
-async fn offsets_are_committed_and_fetched_at_an_epoch() {
+async fn commit_and_fetch_check_member_epoch() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut one = Consumer::new(&broker, "one").await;
     one.join().await;
@@ -419,7 +422,7 @@ async fn offsets_are_committed_and_fetched_at_an_epoch() {
 }
 
 #[tokio::test]
-async fn a_moved_coordinator_knows_everything() {
+async fn moved_coordinator_keeps_members() {
     let broker = broker_with(2, GroupOptions::default()).await;
     let mut one = Consumer::new(&broker, "one").await;
     one.join().await;
@@ -427,7 +430,7 @@ async fn a_moved_coordinator_knows_everything() {
     broker.move_coordinator(GROUP, to).unwrap();
     assert_eq!(one.code_without_message().await, ErrorCode::NOT_COORDINATOR);
     one.client = Client::connect(&broker, to.try_into().unwrap()).await;
-    assert_eq!((one.beat().await, one.epoch), (None, 1));
+    assert_eq!((one.heartbeat().await, one.epoch), (None, 1));
     broker.shutdown().await;
 }
 
@@ -439,11 +442,11 @@ impl Consumer {
 }
 
 #[tokio::test]
-async fn the_protocols_exchange_empty_groups_only() {
-    let broker = broker_with(1, quick()).await;
+async fn protocol_changes_only_in_empty_group() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut classic = Member::new(&broker).await;
     let mut modern = Consumer::new(&broker, "m").await;
-    classic.settle("").await;
+    classic.join_as_leader("").await;
     assert_eq!(classic.commit(5).await, NONE);
     assert_eq!(modern.code(&modern.full()).await, ErrorCode::GROUP_ID_NOT_FOUND);
     assert_eq!(describe(&broker).await.error_code, ErrorCode::GROUP_ID_NOT_FOUND.code());
@@ -453,25 +456,25 @@ async fn the_protocols_exchange_empty_groups_only() {
     classic.id = String::new();
     classic.send_join().await;
     assert_eq!(classic.joined().await.error_code, ErrorCode::INCONSISTENT_GROUP_PROTOCOL.code());
-    assert_eq!(classic.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    assert_eq!(classic.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     let request = DescribeGroupsRequest { groups: vec![GROUP.to_owned()], ..Default::default() };
     assert_eq!(classic.client.call(5, &request).await.groups[0].group_state, "Dead");
     let listed = classic.client.call(5, &ListGroupsRequest::default()).await.groups.remove(0);
     assert_eq!((listed.group_type.as_str(), listed.group_state.as_str()), ("consumer", "Stable"));
     assert_eq!(listed.protocol_type, "consumer");
     modern.leave(-1).await;
-    classic.settle("").await;
+    classic.join_as_leader("").await;
     assert_eq!(broker.committed_offset(GROUP, "t", 0), Some(5));
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn topics_that_go_and_grow_move_the_group() {
+async fn new_topics_bump_the_group_epoch() {
     let broker = broker_with(1, GroupOptions::default()).await;
     let mut one = Consumer { topics: vec!["t", "u"], ..Consumer::new(&broker, "one").await };
     assert_eq!(one.join().await, [0, 1]);
     broker.create_topic("u", 1).unwrap();
-    assert_eq!(one.beat().await.map(|partitions| partitions.len()), Some(3));
+    assert_eq!(one.heartbeat().await.map(|partitions| partitions.len()), Some(3));
     let response = one.client.call(12, &MetadataRequest { topics: None, ..Default::default() }).await;
     let ids: Vec<Uuid> = response.topics.iter().map(|topic| topic.topic_id).collect();
     assert!(one.owned.iter().all(|topic| ids.contains(&topic.topic_id)));

@@ -13,8 +13,8 @@ use samsarrow_wire::messages::{JoinGroupRequest, OffsetCommitRequest};
 const NONE: ErrorCode = ErrorCode::NONE;
 
 #[tokio::test]
-async fn members_commit_and_outsiders_do_not() {
-    let broker = broker_with(1, quick()).await;
+async fn commit_requires_membership() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut outsider = Member::new(&broker).await;
     assert_eq!(outsider.commit(1).await, NONE, "no group yet");
     let mut member = Member::new(&broker).await;
@@ -34,7 +34,7 @@ async fn members_commit_and_outsiders_do_not() {
     // Commits of the last generation are accepted during a rebalance.
     let mut second = Member::new(&broker).await;
     second.enter().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(member.commit(4).await, NONE);
     assert_eq!(broker.committed_offset(GROUP, "t", 0), Some(4));
     member.leave().await;
@@ -49,31 +49,31 @@ async fn members_commit_and_outsiders_do_not() {
 
 #[tokio::test]
 async fn commits_keep_a_session_alive() {
-    let broker = broker_with(1, quick()).await;
+    let broker = broker_with(1, short_sessions()).await;
     let mut member = Member { session: Duration::from_secs(2), ..Member::new(&broker).await };
-    member.settle("").await;
+    member.join_as_leader("").await;
     for offset in 0..5 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(member.commit(offset).await, NONE);
     }
-    until(&broker, "Empty").await;
+    wait_until_state(&broker, "Empty").await;
     broker.shutdown().await;
 }
 
 async fn until_forgotten(broker: &Broker) {
     let began = Instant::now();
     while broker.committed_offset(GROUP, "t", 0).is_some() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test]
-async fn an_empty_group_loses_its_offsets() {
+async fn offsets_of_empty_group_expire() {
     let retention = Duration::from_millis(400);
-    let broker = broker_with(1, GroupOptions { offsets_retention: retention, ..quick() }).await;
+    let broker = broker_with(1, GroupOptions { offsets_retention: retention, ..short_sessions() }).await;
     let mut member = Member::new(&broker).await;
-    member.settle("").await;
+    member.join_as_leader("").await;
     assert_eq!(member.commit(1).await, NONE);
     tokio::time::sleep(2 * retention).await;
     assert_eq!(broker.committed_offset(GROUP, "t", 0), Some(1), "it has a member");
@@ -94,8 +94,9 @@ async fn an_empty_group_loses_its_offsets() {
 }
 
 #[tokio::test]
-async fn a_commit_may_say_itself_how_long_it_is_kept() {
-    let broker = broker_with(1, GroupOptions { offsets_retention: Duration::from_millis(500), ..quick() }).await;
+async fn commit_sets_its_own_retention() {
+    let broker =
+        broker_with(1, GroupOptions { offsets_retention: Duration::from_millis(500), ..short_sessions() }).await;
     let mut client = Client::connect(&broker, 0).await;
     for retention_time_ms in [0, i64::MAX] {
         let partitions = vec![OffsetCommitRequestPartition::default()];
@@ -117,23 +118,23 @@ async fn a_commit_may_say_itself_how_long_it_is_kept() {
 }
 
 #[tokio::test]
-async fn a_moved_coordinator_keeps_what_was_agreed() {
-    let broker = broker_with(2, quick()).await;
+async fn moved_coordinator_keeps_generation_and_offsets() {
+    let broker = broker_with(2, short_sessions()).await;
     let mut member = Member::new(&broker).await;
-    member.settle("all").await;
+    member.join_as_leader("all").await;
     assert_eq!(member.commit(1).await, NONE);
     let old = broker.coordinator(GROUP).unwrap();
     broker.move_coordinator(GROUP, 1 - old).unwrap();
     assert_eq!(broker.coordinator(GROUP), Some(1 - old));
-    assert_eq!(member.beat().await, ErrorCode::NOT_COORDINATOR);
+    assert_eq!(member.heartbeat().await, ErrorCode::NOT_COORDINATOR);
     assert_eq!(member.commit(2).await, ErrorCode::NOT_COORDINATOR);
     member.client = Client::connect(&broker, (1 - old).try_into().unwrap()).await;
-    assert_eq!(member.beat().await, NONE, "the generation goes on");
+    assert_eq!(member.heartbeat().await, NONE, "the generation goes on");
     assert_eq!(member.commit(2).await, NONE);
     // An unfinished rebalance is dropped, and a member that waits in it gets NOT_COORDINATOR.
     let mut second = Member::new(&broker).await;
     second.enter().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     broker.stop_node(1 - old).await.unwrap();
     if let Some(frame) = second.client.frame().await {
         // The response may arrive before the connection is closed.
@@ -146,7 +147,7 @@ async fn a_moved_coordinator_keeps_what_was_agreed() {
     assert_eq!(second.joined().await.error_code, ErrorCode::UNKNOWN_MEMBER_ID.code());
     second.id = String::new();
     second.enter().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     broker.start_node(1 - old).await.unwrap();
     let response = second.client.receive::<JoinGroupRequest>(9).await;
     assert_eq!(response.error_code, ErrorCode::NOT_COORDINATOR.code());

@@ -12,10 +12,10 @@ const NONE: ErrorCode = ErrorCode::NONE;
 async fn pair(broker: &Broker) -> (Member, Member) {
     let mut one = Member::named(broker, "one").await;
     let mut two = Member::named(broker, "two").await;
-    one.settle("all").await;
+    one.join_as_leader("all").await;
     assert!(one.id.starts_with("one-"), "{}", one.id);
     two.enter().await;
-    until(broker, "PreparingRebalance").await;
+    wait_until_state(broker, "PreparingRebalance").await;
     let response = one.join().await;
     assert_eq!(response.members[1].group_instance_id.as_deref(), Some("two"));
     two.joined().await;
@@ -26,8 +26,8 @@ async fn pair(broker: &Broker) -> (Member, Member) {
 }
 
 #[tokio::test]
-async fn a_follower_comes_back_to_its_assignment() {
-    let broker = broker_with(1, quick()).await;
+async fn returning_follower_keeps_assignment() {
+    let broker = broker_with(1, short_sessions()).await;
     let (mut one, mut two) = pair(&broker).await;
     let mut back = Member::named(&broker, "two").await;
     let response = back.join().await;
@@ -35,9 +35,9 @@ async fn a_follower_comes_back_to_its_assignment() {
     assert_eq!((response.generation_id, &response.leader, response.skip_assignment), (2, &one.id, false));
     assert!(response.members.is_empty());
     assert_eq!(back.sync(&[]).await, (NONE, "right".to_owned()));
-    assert_eq!(one.beat().await, NONE, "nobody else notices");
+    assert_eq!(one.heartbeat().await, NONE, "nobody else notices");
     // The replaced member is fenced on every request.
-    assert_eq!(two.beat().await, ErrorCode::FENCED_INSTANCE_ID);
+    assert_eq!(two.heartbeat().await, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.sync(&[]).await.0, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.commit(1).await, ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(two.join().await.error_code, ErrorCode::FENCED_INSTANCE_ID.code());
@@ -47,8 +47,8 @@ async fn a_follower_comes_back_to_its_assignment() {
 }
 
 #[tokio::test]
-async fn a_leader_comes_back_without_assigning_again() {
-    let broker = broker_with(1, quick()).await;
+async fn returning_leader_skips_assignment() {
+    let broker = broker_with(1, short_sessions()).await;
     let (one, mut two) = pair(&broker).await;
     // Before version 9 the response names the leader's old id as leader, so that it does not assign.
     let mut back = Member { version: 8, ..Member::named(&broker, "one").await };
@@ -59,19 +59,19 @@ async fn a_leader_comes_back_without_assigning_again() {
     let response = again.join().await;
     assert_eq!((&response.leader, response.members.len(), response.skip_assignment), (&again.id, 2, true));
     assert_eq!(again.sync(&[]).await, (NONE, "left".to_owned()));
-    assert_eq!(two.beat().await, NONE);
+    assert_eq!(two.heartbeat().await, NONE);
     // A leader that rejoins under its current id assigns again.
     again.send_join().await;
-    until(&broker, "PreparingRebalance").await;
-    assert_eq!(two.beat().await, ErrorCode::REBALANCE_IN_PROGRESS);
+    wait_until_state(&broker, "PreparingRebalance").await;
+    assert_eq!(two.heartbeat().await, ErrorCode::REBALANCE_IN_PROGRESS);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn one_that_brings_other_protocols_moves_the_group() {
-    let broker = broker_with(1, quick()).await;
+async fn returning_member_with_other_protocols_rebalances() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut one = Member { protocols: vec!["a", "b"], ..Member::named(&broker, "one").await };
-    one.settle("").await;
+    one.join_as_leader("").await;
     let mut back = Member { protocols: vec!["b"], ..Member::named(&broker, "one").await };
     let response = back.join().await;
     assert_eq!((response.generation_id, response.protocol_name.as_deref()), (2, Some("b")));
@@ -79,31 +79,31 @@ async fn one_that_brings_other_protocols_moves_the_group() {
 }
 
 #[tokio::test]
-async fn one_that_comes_back_while_the_leader_assigns_moves_the_group() {
-    let broker = broker_with(1, quick()).await;
+async fn return_during_assignment_rebalances() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut one = Member::named(&broker, "one").await;
-    one.settle("").await;
+    one.join_as_leader("").await;
     let mut two = Member::named(&broker, "two").await;
     two.enter().await;
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     one.join().await;
     two.joined().await;
     two.send_sync(&[]).await;
     let mut back = Member::named(&broker, "two").await;
     back.enter().await;
     assert_eq!(two.synced().await.error_code, ErrorCode::FENCED_INSTANCE_ID.code());
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(one.join().await.generation_id, 3);
     assert_eq!(back.joined().await.generation_id, 3);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn one_that_is_late_belongs_until_it_is_missed() {
-    let broker = broker_with(1, quick()).await;
+async fn late_static_member_stays_until_sync_timeout() {
+    let broker = broker_with(1, short_sessions()).await;
     let rebalance = Duration::from_secs(1);
     let mut late = Member { rebalance, ..Member::named(&broker, "late").await };
-    late.settle("all").await;
+    late.join_as_leader("all").await;
     let mut other = Member { rebalance, ..Member::new(&broker).await };
     // The rebalance completes without the static member, which stays in the group.
     let response = other.join().await;
@@ -111,29 +111,29 @@ async fn one_that_is_late_belongs_until_it_is_missed() {
     let id = other.id.clone();
     assert_eq!(other.sync(&[(&id, "mine")]).await.0, NONE);
     // The member does not send SyncGroup either.
-    until(&broker, "PreparingRebalance").await;
+    wait_until_state(&broker, "PreparingRebalance").await;
     assert_eq!(other.join().await.members.len(), 1);
-    assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    assert_eq!(late.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn one_whose_session_ends_is_waited_for_no_longer() {
-    let broker = broker_with(1, quick()).await;
+async fn expired_static_member_is_removed() {
+    let broker = broker_with(1, short_sessions()).await;
     let mut away = Member { session: Duration::from_secs(2), ..Member::named(&broker, "away").await };
-    away.settle("all").await;
+    away.join_as_leader("all").await;
     let mut other = Member::new(&broker).await;
     assert_eq!(other.join().await.members.len(), 1);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_administrator_sends_one_away_by_its_name() {
-    let broker = broker_with(1, quick()).await;
+async fn leave_by_instance_id_removes_member() {
+    let broker = broker_with(1, short_sessions()).await;
     let (mut one, mut two) = pair(&broker).await;
     let mut admin = Member::named(&broker, "two").await;
     assert_eq!(admin.leave().await.members[0].error_code, 0);
-    assert_eq!(two.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
-    assert_eq!(one.beat().await, ErrorCode::REBALANCE_IN_PROGRESS);
+    assert_eq!(two.heartbeat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    assert_eq!(one.heartbeat().await, ErrorCode::REBALANCE_IN_PROGRESS);
     broker.shutdown().await;
 }

@@ -9,21 +9,21 @@ use samsarrow_wire::messages::add_partitions_to_txn::AddPartitionsToTxnTopic;
 use samsarrow_wire::messages::{AddPartitionsToTxnRequest, ApiVersionsRequest, EndTxnRequest, MetadataRequest};
 use tokio::io::AsyncWriteExt;
 
-async fn is_well(broker: &Broker) {
+async fn still_works(broker: &Broker) {
     let mut client = Client::connect(broker, 0).await;
-    let answer = client.produce("t", 0, &batch(1)).await;
-    assert_eq!(answer.error_code, 0);
+    let response = client.produce("t", 0, &batch(1)).await;
+    assert_eq!(response.error_code, 0);
 }
 
 async fn closes_after(broker: &Broker, bytes: &[u8]) {
     let mut client = Client::connect(broker, 0).await;
     client.stream.write_all(bytes).await.unwrap();
     assert!(client.is_closed().await, "{bytes:?}");
-    is_well(broker).await;
+    still_works(broker).await;
 }
 
 #[tokio::test]
-async fn frames_of_no_sense_close_the_connection() {
+async fn invalid_frames_close_the_connection() {
     let broker = broker(1, &[("t", 1)]).await;
     closes_after(&broker, &[0xff; 16]).await;
     closes_after(&broker, b"GET / HTTP/1.1\r\n\r\n").await;
@@ -41,7 +41,7 @@ async fn frames_of_no_sense_close_the_connection() {
 }
 
 #[tokio::test]
-async fn a_frame_over_the_cap_is_not_read() {
+async fn oversized_frame_is_not_read() {
     let options =
         BrokerOptions { topics: vec![("t".to_owned(), 1)], request_max_bytes: 1000, ..BrokerOptions::default() };
     let broker = Broker::start(options).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_frame_over_the_cap_is_not_read() {
 }
 
 #[tokio::test]
-async fn every_prefix_and_many_mutations_of_a_request() {
+async fn truncated_and_mutated_requests() {
     let broker = broker(1, &[("t", 1)]).await;
     let end =
         EndTxnRequest { transactional_id: "x".to_owned(), producer_id: 1000, committed: true, ..Default::default() };
@@ -87,12 +87,12 @@ async fn every_prefix_and_many_mutations_of_a_request() {
             }
         }
     }
-    is_well(&broker).await;
+    still_works(&broker).await;
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
+async fn unknown_api_versions_version_is_answered_in_v0() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     // Version 99 with a flexible header.
@@ -101,20 +101,20 @@ async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let (correlation_id, response) = frame::decode_response::<ApiVersionsRequest>(0, frame).unwrap();
     assert_eq!(correlation_id, 7);
     assert_eq!(response.error_code, ErrorCode::UNSUPPORTED_VERSION.code());
-    let told: Vec<_> = response.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
-    assert_eq!(told, [(18, 0, 4)], "as Kafka since 2.4, no other API is named");
+    let ranges: Vec<_> = response.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
+    assert_eq!(ranges, [(18, 0, 4)], "as Kafka since 2.4, no other API is named");
     assert_eq!(client.produce("t", 0, &batch(1)).await.error_code, 0, "the connection goes on");
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_a_long_poll_takes_nothing_along() {
+async fn disconnect_during_long_poll_leaks_no_task() {
     let broker = broker(1, &[("t", 1)]).await;
     for _ in 0..50 {
         let mut client = Client::connect(&broker, 0).await;
         let request = samsarrow_wire::messages::FetchRequest { max_wait_ms: i32::MAX, ..fetch_request("t", &[(0, 0)]) };
         client.send(12, &request).await;
     }
-    is_well(&broker).await;
-    tokio::time::timeout(PATIENCE, broker.shutdown()).await.expect("no task is left behind");
+    still_works(&broker).await;
+    tokio::time::timeout(TIMEOUT, broker.shutdown()).await.expect("no task is left behind");
 }

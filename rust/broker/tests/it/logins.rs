@@ -15,7 +15,7 @@ use samsarrow_wire::releases::Release;
 use tokio::io::AsyncWriteExt;
 
 const PASSWORD: &[u8] = b"\0alice\0secret";
-const WRONG: &[u8] = b"\0alice\0guess";
+const WRONG_TOKEN: &[u8] = b"\0alice\0guess";
 const WRONG_TEXT: &str = "Authentication failed: Invalid username or password";
 
 fn secured() -> SecurityOptions {
@@ -54,15 +54,15 @@ async fn is_served(client: &mut Client) {
 }
 
 #[tokio::test]
-async fn in_the_order_of_javas_client() {
+async fn login_in_the_order_of_the_java_client() {
     let broker = start(secured()).await;
     for version in 0..=2 {
         let mut client = Client::connect(&broker, 0).await;
         client.call(0, &ApiVersionsRequest::default()).await;
-        let answer = handshake(&mut client, 1, "PLAIN").await;
-        assert_eq!(answer.mechanisms, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]);
-        let answer = authenticate(&mut client, version, PASSWORD).await;
-        assert_eq!((answer.error_code, answer.session_lifetime_ms, &answer.auth_bytes[..]), (0, 0, &b""[..]));
+        let response = handshake(&mut client, 1, "PLAIN").await;
+        assert_eq!(response.mechanisms, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]);
+        let response = authenticate(&mut client, version, PASSWORD).await;
+        assert_eq!((response.error_code, response.session_lifetime_ms, &response.auth_bytes[..]), (0, 0, &b""[..]));
         client.call(0, &ApiVersionsRequest::default()).await;
         is_served(&mut client).await;
     }
@@ -71,7 +71,7 @@ async fn in_the_order_of_javas_client() {
 }
 
 #[tokio::test]
-async fn raw_tokens_after_handshake_v0() {
+async fn unframed_tokens_after_handshake_v0() {
     let broker = start(secured()).await;
     let mut client = Client::connect(&broker, 0).await;
     assert_eq!(handshake(&mut client, 0, "PLAIN").await.error_code, 0);
@@ -80,47 +80,47 @@ async fn raw_tokens_after_handshake_v0() {
     is_served(&mut client).await;
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 0, "PLAIN").await;
-    client.stream.write_all(&[&[0, 0, 0, 12], WRONG].concat()).await.unwrap();
+    client.stream.write_all(&[&[0, 0, 0, 12], WRONG_TOKEN].concat()).await.unwrap();
     assert!(client.is_closed().await, "there is no answer that could say so");
     assert_eq!(broker.logins(), Logins { succeeded: 1, failed: 1, ..Logins::default() });
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_said_and_ends_the_connection() {
+async fn wrong_password_is_reported_and_closes() {
     let broker = start(secured()).await;
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "PLAIN").await;
-    let answer = authenticate(&mut client, 2, WRONG).await;
-    assert_eq!(answer.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED.code());
-    assert_eq!(answer.error_message.as_deref(), Some(WRONG_TEXT));
+    let response = authenticate(&mut client, 2, WRONG_TOKEN).await;
+    assert_eq!(response.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED.code());
+    assert_eq!(response.error_message.as_deref(), Some(WRONG_TEXT));
     assert!(client.is_closed().await);
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "SCRAM-SHA-256").await;
-    let answer = authenticate(&mut client, 2, b"n,,n=nobody,r=x").await;
+    let response = authenticate(&mut client, 2, b"n,,n=nobody,r=x").await;
     let text = "Authentication failed during authentication due to invalid credentials with SASL mechanism \
                 SCRAM-SHA-256";
-    assert_eq!(answer.error_message.as_deref(), Some(text));
+    assert_eq!(response.error_message.as_deref(), Some(text));
     assert!(client.is_closed().await);
     assert_eq!(broker.logins(), Logins { failed: 2, ..Logins::default() });
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_mechanism_that_is_not_enabled() {
+async fn rejects_disabled_mechanism() {
     let broker = start(SecurityOptions { mechanisms: vec![Mechanism::ScramSha512], ..secured() }).await;
-    for named in ["PLAIN", "GSSAPI", "scram-sha-512", ""] {
+    for requested in ["PLAIN", "GSSAPI", "scram-sha-512", ""] {
         let mut client = Client::connect(&broker, 0).await;
-        let answer = handshake(&mut client, 1, named).await;
-        assert_eq!(answer.error_code, ErrorCode::UNSUPPORTED_SASL_MECHANISM.code(), "{named}");
-        assert_eq!(answer.mechanisms, ["SCRAM-SHA-512"]);
+        let response = handshake(&mut client, 1, requested).await;
+        assert_eq!(response.error_code, ErrorCode::UNSUPPORTED_SASL_MECHANISM.code(), "{requested}");
+        assert_eq!(response.mechanisms, ["SCRAM-SHA-512"]);
         assert!(client.is_closed().await);
     }
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_request_before_the_login_ends_the_connection() {
+async fn request_before_login_closes() {
     let broker = start(secured()).await;
     let metadata = MetadataRequest { topics: None, ..Default::default() };
     let mut client = Client::connect(&broker, 0).await;
@@ -133,8 +133,8 @@ async fn a_request_before_the_login_ends_the_connection() {
     // During a login other requests are rejected with ILLEGAL_SASL_STATE.
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "PLAIN").await;
-    let answer = client.call(1, &SaslHandshakeRequest { mechanism: "PLAIN".to_owned(), ..Default::default() }).await;
-    assert_eq!(answer.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
+    let response = client.call(1, &SaslHandshakeRequest { mechanism: "PLAIN".to_owned(), ..Default::default() }).await;
+    assert_eq!(response.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
     assert!(client.is_closed().await);
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "PLAIN").await;
@@ -154,20 +154,20 @@ fn versions() -> ApiVersionsRequest {
 }
 
 #[tokio::test]
-async fn what_strangers_send_is_small() {
+async fn frame_size_is_limited_before_login() {
     let broker = start(secured()).await;
     let mut client = Client::connect(&broker, 0).await;
     client.stream.write_all(&(512 * 1024 + 1_u32).to_be_bytes()).await.unwrap();
     assert!(client.is_closed().await);
     let mut client = Client::connect(&broker, 0).await;
     log_in(&mut client).await;
-    let large = batch_of(&[1_700_000_000_000], 600 << 10, NOBODY);
+    let large = batch_of(&[1_700_000_000_000], 600 << 10, NO_PRODUCER);
     assert_eq!(client.produce("t", 0, &large).await.error_code, 0);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_login_where_none_is_due() {
+async fn rejects_unexpected_login() {
     for security in [SecurityOptions::default(), secured()] {
         let has_login = security.protocol.has_login();
         let broker = start(security).await;
@@ -176,11 +176,11 @@ async fn a_login_where_none_is_due() {
             log_in(&mut client).await;
         }
         for _ in 0..2 {
-            let answer = handshake(&mut client, 1, "PLAIN").await;
-            assert_eq!(answer.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
-            assert_eq!(answer.mechanisms, [""; 0]);
-            let answer = authenticate(&mut client, 2, PASSWORD).await;
-            assert_eq!(answer.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
+            let response = handshake(&mut client, 1, "PLAIN").await;
+            assert_eq!(response.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
+            assert_eq!(response.mechanisms, [""; 0]);
+            let response = authenticate(&mut client, 2, PASSWORD).await;
+            assert_eq!(response.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
             is_served(&mut client).await;
         }
         broker.shutdown().await;
@@ -188,7 +188,7 @@ async fn a_login_where_none_is_due() {
 }
 
 #[tokio::test]
-async fn a_session_ends_unless_its_client_logs_in_again() {
+async fn session_expires_without_reauthentication() {
     let broker = expiring().await;
     let mut again = Client::connect(&broker, 0).await;
     let mut silent = Client::connect(&broker, 0).await;
@@ -213,15 +213,15 @@ async fn a_session_ends_unless_its_client_logs_in_again() {
 }
 
 #[tokio::test]
-async fn nobody_becomes_somebody_else() {
+async fn reauthentication_rejects_other_principal() {
     let broker = expiring().await;
     let mut client = Client::connect(&broker, 0).await;
     log_in(&mut client).await;
     handshake(&mut client, 1, "PLAIN").await;
-    let answer = authenticate(&mut client, 2, b"\0bob\0hidden").await;
-    assert_eq!(answer.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED.code());
+    let response = authenticate(&mut client, 2, b"\0bob\0hidden").await;
+    assert_eq!(response.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED.code());
     let text = "Cannot change principals during re-authentication from User.alice: User.bob";
-    assert_eq!(answer.error_message.as_deref(), Some(text));
+    assert_eq!(response.error_message.as_deref(), Some(text));
     assert!(client.is_closed().await);
     let mut client = Client::connect(&broker, 0).await;
     log_in(&mut client).await;
@@ -234,45 +234,45 @@ async fn nobody_becomes_somebody_else() {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_before_the_session() {
+async fn oauth_token_limits_session_lifetime() {
     let broker = start(SecurityOptions { session_lifetime: Some(Duration::from_secs(3600)), ..secured() }).await;
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "OAUTHBEARER").await;
     // {"alg":"none"} and {"sub":"carol","exp":4102444800}, the year 2100.
     let good = b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYXJvbCIsImV4cCI6NDEwMjQ0NDgwMH0.\x01\x01";
-    let answer = authenticate(&mut client, 2, good).await;
-    assert_eq!((answer.error_code, answer.session_lifetime_ms), (0, 3_600_000));
+    let response = authenticate(&mut client, 2, good).await;
+    assert_eq!((response.error_code, response.session_lifetime_ms), (0, 3_600_000));
     let mut client = Client::connect(&broker, 0).await;
     handshake(&mut client, 1, "OAUTHBEARER").await;
-    let answer = authenticate(&mut client, 2, b"n,,\x01auth=Bearer a.b.\x01\x01").await;
-    assert_eq!(answer.auth_bytes, r#"{"status":"invalid_token"}"#);
-    let answer = authenticate(&mut client, 2, b"\x01").await;
-    assert_eq!(answer.error_message.as_deref(), Some(r#"{"status":"invalid_token"}"#));
+    let response = authenticate(&mut client, 2, b"n,,\x01auth=Bearer a.b.\x01\x01").await;
+    assert_eq!(response.auth_bytes, r#"{"status":"invalid_token"}"#);
+    let response = authenticate(&mut client, 2, b"\x01").await;
+    assert_eq!(response.error_message.as_deref(), Some(r#"{"status":"invalid_token"}"#));
     assert!(client.is_closed().await);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn faults_and_hooks_change_what_is_answered() {
+async fn faults_and_hooks_modify_login_responses() {
     let broker = start(secured()).await;
     let code = ErrorCode::SASL_AUTHENTICATION_FAILED;
     broker.fail_next(ApiKey::SaslAuthenticate, Fault::Error(code), 1);
     let mut client = Client::connect(&broker, 0).await;
     assert_eq!(log_in(&mut client).await.error_code, code.code());
     assert!(client.is_closed().await);
-    broker.on_login(|answer| match answer.step {
-        0 => answer.mechanisms = vec![answer.mechanism.clone(), "GSSAPI".to_owned()],
+    broker.on_login(|response| match response.step {
+        0 => response.mechanisms = vec![response.mechanism.clone(), "GSSAPI".to_owned()],
         _ => {
-            answer.token = Bytes::from_static(b"more");
-            answer.session_lifetime_ms = 7;
+            response.token = Bytes::from_static(b"more");
+            response.session_lifetime_ms = 7;
         }
     });
     let mut client = Client::connect(&broker, 0).await;
     assert_eq!(handshake(&mut client, 1, "PLAIN").await.mechanisms, ["PLAIN", "GSSAPI"]);
-    let answer = authenticate(&mut client, 2, PASSWORD).await;
-    assert_eq!((answer.error_code, &answer.auth_bytes[..], answer.session_lifetime_ms), (0, &b"more"[..], 7));
+    let response = authenticate(&mut client, 2, PASSWORD).await;
+    assert_eq!((response.error_code, &response.auth_bytes[..], response.session_lifetime_ms), (0, &b"more"[..], 7));
     is_served(&mut client).await;
-    broker.on_login(|answer| answer.error = ErrorCode::ILLEGAL_SASL_STATE);
+    broker.on_login(|response| response.error = ErrorCode::ILLEGAL_SASL_STATE);
     let mut client = Client::connect(&broker, 0).await;
     assert_eq!(handshake(&mut client, 1, "PLAIN").await.error_code, ErrorCode::ILLEGAL_SASL_STATE.code());
     assert!(client.is_closed().await);
@@ -284,27 +284,27 @@ async fn faults_and_hooks_change_what_is_answered() {
 }
 
 #[tokio::test]
-async fn options_that_cannot_be() {
-    let refused = async |security: SecurityOptions, kafka: Option<&str>| {
+async fn rejects_contradictory_options() {
+    let rejected = async |security: SecurityOptions, kafka: Option<&str>| {
         let kafka = kafka.map(|kafka| Release::named(kafka).unwrap());
         let started = Broker::start(BrokerOptions { security, kafka, ..BrokerOptions::default() }).await;
         started.expect_err("it cannot be").to_string()
     };
     let lifetime = Some(Duration::from_secs(1));
     let open = SecurityOptions { protocol: Protocol::Plaintext, ..secured() };
-    assert!(refused(open, None).await.contains("PLAINTEXT has no logins"));
+    assert!(rejected(open, None).await.contains("PLAINTEXT has no logins"));
     let open = SecurityOptions { session_lifetime: lifetime, ..SecurityOptions::default() };
-    assert!(refused(open, None).await.contains("PLAINTEXT has none"));
-    assert!(refused(SecurityOptions { mechanisms: vec![], ..secured() }, None).await.contains("a mechanism"));
+    assert!(rejected(open, None).await.contains("PLAINTEXT has none"));
+    assert!(rejected(SecurityOptions { mechanisms: vec![], ..secured() }, None).await.contains("a mechanism"));
     assert!(
-        refused(SecurityOptions { session_lifetime: Some(Duration::ZERO), ..secured() }, None).await.contains("1 ms")
+        rejected(SecurityOptions { session_lifetime: Some(Duration::ZERO), ..secured() }, None).await.contains("1 ms")
     );
-    let nobody = SecurityOptions { users: [("", "x")].into_iter().collect(), ..secured() };
-    assert!(refused(nobody, None).await.contains("must not be empty"));
+    let empty_name = SecurityOptions { users: [("", "x")].into_iter().collect(), ..secured() };
+    assert!(rejected(empty_name, None).await.contains("must not be empty"));
     let scram = SecurityOptions { mechanisms: vec![Mechanism::ScramSha256], ..secured() };
-    assert!(refused(scram, Some("0.10.1")).await.contains("Kafka 0.10.1 has no SCRAM-SHA-256"));
-    assert!(refused(secured(), Some("0.9")).await.contains("needs a mechanism"));
+    assert!(rejected(scram, Some("0.10.1")).await.contains("Kafka 0.10.1 has no SCRAM-SHA-256"));
+    assert!(rejected(secured(), Some("0.9")).await.contains("needs a mechanism"));
     let late = SecurityOptions { session_lifetime: lifetime, ..secured() };
-    assert!(refused(late, Some("2.1")).await.contains("KIP-368"));
+    assert!(rejected(late, Some("2.1")).await.contains("KIP-368"));
     assert!(!format!("{:?}", secured()).contains("hidden"), "passwords are never shown");
 }

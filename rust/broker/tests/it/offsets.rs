@@ -65,7 +65,7 @@ async fn topic_id(client: &mut Client) -> Uuid {
 }
 
 #[tokio::test]
-async fn every_version_writes_and_reads() {
+async fn every_version_commits_and_fetches() {
     let broker = broker(3, &[("t", 2)]).await;
     let mut client = coordinator(&broker, "g").await;
     let id = topic_id(&mut client).await;
@@ -90,26 +90,26 @@ async fn every_version_writes_and_reads() {
 }
 
 #[tokio::test]
-async fn version_0_is_a_storage_of_its_own() {
+async fn version_0_has_separate_storage() {
     let broker = broker(3, &[("t", 2)]).await;
     let mut client = coordinator(&broker, "g").await;
     let id = topic_id(&mut client).await;
-    let nothing = (0, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), -1, String::new());
-    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 1))).await, nothing);
+    let missing = (0, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), -1, String::new());
+    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 1))).await, missing);
     client.call(0, &commit("g", "t", id, 1, 7, "lost")).await;
     for version in 1..=10 {
         assert_eq!(fetch(&mut client, version, "g", Some(("t", id, 1))).await, (0, 0, -1, String::new()));
     }
     client.call(8, &commit("g", "t", id, 1, 9, "kept")).await;
     assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 1))).await, (0, 0, 7, String::new()));
-    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 0))).await, nothing);
-    assert_eq!(fetch(&mut client, 0, "h", Some(("t", id, 1))).await, nothing);
+    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 0))).await, missing);
+    assert_eq!(fetch(&mut client, 0, "h", Some(("t", id, 1))).await, missing);
     assert_eq!(fetch(&mut client, 5, "g", Some(("t", id, 1))).await, (0, 0, 9, "kept".to_owned()));
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn commits_that_are_refused() {
+async fn rejects_invalid_commits() {
     let broker = broker(2, &[("t", 1)]).await;
     let mut client = coordinator(&broker, "g").await;
     let code = |response: samsarrow_wire::messages::OffsetCommitResponse| response.topics[0].partitions[0].error_code;
@@ -137,7 +137,7 @@ async fn commits_that_are_refused() {
 }
 
 #[tokio::test]
-async fn only_the_coordinator_answers() {
+async fn only_the_coordinator_responds() {
     let broker = broker(2, &[("t", 1)]).await;
     let other = 1 - broker.coordinator("g").unwrap();
     let mut client = Client::connect(&broker, other.try_into().unwrap()).await;
@@ -154,7 +154,7 @@ async fn only_the_coordinator_answers() {
 }
 
 #[tokio::test]
-async fn offsets_outlive_a_coordinator_but_not_their_topic() {
+async fn offsets_survive_coordinator_but_not_topic() {
     let broker = broker(2, &[("t", 1)]).await;
     let node = broker.coordinator("g").unwrap();
     let mut client = coordinator(&broker, "g").await;

@@ -60,32 +60,32 @@ fn open(batch: &Batch) -> (Vec<u8>, MessageSet) {
 
 async fn produce(client: &mut Client, version: i16, data: &Bytes) -> (i16, i64) {
     let response = client.call(version, &produce_request("t", 0, data, -1)).await;
-    let answer = &response.responses[0].partition_responses[0];
-    (answer.error_code, answer.base_offset)
+    let response = &response.responses[0].partition_responses[0];
+    (response.error_code, response.base_offset)
 }
 
 async fn fetch(client: &mut Client, version: i16, offset: i64, max_bytes: i32) -> Bytes {
     let mut request = fetch_request("t", &[(0, offset)]);
     request.topics[0].partitions[0].partition_max_bytes = max_bytes;
     let mut response = client.call(version, &request).await;
-    let found = response.responses.remove(0).partitions.remove(0);
-    assert_eq!((found.partition_index, found.error_code), (0, 0));
-    found.records.unwrap()
+    let result = response.responses.remove(0).partitions.remove(0);
+    assert_eq!((result.partition_index, result.error_code), (0, 0));
+    result.records.unwrap()
 }
 
 #[tokio::test]
-async fn what_is_produced_in_old_formats_comes_back() {
+async fn old_formats_round_trip() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for version in 0..=2 {
         for magic in [0, 1] {
             for codec in CODECS {
-                let base = i64::try_from(wanted.len()).unwrap();
+                let base = i64::try_from(expected.len()).unwrap();
                 let sent = messages(magic, codec, &["a", "b", "c"]);
                 assert_eq!(produce(&mut client, version, &sent).await, (0, base));
                 let time = |i| if magic == 0 { -1 } else { 100 + i };
-                wanted.extend((0..).zip(["a", "b", "c"]).map(|(i, v)| (base + i, time(i), v.to_owned())));
+                expected.extend((0..).zip(["a", "b", "c"]).map(|(i, v)| (base + i, time(i), v.to_owned())));
                 // Relative offsets need no rewrite: only the offset of the wrapper changes.
                 let stored = fetch(&mut client, 4, base, 1 << 20).await;
                 assert_eq!(stored[16], u8::try_from(magic).unwrap());
@@ -98,7 +98,7 @@ async fn what_is_produced_in_old_formats_comes_back() {
     let end = broker.end_offset("t", 0).unwrap();
     assert_eq!(end, 72);
     for version in 0..=12 {
-        assert_eq!(rows(&fetch(&mut client, version, 0, 1 << 20).await), wanted, "Fetch v{version}");
+        assert_eq!(rows(&fetch(&mut client, version, 0, 1 << 20).await), expected, "Fetch v{version}");
     }
     // A fetch from an offset within a wrapper returns the whole wrapper.
     for (offset, first) in [(1, 1), (4, 3), (5, 3), (13, 13), (16, 15)] {
@@ -109,7 +109,7 @@ async fn what_is_produced_in_old_formats_comes_back() {
 
 /// Before KIP-74 all limits are hard; since then the first batch is whole, and no other is cut.
 #[tokio::test]
-async fn old_fetches_are_cut_to_the_byte() {
+async fn old_fetch_versions_cut_to_the_byte() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     for (magic, codec) in [(0, Codec::None), (1, Codec::Gzip), (1, Codec::None)] {
@@ -123,8 +123,8 @@ async fn old_fetches_are_cut_to_the_byte() {
         for version in [0, 1, 2, 3, 11] {
             let cut = fetch(&mut client, version, 0, i32::try_from(size).unwrap()).await;
             let whole = ends.iter().rev().find(|end| **end <= size).unwrap().max(&ends[1]);
-            let wanted = if version < 3 { size.min(all.len()) } else { *whole };
-            assert_eq!(cut, all[..wanted], "Fetch v{version}, {size} bytes");
+            let expected = if version < 3 { size.min(all.len()) } else { *whole };
+            assert_eq!(cut, all[..expected], "Fetch v{version}, {size} bytes");
         }
     }
     broker.shutdown().await;
@@ -132,7 +132,7 @@ async fn old_fetches_are_cut_to_the_byte() {
 
 /// Inner offsets that are not consecutive are rewritten: old versions of librdkafka set all of them to 0.
 #[tokio::test]
-async fn wrappers_with_odd_offsets_inside_are_made_anew() {
+async fn wrappers_with_odd_inner_offsets_are_rebuilt() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let mut base = 0;
@@ -145,9 +145,9 @@ async fn wrappers_with_odd_offsets_inside_are_made_anew() {
             }
             let sent = wrap(magic, 0, &inner);
             assert_eq!(produce(&mut client, 2, &sent).await, (0, base));
-            let found = rows(&fetch(&mut client, 2, base, 1 << 20).await);
-            let told: Vec<_> = found.iter().map(|(offset, _, value)| (*offset - base, value.as_str())).collect();
-            assert_eq!(told, [(0, "a"), (1, "b"), (2, "c")], "magic {magic}, {offsets:?}");
+            let result = rows(&fetch(&mut client, 2, base, 1 << 20).await);
+            let values: Vec<_> = result.iter().map(|(offset, _, value)| (*offset - base, value.as_str())).collect();
+            assert_eq!(values, [(0, "a"), (1, "b"), (2, "c")], "magic {magic}, {offsets:?}");
             base += 3;
         }
     }
@@ -180,7 +180,7 @@ fn patched(data: &Bytes, at: usize, byte: u8) -> Bytes {
 }
 
 #[tokio::test]
-async fn messages_that_kafka_refuses() {
+async fn rejects_invalid_messages() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let plain = messages(1, Codec::None, &["value"]);
@@ -203,10 +203,10 @@ async fn messages_that_kafka_refuses() {
         ("an unknown codec", patched(&plain, 17, 5), ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
         ("zstd", patched(&plain, 17, 4), ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
         ("LogAppendTime", patched(&plain, 17, 8), ErrorCode::INVALID_TIMESTAMP),
-        ("a batch", batch_of(&[1], 3, NOBODY), ErrorCode::INVALID_RECORD),
+        ("a batch", batch_of(&[1], 3, NO_PRODUCER), ErrorCode::INVALID_RECORD),
     ];
-    for (what, data, code) in bad {
-        assert_eq!(produce(&mut client, 2, &data).await, (code.code(), -1), "{what}");
+    for (case, data, code) in bad {
+        assert_eq!(produce(&mut client, 2, &data).await, (code.code(), -1), "{case}");
     }
     let large = messages(0, Codec::None, &[&"x".repeat(1_100_000)]);
     assert_eq!(produce(&mut client, 1, &large).await.0, ErrorCode::MESSAGE_TOO_LARGE.code());
@@ -216,18 +216,18 @@ async fn messages_that_kafka_refuses() {
 }
 
 #[tokio::test]
-async fn times_are_found_and_stamped_in_old_formats() {
+async fn timestamps_in_old_formats() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     for (magic, codec) in [(0, Codec::Gzip), (1, Codec::None), (1, Codec::Lz4)] {
         assert_eq!(produce(&mut client, 2, &messages(magic, codec, &["a", "b", "c"])).await.0, 0);
     }
-    for (time, wanted) in [(0, (3, 100)), (101, (4, 101)), (102, (5, 102)), (103, (-1, -1)), (-3, (5, 102))] {
+    for (time, expected) in [(0, (3, 100)), (101, (4, 101)), (102, (5, 102)), (103, (-1, -1)), (-3, (5, 102))] {
         let partition = ListOffsetsPartition { timestamp: time, ..Default::default() };
         let topic = ListOffsetsTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let request = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
-        let found = &client.call(7, &request).await.topics[0].partitions[0];
-        assert_eq!((found.offset, found.timestamp), wanted, "{time}");
+        let result = &client.call(7, &request).await.topics[0].partitions[0];
+        assert_eq!((result.offset, result.timestamp), expected, "{time}");
     }
     let config = CreatableTopicConfig {
         name: "message.timestamp.type".to_owned(),
@@ -244,23 +244,23 @@ async fn times_are_found_and_stamped_in_old_formats() {
     client.call(5, &CreateTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() }).await;
     for (magic, codec) in [(0, Codec::None), (1, Codec::None), (1, Codec::Snappy)] {
         let request = produce_request("stamped", 0, &messages(magic, codec, &["a", "b"]), -1);
-        let answer = client.call(2, &request).await.responses.remove(0).partition_responses.remove(0);
-        assert!(answer.error_code == 0 && answer.log_append_time_ms > 1_700_000_000_000);
-        let stored = client.fetch("stamped", 0, answer.base_offset).await.records.unwrap();
-        let wanted = if magic == 0 { -1 } else { answer.log_append_time_ms };
-        assert!(rows(&stored).iter().all(|row| row.1 == wanted), "magic {magic}, {codec:?}");
+        let response = client.call(2, &request).await.responses.remove(0).partition_responses.remove(0);
+        assert!(response.error_code == 0 && response.log_append_time_ms > 1_700_000_000_000);
+        let stored = client.fetch("stamped", 0, response.base_offset).await.records.unwrap();
+        let expected = if magic == 0 { -1 } else { response.log_append_time_ms };
+        assert!(rows(&stored).iter().all(|row| row.1 == expected), "magic {magic}, {codec:?}");
     }
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_log_can_be_loaded_as_it_is() {
+async fn load_keeps_data_unchanged() {
     let broker = broker(1, &[("t", 1), ("damaged", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     // Gaps between and before batches, mixed formats, and a truncated message at the end.
     let mut first = messages(1, Codec::Gzip, &["a", "b"]).to_vec();
     first[..8].copy_from_slice(&11_i64.to_be_bytes());
-    let mut second = batch_of(&[1, 2, 3], 3, NOBODY).to_vec();
+    let mut second = batch_of(&[1, 2, 3], 3, NO_PRODUCER).to_vec();
     second[..8].copy_from_slice(&20_i64.to_be_bytes());
     let log = Bytes::from([&first[..], &second[..], &first[..9]].concat());
     broker.load("t", 0, &log).unwrap();

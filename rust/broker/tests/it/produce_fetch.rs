@@ -13,7 +13,7 @@ use samsarrow_wire::messages::{
 
 async fn topic_id(client: &mut Client, topic: &str) -> Uuid {
     let response = client.call(12, &MetadataRequest { topics: None, ..Default::default() }).await;
-    response.topics.iter().find(|found| found.name.as_deref() == Some(topic)).unwrap().topic_id
+    response.topics.iter().find(|batches| batches.name.as_deref() == Some(topic)).unwrap().topic_id
 }
 
 #[tokio::test]
@@ -26,9 +26,9 @@ async fn every_version_of_produce_and_fetch() {
         let mut request = produce_request("t", 1, &batch, 1);
         request.topic_data[0].topic_id = id;
         let response = client.call(version, &request).await;
-        let answer = &response.responses[0].partition_responses[0];
-        assert_eq!((answer.error_code, answer.base_offset), (0, round * 3), "Produce v{version}");
-        assert_eq!(answer.log_append_time_ms, -1);
+        let response = &response.responses[0].partition_responses[0];
+        assert_eq!((response.error_code, response.base_offset), (0, round * 3), "Produce v{version}");
+        assert_eq!(response.log_append_time_ms, -1);
     }
     for version in 4..=18 {
         let mut request = fetch_request("t", &[(0, 0), (1, 4)]);
@@ -50,15 +50,15 @@ async fn every_version_of_produce_and_fetch() {
         assert_eq!(full.log_start_offset, if version >= 5 { 0 } else { -1 });
         assert_eq!(full.aborted_transactions, (version % 2 == 0).then(Vec::new));
         assert_eq!(full.preferred_read_replica, -1);
-        let found = headers(full.records.as_ref().unwrap());
-        assert_eq!(found.len(), 10, "from the batch that holds offset 4 on");
-        assert_eq!((found[0], found[9]), ((3, 0, 5), (30, 0, 32)));
+        let batches = headers(full.records.as_ref().unwrap());
+        assert_eq!(batches.len(), 10, "from the batch that holds offset 4 on");
+        assert_eq!((batches[0], batches[9]), ((3, 0, 5), (30, 0, 32)));
     }
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn batches_that_kafka_refuses() {
+async fn rejects_invalid_batches() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let good = batch(3);
@@ -83,16 +83,16 @@ async fn batches_that_kafka_refuses() {
         ("an unknown codec", resealed(&good, |batch| batch[1] |= 5), ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
         ("LogAppendTime", resealed(&good, |batch| batch[1] |= 8), ErrorCode::INVALID_TIMESTAMP),
     ];
-    for (what, batch, code) in bad {
-        let answer = client.produce("t", 0, &batch).await;
-        assert_eq!((answer.error_code, answer.base_offset), (code.code(), -1), "{what}");
+    for (case, batch, code) in bad {
+        let response = client.produce("t", 0, &batch).await;
+        assert_eq!((response.error_code, response.base_offset), (code.code(), -1), "{case}");
     }
-    let answer = client.produce("t", 0, &batch_of(&[0], 1_100_000, NOBODY)).await;
-    assert_eq!(answer.error_code, ErrorCode::MESSAGE_TOO_LARGE.code());
-    let answer = client.produce("t", 9, &good).await;
-    assert_eq!(answer.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
-    let answer = client.produce("none", 0, &good).await;
-    assert_eq!(answer.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+    let response = client.produce("t", 0, &batch_of(&[0], 1_100_000, NO_PRODUCER)).await;
+    assert_eq!(response.error_code, ErrorCode::MESSAGE_TOO_LARGE.code());
+    let response = client.produce("t", 9, &good).await;
+    assert_eq!(response.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+    let response = client.produce("none", 0, &good).await;
+    assert_eq!(response.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
     let response = client.call(13, &produce_request("t", 0, &good, 1)).await;
     assert_eq!(response.responses[0].partition_responses[0].error_code, ErrorCode::UNKNOWN_TOPIC_ID.code());
     let response = client.call(9, &produce_request("t", 0, &good, 2)).await;
@@ -103,7 +103,7 @@ async fn batches_that_kafka_refuses() {
 }
 
 #[tokio::test]
-async fn acks_0_is_not_answered_and_its_error_closes() {
+async fn acks_0_has_no_response_and_errors_close() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     client.send(9, &produce_request("t", 0, &batch(2), 0)).await;
@@ -115,10 +115,10 @@ async fn acks_0_is_not_answered_and_its_error_closes() {
 }
 
 #[tokio::test]
-async fn limits_of_a_fetch() {
+async fn fetch_limits() {
     let broker = broker(1, &[("t", 3)]).await;
     let mut client = Client::connect(&broker, 0).await;
-    let big = batch_of(&[0], 1000, NOBODY);
+    let big = batch_of(&[0], 1000, NO_PRODUCER);
     for partition in [1, 1, 2, 2] {
         client.produce("t", partition, &big).await;
     }
@@ -127,7 +127,7 @@ async fn limits_of_a_fetch() {
         let partitions = response.responses[0].partitions.iter();
         partitions.map(|partition| partition.records.as_ref().unwrap().len()).collect()
     };
-    let ask = |max_bytes: usize, partition_max: usize| {
+    let request_with = |max_bytes: usize, partition_max: usize| {
         let mut request = fetch_request("t", &[(0, 0), (1, 0), (2, 0)]);
         request.max_bytes = max_bytes.try_into().unwrap();
         for partition in &mut request.topics[0].partitions {
@@ -136,29 +136,29 @@ async fn limits_of_a_fetch() {
         request
     };
     // KIP-74: the first batch is returned whatever the limits are; the others respect them.
-    assert_eq!(bytes(&client.call(12, &ask(1, 1)).await), [0, size, 0]);
-    assert_eq!(bytes(&client.call(12, &ask(usize::try_from(i32::MAX).unwrap(), 1)).await), [0, size, 0]);
-    assert_eq!(bytes(&client.call(12, &ask(10 * size, size)).await), [0, size, size]);
-    assert_eq!(bytes(&client.call(12, &ask(3 * size + 5, 2 * size)).await), [0, 2 * size, size]);
-    assert_eq!(bytes(&client.call(12, &ask(10 * size, 10 * size)).await), [0, 2 * size, 2 * size]);
+    assert_eq!(bytes(&client.call(12, &request_with(1, 1)).await), [0, size, 0]);
+    assert_eq!(bytes(&client.call(12, &request_with(usize::try_from(i32::MAX).unwrap(), 1)).await), [0, size, 0]);
+    assert_eq!(bytes(&client.call(12, &request_with(10 * size, size)).await), [0, size, size]);
+    assert_eq!(bytes(&client.call(12, &request_with(3 * size + 5, 2 * size)).await), [0, 2 * size, size]);
+    assert_eq!(bytes(&client.call(12, &request_with(10 * size, 10 * size)).await), [0, 2 * size, 2 * size]);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn errors_of_a_fetch() {
+async fn fetch_errors() {
     let broker = broker(2, &[("t", 2)]).await;
     let mut client = Client::connect(&broker, 0).await;
     client.produce("t", 0, &batch(3)).await;
     for offset in [-1, 4] {
-        let answer = client.fetch("t", 0, offset).await;
-        assert_eq!(answer.error_code, ErrorCode::OFFSET_OUT_OF_RANGE.code());
+        let response = client.fetch("t", 0, offset).await;
+        assert_eq!(response.error_code, ErrorCode::OFFSET_OUT_OF_RANGE.code());
     }
     assert_eq!(client.fetch("t", 0, 3).await.error_code, 0);
     assert_eq!(client.fetch("none", 0, 0).await.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
     assert_eq!(client.fetch("t", 7, 0).await.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
-    let answer = client.fetch("t", 1, 0).await;
-    assert_eq!(answer.error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER.code());
-    assert_eq!((answer.current_leader.leader_id, answer.current_leader.leader_epoch), (1, 0));
+    let response = client.fetch("t", 1, 0).await;
+    assert_eq!(response.error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER.code());
+    assert_eq!((response.current_leader.leader_id, response.current_leader.leader_epoch), (1, 0));
 
     let mut request = fetch_request("t", &[(1, 0)]);
     request.topics[0].topic_id = topic_id(&mut client, "t").await;
@@ -186,7 +186,7 @@ async fn errors_of_a_fetch() {
 }
 
 #[tokio::test]
-async fn a_long_poll_waits_and_wakes() {
+async fn long_poll_waits_and_wakes() {
     let broker = broker(1, &[("t", 2)]).await;
     let (mut reader, mut writer) = (Client::connect(&broker, 0).await, Client::connect(&broker, 0).await);
     let wait = |ms, min_bytes| FetchRequest { max_wait_ms: ms, min_bytes, ..fetch_request("t", &[(0, 0), (1, 0)]) };
@@ -225,12 +225,12 @@ async fn a_long_poll_waits_and_wakes() {
 }
 
 #[tokio::test]
-async fn a_broker_shuts_down_under_a_long_poll() {
+async fn shutdown_ends_long_poll() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut reader = Client::connect(&broker, 0).await;
     reader.send(12, &FetchRequest { max_wait_ms: i32::MAX, ..fetch_request("t", &[(0, 0)]) }).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    tokio::time::timeout(PATIENCE, broker.shutdown()).await.expect("shutdown waits for nobody");
+    tokio::time::timeout(TIMEOUT, broker.shutdown()).await.expect("shutdown waits for nobody");
     assert!(reader.is_closed().await);
 }
 
@@ -252,32 +252,32 @@ async fn log_append_time_is_stamped_by_the_broker() {
     };
     let response = client.call(5, &CreateTopicsRequest { topics: vec![topic], ..Default::default() }).await;
     assert_eq!(response.topics[0].error_code, 0);
-    let answer = client.produce("stamped", 0, &batch_of(&[5, 6], 3, NOBODY)).await;
-    assert!(answer.log_append_time_ms > 1_700_000_000_000);
+    let response = client.produce("stamped", 0, &batch_of(&[5, 6], 3, NO_PRODUCER)).await;
+    assert!(response.log_append_time_ms > 1_700_000_000_000);
     let records = client.fetch("stamped", 0, 0).await.records.unwrap();
     assert_eq!(headers(&records).len(), 1, "the checksum was made anew");
     assert_eq!(records[22] & 8, 8);
     let max_timestamp = i64::from_be_bytes(records[35..43].try_into().unwrap());
-    assert_eq!(max_timestamp, answer.log_append_time_ms);
+    assert_eq!(max_timestamp, response.log_append_time_ms);
     // All records have the append time.
-    for (asked, offset) in [(7, 0), (max_timestamp, 0), (max_timestamp + 1, -1), (-3, 0)] {
-        let partition = ListOffsetsPartition { timestamp: asked, ..Default::default() };
+    for (requested, offset) in [(7, 0), (max_timestamp, 0), (max_timestamp + 1, -1), (-3, 0)] {
+        let partition = ListOffsetsPartition { timestamp: requested, ..Default::default() };
         let topic = ListOffsetsTopic { name: "stamped".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = client.call(7, &ListOffsetsRequest { topics: vec![topic], ..Default::default() }).await;
-        assert_eq!(response.topics[0].partitions[0].offset, offset, "{asked}");
+        assert_eq!(response.topics[0].partitions[0].offset, offset, "{requested}");
     }
     broker.shutdown().await;
 }
 
 /// Produces a batch with a sequence; returns error code and base offset.
 async fn sequence(client: &mut Client, producer_id: i64, epoch: i16, sequence: i32, records: usize) -> (i16, i64) {
-    let batch = batch_of(&vec![0; records], 3, Stamp { producer_id, epoch, sequence });
-    let answer = client.produce("t", 0, &batch).await;
-    (answer.error_code, answer.base_offset)
+    let batch = batch_of(&vec![0; records], 3, ProducerFields { producer_id, epoch, sequence });
+    let response = client.produce("t", 0, &batch).await;
+    (response.error_code, response.base_offset)
 }
 
 #[tokio::test]
-async fn idempotent_producers_are_judged_by_their_sequences() {
+async fn idempotent_producers_are_checked_by_sequence() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let gap = (ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.code(), -1);
@@ -316,9 +316,9 @@ async fn many_partitions_in_one_request() {
         .map(|index| samsarrow_wire::messages::produce::PartitionProduceData { index, ..one.clone() })
         .collect();
     let response = client.call::<ProduceRequest>(9, &request).await;
-    assert!(response.responses[0].partition_responses.iter().all(|answer| answer.error_code == 0));
-    let asked: Vec<_> = (0..200).map(|partition| (partition, 0)).collect();
-    let response = client.call(12, &fetch_request("t", &asked)).await;
+    assert!(response.responses[0].partition_responses.iter().all(|response| response.error_code == 0));
+    let requested: Vec<_> = (0..200).map(|partition| (partition, 0)).collect();
+    let response = client.call(12, &fetch_request("t", &requested)).await;
     let partitions = &response.responses[0].partitions;
     assert_eq!(partitions.len(), 200);
     assert!(partitions.iter().all(|partition| partition.records.as_ref().unwrap().len() == batch.len()));
@@ -326,7 +326,7 @@ async fn many_partitions_in_one_request() {
 }
 
 #[tokio::test]
-async fn what_was_sent_with_acks_0_is_kept_when_the_client_leaves_at_once() {
+async fn acks_0_is_kept_after_immediate_disconnect() {
     let broker = broker(1, &[("t", 1)]).await;
     for _ in 0..100 {
         let mut client = Client::connect(&broker, 0).await;
@@ -334,7 +334,7 @@ async fn what_was_sent_with_acks_0_is_kept_when_the_client_leaves_at_once() {
         client.send(9, &produce_request("t", 0, &batch(1), 0)).await;
     }
     let began = Instant::now();
-    while broker.end_offset("t", 0) != Some(200) && began.elapsed() < PATIENCE {
+    while broker.end_offset("t", 0) != Some(200) && began.elapsed() < TIMEOUT {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(broker.end_offset("t", 0), Some(200));

@@ -42,39 +42,39 @@ fn config(
 }
 
 /// Sends ApiVersions over a new TLS connection.
-async fn ask(broker: &Broker, host: &'static str, config: &Arc<ClientConfig>) -> io::Result<()> {
-    let asked = async {
+async fn request_versions(broker: &Broker, host: &'static str, config: &Arc<ClientConfig>) -> io::Result<()> {
+    let exchange = async {
         let stream = TcpStream::connect(address(broker, 0)).await?;
         let name = ServerName::try_from(host).unwrap();
         let mut stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
         stream.write_all(&frame::encode_request(&ApiVersionsRequest::default(), 0, 7, None).unwrap()).await?;
         let size = stream.read_u32().await?;
-        let mut answer = vec![0; size.try_into().unwrap()];
-        stream.read_exact(&mut answer).await?;
-        assert_eq!(frame::correlation_id(&answer), Some(7));
+        let mut response = vec![0; size.try_into().unwrap()];
+        stream.read_exact(&mut response).await?;
+        assert_eq!(frame::correlation_id(&response), Some(7));
         stream.shutdown().await?;
         Ok(())
     };
-    timeout(PATIENCE, asked).await.expect("no answer")
+    timeout(TIMEOUT, exchange).await.expect("no answer")
 }
 
 #[tokio::test]
-async fn both_versions_and_sessions_that_go_on() {
+async fn tls_versions_and_session_resumption() {
     let broker = start(ClientAuth::None).await;
     for version in [&TLS12, &TLS13] {
         let config = config(&broker, None, &[version]);
         for host in ["127.0.0.1", "localhost", "127.0.0.1"] {
-            ask(&broker, host, &config).await.unwrap();
+            request_versions(&broker, host, &config).await.unwrap();
         }
     }
     assert_eq!(broker.connections(), Connections { accepted: 6, resumed: 2, ..Connections::default() });
     let config = config(&broker, None, &[&TLS13]);
-    assert!(ask(&broker, "example.org", &config).await.is_err(), "the certificate is of another host");
+    assert!(request_versions(&broker, "example.org", &config).await.is_err(), "the certificate is of another host");
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn certificates_of_clients() {
+async fn client_certificates() {
     let stranger = start(ClientAuth::Required).await;
     for (client_auth, without) in
         [(ClientAuth::None, true), (ClientAuth::Requested, true), (ClientAuth::Required, false)]
@@ -83,11 +83,12 @@ async fn certificates_of_clients() {
         let mine = broker.client_certificate("alice").unwrap();
         assert!(!format!("{mine:?}").contains("PRIVATE"), "keys are never shown");
         for version in [&TLS12, &TLS13] {
-            let asked = async |identity| ask(&broker, "127.0.0.1", &config(&broker, identity, &[version])).await;
-            assert_eq!(asked(None).await.is_ok(), without, "{client_auth:?}");
-            asked(Some(mine.clone())).await.unwrap();
+            let exchange =
+                async |identity| request_versions(&broker, "127.0.0.1", &config(&broker, identity, &[version])).await;
+            assert_eq!(exchange(None).await.is_ok(), without, "{client_auth:?}");
+            exchange(Some(mine.clone())).await.unwrap();
             let foreign = Some(stranger.client_certificate("alice").unwrap());
-            assert_eq!(asked(foreign).await.is_ok(), client_auth == ClientAuth::None, "{client_auth:?}");
+            assert_eq!(exchange(foreign).await.is_ok(), client_auth == ClientAuth::None, "{client_auth:?}");
         }
         let shown = if client_auth == ClientAuth::None { 0 } else { 2 };
         assert_eq!(broker.connections().with_certificate, shown, "{client_auth:?}");
@@ -97,21 +98,21 @@ async fn certificates_of_clients() {
 }
 
 #[tokio::test]
-async fn who_does_not_speak_tls_is_not_answered() {
+async fn plaintext_client_gets_a_tls_alert() {
     let broker = start(ClientAuth::None).await;
     let mut client = TcpStream::connect(address(&broker, 0)).await.unwrap();
     client.write_all(&frame::encode_request(&ApiVersionsRequest::default(), 0, 7, None).unwrap()).await.unwrap();
-    let mut said = Vec::new();
-    timeout(PATIENCE, client.read_to_end(&mut said)).await.expect("it stays open").unwrap();
-    assert_eq!(said.first(), Some(&21), "an alert of TLS, if anything");
+    let mut received = Vec::new();
+    timeout(TIMEOUT, client.read_to_end(&mut received)).await.expect("it stays open").unwrap();
+    assert_eq!(received.first(), Some(&21), "an alert of TLS, if anything");
     assert_eq!(broker.connections(), Connections { accepted: 1, refused: 1, ..Connections::default() });
-    ask(&broker, "127.0.0.1", &config(&broker, None, &[&TLS13])).await.unwrap();
+    request_versions(&broker, "127.0.0.1", &config(&broker, None, &[&TLS13])).await.unwrap();
     broker.shutdown().await;
     // A TLS client cannot connect to a plaintext broker.
     let broker = crate::common::broker(1, &[("t", 1)]).await;
     let tls = start(ClientAuth::None).await;
     let config = config(&tls, None, &[&TLS13]);
-    assert!(ask(&broker, "127.0.0.1", &config).await.is_err());
+    assert!(request_versions(&broker, "127.0.0.1", &config).await.is_err());
     assert!(broker.ca_pem().unwrap_err().to_string().contains("this broker speaks PLAINTEXT"));
     assert!(broker.client_certificate("alice").is_err());
     broker.shutdown().await;

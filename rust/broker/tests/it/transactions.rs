@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::common::transactions::{TOPIC, Writer, aborted, ends, fetch_committed, in_transaction, shape};
-use crate::common::{Client, PATIENCE, broker};
+use crate::common::transactions::{TOPIC, Writer, aborted, end_offsets, fetch_committed, in_transaction, shape};
+use crate::common::{Client, TIMEOUT, broker};
 use bytes::Bytes;
 use samsarrow_broker::{Broker, BrokerOptions, Fault, TransactionOptions};
 use samsarrow_wire::error_code::ErrorCode;
@@ -25,15 +25,16 @@ async fn started(brokers: usize, transactions: TransactionOptions) -> Broker {
 /// Returns offset and error of partition 0 of a group.
 async fn committed(client: &mut Client, group: &str, require_stable: bool) -> (i64, ErrorCode) {
     let topic = OffsetFetchRequestTopics { name: TOPIC.to_owned(), partition_indexes: vec![0], ..Default::default() };
-    let asked = OffsetFetchRequestGroup { group_id: group.to_owned(), topics: Some(vec![topic]), ..Default::default() };
-    let request = OffsetFetchRequest { groups: vec![asked], require_stable, ..Default::default() };
-    let answer = client.call(8, &request).await;
-    let one = &answer.groups[0].topics[0].partitions[0];
-    (one.committed_offset, ErrorCode::from_i16(one.error_code))
+    let group_request =
+        OffsetFetchRequestGroup { group_id: group.to_owned(), topics: Some(vec![topic]), ..Default::default() };
+    let request = OffsetFetchRequest { groups: vec![group_request], require_stable, ..Default::default() };
+    let response = client.call(8, &request).await;
+    let partition = &response.groups[0].topics[0].partitions[0];
+    (partition.committed_offset, ErrorCode::from_i16(partition.error_code))
 }
 
 #[tokio::test]
-async fn what_is_read_follows_the_ends_of_transactions() {
+async fn read_committed_follows_transaction_ends() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut reader = Client::connect(&broker, 0).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
@@ -44,18 +45,18 @@ async fn what_is_read_follows_the_ends_of_transactions() {
     assert_eq!(a.send(OLD, 0, 0, 2).await, Ok(0));
     assert_eq!(b.send(NEW, 0, 0, 3).await, Ok(2));
     assert_eq!(a.send(OLD, 0, 2, 1).await, Ok(5));
-    assert_eq!(ends(&mut reader, 0).await, (6, 0));
+    assert_eq!(end_offsets(&mut reader, 0).await, (6, 0));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!((data.high_watermark, data.last_stable_offset, shape(&data).len()), (6, 0, 0));
     // Unstable records are visible with `read_uncommitted`.
     assert_eq!(shape(&reader.fetch(TOPIC, 0, 0).await), [(0, false), (2, false), (5, false)]);
     assert_eq!(a.end(4, true).await, Ok(()));
     // The other transaction is still open.
-    assert_eq!(ends(&mut reader, 0).await, (7, 2));
+    assert_eq!(end_offsets(&mut reader, 0).await, (7, 2));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!((shape(&data), aborted(&data)), (vec![(0, false)], vec![]));
     assert_eq!(b.end(5, false).await, Ok(()));
-    assert_eq!(ends(&mut reader, 0).await, (8, 8));
+    assert_eq!(end_offsets(&mut reader, 0).await, (8, 8));
     let data = fetch_committed(&mut reader, 0, 0, 0).await;
     assert_eq!(shape(&data), [(0, false), (2, false), (5, false), (6, true), (7, true)]);
     assert_eq!(aborted(&data), [(b.producer.0, 2)]);
@@ -71,7 +72,7 @@ async fn what_is_read_follows_the_ends_of_transactions() {
 }
 
 #[tokio::test]
-async fn a_waiting_reader_of_committed_records_is_told_of_the_end() {
+async fn read_committed_long_poll_wakes_at_transaction_end() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
     a.send(NEW, 0, 0, 2).await.unwrap();
@@ -82,29 +83,29 @@ async fn a_waiting_reader_of_committed_records_is_told_of_the_end() {
     sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished());
     a.end(5, true).await.unwrap();
-    let data = timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    let data = timeout(TIMEOUT, waiting).await.unwrap().unwrap();
     assert_eq!(shape(&data), [(0, false), (2, false), (4, true)]);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn offsets_wait_for_the_end_of_their_transaction() {
+async fn offsets_are_pending_until_transaction_ends() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut reader = Client::connect(&broker, 0).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
-    let anybody = ("g", -1, "");
-    assert_eq!(a.commit_offset(4, anybody, 0, 5).await, Err(ErrorCode::TRANSACTION_ABORTABLE));
-    assert_eq!(a.commit_offset(3, anybody, 0, 5).await, Err(ErrorCode::INVALID_TXN_STATE));
-    assert_eq!(a.commit_offset(5, anybody, 9, 5).await, Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+    let no_member = ("g", -1, "");
+    assert_eq!(a.commit_offset(4, no_member, 0, 5).await, Err(ErrorCode::TRANSACTION_ABORTABLE));
+    assert_eq!(a.commit_offset(3, no_member, 0, 5).await, Err(ErrorCode::INVALID_TXN_STATE));
+    assert_eq!(a.commit_offset(5, no_member, 9, 5).await, Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
     assert_eq!(a.add_group("g").await, Ok(()));
     assert_eq!(a.commit_offset(4, ("g", 3, "m"), 0, 5).await, Err(ErrorCode::ILLEGAL_GENERATION));
-    assert_eq!(a.commit_offset(4, anybody, 0, 5).await, Ok(()));
+    assert_eq!(a.commit_offset(4, no_member, 0, 5).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", false).await, (-1, ErrorCode::NONE));
     assert_eq!(committed(&mut reader, "g", true).await, (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(a.end(4, true).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", true).await, (5, ErrorCode::NONE));
     // From version 5 on the group is added implicitly; an abort drops the pending offset.
-    assert_eq!(a.commit_offset(5, anybody, 0, 9).await, Ok(()));
+    assert_eq!(a.commit_offset(5, no_member, 0, 9).await, Ok(()));
     assert_eq!(committed(&mut reader, "g", true).await, (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(committed(&mut reader, "g", false).await, (5, ErrorCode::NONE));
     assert_eq!(a.end(5, false).await, Ok(()));
@@ -113,7 +114,7 @@ async fn offsets_wait_for_the_end_of_their_transaction() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_lasts_too_long_is_aborted() {
+async fn timed_out_transaction_is_aborted() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut a = Writer::start(&broker, 0, "a", 100).await;
     a.send(NEW, 0, 0, 2).await.unwrap();
@@ -128,7 +129,7 @@ async fn a_transaction_that_lasts_too_long_is_aborted() {
 }
 
 #[tokio::test]
-async fn fenced_by_another_and_on_demand() {
+async fn second_producer_and_broker_fence_the_first() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
     a.send(NEW, 0, 0, 2).await.unwrap();
@@ -146,7 +147,7 @@ async fn fenced_by_another_and_on_demand() {
 }
 
 #[tokio::test]
-async fn a_partition_without_a_leader_is_told_when_it_has_one() {
+async fn marker_is_written_once_partition_has_a_leader() {
     let broker = broker(2, &[]).await;
     let alone =
         CreatableTopic { name: TOPIC.to_owned(), num_partitions: 2, replication_factor: 1, ..Default::default() };
@@ -176,7 +177,7 @@ async fn a_partition_without_a_leader_is_told_when_it_has_one() {
 }
 
 #[tokio::test]
-async fn only_the_coordinator_answers() {
+async fn only_the_coordinator_responds() {
     let broker = started(2, TransactionOptions::default()).await;
     broker.move_transaction_coordinator("a", 0).unwrap();
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
@@ -194,7 +195,7 @@ async fn only_the_coordinator_answers() {
 }
 
 #[tokio::test]
-async fn the_end_may_take_its_time() {
+async fn marker_delay_postpones_the_end() {
     let delay = Duration::from_secs(2);
     let broker = started(1, TransactionOptions { marker_delay: delay, ..Default::default() }).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
@@ -209,7 +210,7 @@ async fn the_end_may_take_its_time() {
 }
 
 #[tokio::test]
-async fn a_log_read_anew_knows_its_transactions() {
+async fn loaded_and_truncated_logs_rebuild_transactions() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut reader = Client::connect(&broker, 0).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
@@ -230,7 +231,7 @@ async fn a_log_read_anew_knows_its_transactions() {
 }
 
 #[tokio::test]
-async fn the_version_of_transactions_is_told() {
+async fn transaction_version_is_advertised() {
     for version in 0..=2 {
         let broker = started(1, TransactionOptions { version, ..Default::default() }).await;
         let mut client = Client::connect(&broker, 0).await;
@@ -240,21 +241,21 @@ async fn the_version_of_transactions_is_told() {
             ..Default::default()
         };
         for api_version in [3, 4] {
-            let answer = client.call(api_version, &request).await;
-            let told: Vec<_> =
-                answer.finalized_features.iter().map(|f| (f.name.as_str(), f.max_version_level)).collect();
-            assert_eq!(told, if version > 0 { vec![("transaction.version", version)] } else { vec![] });
-            assert_eq!(answer.supported_features.len(), usize::from(api_version == 4));
+            let response = client.call(api_version, &request).await;
+            let features: Vec<_> =
+                response.finalized_features.iter().map(|f| (f.name.as_str(), f.max_version_level)).collect();
+            assert_eq!(features, if version > 0 { vec![("transaction.version", version)] } else { vec![] });
+            assert_eq!(response.supported_features.len(), usize::from(api_version == 4));
         }
         broker.shutdown().await;
     }
     let transactions = TransactionOptions { version: 3, ..Default::default() };
-    let refused = Broker::start(BrokerOptions { transactions, ..Default::default() }).await;
-    assert!(refused.unwrap_err().to_string().contains("transaction.version 3"));
+    let rejected = Broker::start(BrokerOptions { transactions, ..Default::default() }).await;
+    assert!(rejected.unwrap_err().to_string().contains("transaction.version 3"));
 }
 
 #[tokio::test]
-async fn a_request_may_be_handled_and_answered_with_an_error() {
+async fn faults_in_transactions() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
     broker.fail_next(ApiKey::Produce, Fault::Answer(ErrorCode::DUPLICATE_SEQUENCE_NUMBER), 1);
@@ -279,7 +280,7 @@ async fn a_request_may_be_handled_and_answered_with_an_error() {
 }
 
 #[tokio::test]
-async fn metadata_may_be_of_an_earlier_moment() {
+async fn stale_metadata_returns_old_leaders() {
     let broker = started(2, TransactionOptions::default()).await;
     let mut client = Client::connect(&broker, 0).await;
     let before = broker.leader(TOPIC, 0).unwrap();
@@ -288,9 +289,9 @@ async fn metadata_may_be_of_an_earlier_moment() {
     broker.move_leader(TOPIC, 0, 1 - before).unwrap();
     broker.create_topic("new", 1).unwrap();
     for (topics, leader) in [(1, before), (1, before), (2, 1 - before)] {
-        let answer = client.call(12, &request).await;
-        let told = answer.topics.iter().find(|topic| topic.name.as_deref() == Some(TOPIC)).unwrap();
-        assert_eq!((answer.topics.len(), told.partitions[0].leader_id), (topics, leader));
+        let response = client.call(12, &request).await;
+        let features = response.topics.iter().find(|topic| topic.name.as_deref() == Some(TOPIC)).unwrap();
+        assert_eq!((response.topics.len(), features.partitions[0].leader_id), (topics, leader));
     }
     broker.stale_metadata(None, &[TOPIC.to_owned()]);
     for _ in 0..3 {
@@ -302,11 +303,11 @@ async fn metadata_may_be_of_an_earlier_moment() {
 }
 
 #[tokio::test]
-async fn a_transaction_of_nobody_is_not_written() {
+async fn transactional_batch_without_id_is_rejected() {
     let broker = broker(1, &[(TOPIC, 2)]).await;
     let mut client = Client::connect(&broker, 0).await;
     let batch: Bytes = in_transaction((1, 0), 0, 1);
-    let answer = client.produce(TOPIC, 0, &batch).await;
-    assert_eq!(answer.error_code, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.code());
+    let response = client.produce(TOPIC, 0, &batch).await;
+    assert_eq!(response.error_code, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.code());
     broker.shutdown().await;
 }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_lie_where_kafka_puts_them() {
+    fn offsets_partition_matches_kafka() {
         // Verified against Kafka 4.3 with 50 partitions.
         assert_eq!(offsets_partition("grp"), (OFFSETS_TOPIC.to_owned(), 29));
         // The hash of this text is the minimum integer.

@@ -87,7 +87,7 @@ impl Coordinator {
 }
 
 #[test]
-fn each_start_has_a_higher_epoch() {
+fn init_bumps_the_epoch() {
     let mut w = Coordinator::of_version(2);
     assert_eq!(w.init(None), Ok((100, 0)));
     assert_eq!(w.init(None), Ok((100, 1)));
@@ -104,13 +104,13 @@ fn each_start_has_a_higher_epoch() {
 }
 
 #[test]
-fn a_producer_that_is_not_known_gets_an_id_whoever_it_was() {
+fn init_of_unknown_producer_assigns_new_id() {
     let mut w = Coordinator::of_version(2);
     assert_eq!(w.init(Some((7, 3))), Ok((100, 0)));
 }
 
 #[test]
-fn epochs_end_and_ids_change() {
+fn init_assigns_new_id_when_epochs_are_exhausted() {
     let mut w = Coordinator::of_version(2);
     let last = w.exhaust();
     assert_eq!(w.init(Some(last)), Ok((101, 0)));
@@ -125,7 +125,7 @@ fn epochs_end_and_ids_change() {
 }
 
 #[test]
-fn timeouts_have_a_limit() {
+fn init_limits_timeout() {
     let mut w = Coordinator::of_version(2);
     for timeout in [0, -1, 900_001, i32::MAX] {
         assert_eq!(w.init_with(timeout, None), Err(ErrorCode::INVALID_TRANSACTION_TIMEOUT));
@@ -136,7 +136,7 @@ fn timeouts_have_a_limit() {
 }
 
 #[test]
-fn a_transaction_of_an_old_client_keeps_its_epoch() {
+fn end_without_bump_keeps_epoch() {
     let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     assert_eq!(w.end(p, true, false), Err(ErrorCode::INVALID_TXN_STATE));
@@ -164,7 +164,7 @@ fn a_transaction_of_an_old_client_keeps_its_epoch() {
 }
 
 #[test]
-fn only_the_producer_of_a_transaction_is_heard() {
+fn rejects_other_producers() {
     let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     let p = w.init(Some(p)).unwrap();
@@ -182,7 +182,7 @@ fn only_the_producer_of_a_transaction_is_heard() {
 }
 
 #[test]
-fn a_transaction_of_a_new_client_ends_under_the_next_epoch() {
+fn end_with_bump_advances_epoch() {
     let mut w = Coordinator::of_version(2);
     let p0 = w.init(None).unwrap();
     w.add(p0, 0).unwrap();
@@ -209,7 +209,7 @@ fn a_transaction_of_a_new_client_ends_under_the_next_epoch() {
 }
 
 #[test]
-fn a_new_id_takes_over_when_the_last_transaction_of_the_old_one_is_told() {
+fn new_id_takes_effect_after_markers_are_written() {
     let mut w = Coordinator::of_version(2);
     let last = w.exhaust();
     w.add(last, 0).unwrap();
@@ -223,7 +223,7 @@ fn a_new_id_takes_over_when_the_last_transaction_of_the_old_one_is_told() {
 }
 
 #[test]
-fn a_second_producer_aborts_what_the_first_has_open() {
+fn init_aborts_open_transaction() {
     for (version, learns) in [(2, true), (1, false), (0, false)] {
         let mut w = Coordinator::of_version(version);
         let p = w.init(None).unwrap();
@@ -242,7 +242,7 @@ fn a_second_producer_aborts_what_the_first_has_open() {
 }
 
 #[test]
-fn what_is_open_for_too_long_is_aborted() {
+fn tick_aborts_timed_out_transaction() {
     let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     w.add(p, 0).unwrap();
@@ -260,7 +260,7 @@ fn what_is_open_for_too_long_is_aborted() {
 }
 
 #[test]
-fn a_fenced_producer_does_not_come_back() {
+fn fenced_producer_stays_fenced() {
     let mut w = Coordinator::of_version(2);
     let fence = |w: &mut Coordinator| w.transactions.fence(w.now, A, &|| 500);
     assert_eq!(fence(&mut w), Err(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND));
@@ -280,7 +280,7 @@ fn a_fenced_producer_does_not_come_back() {
 }
 
 #[test]
-fn markers_wait_for_their_time_and_for_leaders() {
+fn markers_wait_for_delay_and_leaders() {
     let delay = Duration::from_secs(1);
     let mut w = Coordinator::new(&TransactionOptions { marker_delay: delay, ..TransactionOptions::default() });
     let p = w.init(None).unwrap();
@@ -300,7 +300,7 @@ fn markers_wait_for_their_time_and_for_leaders() {
 }
 
 #[test]
-fn a_coordinator_that_moved_says_so_in_its_markers() {
+fn reload_bumps_coordinator_epoch() {
     let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();
     w.add(p, 0).unwrap();
@@ -311,7 +311,7 @@ fn a_coordinator_that_moved_says_so_in_its_markers() {
 }
 
 #[test]
-fn ids_that_nobody_uses_are_forgotten() {
+fn tick_expires_unused_ids() {
     let week = Duration::from_secs(7 * 24 * 60 * 60);
     let mut w = Coordinator::of_version(2);
     let p = w.init(None).unwrap();

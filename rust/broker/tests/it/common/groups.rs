@@ -13,12 +13,12 @@ use samsarrow_wire::messages::{
     HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, OffsetCommitRequest, SyncGroupRequest,
 };
 
-use super::{Client, PATIENCE};
+use super::{Client, TIMEOUT};
 
 pub(crate) const GROUP: &str = "g";
 
 /// Returns options that allow short sessions, so that tests can see them expire.
-pub(crate) fn quick() -> GroupOptions {
+pub(crate) fn short_sessions() -> GroupOptions {
     GroupOptions { min_session_timeout: Duration::ZERO, ..GroupOptions::default() }
 }
 
@@ -28,10 +28,10 @@ pub(crate) async fn broker_with(brokers: usize, groups: GroupOptions) -> Broker 
 }
 
 /// Waits until the group is in a state.
-pub(crate) async fn until(broker: &Broker, state: &str) {
+pub(crate) async fn wait_until_state(broker: &Broker, state: &str) {
     let began = Instant::now();
     while broker.group_state(GROUP) != Some(state) {
-        assert!(began.elapsed() < PATIENCE, "{:?} instead of {state}", broker.group_state(GROUP));
+        assert!(began.elapsed() < TIMEOUT, "{:?} instead of {state}", broker.group_state(GROUP));
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -120,7 +120,7 @@ impl Member {
     }
 
     pub(crate) fn sync_request(&self, assigned: &[(&str, &'static str)]) -> SyncGroupRequest {
-        let one = |(id, assignment): &(&str, &'static str)| SyncGroupRequestAssignment {
+        let assignment_for = |(id, assignment): &(&str, &'static str)| SyncGroupRequestAssignment {
             member_id: (*id).to_owned(),
             assignment: Bytes::from_static(assignment.as_bytes()),
             ..Default::default()
@@ -132,7 +132,7 @@ impl Member {
             group_instance_id: self.instance.clone(),
             protocol_type: Some("consumer".to_owned()),
             protocol_name: Some(self.protocols[0].to_owned()),
-            assignments: assigned.iter().map(one).collect(),
+            assignments: assigned.iter().map(assignment_for).collect(),
             ..Default::default()
         }
     }
@@ -154,14 +154,14 @@ impl Member {
     }
 
     /// Joins an empty group as leader and assigns to itself.
-    pub(crate) async fn settle(&mut self, assignment: &'static str) {
+    pub(crate) async fn join_as_leader(&mut self, assignment: &'static str) {
         let response = self.join().await;
         assert_eq!((response.error_code, &response.leader), (0, &self.id));
         let id = self.id.clone();
         assert_eq!(self.sync(&[(&id, assignment)]).await, (ErrorCode::NONE, assignment.to_owned()));
     }
 
-    pub(crate) async fn beat(&mut self) -> ErrorCode {
+    pub(crate) async fn heartbeat(&mut self) -> ErrorCode {
         let request = HeartbeatRequest {
             group_id: GROUP.to_owned(),
             generation_id: self.generation,

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Upper bound of waits; only a hang takes longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn broker(brokers: usize, topics: &[(&str, i32)]) -> Broker {
     let topics = topics.iter().map(|(name, partitions)| ((*name).to_owned(), *partitions)).collect();
@@ -54,7 +54,7 @@ impl Client {
             self.stream.read_exact(&mut frame).await.unwrap();
             Some(Bytes::from(frame))
         };
-        timeout(PATIENCE, read).await.expect("no answer")
+        timeout(TIMEOUT, read).await.expect("no answer")
     }
 
     pub(crate) async fn receive<R: Request>(&mut self, version: i16) -> R::Response {
@@ -108,13 +108,13 @@ pub(crate) fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequ
 
 /// Producer fields of a batch.
 #[derive(Clone, Copy)]
-pub(crate) struct Stamp {
+pub(crate) struct ProducerFields {
     pub(crate) producer_id: i64,
     pub(crate) epoch: i16,
     pub(crate) sequence: i32,
 }
 
-pub(crate) const NOBODY: Stamp = Stamp { producer_id: -1, epoch: -1, sequence: -1 };
+pub(crate) const NO_PRODUCER: ProducerFields = ProducerFields { producer_id: -1, epoch: -1, sequence: -1 };
 
 fn varint(out: &mut Vec<u8>, value: i64) {
     let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
@@ -126,7 +126,7 @@ fn varint(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Builds an uncompressed batch with one record per timestamp, each with a value of `size` bytes.
-pub(crate) fn batch_of(timestamps: &[i64], size: usize, stamp: Stamp) -> Bytes {
+pub(crate) fn batch_of(timestamps: &[i64], size: usize, producer: ProducerFields) -> Bytes {
     let mut records = Vec::new();
     for (delta, timestamp) in (0..).zip(timestamps) {
         let mut record = vec![0];
@@ -145,9 +145,9 @@ pub(crate) fn batch_of(timestamps: &[i64], size: usize, stamp: Stamp) -> Bytes {
     covered.put_i32(count - 1);
     covered.put_i64(timestamps[0]);
     covered.put_i64(*timestamps.iter().max().unwrap());
-    covered.put_i64(stamp.producer_id);
-    covered.put_i16(stamp.epoch);
-    covered.put_i32(stamp.sequence);
+    covered.put_i64(producer.producer_id);
+    covered.put_i16(producer.epoch);
+    covered.put_i32(producer.sequence);
     covered.put_i32(count);
     covered.put_slice(&records);
     seal(&covered)
@@ -181,12 +181,12 @@ pub(crate) fn compressed(batch: &Bytes, codec: Codec) -> Bytes {
 }
 
 pub(crate) fn batch(records: usize) -> Bytes {
-    batch_of(&vec![1_700_000_000_000; records], 10, NOBODY)
+    batch_of(&vec![1_700_000_000_000; records], 10, NO_PRODUCER)
 }
 
 /// Returns base offset, leader epoch and last offset of each batch; verifies every checksum.
 pub(crate) fn headers(records: &Bytes) -> Vec<(i64, i32, i64)> {
-    let mut found = Vec::new();
+    let mut headers_found = Vec::new();
     let mut rest = &records[..];
     while !rest.is_empty() {
         let base = i64::from_be_bytes(rest[..8].try_into().unwrap());
@@ -194,8 +194,8 @@ pub(crate) fn headers(records: &Bytes) -> Vec<(i64, i32, i64)> {
         let epoch = i32::from_be_bytes(rest[12..16].try_into().unwrap());
         assert_eq!(crc32c(&rest[21..size]), u32::from_be_bytes(rest[17..21].try_into().unwrap()));
         let delta = i32::from_be_bytes(rest[23..27].try_into().unwrap());
-        found.push((base, epoch, base + i64::from(delta)));
+        headers_found.push((base, epoch, base + i64::from(delta)));
         rest = &rest[size..];
     }
-    found
+    headers_found
 }

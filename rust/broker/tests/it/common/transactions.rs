@@ -13,7 +13,7 @@ use samsarrow_wire::messages::{
     TxnOffsetCommitRequest,
 };
 
-use super::{Client, Stamp, batch_of, fetch_request, produce_request, resealed};
+use super::{Client, ProducerFields, batch_of, fetch_request, produce_request, resealed};
 
 pub(crate) const TOPIC: &str = "t";
 
@@ -29,7 +29,7 @@ fn code(code: i16) -> ErrorCode {
 
 /// Builds a transactional batch; each record has its own timestamp.
 pub(crate) fn in_transaction(producer: (i64, i16), sequence: i32, count: i64) -> Bytes {
-    let stamp = Stamp { producer_id: producer.0, epoch: producer.1, sequence };
+    let stamp = ProducerFields { producer_id: producer.0, epoch: producer.1, sequence };
     let times: Vec<i64> = (0..count).map(|i| 1_700_000_000_000 + i).collect();
     resealed(&batch_of(&times, 5, stamp), |batch| batch[1] |= 0x10)
 }
@@ -44,12 +44,12 @@ impl Writer {
                 transaction_timeout_ms: timeout_ms,
                 ..Default::default()
             };
-            let answer = client.call(5, &request).await;
-            if code(answer.error_code) == ErrorCode::CONCURRENT_TRANSACTIONS {
+            let response = client.call(5, &request).await;
+            if code(response.error_code) == ErrorCode::CONCURRENT_TRANSACTIONS {
                 continue;
             }
-            assert_eq!(answer.error_code, 0);
-            let producer = (answer.producer_id, answer.producer_epoch);
+            assert_eq!(response.error_code, 0);
+            let producer = (response.producer_id, response.producer_epoch);
             return Writer { client, id: id.to_owned(), producer };
         }
     }
@@ -64,8 +64,8 @@ impl Writer {
             v3_and_below_topics: vec![topic],
             ..Default::default()
         };
-        let answer = self.client.call(3, &request).await;
-        let topics = answer.results_by_topic_v3_and_below;
+        let response = self.client.call(3, &request).await;
+        let topics = response.results_by_topic_v3_and_below;
         topics.iter().flat_map(|t| &t.results_by_partition).map(|p| code(p.partition_error_code)).collect()
     }
 
@@ -79,9 +79,9 @@ impl Writer {
     ) -> Result<i64, ErrorCode> {
         let mut request = produce_request(TOPIC, partition, &in_transaction(self.producer, sequence, count), -1);
         request.transactional_id = Some(self.id.clone());
-        let mut answer = self.client.call(version, &request).await;
-        let one = answer.responses.remove(0).partition_responses.remove(0);
-        code(one.error_code).ok().map(|()| one.base_offset)
+        let mut response = self.client.call(version, &request).await;
+        let result = response.responses.remove(0).partition_responses.remove(0);
+        code(result.error_code).ok().map(|()| result.base_offset)
     }
 
     /// Ends the transaction, and adopts the epoch of the response.
@@ -93,11 +93,11 @@ impl Writer {
             committed,
             ..Default::default()
         };
-        let answer = self.client.call(version, &request).await;
-        if version >= 5 && answer.error_code == 0 {
-            self.producer = (answer.producer_id, answer.producer_epoch);
+        let response = self.client.call(version, &request).await;
+        if version >= 5 && response.error_code == 0 {
+            self.producer = (response.producer_id, response.producer_epoch);
         }
-        code(answer.error_code).ok()
+        code(response.error_code).ok()
     }
 
     pub(crate) async fn add_group(&mut self, group: &str) -> Result<(), ErrorCode> {
@@ -118,14 +118,17 @@ impl Writer {
         partition: i32,
         offset: i64,
     ) -> Result<(), ErrorCode> {
-        let asked = TxnOffsetCommitRequestPartition {
+        let partition_request = TxnOffsetCommitRequestPartition {
             partition_index: partition,
             committed_offset: offset,
             committed_metadata: Some("m".to_owned()),
             ..Default::default()
         };
-        let topic =
-            TxnOffsetCommitRequestTopic { name: TOPIC.to_owned(), partitions: vec![asked], ..Default::default() };
+        let topic = TxnOffsetCommitRequestTopic {
+            name: TOPIC.to_owned(),
+            partitions: vec![partition_request],
+            ..Default::default()
+        };
         let request = TxnOffsetCommitRequest {
             transactional_id: self.id.clone(),
             group_id: group.to_owned(),
@@ -156,17 +159,19 @@ pub(crate) fn shape(data: &PartitionData) -> Vec<(i64, bool)> {
 
 /// Returns producer id and first offset of each aborted transaction.
 pub(crate) fn aborted(data: &PartitionData) -> Vec<(i64, i64)> {
-    data.aborted_transactions.iter().flatten().map(|one| (one.producer_id, one.first_offset)).collect()
+    data.aborted_transactions.iter().flatten().map(|result| (result.producer_id, result.first_offset)).collect()
 }
 
 /// Returns the end offset of a partition for each isolation level.
-pub(crate) async fn ends(client: &mut Client, partition: i32) -> (i64, i64) {
-    let mut found = Vec::new();
+pub(crate) async fn end_offsets(client: &mut Client, partition: i32) -> (i64, i64) {
+    let mut offsets = Vec::new();
     for isolation_level in [0, 1] {
-        let asked = ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
-        let topic = ListOffsetsTopic { name: TOPIC.to_owned(), partitions: vec![asked], ..Default::default() };
+        let partition_request =
+            ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
+        let topic =
+            ListOffsetsTopic { name: TOPIC.to_owned(), partitions: vec![partition_request], ..Default::default() };
         let request = ListOffsetsRequest { isolation_level, topics: vec![topic], ..Default::default() };
-        found.push(client.call(8, &request).await.topics[0].partitions[0].offset);
+        offsets.push(client.call(8, &request).await.topics[0].partitions[0].offset);
     }
-    (found[0], found[1])
+    (offsets[0], offsets[1])
 }

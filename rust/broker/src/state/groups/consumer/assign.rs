@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_is_even_and_moves_nothing_twice() {
+    fn uniform_is_balanced_and_stable() {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..300 {
             let mut group = consumers(&mut random);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn range_gives_each_partition_to_one() {
+    fn range_assigns_each_partition_once() {
         let mut random = fastrand::Rng::with_seed(8);
         for _ in 0..300 {
             let mut group = consumers(&mut random);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_comes_takes_its_part_and_no_more() {
+    fn uniform_moves_minimum_to_new_member() {
         let mut group = Consumers::new(Instant::now());
         group.subscribed_topics.insert("t".to_owned(), ([1; 16], 12));
         for number in 0..4_usize {
