@@ -1,4 +1,5 @@
-//! Arrow columns into Avro values, beside arrow-avro. Each result is checked: it is read back, and the peer's is the same.
+//! Encoding of Arrow columns into Avro values, compared with arrow-avro. Results are checked: they are decoded, and
+//! equal the peer's.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ const EVENT: &str = r#"{"type": "record", "name": "Event", "fields": [
 
 const KINDS: [&str; 3] = ["click", "view", "purchase"];
 
-/// Events, with `kind` as text or as a dictionary of all symbols, which is what the peer takes.
+/// Returns events with `kind` as text or as a dictionary of all symbols, which arrow-avro requires.
 fn events(dictionary: bool) -> RecordBatch {
     let rows = || 0..ROWS as i64;
     let kinds = StringArray::from(KINDS.to_vec());
@@ -109,7 +110,7 @@ fn main() {
             drop(black_box(peer.flush()));
         }),
     ];
-    // The best of many rounds: other work on the machine cannot make it better.
+    // The best of many rounds, which other load on the machine cannot improve.
     let mut best = [f64::MAX; 3];
     for _ in 0..600 {
         for ((_, round), best) in rounds.iter_mut().zip(&mut best) {

@@ -1,4 +1,4 @@
-//! JSON values into Arrow, beside arrow-json. Each result is checked.
+//! Decoding of JSON values into Arrow, compared with arrow-json. Results are checked.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fmt::Write;
@@ -15,18 +15,18 @@ use samsarrow_values::{Decoder, Framing, Options, json};
 
 const ROWS: usize = 8192;
 
-/// How writers have the members of an event.
+/// Layout of the members of an event.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
-    /// In the schema's order, without spaces.
+    /// In the order of the schema, without spaces.
     Plain,
     /// As Python's `json` writes them.
     Spaced,
-    /// Backwards.
+    /// In reverse order.
     Turned,
 }
 
-/// Values as a batch has them: one after the other.
+/// Encoded values, concatenated as in a batch.
 struct Values {
     data: String,
     ends: Vec<usize>,
@@ -102,7 +102,7 @@ fn peer() -> arrow_json::reader::Decoder {
     builder.build_decoder().expect("a decoder")
 }
 
-/// All at once, as they are one after the other: what it is quickest at.
+/// Decodes all values in one call, the fastest way for arrow-json.
 fn decode_by_peer(decoder: &mut arrow_json::reader::Decoder, values: &Values) -> RecordBatch {
     assert_eq!(decoder.decode(values.data.as_bytes()).expect("good values"), values.data.len());
     decoder.flush().expect("columns").expect("rows")
@@ -116,7 +116,7 @@ fn check(ours: &ArrayRef, theirs: &RecordBatch) {
     }
 }
 
-/// Nanoseconds a record of the best of many rounds, which other work on the machine cannot make better.
+/// Prints nanoseconds per record of the best of many rounds, which other load on the machine cannot improve.
 fn best(rounds: &mut [(&str, &mut dyn FnMut())]) {
     let mut best = vec![f64::MAX; rounds.len()];
     for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! Values, one after the other, into an Arrow array.
+//! Decoder of values into an Arrow array.
 
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
@@ -16,35 +16,36 @@ use crate::plain::Plain;
 use crate::proto;
 use crate::target::{self, Enums};
 
-/// The most rows of an array whose children have offsets of 32 bits.
+/// Maximum number of rows of an array whose children have 32-bit offsets.
 const MAX_ROWS: usize = i32::MAX as usize;
 
-/// Bytes of columns that a row takes if it is null: of a fixed, null is as large as a value, and takes none to write.
+/// Maximum column bytes of a null row: the null of a large fixed is as large as a value, but takes no bytes in the
+/// input.
 const MAX_NULL: u64 = 16 << 20;
 
-/// How values with schemas are read.
+/// Decoding options of values with schemas.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where the id of the writer's schema is.
+    /// Location of the id of the writer's schema.
     pub framing: Framing,
-    /// What enums become.
+    /// Arrow type of enums.
     pub enums: Enums,
-    /// These fields only; none is all.
+    /// Paths of the fields to read; all if `None`.
     pub fields: Option<Vec<String>>,
-    /// How often a type that contains itself is followed; values that are deeper are bad.
+    /// Expansion depth of recursive types; deeper values are errors.
     pub recursion: usize,
 }
 
-/// Makes an array of values. Its type stays the same, whatever schemas they were written with.
+/// Decodes values into arrays of one type, whatever schemas they were written with.
 #[derive(Debug)]
 pub struct Decoder {
     columns: Columns,
     shape: Shape,
     format: Format,
     rows: usize,
-    /// Bytes of columns that a row takes without items.
+    /// Column bytes of a row without list items.
     width: u64,
-    /// Bytes of columns after which an array takes no more rows.
+    /// Column bytes above which an array accepts no more rows.
     limit: u64,
 }
 
@@ -57,11 +58,11 @@ enum Format {
 }
 
 impl Decoder {
-    /// For Avro values as rows of this schema. It is also the one that values without frames are written with, and
-    /// those that name it by its fingerprint.
+    /// Creates a decoder of Avro values into rows of this schema. It is also the writer's schema of values without a
+    /// frame, and of its own fingerprint.
     ///
     /// # Errors
-    /// The schema has no Arrow type, or no such field.
+    /// The schema has no Arrow type, or a selected field does not exist.
     pub fn avro(schema: &Schema, options: &Options) -> Result<Decoder, SchemaError> {
         let reader = match &options.fields {
             Some(fields) => schema.project(fields)?,
@@ -77,10 +78,10 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// For JSON values as rows of this type. Of the options the one about enums is Avro's.
+    /// Creates a decoder of JSON values. The option `enums` applies to Avro only.
     ///
     /// # Errors
-    /// The type is none that JSON is read as, or has no such field.
+    /// The type cannot be read from JSON, or a selected field does not exist.
     pub fn json(schema: &json::Schema, options: &Options) -> Result<Decoder, SchemaError> {
         let projected;
         let schema = match &options.fields {
@@ -97,11 +98,11 @@ impl Decoder {
         Ok(Decoder::of(columns, shape, Format::Json(Box::new(reader))))
     }
 
-    /// For Protobuf values as rows of this message, or of the file's first. Ids in frames stand for this schema, unless
-    /// something is said of them; with `by_id` for what is said of them alone.
+    /// Creates a decoder of Protobuf values into rows of a message, by default the first one of the file. All schema
+    /// ids stand for this schema, unless another one was added; with `by_id`, only added ids are known.
     ///
     /// # Errors
-    /// There is no such message or field, or it contains itself.
+    /// The message or a field does not exist, or the message is recursive.
     pub fn protobuf(
         schema: &proto::Schema,
         message: Option<&str>,
@@ -116,7 +117,7 @@ impl Decoder {
         Ok(Decoder::of(columns, shape, Format::Protobuf(Box::new(reader))))
     }
 
-    /// For values of one of Kafka's own types.
+    /// Creates a decoder of a primitive type of Kafka's serializers.
     pub fn plain(plain: Plain) -> Decoder {
         let mut columns = Columns::default();
         let shape = plain.shape(&mut columns);
@@ -128,22 +129,22 @@ impl Decoder {
         Decoder { columns, shape, format, rows: 0, width, limit: u64::MAX }
     }
 
-    /// Says what values of this id are written with. Where that cannot be read as the reader's schema, they are bad. Values
-    /// of Kafka's own types have no schema.
+    /// Adds the writer's schema of an id. If it cannot be resolved to the reader's schema, its values are errors. Only
+    /// for Avro.
     pub fn add_writer(&mut self, id: SchemaId, schema: &Schema) {
         if let Format::Avro(avro) = &mut self.format {
             avro.add_writer(id, schema, &self.shape);
         }
     }
 
-    /// The same of Protobuf values.
+    /// Adds the writer's schema of an id of Protobuf values.
     pub fn add_protobuf_writer(&mut self, id: SchemaId, schema: &proto::Schema) {
         if let Format::Protobuf(protobuf) = &mut self.format {
             protobuf.add(id, Ok(schema.clone()));
         }
     }
 
-    /// Says why values of this id cannot be read.
+    /// Marks values of an id as unreadable, for this reason.
     pub fn refuse_writer(&mut self, id: SchemaId, reason: &str) {
         let error = SchemaError::new("", reason);
         match &mut self.format {
@@ -153,7 +154,7 @@ impl Decoder {
         }
     }
 
-    /// Why no value of this id can be read, if that is known.
+    /// Returns why no value of an id can be read, if known.
     pub fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
         match &self.format {
             Format::Plain(_) | Format::Json(_) => None,
@@ -162,13 +163,14 @@ impl Decoder {
         }
     }
 
-    /// Why some values of this id cannot be read, as of a branch or a symbol that the reader has no place for. Others can.
+    /// Returns why some values of an id cannot be read, such as those of a branch or symbol missing in the reader's
+    /// schema.
     pub fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
         let Format::Avro(avro) = &self.format else { return None };
         avro.refusal_of_some(id)
     }
 
-    /// Whether values of this id can be pushed.
+    /// Returns true if values of an id can be pushed.
     pub fn knows(&self, id: SchemaId) -> bool {
         match &self.format {
             Format::Plain(_) | Format::Json(_) => true,
@@ -177,37 +179,37 @@ impl Decoder {
         }
     }
 
-    /// The type of the array.
+    /// Returns the type of the arrays.
     pub fn data_type(&self) -> &DataType {
         &self.shape.data_type
     }
 
-    /// Rows since the last array.
+    /// Returns the number of rows since the last array.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// An array whose columns take this many bytes is full, without those of text, which were in the values. It has one
-    /// row at least.
+    /// Sets the size above which an array is full, in column bytes without those of text, which are bounded by the
+    /// input. An array has at least one row.
     pub fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;
     }
 
-    /// What columns take, without those of text.
+    /// Returns the column bytes so far, without those of text.
     fn grown(&self) -> u64 {
         self.columns.budget.taken().saturating_add(self.width.saturating_mul(self.rows as u64))
     }
 
-    /// Makes room for rows to come; a hint.
+    /// Reserves capacity for rows; a hint.
     pub fn reserve(&mut self, rows: usize) {
         let rows = rows.min(usize::try_from(self.limit / self.width).unwrap_or(usize::MAX).saturating_add(1));
         self.columns.reserve(&self.shape, rows);
     }
 
-    /// Appends a row: of this value, of the record's header that names its schema, or null for null.
+    /// Appends a row from a value and the record header with its schema id; `None` becomes null.
     ///
     /// # Errors
-    /// The value is bad, and its row null; or the array is full, and has no row for it.
+    /// The value is bad and its row null, or the array is full and the value has no row.
     #[inline]
     pub fn push(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<(), ValueError> {
         if self.rows >= MAX_ROWS || self.grown() >= self.limit {
@@ -259,7 +261,7 @@ impl Decoder {
         Err(ValueError::Bad(Box::new(bad)))
     }
 
-    /// Takes back what there is of a row.
+    /// Removes an unfinished row.
     #[cold]
     fn give_up(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
         self.columns.truncate(&self.shape, self.rows);
@@ -280,10 +282,10 @@ impl Decoder {
         ValueError::Bad(Box::new(bad))
     }
 
-    /// The array of all rows since the last one.
+    /// Builds the array of all rows since the last one.
     ///
     /// # Errors
-    /// A column does not hold what Arrow wants of it, which would be a mistake of this crate.
+    /// A column violates Arrow's invariants, which would be a bug of this crate.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.rows = 0;
         self.columns.budget.give_back_all();

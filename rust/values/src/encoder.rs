@@ -1,4 +1,4 @@
-//! An Arrow column into values, one after the other.
+//! Encoder of an Arrow column into values.
 
 use arrow_array::{Array, BinaryArray, new_empty_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -13,40 +13,40 @@ use crate::frame::{self, Framing, SchemaId};
 use crate::plain::Plain;
 use crate::proto;
 
-/// Room behind a value, so that short copies into it need no call.
+/// Spare capacity behind a value, so that short copies need no call.
 const SLACK: usize = 64;
 
-/// Writes rows as values.
+/// Encodes rows as values.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
-    /// What stands before each value, and zeros up to 16 bytes.
+    /// Prefix of each value, padded with zeros to 16 bytes.
     prefix: [u8; 16],
     prefix_len: usize,
-    /// Bytes of one array: its offsets have 32 bits.
+    /// Maximum bytes of one array, whose offsets have 32 bits.
     most: usize,
 }
 
 #[derive(Debug)]
 enum Format {
     Plain(Plain),
-    /// And whether bytes are the whole value, to which Confluent's serializers give no length.
+    /// Schema, and true if the whole value is bytes, which Confluent's serializers write without a length.
     Avro(Box<Schema>, bool),
-    /// And what stands before each, which has message indexes of any number.
+    /// Writer, and the prefix of each value, whose message indexes have any length.
     Protobuf(Box<proto::Writer>, Vec<u8>),
 }
 
-/// Where the parts of rows are.
+/// Data sources of the rows.
 enum Rows {
     Values(Source),
     Messages(proto::Source),
 }
 
 impl Encoder {
-    /// For values of this schema; `id` is what their frames name it by, where that is no fingerprint.
+    /// Creates an encoder of Avro values; `id` is the schema id for the frames, unless they have the fingerprint.
     ///
     /// # Errors
-    /// A field has no column, a column no field, or one another type; or the framing needs an id.
+    /// A field has no column, a column has no field or another type, or the framing requires an id.
     pub fn avro(
         schema: &Schema,
         data_type: &DataType,
@@ -62,10 +62,10 @@ impl Encoder {
         Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
     }
 
-    /// For Protobuf messages; `id` is the schema's, which frames have.
+    /// Creates an encoder of Protobuf messages; `id` is the schema id for the frames.
     ///
     /// # Errors
-    /// A required field has no column, a column no field, or one another type; or the framing needs an id.
+    /// A required field has no column, a column has no field or another type, or the framing requires an id.
     pub fn protobuf(
         writer: proto::Writer,
         data_type: &DataType,
@@ -78,10 +78,10 @@ impl Encoder {
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
     }
 
-    /// For values of one of Kafka's own types.
+    /// Creates an encoder of a primitive type of Kafka's serializers.
     ///
     /// # Errors
-    /// The column is of another type.
+    /// The column has another type.
     pub fn plain(plain: Plain, data_type: &DataType) -> Result<Encoder, SchemaError> {
         Self::new(Format::Plain(plain), data_type, &[])
     }
@@ -90,18 +90,18 @@ impl Encoder {
         let mut prefix = [0; 16];
         prefix.iter_mut().zip(frame).for_each(|(to, from)| *to = *from);
         let encoder = Encoder { format, prefix, prefix_len: frame.len(), most: i32::MAX as usize };
-        // What does not fit shows before the first row.
+        // Reports type mismatches before the first row.
         encoder.source(&new_empty_array(data_type))?;
         Ok(encoder)
     }
 
-    /// Has arrays of values end before they have more bytes than this.
+    /// Sets the maximum size of an array in bytes.
     #[must_use]
     pub fn with_most_bytes(self, most: usize) -> Encoder {
         Encoder { most: most.min(i32::MAX as usize), ..self }
     }
 
-    /// What follows the schema's id where it is: the message indexes of Protobuf.
+    /// Returns the Protobuf message indexes, which follow the schema id.
     pub fn indexes(&self) -> &[u8] {
         if let Format::Protobuf(writer, _) = &self.format { writer.indexes() } else { &[] }
     }
@@ -114,10 +114,11 @@ impl Encoder {
         }
     }
 
-    /// The values of a column's rows, a null for a null: in one array, or in several where they have more than 2 GiB.
+    /// Encodes the rows of a column; nulls stay null. The result has several arrays if the values exceed the maximum
+    /// size of one.
     ///
     /// # Errors
-    /// A row cannot be written, or the column is not of the type that was announced and does not fit.
+    /// A row cannot be encoded, or the column has another type than announced and does not match.
     pub fn encode(&self, column: &dyn Array) -> Result<Vec<BinaryArray>, EncodeError> {
         let source = self.source(column)?;
         let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
@@ -171,9 +172,9 @@ fn bad(row: usize, fault: Fault) -> EncodeError {
     EncodeError::Bad(Box::new(BadValue { row, schema: None, path: fault.path, reason: fault.reason.to_string() }))
 }
 
-/// Values in the making.
+/// Array under construction.
 struct Values {
-    /// The first row.
+    /// First row of the array.
     from: usize,
     offsets: Vec<i32>,
     data: Vec<u8>,
@@ -186,7 +187,7 @@ impl Values {
         Values { from, offsets, data: Vec::new() }
     }
 
-    /// The row ends here; there are no more bytes than offsets have numbers for.
+    /// Ends a row; the caller has checked that the offset fits into 32 bits.
     #[inline]
     fn end(&mut self) {
         self.offsets.push(self.data.len() as i32);

@@ -1,15 +1,15 @@
-//! What is wrong with a schema, and with a value.
+//! Errors of schemas and values.
 
 use std::fmt;
 
 use crate::frame::SchemaId;
 
-/// What is wrong with a schema, or with two that should fit each other.
+/// Error in a schema, or mismatch of two schemas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaError {
-    /// The field, as `user.city`; empty for the schema as a whole.
+    /// Path of the field, such as `user.city`; empty for the whole schema.
     pub path: String,
-    /// What, and what to do about it.
+    /// Description of the error, and what to do about it.
     pub text: String,
 }
 
@@ -30,21 +30,21 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// A value that cannot be read, whose row is null; or a row that cannot be written.
+/// A value that cannot be decoded, whose row is null, or a row that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadValue {
-    /// Which row, from 0 on.
+    /// Row number, from 0 on.
     pub row: usize,
-    /// The schema that it was written with, as far as it says so.
+    /// Id of the writer's schema, if known.
     pub schema: Option<SchemaId>,
-    /// The field, as `user.city` or `items[3].sku`; empty for the value as a whole.
+    /// Path of the field, such as `user.city` or `items[3].sku`; empty for the whole value.
     pub path: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub reason: String,
 }
 
 impl BadValue {
-    /// What is wrong, behind where that is: in these places, of this schema, in this field.
+    /// Returns the error with its location: the given places, the schema and the field.
     pub fn described(&self, places: &[&str]) -> String {
         let schema = self.schema.map(|id| id.to_string());
         let field = (!self.path.is_empty()).then(|| format!("field {}", self.path));
@@ -69,31 +69,31 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// Why a value gave no row of its own.
+/// Reason why a value could not be appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// The value is bad; its row is null.
     #[error("{0}")]
     Bad(Box<BadValue>),
-    /// A column is full: the value is for the next array, and has no row in this one.
+    /// A column is full: the value belongs to the next array and has no row in this one.
     #[error(
         "a column has 2 GiB of data or 2,147,483,647 rows, the most that an Arrow array holds: decode fewer values at once"
     )]
     Full,
 }
 
-/// Why rows did not become values.
+/// Reason why rows could not be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// A row is bad.
+    /// A row cannot be encoded.
     #[error("{0}")]
     Bad(Box<BadValue>),
-    /// The column does not fit the schema.
+    /// The column does not match the schema.
     #[error("{0}")]
     Schema(#[from] SchemaError),
 }
 
-/// Why a value cannot be read or written.
+/// Reason why a value cannot be decoded or encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Reason {
     #[error("the value ends too early")]
@@ -154,14 +154,14 @@ pub(crate) enum Reason {
     Json(crate::json::Wrong),
     #[error("{0}")]
     Other(Box<str>),
-    /// No fault of the value's: it has what can be read only after a look at all of it.
+    /// Not an error of the value: it has to be merged before it can be read.
     #[error("a field comes more than once")]
     Again,
     #[error("a column is full")]
     Full,
 }
 
-/// A reason and where, made only when a value fails.
+/// A reason with its path, created only when a value fails.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) reason: Reason,
@@ -169,14 +169,14 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The field of this name is what, or where, it is.
+    /// Prepends the name of a field to the path.
     pub(crate) fn within(mut self: Box<Self>, name: &str) -> Box<Self> {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{name}{dot}{}", self.path);
         self
     }
 
-    /// The item of this number or key is.
+    /// Prepends the number or key of an item to the path.
     pub(crate) fn at(mut self: Box<Self>, item: impl fmt::Display) -> Box<Self> {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{item}]{dot}{}", self.path);
@@ -198,5 +198,5 @@ impl From<crate::json::Wrong> for Reason {
     }
 }
 
-/// What a step of a plan gives.
+/// Result of a step of a plan.
 pub(crate) type Step<T = ()> = Result<T, Box<Fault>>;

@@ -1,4 +1,4 @@
-//! The formats that values are read in, and what is known of their writers.
+//! Formats of values, with the known schemas of their writers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,47 +15,47 @@ use crate::plain::Plain;
 use crate::writers::{Kind, Writers};
 use crate::{json, proto};
 
-/// How values are read.
+/// Format of values.
 #[derive(Debug)]
 pub enum Format {
-    /// As one of Kafka's own types.
+    /// A primitive type of Kafka's serializers.
     Plain(Plain),
-    /// As Avro.
+    /// Avro.
     Avro {
-        /// What rows look like.
+        /// Reader's schema.
         schema: Schema,
-        /// How they are read.
+        /// Decoding options.
         options: Options,
-        /// What they were written with.
+        /// Known writer's schemas.
         writers: Arc<Mutex<Writers>>,
     },
-    /// As JSON.
+    /// JSON.
     Json {
-        /// What rows look like.
+        /// Type of the rows.
         schema: json::Schema,
-        /// How they are read.
+        /// Decoding options.
         options: Options,
     },
-    /// As Protobuf.
+    /// Protobuf.
     Protobuf {
-        /// What has the message.
+        /// Schema with the message.
         schema: proto::Schema,
-        /// What rows look like; none is the first message.
+        /// Message name; by default the first message of the file.
         message: Option<String>,
-        /// Whether ids stand for what is said of them alone.
+        /// True if only added schema ids are known.
         by_id: bool,
-        /// How they are read.
+        /// Decoding options.
         options: Options,
-        /// What they were written with.
+        /// Known writer's schemas.
         writers: Arc<Mutex<Writers>>,
     },
 }
 
 impl Format {
-    /// One that knows no writers but those of its schema.
+    /// Creates a decoder that knows only the writer's schema of this format.
     ///
     /// # Errors
-    /// The schema has no Arrow type, or no such field or message.
+    /// The schema has no Arrow type, or a field or message does not exist.
     pub fn decoder(&self) -> Result<Decoder, SchemaError> {
         match self {
             Format::Plain(plain) => Ok(Decoder::plain(*plain)),
@@ -67,7 +67,7 @@ impl Format {
         }
     }
 
-    /// What is known of writers, and of which kind their schemas are.
+    /// Returns the known writer's schemas and their kind.
     pub fn writers(&self) -> Option<(Kind, &Arc<Mutex<Writers>>)> {
         match self {
             Format::Plain(_) | Format::Json { .. } => None,
@@ -76,7 +76,7 @@ impl Format {
         }
     }
 
-    /// Which schema a value names.
+    /// Returns the schema id of a value.
     fn id(&self, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
         match self {
             Format::Plain(_) | Format::Json { .. } => None,
@@ -85,7 +85,7 @@ impl Format {
         }
     }
 
-    /// Whether the first five bytes of a value name its schema where no header does.
+    /// Returns true if the first five bytes of a value are its schema id, unless a header has it.
     fn has_prefix(&self) -> bool {
         match self {
             Format::Plain(_) | Format::Json { .. } => false,
@@ -94,10 +94,11 @@ impl Format {
         }
     }
 
-    /// The headers of records that name schemas: Confluent's, and of Avro Apicurio's. None where no record has headers.
+    /// Returns the record headers with schema ids: Confluent's, and for Avro also Apicurio's; `None` if no record has
+    /// headers.
     ///
     /// # Errors
-    /// The column is of another type; the text says so.
+    /// The column has another type.
     pub fn headers(&self, column: &ArrayRef, part: Part) -> Result<Option<Headers>, String> {
         let mut names = vec![part.header()];
         if matches!(self, Format::Avro { .. }) {
@@ -118,7 +119,7 @@ impl Format {
         }
     }
 
-    /// The ids and GUIDs that values name, and that a registry is to be asked for.
+    /// Returns the schema ids and GUIDs of values that have to be looked up in the registry.
     pub fn unknown<'a>(
         &self,
         values: impl Iterator<Item = Option<&'a [u8]>>,
@@ -129,7 +130,7 @@ impl Format {
         for (row, value) in values.enumerate() {
             let Some(value) = value else { continue };
             let header = headers.and_then(|headers| headers.of_row(row));
-            // Most values have the prefix of the one before.
+            // Most values have the same prefix as the previous one.
             let prefix = value.first_chunk::<5>().filter(|_| header.is_none() && self.has_prefix());
             if prefix.is_some() && prefix == last {
                 continue;
@@ -149,7 +150,7 @@ impl Format {
         found
     }
 
-    /// Has a decoder, which knows the first `known` of what was learned, know all; gives how much that is.
+    /// Adds the writer's schemas learned since `known` to a decoder; returns the number of learned schemas.
     pub fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         let Some((_, writers)) = self.writers() else { return 0 };
         writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)

@@ -1,27 +1,27 @@
-//! Which schema a value was written with: in a header of its record, or in bytes before it.
+//! Framing: the id of the writer's schema, in a record header or before the value.
 
 use std::fmt;
 
-/// How a value says which schema it was written with.
+/// Location and format of the id of the writer's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// A header, and without one Confluent's prefix.
+    /// Header, or Confluent's prefix without one.
     #[default]
     Auto,
-    /// A header, whose serializers write nothing before the value.
+    /// Header; the value has no prefix.
     Header,
-    /// Byte 0 and an id of 4 bytes, as Confluent's serializers write.
+    /// Byte 0 and a 4-byte id, as written by Confluent's serializers.
     Confluent,
-    /// Byte 0 and an id of 8 bytes, as Apicurio's wrote before version 3.
+    /// Byte 0 and an 8-byte id, as written by Apicurio's serializers before version 3.
     Apicurio,
-    /// Avro's single-object encoding: C3 01, and the fingerprint of the schema.
+    /// Avro single-object encoding: C3 01, and the fingerprint of the schema.
     SingleObject,
-    /// None: the value alone.
+    /// No schema id.
     Bare,
 }
 
 impl Framing {
-    /// The framing of this name.
+    /// Returns the framing of this name.
     pub fn from_name(name: &str) -> Option<Framing> {
         match name {
             "auto" => Some(Framing::Auto),
@@ -34,20 +34,21 @@ impl Framing {
         }
     }
 
-    /// Whether Confluent's serializers write it: they give no length to bytes that are the whole value.
+    /// Returns true for the framings of Confluent's serializers, which write bytes that are the whole value without a
+    /// length.
     pub(crate) fn is_confluents(self) -> bool {
         matches!(self, Framing::Auto | Framing::Header | Framing::Confluent)
     }
 
-    /// Whether the first five bytes of a value name its schema where no header does.
+    /// Returns true if the first five bytes of a value are its schema id, unless a header has it.
     pub(crate) fn has_prefix(self) -> bool {
         matches!(self, Framing::Auto | Framing::Confluent)
     }
 
-    /// The framing of a name that is one of `names`.
+    /// Returns the framing of a name, which must be one of `names`.
     ///
     /// # Errors
-    /// It is none of them.
+    /// The name is unknown.
     pub fn among(names: &[&str], name: &str) -> Result<Framing, String> {
         let known = names.contains(&name).then(|| Framing::from_name(name)).flatten();
         let (last, others) = names.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
@@ -55,7 +56,7 @@ impl Framing {
     }
 }
 
-/// Which part of a record is read.
+/// Part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Part {
     /// The key.
@@ -66,7 +67,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// `key` or `value`.
+    /// Returns `key` or `value`.
     pub fn name(self) -> &'static str {
         match self {
             Part::Key => "key",
@@ -74,7 +75,7 @@ impl Part {
         }
     }
 
-    /// The header that names the schema of this part.
+    /// Returns the name of the header with the schema id of this part.
     pub fn header(self) -> &'static str {
         match self {
             Part::Key => "__key_schema_id",
@@ -82,7 +83,7 @@ impl Part {
         }
     }
 
-    /// The header in which Apicurio's serializers put the id of the schema's content.
+    /// Returns the name of the header in which Apicurio's serializers write the content id.
     pub(crate) fn content_header(self) -> &'static str {
         match self {
             Part::Key => "apicurio.key.contentId",
@@ -91,16 +92,16 @@ impl Part {
     }
 }
 
-/// What stands for a schema in a value.
+/// Identifier of a schema in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SchemaId {
-    /// The one schema of values without frames.
+    /// No id: the schema of values without a frame.
     Bare,
-    /// A number that a registry gave.
+    /// Id assigned by a registry.
     Id(u64),
-    /// A number that is the same in every registry.
+    /// Globally unique id, the same in every registry.
     Guid([u8; 16]),
-    /// CRC-64-AVRO of the schema's canonical form.
+    /// CRC-64-AVRO of the canonical form.
     Fingerprint(u64),
 }
 
@@ -115,7 +116,7 @@ impl fmt::Display for SchemaId {
     }
 }
 
-/// A UUID as text.
+/// Formats a UUID.
 pub(crate) fn hyphened(bytes: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (at, byte) in bytes.iter().enumerate() {
@@ -129,7 +130,7 @@ pub(crate) fn hyphened(bytes: &[u8; 16]) -> String {
     text
 }
 
-/// The bytes of a UUID's text, if it is one.
+/// Parses the text of a UUID.
 pub(crate) fn unhyphened(text: &[u8]) -> Option<[u8; 16]> {
     let (mut bytes, mut digits) = ([0; 16], 0_usize);
     for (at, byte) in text.iter().enumerate() {
@@ -155,10 +156,10 @@ pub(crate) fn unknown(id: SchemaId) -> String {
     if id == SchemaId::Id(0) { format!("{why}: ids of 8 bytes are read with framing \"apicurio8\"") } else { why }
 }
 
-/// What stands before values of this schema.
+/// Returns the prefix of values of this schema.
 ///
 /// # Errors
-/// The framing needs an id, or one that fits into it.
+/// The framing requires an id, or the id does not fit.
 pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameError> {
     match (framing, id) {
         (Framing::Bare | Framing::Header, _) => Ok(Vec::new()),
@@ -174,7 +175,7 @@ pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameEr
     }
 }
 
-/// Why a frame names no schema.
+/// Reason why a frame has no schema id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Neither header nor prefix.
@@ -192,30 +193,30 @@ pub enum FrameError {
     /// No header.
     #[error("no schema id: the record has no header with it")]
     NoHeader,
-    /// Not this prefix.
+    /// Another prefix than the expected one.
     #[error("no schema id: the value does not begin with {0}")]
     Prefix(&'static str),
-    /// A header that is no id.
+    /// Malformed header.
     #[error("the header with the schema's id has {0} bytes, or is of another kind")]
     Header(usize),
-    /// Nothing that says which message it is.
+    /// No message indexes.
     #[error("no message indexes follow the schema's id")]
     Indexes,
-    /// Nothing with the name of the message.
+    /// No message name.
     #[error("the message's name, which Apicurio's serializers write behind the schema's id, is missing or cut short")]
     Name,
     /// No id to write.
     #[error("the framing has the schema's id, and none is known")]
     Id,
-    /// One that is not a registry's.
+    /// Id too large for the framing.
     #[error("the framing has 4 bytes for the schema's id, and {0} does not fit into them")]
     Long(u64),
 }
 
-/// The schema that a value names, and the bytes that are left.
+/// Splits a value into its schema id and the payload.
 ///
 /// # Errors
-/// Where it names none.
+/// The value has no schema id.
 #[inline]
 pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Result<(SchemaId, &'a [u8]), FrameError> {
     match (framing, header) {
@@ -239,7 +240,8 @@ pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Re
     }
 }
 
-/// Confluent's, a byte that says what follows, or Apicurio's: 8 bytes of an id, which is too small to fill them.
+/// Parses a header: Confluent's, whose first byte is a type, or Apicurio's, an 8-byte id too small to set the first
+/// byte.
 fn of_header(header: &[u8]) -> Result<SchemaId, FrameError> {
     match header {
         [0, a, b, c, d, e, f, g] => Ok(SchemaId::Id(u64::from_be_bytes([0, *a, *b, *c, *d, *e, *f, *g]))),
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(split(Framing::Auto, b"\0\0\0\x01\x02rest", None), Ok((id(258), rest)));
         assert_eq!(split(Framing::Auto, b"rest", Some(b"\0\0\0\x01\x02")), Ok((id(258), rest)));
         assert_eq!(split(Framing::Header, b"rest", Some(b"\0\0\0\0\0\0\x01\x02")), Ok((id(258), rest)));
-        // Where a header names the schema, no byte before the value does.
+        // With a schema id in the header, the value has no prefix.
         assert_eq!(split(Framing::Auto, b"\0\0\0\0\x09", Some(b"\0\0\0\0\x01")).unwrap().1.len(), 5);
         assert_eq!(
             split(Framing::Auto, b"rest", Some(b"\x010123456789abcdef")),

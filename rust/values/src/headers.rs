@@ -1,4 +1,4 @@
-//! The headers of records that name the schemas of their keys or values.
+//! Record headers with the schema ids of keys or values.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use arrow_schema::{DataType, Field, Fields};
 
 use crate::others::Other;
 
-/// The column of headers as consumers give it.
+/// Column of record headers, as returned by consumers.
 #[derive(Debug)]
 pub struct Headers {
     pairs: Pairs,
-    /// The first of them that a record has names its schema.
+    /// Header names; the first one that a record has is used.
     names: Vec<&'static str>,
     /// Those of other registries that some row has.
     others: Vec<Other>,
 }
 
-/// Pairs of name and value, as consumers give them.
+/// Header names and values.
 #[derive(Debug)]
 struct Pairs {
     rows: ListArray,
@@ -31,7 +31,7 @@ struct Pairs {
 
 impl Pairs {
     /// # Errors
-    /// The column is of another type; the text says so.
+    /// The column has another type.
     fn of(column: &ArrayRef) -> Result<Pairs, String> {
         let found = || {
             let rows = column.as_list_opt::<i32>()?.clone();
@@ -60,10 +60,10 @@ impl Pairs {
     }
 }
 
-/// Headers of rows, and this one for those whose value is not null: of a tombstone there is nothing to read.
+/// Adds a header to rows whose value is not null; tombstones have no schema.
 ///
 /// # Errors
-/// The column of headers is of another type; the text says so.
+/// The headers column has another type.
 pub fn with_header(
     headers: Option<&ArrayRef>,
     written: &ArrayRef,
@@ -96,7 +96,7 @@ pub fn with_header(
 }
 
 impl Headers {
-    /// None where no row has any.
+    /// Returns `None` if no row has headers.
     ///
     /// # Errors
     /// The column is of another type; the text says so.
@@ -122,7 +122,8 @@ impl Headers {
         })
     }
 
-    /// Of the first name that the row has: the last of the name, as Java's deserializers take it.
+    /// Returns the value of the first known header name that the row has; of repeated headers the last one, like Java's
+    /// deserializers.
     pub fn of_row(&self, row: usize) -> Option<&[u8]> {
         let at = self.names.iter().find_map(|name| self.last(row, name))?;
         self.pairs.value(at)

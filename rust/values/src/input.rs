@@ -1,19 +1,19 @@
-//! The bytes of one value, read from front to back.
+//! Reader of the bytes of one value.
 
 use samsarrow_wire::ShortBytes;
 
 use crate::error::{Fault, Reason, Step};
 
-/// What items of arrays and maps become in columns, beyond [`PER_BYTE`] for each byte of the value: the sum is bounded,
-/// since 2⁶² nulls are a few bytes.
+/// Maximum column bytes of the items of one value, beyond [`PER_BYTE`] for each byte of it. The total must be bounded,
+/// since 2⁶² nulls are encoded in a few bytes.
 pub(crate) const MAX_GROWTH: u64 = 64 << 20;
-/// Far more than honest values become.
+/// Column bytes per byte of the value, far more than valid values need.
 const PER_BYTE: u64 = 64;
-/// Items that take no bytes at all, in one value.
+/// Maximum number of items without bytes in one value.
 pub(crate) const MAX_EMPTY_ITEMS: u64 = 1 << 20;
 
-/// What is left of a value. It goes into calls, and comes back, by value: so it stays in registers, and stepping over a
-/// short field takes half the time.
+/// Remaining bytes of a value. It is passed to functions and returned by value, so that it stays in registers; this
+/// halves the time to skip a short field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a> {
     rest: &'a [u8],
@@ -30,13 +30,13 @@ impl<'a> Input<'a> {
         self.rest.len()
     }
 
-    /// What is left.
+    /// Returns the remaining bytes.
     #[inline(always)]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// A varint of 64 bits.
+    /// Reads a 64-bit varint.
     #[inline(always)]
     pub(crate) fn varint(&mut self) -> Step<u64> {
         Ok(match *self.rest {
@@ -56,20 +56,20 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// A zig-zag varint of 64 bits.
+    /// Reads a 64-bit zig-zag varint.
     #[inline(always)]
     pub(crate) fn long(&mut self) -> Step<i64> {
         let raw = self.varint()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    /// The same of 32 bits.
+    /// Reads a 32-bit zig-zag varint.
     #[inline(always)]
     pub(crate) fn int(&mut self) -> Step<i32> {
         i32::try_from(self.long()?).map_err(|_| Reason::Overlong.into())
     }
 
-    /// Steps over a varint.
+    /// Skips a varint.
     #[inline(always)]
     pub(crate) fn skip_varint(&mut self) -> Step {
         let len = match *self.rest {
@@ -89,7 +89,7 @@ impl<'a> Input<'a> {
         Ok(*chunk)
     }
 
-    /// As many bytes as that.
+    /// Reads `len` bytes.
     #[inline(always)]
     pub(crate) fn bytes(&mut self, len: usize) -> Step<&'a [u8]> {
         let Some((bytes, rest)) = self.rest.split_at_checked(len) else { return Err(truncated()) };
@@ -97,14 +97,14 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// Bytes with their length before them.
+    /// Reads bytes with a zig-zag length prefix.
     #[inline(always)]
     pub(crate) fn prefixed(&mut self) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let len = self.long()?;
         self.announced(len)
     }
 
-    /// The same with a length that is no zig-zag number.
+    /// Reads bytes with an unsigned length prefix.
     #[inline(always)]
     pub(crate) fn delimited(&mut self) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let len = self.varint()?;
@@ -122,8 +122,8 @@ impl<'a> Input<'a> {
         Ok((bytes, piece))
     }
 
-    /// The head of the next block of an array or map: how many items, 0 at the end, and where their bytes end if it says
-    /// so. Each item takes at least `min` bytes.
+    /// Reads the head of the next block of an array or map: the number of items, 0 at the end, and the block's byte
+    /// size if written. Each item has at least `min` bytes.
     pub(crate) fn block(&mut self, min: usize) -> Step<(u64, Option<Block>)> {
         let count = self.long()?;
         let (items, block) = if count < 0 {
@@ -145,7 +145,7 @@ impl<'a> Input<'a> {
         Ok((items, block))
     }
 
-    /// The bytes of a block are behind: as many as it said.
+    /// Checks that a block had the number of bytes it announced.
     pub(crate) fn end_of(&self, block: Option<Block>) -> Step {
         match block {
             Some(Block { size, left }) if (left - self.rest.len()) as i64 != size => {
@@ -155,26 +155,26 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Steps over the bytes of a block that says how many it has.
+    /// Skips a block with a known byte size.
     pub(crate) fn skip(&mut self, block: Block) -> Step {
         self.bytes(block.size as usize).map(drop)
     }
 }
 
-/// What the items of one value may still become.
+/// Budget of the items of one value.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// Bytes of columns.
+    /// Remaining column bytes.
     growth: u64,
     empty_items: u64,
-    /// What items of all values became.
+    /// Column bytes of the items of all values.
     taken: u64,
-    /// The same without this value's.
+    /// Column bytes before the current value.
     before: u64,
 }
 
 impl Budget {
-    /// Starts anew, for a value with so many bytes.
+    /// Resets the budget for a value of `len` bytes.
     #[inline]
     pub(crate) fn start(&mut self, len: usize) {
         self.growth = MAX_GROWTH + PER_BYTE * len as u64;
@@ -182,22 +182,22 @@ impl Budget {
         self.before = self.taken;
     }
 
-    /// The value's items are gone.
+    /// Returns the bytes of the current value, which was removed.
     pub(crate) fn give_back(&mut self) {
         self.taken = self.before;
     }
 
-    /// What items of all values became since the last time, in bytes of columns.
+    /// Returns the column bytes of the items of all values since the last reset.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// All items are gone.
+    /// Resets the counters after all items were removed.
     pub(crate) fn give_back_all(&mut self) {
         (self.taken, self.before) = (0, 0);
     }
 
-    /// Takes what so many items of at least `min` bytes become, where each becomes `growth`.
+    /// Takes the budget for `items` items of at least `min` bytes, each of `growth` column bytes.
     pub(crate) fn take(&mut self, items: u64, min: usize, growth: u64, left: usize) -> Step {
         let empty = self.empty_items.checked_sub(if min == 0 { items } else { 0 });
         self.empty_items = empty.ok_or(Reason::Count(items as i64, left))?;
@@ -208,7 +208,7 @@ impl Budget {
     }
 }
 
-/// A varint of two bytes or more, and its length: where eight bytes can be loaded at once, without a loop.
+/// Reads a varint of two or more bytes, and its length; without a loop if eight bytes can be loaded.
 #[inline]
 fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
     let word = word(bytes);
@@ -223,7 +223,7 @@ fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
     Ok(((word & 0x0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4, bits as usize / 8))
 }
 
-/// The same without the number.
+/// Returns the length of a varint of two or more bytes.
 #[inline]
 fn varint_len(bytes: &[u8]) -> Step<usize> {
     let stops = !word(bytes) & 0x8080_8080_8080_8080;
@@ -231,7 +231,7 @@ fn varint_len(bytes: &[u8]) -> Step<usize> {
     if stops == 0 || len > bytes.len() { Ok(slow_varint(bytes)?.1) } else { Ok(len) }
 }
 
-/// The first eight bytes; of fewer than that, zeros are what is missing.
+/// Returns the first eight bytes, padded with zeros.
 #[inline(always)]
 pub(crate) fn word(bytes: &[u8]) -> u64 {
     if let Some(chunk) = bytes.first_chunk::<8>() {
@@ -261,11 +261,11 @@ fn slow_varint(bytes: &[u8]) -> Step<(u64, usize)> {
     Err(Reason::Truncated.into())
 }
 
-/// A block that says how many bytes it has.
+/// Block with a known byte size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     size: i64,
-    /// How many bytes were left where it begins.
+    /// Number of remaining bytes at its start.
     left: usize,
 }
 
@@ -279,7 +279,7 @@ fn length_error(len: i64, left: usize) -> Reason {
     if len < 0 { Reason::Negative(len) } else { Reason::Beyond(len, left) }
 }
 
-/// The highest bit of each of the first bytes, by how many.
+/// Masks of the high bits of the first `n` bytes.
 const HIGH: [u128; 16] = {
     let mut high = [0; 16];
     let mut len = 1;
@@ -290,7 +290,7 @@ const HIGH: [u128; 16] = {
     high
 };
 
-/// Most texts are short and ASCII: up to 32 bytes take two loads at most, and no loop.
+/// Checks UTF-8. Most texts are short and ASCII: up to 32 bytes need two loads and no loop.
 #[inline(always)]
 pub(crate) fn utf8(text: &[u8], piece: ShortBytes<'_>) -> Step {
     let high = match (text.first_chunk(), text.last_chunk()) {

@@ -1,8 +1,9 @@
-//! Values of records into Arrow columns, and back: Avro, JSON, Protobuf, and the plain types that Kafka's own serializers write.
+//! Decoding of record values into Arrow columns, and encoding back: Avro, JSON, Protobuf, and the primitive types of
+//! Kafka's own serializers.
 //!
-//! A schema that values were written with and the one that a program reads with become a *plan*, which turns the bytes of
-//! one value into one row. A value that is bad leaves a null row, and all others as they are. Back, one schema and the type of
-//! a column say where each part of a value comes from; what does not fit shows before any row.
+//! The writer's schema and the reader's schema become a *plan*, which decodes the bytes of one value into one row. A
+//! bad value leaves a null row and does not affect others. For encoding, a schema and the type of a column determine
+//! the source of each part of a value; mismatches are reported before any row is encoded.
 
 pub mod avro;
 mod builders;

@@ -1,4 +1,4 @@
-//! The types that Kafka's own serializers write, most significant byte first.
+//! Primitive types of Kafka's own serializers, big-endian.
 
 use arrow_array::Array;
 use arrow_schema::DataType;
@@ -11,10 +11,10 @@ use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
 use crate::error::{Reason, SchemaError, Step};
 use crate::input::utf8;
 
-/// One of Kafka's own types.
+/// A primitive type of Kafka's serializers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plain {
-    /// Text in UTF-8.
+    /// UTF-8 text.
     String,
     /// Two bytes.
     Short,
@@ -28,12 +28,12 @@ pub enum Plain {
     Double,
     /// One byte, 0 or 1.
     Boolean,
-    /// A UUID's text, as Java's serializer writes it.
+    /// Text of a UUID, as Java's serializer writes it.
     Uuid,
 }
 
 impl Plain {
-    /// The type of this name.
+    /// Returns the type of this name.
     pub fn from_name(name: &str) -> Option<Plain> {
         Some(match name {
             "string" => Plain::String,
@@ -98,7 +98,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Where the values of a column come from.
+    /// Binds a column to the type.
     pub(crate) fn source(self, column: &dyn Array) -> Result<Source, SchemaError> {
         use Kind::{Boolean, Double, Float, Int, Long, String};
         let (kind, logical) = match self {
@@ -119,7 +119,7 @@ impl Plain {
         })
     }
 
-    /// Writes a row, which is not null.
+    /// Encodes a row that is not null.
     #[inline]
     pub(crate) fn write(self, source: &Source, row: usize, out: &mut Vec<u8>) -> Step {
         match source {
@@ -136,7 +136,7 @@ impl Plain {
             Source::Double(values) => out.extend_from_slice(&encode::at(values, row)?.to_be_bytes()),
             Source::Boolean(values) => out.push(values.value(row).into()),
             Source::Keys(of) => self.write(&of.1, encode::at(&of.0, row)?, out)?,
-            // Texts have their length before them there, and none here.
+            // The Avro encoding of text has a length prefix, which is omitted here.
             text => {
                 let start = out.len();
                 encode::unprefixed(text, row, out)?;
@@ -153,7 +153,7 @@ impl Plain {
     }
 }
 
-/// Whether it is the text of a UUID: 36 characters.
+/// Returns true for the text of a UUID, 36 characters.
 fn is_uuid(text: &[u8]) -> bool {
     let fits = |(at, byte): (usize, &u8)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',

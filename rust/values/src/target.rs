@@ -1,4 +1,4 @@
-//! Which Arrow type an Avro type becomes, and the columns for it.
+//! Arrow types and columns of Avro types.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::avro::schema::{Kind, Logical, Members, Node, Record, member_names, me
 use crate::builders::{Bytes, Columns, Count, Fixed, List, Shape, Slot, Values, add};
 use crate::error::SchemaError;
 
-/// What enums become.
+/// Arrow type of enums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enums {
     /// `string`.
     #[default]
     Strings,
-    /// `dictionary<int32, string>`, of all symbols of the reader's schema.
+    /// `dictionary<int32, string>` with all symbols of the reader's schema.
     Dictionary,
 }
 
-/// The precision up to which a decimal has 128 bits.
+/// Maximum precision of a 128-bit decimal.
 pub(crate) const NARROW_DIGITS: u8 = 38;
 
-/// The type of values of this schema, and its columns, appended to `columns`.
+/// Returns the Arrow type of a schema, and appends its columns to `columns`.
 pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<Shape, SchemaError> {
     let (data_type, slot) = match (&node.kind, node.logical) {
         (Kind::Null | Kind::Again(_) | Kind::Deeper(..), _) => {
@@ -40,7 +40,7 @@ pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<
             (DataType::Interval(IntervalUnit::MonthDayNano), Slot::Interval(at))
         }
         (Kind::Fixed(_, size), None) => {
-            // The parser has found that it fits.
+            // The parser has checked that the size fits.
             (DataType::FixedSizeBinary(*size as i32), Slot::Fixed(add(&mut columns.fixed, Fixed::new(*size))))
         }
         (Kind::Bytes, _) => (DataType::Binary, bytes(columns)),
@@ -76,7 +76,7 @@ pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<
     Ok(Shape { data_type, slot })
 }
 
-/// Whether a column of this type may have nulls.
+/// Returns true if a column of this type may have nulls.
 pub(crate) fn nullable(node: &Node) -> bool {
     match &node.kind {
         Kind::Null | Kind::Deeper(..) => true,
@@ -132,7 +132,7 @@ fn record(record: &Record, enums: Enums, columns: &mut Columns) -> Result<(DataT
     Ok((DataType::Struct(fields.into()), Slot::Struct(at, shapes.into())))
 }
 
-/// A struct of the members, of which one is set.
+/// Builds a struct of the union's members, one of which is set.
 fn union(members: &[&Arc<Node>], enums: Enums, columns: &mut Columns) -> Result<(DataType, Slot), SchemaError> {
     let mut shapes = Vec::new();
     let mut fields: Vec<FieldRef> = Vec::new();

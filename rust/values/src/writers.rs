@@ -1,4 +1,4 @@
-//! What values were written with: what a program says, and what a registry says.
+//! Writer's schemas, from the application and from a registry.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +7,20 @@ use crate::error::SchemaError;
 use crate::frame::SchemaId;
 use crate::{avro, proto};
 
-/// Ids that are not there and whose reason is kept: bytes that are no frames may name any.
+/// Maximum number of missing ids that are remembered; arbitrary bytes may contain any id.
 const MOST_MISSING: usize = 10_000;
 
-/// A kind of schemas, as registries name it.
+/// Schema type of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Avro's.
+    /// Avro.
     Avro,
-    /// Protobuf's.
+    /// Protobuf.
     Protobuf,
 }
 
 impl Kind {
-    /// What registries call it.
+    /// Returns the registry's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Avro => "AVRO",
@@ -28,10 +28,10 @@ impl Kind {
         }
     }
 
-    /// The schema of a text, and of the texts that it needs.
+    /// Parses a schema with the schemas it refers to.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a valid schema.
     pub fn parse(self, text: &str, needed: &[String]) -> Result<Written, SchemaError> {
         match self {
             Kind::Avro => avro::Schema::parse_with(text, needed).map(Written::Avro),
@@ -40,12 +40,12 @@ impl Kind {
     }
 }
 
-/// A schema that values were written with.
+/// A writer's schema.
 #[derive(Debug)]
 pub enum Written {
-    /// Of Avro values.
+    /// Avro schema.
     Avro(avro::Schema),
-    /// Of Protobuf values.
+    /// Protobuf schema.
     Protobuf(proto::Schema),
 }
 
@@ -58,29 +58,29 @@ impl Written {
     }
 }
 
-/// What a registry says of an id.
+/// Result of the lookup of an id in a registry.
 #[derive(Debug)]
 pub enum Found {
-    /// What it stands for.
+    /// The schema.
     Schema(Written),
-    /// It is nothing that can be read, and stays so.
+    /// The schema cannot be read; this is permanent.
     Refused(String),
-    /// There is none now.
+    /// The id is unknown at present.
     Missing(String),
 }
 
-/// What values were written with, or why they cannot be read; in the order in which that was learned.
+/// Writer's schemas, or the reasons why values cannot be read, in the order they were learned.
 #[derive(Debug, Default)]
 pub struct Writers {
     learned: Vec<(SchemaId, Result<Written, String>)>,
-    /// What need not be asked for again.
+    /// Ids that need no further lookup.
     settled: HashSet<SchemaId>,
-    /// What a registry had none for.
+    /// Ids unknown to the registry, with the reason.
     missing: HashMap<SchemaId, String>,
 }
 
 impl Writers {
-    /// Takes what a program says, by an id if it says one, and by the schema's fingerprint.
+    /// Adds a schema from the application, under its id if given, and under its fingerprint.
     pub fn given(&mut self, id: Option<SchemaId>, writer: &avro::Schema) {
         let print = SchemaId::Fingerprint(writer.fingerprint());
         for id in id.into_iter().chain([print]) {
@@ -89,7 +89,7 @@ impl Writers {
         }
     }
 
-    /// Takes what a registry says.
+    /// Adds the result of a lookup.
     pub fn learn(&mut self, id: SchemaId, found: Found) {
         match found {
             Found::Schema(_) | Found::Refused(_) if !self.settled.insert(id) => (),
@@ -104,12 +104,12 @@ impl Writers {
         }
     }
 
-    /// Whether an id need not be asked for again.
+    /// Returns true if an id needs no further lookup.
     pub fn settles(&self, id: SchemaId) -> bool {
         self.settled.contains(&id)
     }
 
-    /// Has a decoder, which knows the first `known` of them, know all; gives how many these are.
+    /// Adds all schemas learned since `known` to a decoder; returns the number of learned schemas.
     pub fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         for (id, writer) in self.learned.iter().skip(known) {
             match writer {

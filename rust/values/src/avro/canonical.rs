@@ -1,4 +1,4 @@
-//! Parsing Canonical Form, and its fingerprint.
+//! Parsing Canonical Form of a schema, and its fingerprint.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::schema::{Kind, Node};
 
-/// Writes a schema without what makes no difference to the bytes of values; a name's second time is the name alone.
+/// Writes the canonical form of a schema; repeated named types are written as a name.
 pub(super) fn write(node: &Node, seen: &mut HashSet<Arc<str>>, out: &mut String) {
     if let Some(name) = node.name()
         && !seen.insert(Arc::clone(&name.full))
@@ -72,10 +72,10 @@ fn quote(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// What CRC-64-AVRO is of nothing.
+/// CRC-64-AVRO of the empty input.
 const EMPTY: u64 = 0xc15d_213a_a4d7_a795;
 
-/// CRC-64-AVRO: once a schema, so bit by bit.
+/// Computes CRC-64-AVRO bit by bit, since it is needed only once per schema.
 pub(super) fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(EMPTY, |print, byte| {
         let mut row = (print ^ u64::from(byte)) & 0xff;

@@ -1,4 +1,4 @@
-//! Runs a plan over the bytes of one value.
+//! Execution of a decoding plan over the bytes of one value.
 
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use samsarrow_wire::ShortBytes;
@@ -10,15 +10,15 @@ use crate::frame::hyphened;
 use crate::input::{Input, utf8};
 
 impl Op {
-    /// Reads a value and appends it. Where that fails, what is appended is cut back by who began the row.
+    /// Decodes a value and appends it. On error the caller truncates the columns to the previous row.
     ///
-    /// It calls itself as deep as the schema is, never as values are.
+    /// The recursion is as deep as the schema, whatever the value is.
     pub(crate) fn run<'a>(&self, mut input: Input<'a>, columns: &mut Columns) -> Step<Input<'a>> {
         self.step(&mut input, columns)?;
         Ok(input)
     }
 
-    /// What most fields are, without a call.
+    /// Decodes the most frequent types inline.
     #[inline(always)]
     fn step(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
         match self {
@@ -115,7 +115,7 @@ impl Op {
             Op::Default(of) => drop(of.1.run(Input::new(&of.0), columns)?),
             Op::Deeper(depth) => return Err(Reason::Deeper(*depth).into()),
             Op::Never(why) => return Err(Reason::Other((**why).into()).into()),
-            // The others are in `step`.
+            // All others are handled by `step`.
             _ => return self.run(input, columns),
         }
         Ok(input)
@@ -157,7 +157,7 @@ fn map(to: usize, of: &Entries, input: &mut Input<'_>, columns: &mut Columns) ->
     Ok(())
 }
 
-/// Reads items, block by block; returns how many.
+/// Decodes items block by block; returns their number.
 #[inline]
 fn blocks(
     to: usize,
@@ -189,7 +189,7 @@ fn sized<'a>(input: &mut Input<'a>, size: Option<usize>) -> Step<&'a [u8]> {
     }
 }
 
-/// A number of any length, most significant byte first, in `N` bytes; none if it has none or does not fit.
+/// Sign-extends a big-endian number to `N` bytes; returns `None` if it is empty or does not fit.
 pub(crate) fn extended<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     let sign = if *bytes.first()? >= 0x80 { 0xff } else { 0 };
     let mut out = [sign; N];

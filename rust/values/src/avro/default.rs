@@ -1,4 +1,4 @@
-//! A default as the bytes of a value: what decodes values decodes defaults.
+//! Defaults encoded as Avro values, so that the decoder can read them.
 
 use samsarrow_wire::varint::put_varlong;
 use serde_json::Value;
@@ -8,14 +8,14 @@ use super::recursion::Named;
 use super::schema::{Kind, Node};
 use crate::error::SchemaError;
 
-/// Returns what a writer would have written; `named` has the types that contain themselves.
+/// Encodes a default as a writer would have; `named` has the recursive types.
 pub(super) fn encoded(node: &Node, json: &Value, named: &Named, path: &str) -> Result<Vec<u8>, SchemaError> {
     let mut out = Vec::new();
     write(node, json, &Names { named, left: MAX_DEPTH }, path, &mut out)?;
     Ok(out)
 }
 
-/// The types of names, and how many names may still be followed: a default may lead to itself.
+/// Named types, and the remaining number of references to follow: a default may refer to itself.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     named: &'a Named,
@@ -79,8 +79,8 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
                 _ => return Err(unfit(node, json, path)),
             }
         }
-        // A default is of the first branch, or of any, since 1.12. A text is that of a number only where it is no text: Java takes
-        // "NaN" for the string of `["double", "string"]`.
+        // A default has the type of the first branch or, since Avro 1.12, of any branch. A string is tried as a number
+        // last: Java reads "NaN" as the string of `["double", "string"]`.
         (Kind::Union(branches), _) => {
             let is_last = |branch: &Node| json.is_string() && matches!(branch.kind, Kind::Float | Kind::Double);
             let (last, first): (Vec<_>, Vec<_>) = branches.iter().enumerate().partition(|(_, branch)| is_last(branch));
@@ -103,13 +103,13 @@ fn unfit(node: &Node, json: &Value, path: &str) -> SchemaError {
     SchemaError::new(path, format!("the default {json} is no {}", node.described()))
 }
 
-/// A whole number, also one that is written as 1.0 or 1e3.
+/// Returns an integer, also if it is written as 1.0 or 1e3.
 fn whole(json: &Value) -> Option<i64> {
     let exact = |value: &f64| value.fract() == 0.0 && value.abs() <= (1_i64 << 53) as f64;
     json.as_i64().or_else(|| json.as_f64().filter(exact).map(|value| value as i64))
 }
 
-/// A number, or what JSON has none for.
+/// Returns a number, or one of the special values that JSON cannot express.
 fn float(json: &Value) -> Option<f64> {
     match json.as_str() {
         Some("NaN") => Some(f64::NAN),
@@ -119,7 +119,7 @@ fn float(json: &Value) -> Option<f64> {
     }
 }
 
-/// Bytes are written as the characters of these numbers.
+/// Decodes bytes, which a default writes as characters U+0000 to U+00FF.
 fn latin(text: &str, path: &str) -> Result<Vec<u8>, SchemaError> {
     let byte = |c: char| u8::try_from(u32::from(c));
     text.chars().map(byte).collect::<Result<_, _>>().map_err(|_| {

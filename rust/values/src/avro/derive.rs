@@ -1,4 +1,4 @@
-//! The schema of an Arrow type.
+//! Derivation of an Avro schema from an Arrow type.
 
 use std::collections::HashSet;
 
@@ -7,12 +7,12 @@ use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use super::parse::join;
 use crate::error::SchemaError;
 
-/// The metadata that names an extension type.
+/// Metadata key of the extension type.
 const EXTENSION: &str = "ARROW:extension:name";
 
-/// The schema's JSON text for columns of this type: always the same for the same type. `name` is that of the record, with
-/// its namespace; records and fixed within it are named by their fields, in the namespace of what they are in. What may be
-/// null is a union of null, the default, and its type.
+/// Returns the JSON text of the schema for columns of this type; it is the same every time. `name` is the full name of
+/// the record. Nested records and fixed types are named after their fields, in the namespace of the enclosing type. A
+/// nullable column becomes a union of null, which is the default, and its type.
 ///
 /// # Errors
 /// A column has no Avro type, or a name that Avro does not allow; the error names it.
@@ -31,7 +31,7 @@ fn is_name(name: &str) -> bool {
         && chars.all(|one| one.is_ascii_alphanumeric() || one == '_')
 }
 
-/// The schema of values that are not null; `name` is for what has one.
+/// Returns the schema of non-null values; `name` is used by named types.
 fn of(data_type: &DataType, name: &str, path: &str) -> Result<String, SchemaError> {
     let plain = |kind: &str| format!("\"{kind}\"");
     let logical = |kind: &str, logical: &str| format!(r#"{{"type":"{kind}","logicalType":"{logical}"}}"#);

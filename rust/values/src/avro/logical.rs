@@ -1,4 +1,4 @@
-//! Logical types. One that does not fit the type below it is none, as the specification wants.
+//! Logical types. One that does not match its underlying type is ignored, as the specification requires.
 
 use arrow_schema::TimeUnit;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::schema::{Kind, Logical};
 use crate::error::SchemaError;
 
-/// The digits of Arrow's widest decimal.
+/// Number of digits of Arrow's widest decimal.
 const MAX_DIGITS: u64 = 76;
 
 pub(super) fn of(kind: &Kind, object: &Map<String, Value>, path: &str) -> Result<Option<Logical>, SchemaError> {
@@ -50,9 +50,9 @@ fn decimal(kind: &Kind, object: &Map<String, Value>, path: &str) -> Result<Optio
     Ok(Some(Logical::Decimal { precision: precision as u8, scale: scale as i8 }))
 }
 
-/// The most decimal digits of which all numbers fit into so many bytes.
+/// Returns the maximum number of decimal digits whose values all fit into `bytes` bytes.
 fn digits(bytes: usize) -> u64 {
     let bits = (bytes as u64).saturating_mul(8).saturating_sub(1);
-    // log10(2), as exact as a size of 2 GiB needs.
+    // log10(2), exact enough for a size of 2 GiB.
     (bits as f64 * std::f64::consts::LOG10_2).floor() as u64
 }

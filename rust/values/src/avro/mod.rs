@@ -1,4 +1,4 @@
-//! Avro, as its specification 1.12 has it.
+//! Avro according to specification 1.12.
 
 mod canonical;
 pub(crate) mod decode;

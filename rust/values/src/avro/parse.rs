@@ -1,4 +1,4 @@
-//! A schema's JSON text into a tree.
+//! Parsing of a schema's JSON text.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::recursion::Named;
 use super::schema::{Enum, Field, Kind, Name, Node, Record, short};
 use crate::error::SchemaError;
 
-/// Text that is longer is refused.
+/// Maximum length of a schema in bytes.
 const MAX_TEXT: usize = 16 << 20;
-/// Types in all, those of a name counted wherever it stands: each is a column.
+/// Maximum number of types. Each use of a named type counts, since each is a column.
 pub(super) const MAX_TYPES: usize = 100_000;
-/// Types above each other.
+/// Maximum depth of nested types.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// A schema's text, which may name types of these others; each of them may name those of the ones before it.
+/// Parses a schema that may refer to types of the schemas in `needed`; each of these may refer to those before it.
 pub(super) fn parse(text: &str, needed: &[String]) -> Result<(Arc<Node>, Named), SchemaError> {
     let mut parser = Parser::default();
     for other in needed {
@@ -36,7 +36,7 @@ fn read(text: &str) -> Result<Value, SchemaError> {
             format!("the schema has {} bytes, and at most {MAX_TEXT} may be", text.len()),
         ));
     }
-    // The name of a type is a schema too, and registries give it without quotation marks.
+    // The bare name of a primitive type is a schema too; registries return it without quotation marks.
     if primitive(text.trim()).is_some() {
         return Ok(Value::String(text.trim().to_owned()));
     }
@@ -45,9 +45,9 @@ fn read(text: &str) -> Result<Value, SchemaError> {
 
 #[derive(Debug, Default)]
 struct Parser {
-    /// By full name; none while it is read.
+    /// Types by full name; `None` while a type is being parsed.
     named: HashMap<Arc<str>, Option<Arc<Node>>>,
-    /// Names that stand within what they are of.
+    /// Names of types that refer to themselves.
     again: HashSet<Arc<str>>,
 }
 
@@ -177,7 +177,8 @@ impl Parser {
                 return Err(SchemaError::new(&at, "a record has two fields of this name"));
             }
             let Some(of) = field.get("type") else { return Err(SchemaError::new(&at, "a field has no type")) };
-            // As `{"name": "a", "type": "array", "items": "int"}`, which Avro never allowed and writers write.
+            // As in `{"name": "a", "type": "array", "items": "int"}`, which Avro never allowed but some writers
+            // produce.
             let loose = matches!(of.as_str(), Some("array" | "map" | "record" | "enum" | "fixed"));
             let node = self.node(if loose { field } else { of }, namespace, &at)?;
             let aliases = texts(field.get("aliases"));
@@ -187,12 +188,12 @@ impl Parser {
     }
 }
 
-/// The name of a field within what is at `path`.
+/// Returns the path of a field below `path`.
 pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// A node that is within the limits.
+/// Checks the limits of a node.
 pub(super) fn checked(node: Node, path: &str) -> Result<Arc<Node>, SchemaError> {
     if node.types > MAX_TYPES {
         return Err(SchemaError::new(path, format!("the schema has more than {MAX_TYPES} types")));
@@ -219,7 +220,7 @@ fn primitive(name: &str) -> Option<Kind> {
 
 fn full_name(name: &str, namespace: &str) -> Box<str> {
     match name.strip_prefix('.') {
-        // All dots: a name that keeps one has another name when its canonical form is read.
+        // All leading dots are removed: a name that kept one would change when the canonical form is parsed.
         Some(bare) => bare.trim_start_matches('.').into(),
         None if name.contains('.') || namespace.is_empty() => name.into(),
         None => format!("{namespace}.{name}").into(),

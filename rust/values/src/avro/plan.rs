@@ -1,4 +1,4 @@
-//! What to do with the bytes of a value, step by step.
+//! Decoding plan of a value, step by step.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use samsarrow_wire::ShortBytes;
 use super::skip::Skip;
 use crate::builders::Shape;
 
-/// How values of one schema become rows of another. Numbers are places among the columns of a kind.
+/// Plan that converts values of one schema into rows of another. Numbers are indexes among the columns of a kind.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root: Op,
-    /// The writer's whole value is bytes, to which Confluent's serializers give no length.
+    /// True if the whole value is of type bytes, which Confluent's serializers write without a length.
     pub(crate) raw: bool,
 }
 
-/// One step: reads a value as the writer wrote it, and appends what the reader wants of it.
+/// One step: reads a value as the writer wrote it, and appends what the reader's schema requires.
 #[derive(Debug)]
 pub(crate) enum Op {
     Null(usize),
@@ -31,40 +31,40 @@ pub(crate) enum Op {
     Float(usize),
     FloatToDouble(usize),
     Double(usize),
-    /// A time in a finer unit: so many of it.
+    /// Time in a finer unit, with the factor.
     Finer(usize, i64),
     Time(Box<Time>),
     Bytes(usize),
     Text(usize),
     Fixed(usize, usize),
-    /// 16 bytes as a UUID's text.
+    /// 16 bytes, read as the text of a UUID.
     Uuid(usize),
     Duration(usize),
     Decimal(Box<Decimal<i128>>),
     WideDecimal(Box<Decimal<i256>>),
-    /// An enum as text, or as the numbers of the reader's symbols.
+    /// Enum as text, or as the numbers of the reader's symbols.
     Symbols(usize, Box<[Result<Symbol, Box<str>>]>),
     Keys(usize, Box<[Result<i32, Box<str>>]>),
     List(usize, Box<Items>),
     Map(usize, Box<Entries>),
     Record(usize, Box<[Field]>),
-    /// A union of null and this; which branch is null.
+    /// Union of null and one type, with the index of null.
     Nullable(i64, Box<(Shape, Op)>),
     Union(Box<[Op]>),
-    /// A union's value goes to one member, and null to all others.
+    /// Union value that belongs to one member; all others are null.
     Member(usize, Box<(Op, Box<[Shape]>)>),
-    /// Nothing is read: a null is.
+    /// Appends null without reading.
     PushNull(Box<Shape>),
-    /// Nothing is read: the reader's default, as a value of its own.
+    /// Appends the reader's default without reading.
     Default(Box<(Box<[u8]>, Op)>),
     Skip(Skip),
-    /// More than so many of its kind are around it.
+    /// Value nested deeper than this number of levels, which is an error.
     Deeper(usize),
-    /// The reader has no place for this.
+    /// Value that the reader's schema cannot represent, with the reason.
     Never(Arc<str>),
 }
 
-/// A symbol's text, with zeros behind it: a copy of a fixed size needs no call (see `ShortBytes`).
+/// Text of a symbol, padded with zeros so that a fixed-size copy needs no call (see `ShortBytes`).
 #[derive(Debug)]
 pub(crate) struct Symbol {
     padded: Box<[u8]>,
@@ -88,7 +88,7 @@ impl Symbol {
     }
 }
 
-/// A field of the writer's record, or one that only the reader has.
+/// Field of the writer's record, or one that only the reader has.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) name: Arc<str>,
@@ -108,20 +108,20 @@ pub(crate) struct Entries {
     pub(crate) bound: Bound,
 }
 
-/// A time of day: a number of the writer's unit that is below `end`, in the reader's unit.
+/// Time of day: a number in the writer's unit below `end`, converted to the reader's unit.
 #[derive(Debug)]
 pub(crate) struct Time {
     /// True if the writer's number is an `int`.
     pub(crate) of_int: bool,
-    /// True if its place is among numbers of 32 bits, else it is among those of 64.
+    /// True if the column has 32 bits, false if it has 64.
     pub(crate) int: bool,
     pub(crate) to: usize,
-    /// The number of the reader's units in one of the writer's.
+    /// Number of the reader's units in one of the writer's.
     pub(crate) factor: i64,
     pub(crate) end: i64,
 }
 
-/// What an item takes at least, and what it becomes.
+/// Minimum encoded size of an item, and its size in columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) min: usize,
@@ -131,15 +131,15 @@ pub(crate) struct Bound {
 #[derive(Debug)]
 pub(crate) struct Decimal<T> {
     pub(crate) to: usize,
-    /// Of a fixed; else the bytes have their length before them.
+    /// Size of a fixed; `None` if the bytes have a length prefix.
     pub(crate) size: Option<usize>,
     pub(crate) precision: u8,
-    /// The first number with too many digits.
+    /// First number with too many digits.
     pub(crate) beyond: T,
 }
 
 impl Op {
-    /// Why some values cannot be read, if there are such: of a branch or a symbol that the reader has no place for.
+    /// Returns why some values cannot be read, if so: a branch or a symbol has no counterpart in the reader's schema.
     pub(crate) fn never(&self) -> Option<String> {
         let gone = |symbol: &str| format!("the reader's enum has no symbol {symbol}, and no default");
         match self {
@@ -157,7 +157,7 @@ impl Op {
         }
     }
 
-    /// Bytes of columns that a value becomes, but for what is copied from it.
+    /// Returns the column bytes of a value, without those copied from it.
     pub(crate) fn growth(&self) -> u64 {
         match self {
             Op::Null(_) | Op::Boolean(_) | Op::Skip(_) | Op::Never(_) => 1,
@@ -177,7 +177,7 @@ impl Op {
     }
 }
 
-/// Bytes that a null becomes.
+/// Returns the column bytes of a null.
 pub(crate) fn shape_growth(shape: &Shape) -> u64 {
     use crate::builders::Slot;
     match &shape.slot {

@@ -1,4 +1,4 @@
-//! A schema with some of its fields only.
+//! Projection of a schema to some of its fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::schema::{Field, Kind, Members, Node, Record, members};
 use crate::error::SchemaError;
 use crate::path;
 
-/// The names that are wanted, and what of them; nothing below is all of it.
+/// Selected field names and the selection below each; an empty selection selects everything.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted<'a>(BTreeMap<Cow<'a, str>, Wanted<'a>>);
 
@@ -30,7 +30,7 @@ impl<'a> Wanted<'a> {
         self.0.is_empty()
     }
 
-    /// What is wanted of a field, if it is.
+    /// Returns the selection below a field, if it is selected.
     pub(crate) fn below(&self, name: &str) -> Option<&Self> {
         self.0.get(name)
     }
@@ -54,7 +54,7 @@ fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, named: &Named, path: &str) -> R
     if wanted.is_all() {
         return Ok(Arc::clone(node));
     }
-    // As deep as fields lead.
+    // Recursive types are expanded as deep as the paths lead.
     if let Kind::Again(name) = &node.kind
         && let Some(definition) = named.get(&name.full)
     {

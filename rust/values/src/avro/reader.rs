@@ -1,4 +1,4 @@
-//! Values of several writers as rows of one schema.
+//! Decoding of values of several writers into rows of one schema.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ pub(crate) struct Reader {
     schema: Schema,
     pub(crate) framing: Framing,
     plans: Vec<Result<Plan, SchemaError>>,
-    /// Places in `plans`.
+    /// Indexes into `plans`.
     known: BTreeMap<SchemaId, usize>,
     last: Option<(SchemaId, usize)>,
-    /// Confluent's prefix of the last value that had one, and the place: most values have the same.
+    /// Confluent prefix of the last value, and the index of its plan: most values have the same prefix.
     last_prefix: Option<([u8; 5], usize)>,
-    /// For bytes that are the whole value: the same with their length.
+    /// Scratch buffer for raw bytes with a length prefix.
     prefixed: Vec<u8>,
 }
 
@@ -32,12 +32,12 @@ impl Reader {
         Reader { schema, framing, plans, known, last: None, last_prefix: None, prefixed: Vec::new() }
     }
 
-    /// Says what values of this id are written with; `shape` is of the reader's schema.
+    /// Adds the writer's schema of an id; `shape` is that of the reader's schema.
     pub(crate) fn add_writer(&mut self, id: SchemaId, writer: &Schema, shape: &Shape) {
         self.add(id, resolve::plan(writer, &self.schema, shape));
     }
 
-    /// Says how values of this id are read, or why they cannot be.
+    /// Adds the plan of an id, or the reason why its values cannot be read.
     pub(crate) fn add(&mut self, id: SchemaId, plan: Result<Plan, SchemaError>) {
         self.known.insert(id, self.plans.len());
         self.plans.push(plan);
@@ -48,7 +48,7 @@ impl Reader {
         self.plans.get(*self.known.get(&id)?)?.as_ref().err()
     }
 
-    /// The same of some values, such as those of one branch.
+    /// Returns why some values of an id cannot be read, such as those of one branch.
     pub(crate) fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
         self.plans.get(*self.known.get(&id)?)?.as_ref().ok()?.root.never()
     }
@@ -110,7 +110,7 @@ fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
     if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
 }
 
-/// Bytes that are the whole value, without a length before them.
+/// Decodes raw bytes without a length prefix.
 fn raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
     prefixed.clear();
     put_varlong(prefixed, payload.len() as i64);

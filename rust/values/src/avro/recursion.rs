@@ -1,4 +1,4 @@
-//! Types that contain themselves.
+//! Recursive types.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -9,11 +9,10 @@ use super::schema::{Field, Kind, Node, Record};
 use super::skip::Skip;
 use crate::error::SchemaError;
 
-/// Those of a schema, by their full names.
+/// Recursive types of a schema, by full name.
 pub(crate) type Named = BTreeMap<Arc<str>, Arc<Node>>;
 
-/// The same type without names that stand for what they are within: each is followed so many times, and what is deeper has
-/// no columns.
+/// Expands recursive types to a depth; deeper values have no columns.
 pub(super) fn unrolled(root: &Arc<Node>, named: &Named, times: usize) -> Result<Arc<Node>, SchemaError> {
     Unrolling { named, times, types: 0, level: 0 }.node(root, times, "")
 }
@@ -70,19 +69,19 @@ impl Unrolling<'_> {
     }
 }
 
-/// What a writer's names within themselves stand for.
+/// Recursive types of the writer's schema.
 #[derive(Debug)]
 pub(super) struct Definitions<'a> {
     named: &'a Named,
     places: BTreeMap<&'a str, usize>,
-    /// How to get behind a value of each.
+    /// Skip plan of each type.
     steps: OnceCell<Arc<[Skip]>>,
-    /// The reader's, which defaults may need.
+    /// Recursive types of the reader's schema, for defaults.
     pub(super) of_reader: &'a Named,
     attempts: Cell<usize>,
 }
 
-/// Records that are compared by their fields. Each union within a record multiplies them.
+/// Maximum number of records compared by their fields. Each union within a record multiplies them.
 const MAX_ATTEMPTS: usize = 100_000;
 
 impl<'a> Definitions<'a> {
@@ -97,7 +96,7 @@ impl<'a> Definitions<'a> {
         self.attempts_left().map_err(|error| SchemaError::new(path, error.text))
     }
 
-    /// Returns an error if more were compared than may be.
+    /// Returns an error if the limit of compared records is exceeded.
     pub(super) fn attempts_left(&self) -> Result<(), SchemaError> {
         if self.attempts.get() <= MAX_ATTEMPTS {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The writer's schema against the reader's: a plan, or what does not fit.
+//! Schema resolution: a plan from the writer's and the reader's schema, or the mismatch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::skip::Skip;
 use crate::builders::{Shape, Slot};
 use crate::error::SchemaError;
 
-/// How values of `writer` become rows of `reader`, whose columns are `shape`.
+/// Returns the plan for values of `writer` as rows of `reader`, whose columns are `shape`.
 pub(crate) fn plan(writer: &Schema, reader: &Schema, shape: &Shape) -> Result<Plan, SchemaError> {
     let defs = Definitions::new(&writer.named, &reader.named);
     let root = resolve(&writer.root, &reader.root, shape, &defs, "");
-    // One that is beyond the bound within a union's branch would be taken for a branch that does not fit.
+    // Checked first, since an exceeded limit within a union's branch would look like a mismatch of the branch.
     defs.attempts_left()?;
     let root = root?;
     Ok(Plan { root, raw: matches!(writer.root.kind, Kind::Bytes) })
 }
 
-/// It calls itself as deep as the reader's type is, which does not contain itself.
+/// Resolves two types. The recursion is as deep as the reader's type, which is expanded.
 fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str) -> Result<Op, SchemaError> {
     match (&w.kind, &r.kind) {
         (Kind::Again(name), _) => match defs.get(&name.full) {
@@ -36,7 +36,7 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
         (Kind::Union(branches), _) => writer_union(branches, r, shape, defs, path),
         (_, Kind::Union(branches)) => reader_union(w, branches, shape, defs, path),
         (Kind::Record(of), Kind::Deeper(into, depth)) if into.stands_for(&of.name) => Ok(Op::Deeper(*depth)),
-        // A default has the reader's own type, which may end here.
+        // A default has the reader's own type, whose expansion may end here.
         (Kind::Deeper(of, _), Kind::Deeper(into, depth)) if into.full == of.full => Ok(Op::Deeper(*depth)),
         (Kind::Array(w), Kind::Array(r)) => match &shape.slot {
             Slot::List(to, items) => {
@@ -128,8 +128,8 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// How many of the reader's units one of the writer's is. The bytes do not say what a number means: what means something
-/// else is refused, as is what would lose digits.
+/// Returns the number of the reader's units in one of the writer's. Bytes do not tell what a number means, so a change
+/// of meaning or a loss of digits is an error.
 fn finer(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
     use Logical::{Decimal, LocalTimestamp, Timestamp};
     let (Some(of), Some(into)) = (w.logical, r.logical) else { return Ok(1) };
@@ -163,7 +163,7 @@ fn decimal(r: &Node, size: Option<usize>, slot: &Slot, path: &str) -> Result<Op,
     }
 }
 
-/// For each of the writer's symbols what the reader has for it, or its name.
+/// Maps each of the writer's symbols to the reader's, or to its name if the reader has none.
 fn symbols<T>(of: &Enum, into: &Enum, make: impl Fn(usize, &str) -> T) -> Box<[Result<T, Box<str>>]> {
     let places: HashMap<&str, usize> = into.symbols.iter().enumerate().map(|(at, symbol)| (&**symbol, at)).collect();
     let place = |symbol: &str| {
@@ -216,7 +216,7 @@ fn record(
     Ok(Op::Record(to, steps.into()))
 }
 
-/// One step over fields that are not read.
+/// Builds one step that skips consecutive fields.
 fn skip(fields: &mut Vec<&super::schema::Field>, defs: &Definitions<'_>) -> Option<Field> {
     let name = match &**fields {
         [] => return None,
@@ -227,10 +227,10 @@ fn skip(fields: &mut Vec<&super::schema::Field>, defs: &Definitions<'_>) -> Opti
     Some(Field { name, op })
 }
 
-/// Which of the reader's fields a writer's field is for.
+/// Assignment of the writer's fields to the reader's.
 struct Sources {
     by_writer: HashMap<usize, usize>,
-    /// The reader's fields that the writer has.
+    /// Reader's fields that the writer has.
     read: std::collections::HashSet<usize>,
 }
 
@@ -246,7 +246,7 @@ fn sources(w: &Record, r: &Record) -> Sources {
             sources.read.insert(target);
         }
     };
-    // Names first: an alias must not take what another field is called.
+    // Names come first: an alias must not claim a field that has another field's name.
     for (target, field) in r.fields.iter().enumerate() {
         take(target, &field.name);
     }
@@ -305,8 +305,8 @@ fn reader_union(
 }
 
 /// Returns the member of the reader's union that values of a writer's type are read as, in the order of Java's
-/// `firstMatchingBranch`: the same type and full name, an alias, the same name in another namespace, a record of any name
-/// whose fields fit, and last a type that this one is promoted to.
+/// `firstMatchingBranch`: the same type and full name, an alias, the same name in another namespace, a record of any
+/// name with matching fields, and last a type that the writer's is promoted to.
 fn member(
     w: &Node,
     members: &[&Arc<Node>],
@@ -320,17 +320,17 @@ fn member(
     };
     let fits: Vec<Fit> = members.iter().map(|r| fit(w, r)).collect();
     let all = |wanted: Fit| fits.iter().enumerate().filter(move |(_, fit)| **fit == wanted).map(|(at, _)| at);
-    // A full name decides even if its type cannot be read.
+    // A matching full name decides, even if the type cannot be read.
     if let Some(at) = all(Fit::Same).next().or_else(|| all(Fit::Alias).next()) {
         return branch(at);
     }
     let mut first = None;
-    // Java takes the last record of the same short name whose fields fit, and the first one of another name.
+    // Java takes the last record of the same short name with matching fields, and the first one of another name.
     for at in all(Fit::Short).collect::<Vec<_>>().into_iter().rev().chain(all(Fit::Structure)) {
         defs.attempt(path)?;
         match branch(at) {
             Ok(found) => return Ok(found),
-            // Of a record that has another name the names are what is wrong.
+            // For records of other names the error is the mismatch of names.
             Err(error) if fits.get(at) == Some(&Fit::Short) => first = first.or(Some(error)),
             Err(_) => (),
         }
@@ -348,7 +348,7 @@ fn member(
     }))
 }
 
-/// Resolves a member that was chosen, whose name may be another one where it is a record.
+/// Resolves the selected member; a record may have another name.
 fn resolve_as(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str) -> Result<Op, SchemaError> {
     match (&w.kind, &r.kind, &shape.slot) {
         (Kind::Record(of), Kind::Record(into), Slot::Struct(to, shapes)) => record(of, into, *to, shapes, defs, path),
@@ -356,22 +356,22 @@ fn resolve_as(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &
     }
 }
 
-/// The match of a writer's type with a member of the reader's union, the closest first.
+/// Match of a writer's type with a member of the reader's union, closest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// The same type, and the same full name where types have names.
+    /// Same type, and same full name of named types.
     Same,
     /// The reader's type has the writer's full name as an alias.
     Alias,
-    /// The same name, or an alias, in another namespace.
+    /// Same name, or an alias, in another namespace.
     Short,
-    /// A record of another name.
+    /// Record of another name.
     Structure,
     Promoted,
     None,
 }
 
-/// Returns how a writer's type matches a member, without a look at what is in records, lists and maps.
+/// Returns the match of a writer's type with a member, without comparing the contents of records, lists and maps.
 fn fit(w: &Node, r: &Node) -> Fit {
     use Kind::{Bytes, Double, Fixed, Float, Int, Long, Record, String};
     match (&w.kind, &r.kind) {

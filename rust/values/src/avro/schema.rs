@@ -1,4 +1,4 @@
-//! A schema as a tree.
+//! Schema as a tree of types.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,57 +14,57 @@ use crate::error::SchemaError;
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(crate) root: Arc<Node>,
-    /// What contains itself.
+    /// Recursive types.
     pub(crate) named: Arc<Named>,
 }
 
 impl Schema {
-    /// Reads a schema's JSON text.
+    /// Parses the JSON text of a schema.
     ///
     /// # Errors
-    /// The text is no schema; the error names the field.
+    /// The text is not a valid schema; the error names the field.
     pub fn parse(text: &str) -> Result<Schema, SchemaError> {
         Self::parse_with(text, &[])
     }
 
-    /// The same where the text names types of other schemas, as references in a registry are. Each of these may name those
-    /// of the ones before it.
+    /// Parses a schema that refers to types of other schemas, like references in a registry. Each of these may refer to
+    /// those before it.
     ///
     /// # Errors
-    /// As [`Self::parse`], of any of them.
+    /// As [`Self::parse`], for any of the schemas.
     pub fn parse_with(text: &str, needed: &[String]) -> Result<Schema, SchemaError> {
         let (root, named) = parse::parse(text, needed)?;
         Ok(Schema { root, named: Arc::new(named) })
     }
 
-    /// The same with these fields only: `id`, `user.city`. A path goes through lists to their items and through maps to
-    /// their values.
+    /// Returns the schema with only the given fields, such as `id` or `user.city`. A path continues through lists to
+    /// their items and through maps to their values.
     ///
     /// # Errors
-    /// There is no such field.
+    /// A field does not exist.
     pub fn project(&self, fields: &[String]) -> Result<Schema, SchemaError> {
         Ok(Schema { root: project::project(&self.root, fields, &self.named)?, named: Arc::clone(&self.named) })
     }
 
-    /// The same with what contains itself followed so many times, as an Arrow type has to be: what is deeper has no columns.
+    /// Expands recursive types to a depth of `times`, as an Arrow type requires; deeper values have no columns.
     ///
     /// # Errors
-    /// It contains itself, and is not to be followed; or it is too large then.
+    /// The schema is recursive and `times` is 0, or the expansion is too large.
     pub fn unrolled(&self, times: usize) -> Result<Schema, SchemaError> {
         Ok(Schema { root: recursion::unrolled(&self.root, &self.named, times)?, named: Arc::clone(&self.named) })
     }
 
-    /// The name with its namespace, if it is a record, an enum or a fixed.
+    /// Returns the full name of a record, enum or fixed.
     pub fn name(&self) -> Option<&str> {
         self.root.name().map(|name| &*name.full)
     }
 
-    /// CRC-64-AVRO of the schema's canonical form.
+    /// Returns the CRC-64-AVRO of the canonical form.
     pub fn fingerprint(&self) -> u64 {
         canonical::fingerprint(&self.canonical())
     }
 
-    /// What is left of the text when all is gone that makes no difference to the bytes of values.
+    /// Returns the Parsing Canonical Form.
     pub fn canonical(&self) -> String {
         let mut out = String::new();
         canonical::write(&self.root, &mut HashSet::new(), &mut out);
@@ -72,22 +72,22 @@ impl Schema {
     }
 }
 
-/// A type, and what is below it.
+/// A type and its children.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) logical: Option<Logical>,
-    /// How many types there are with this one and below, those of a name counted wherever it stands.
+    /// Number of types including children; each use of a named type counts.
     pub(crate) types: usize,
-    /// How many types are above each other.
+    /// Depth of nested types.
     pub(crate) depth: usize,
-    /// The fewest bytes of a value. If it is 0, no value has any.
+    /// Minimum encoded size of a value. If it is 0, all values are empty.
     pub(crate) min: usize,
-    /// Whether a name is below that stands for what it is within.
+    /// True if the type contains a reference to an enclosing type.
     pub(crate) recursive: bool,
 }
 
-/// Avro's types.
+/// Avro types.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Null,
@@ -104,22 +104,22 @@ pub(crate) enum Kind {
     Map(Arc<Node>),
     Record(Record),
     Union(Box<[Arc<Node>]>),
-    /// A record that this is within.
+    /// Reference to an enclosing record.
     Again(Name),
-    /// One that is deeper than what is read, and how deep that is.
+    /// Recursive type below the expansion depth, with that depth.
     Deeper(Name, usize),
 }
 
-/// The names of a record, enum or fixed.
+/// Names of a record, enum or fixed.
 #[derive(Debug, Clone)]
 pub(crate) struct Name {
-    /// With its namespace.
+    /// Full name, with the namespace.
     pub(crate) full: Arc<str>,
-    /// The same, of what it was called elsewhere.
+    /// Full names of aliases.
     pub(crate) aliases: Box<[Box<str>]>,
 }
 
-/// A name without its namespace.
+/// Returns a name without its namespace.
 pub(crate) fn short(full: &str) -> &str {
     full.rsplit('.').next().unwrap_or(full)
 }
@@ -129,7 +129,7 @@ impl Name {
         short(&self.full)
     }
 
-    /// Whether a writer's type has this name, whatever its namespace, or one of its aliases.
+    /// Returns true if a writer's type has this name, in any namespace, or one of the aliases.
     pub(crate) fn stands_for(&self, writer: &Name) -> bool {
         self.short() == writer.short()
             || self.aliases.iter().any(|alias| **alias == *writer.full || short(alias) == writer.short())
@@ -157,7 +157,7 @@ pub(crate) struct Field {
     pub(crate) default: Option<Value>,
 }
 
-/// What a type stands for.
+/// Logical types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logical {
     Decimal { precision: u8, scale: i8 },
@@ -192,7 +192,7 @@ impl Node {
         Node { kind, logical, types, depth, min, recursive }
     }
 
-    /// The name, if types of this kind have one.
+    /// Returns the name of a named type.
     pub(crate) fn name(&self) -> Option<&Name> {
         match &self.kind {
             Kind::Fixed(name, _) | Kind::Enum(Enum { name, .. }) | Kind::Record(Record { name, .. }) => Some(name),
@@ -201,7 +201,7 @@ impl Node {
         }
     }
 
-    /// What Avro calls it: the name, or that of the kind.
+    /// Returns Avro's name of the type: the full name, or the name of the kind.
     pub(crate) fn type_name(&self) -> &str {
         match &self.kind {
             Kind::Null => "null",
@@ -221,7 +221,7 @@ impl Node {
         }
     }
 
-    /// The kind and the name, for messages.
+    /// Returns kind and name, for error messages.
     pub(crate) fn described(&self) -> String {
         let kind = match &self.kind {
             Kind::Fixed(..) => "fixed ",
@@ -233,18 +233,18 @@ impl Node {
     }
 }
 
-/// What a union is in a column.
+/// Column representation of a union.
 #[derive(Debug)]
 pub(crate) enum Members<'a> {
-    /// Nothing but null.
+    /// Only null.
     Null,
-    /// This type, or null if `nullable`.
+    /// A single type.
     One(&'a Arc<Node>),
-    /// One of these, which are not null.
+    /// One of several types other than null.
     Many(Vec<&'a Arc<Node>>),
 }
 
-/// The branches of a union without null, and whether that is among them.
+/// Returns the branches other than null, and whether null is among them.
 pub(crate) fn members(branches: &[Arc<Node>]) -> (Members<'_>, bool) {
     let values: Vec<_> = branches.iter().filter(|node| !matches!(node.kind, Kind::Null)).collect();
     let nullable = values.len() < branches.len();
@@ -255,7 +255,7 @@ pub(crate) fn members(branches: &[Arc<Node>]) -> (Members<'_>, bool) {
     }
 }
 
-/// The names of a union's members in the struct that it becomes: of their types, without namespaces where that is clear.
+/// Returns the field names of a union's members in its struct: the type names, without namespaces where unambiguous.
 pub(crate) fn member_names(members: &[&Arc<Node>]) -> Vec<String> {
     let shorts = || members.iter().map(|node| short(node.type_name()));
     let name = |node: &&Arc<Node>| {

@@ -1,4 +1,4 @@
-//! Stepping over what is not read.
+//! Skipping of values that are not read.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use super::schema::{Kind, Node};
 use crate::error::{Reason, Step};
 use crate::input::Input;
 
-/// How to get behind a value.
+/// Plan that skips a value.
 #[derive(Debug)]
 pub(crate) enum Skip {
     Varint,
     Bytes(usize),
     Prefixed,
-    /// Items of at least so many bytes each.
+    /// Blocks of items with a minimum size.
     Blocks(Box<Skip>, usize),
     Union(Box<[Skip]>),
     Many(Box<[Skip]>),
-    /// What contains itself.
+    /// Recursive type.
     Recursive(Box<Recursive>),
-    /// The one of this number, within that.
+    /// Reference to an enclosing recursive type, by number.
     Again(usize),
 }
 
 impl Skip {
-    /// Over values of these types, one after the other.
+    /// Builds a plan that skips consecutive values of these types.
     pub(super) fn over<'n>(nodes: impl Iterator<Item = &'n Node>, defs: &Definitions<'_>) -> Skip {
         let mut recursive = false;
         let all = Skip::all(nodes.map(|node| {
@@ -37,7 +37,7 @@ impl Skip {
     pub(super) fn of(node: &Node, defs: &Definitions<'_>) -> Skip {
         match &node.kind {
             Kind::Null | Kind::Deeper(..) => Skip::Bytes(0),
-            // A name that nothing is known of is none of any: it is the number of no definition.
+            // An unknown name gets a number without a definition.
             Kind::Again(name) => Skip::Again(defs.place(&name.full).unwrap_or(usize::MAX)),
             Kind::Boolean => Skip::Bytes(1),
             Kind::Float => Skip::Bytes(4),
@@ -55,7 +55,7 @@ impl Skip {
         }
     }
 
-    /// One after the other; lengths that are known are added up.
+    /// Chains steps; consecutive fixed lengths are added up.
     fn all(steps: impl Iterator<Item = Skip>) -> Skip {
         let mut all: Vec<Skip> = Vec::new();
         for step in steps {
@@ -79,14 +79,14 @@ impl Skip {
         Ok(input)
     }
 
-    /// What most fields are, without a call.
+    /// Skips the most frequent types inline.
     #[inline(always)]
     fn step(&self, input: &mut Input<'_>) -> Step {
         match self {
             Skip::Varint => input.skip_varint()?,
             Skip::Bytes(len) => drop(input.bytes(*len)?),
             Skip::Prefixed => drop(input.prefixed()?),
-            // Most unions are of null and something short.
+            // Most unions are of null and a short type.
             Skip::Union(branches) => {
                 let branch = input.long()?;
                 match usize::try_from(branch).ok().and_then(|at| branches.get(at)) {
@@ -113,7 +113,7 @@ impl Skip {
                 match input.block(*min)? {
                     (0, block) => break input.end_of(block)?,
                     (_, Some(block)) => input.skip(block)?,
-                    // They have no bytes.
+                    // The items have no bytes.
                     (_, None) if *min == 0 => (),
                     (items, None) => {
                         for _ in 0..items {
@@ -123,33 +123,33 @@ impl Skip {
                 }
             },
             Skip::Recursive(of) => return of.run(input),
-            // Only what is recursive knows them.
+            // Valid only within a recursive plan.
             Skip::Again(_) => return Err(Reason::Other("a schema lacks a definition".into()).into()),
-            // The others are in `step`.
+            // All others are handled by `step`.
             _ => return self.run(input),
         }
         Ok(input)
     }
 }
 
-/// How to get behind a value that may have others of its kind within it, as deep as it has bytes: no stack has so much room.
+/// Plan for recursive values, which may be nested as deep as they have bytes, too deep for the call stack.
 #[derive(Debug)]
 pub(crate) struct Recursive {
     root: Skip,
     named: Arc<[Skip]>,
 }
 
-/// What is begun.
+/// Entry of the explicit stack.
 enum Open<'s> {
     Steps(std::slice::Iter<'s, Skip>),
-    /// Items of at least so many bytes each, and how many are left of a block.
+    /// Items with their minimum size, and the number left in the current block.
     Items(&'s Skip, usize, u64),
 }
 
 impl Recursive {
     fn run<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
         let (mut open, mut step): (Vec<Open<'_>>, _) = (Vec::new(), &self.root);
-        // Each value of a type that contains itself has a byte, or there is none.
+        // Each level of a recursive value has at least one byte, so the input length bounds the depth.
         let mut left = input.len();
         loop {
             match step {
@@ -177,7 +177,7 @@ impl Recursive {
     }
 }
 
-/// The next step of what is open.
+/// Returns the next step of the innermost open entry.
 fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut Input<'_>) -> Step<Option<&'s Skip>> {
     while let Some(last) = open.last_mut() {
         match last {
@@ -195,7 +195,7 @@ fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut Input<'_>) -> Step<Option<&'s 
                     open.pop();
                 }
                 (_, Some(block)) => input.skip(block)?,
-                // They have no bytes.
+                // The items have no bytes.
                 (_, None) if *min == 0 => (),
                 (items, None) => *left = items,
             },

@@ -1,4 +1,4 @@
-//! Columns of bytes, text among them.
+//! Columns of bytes and text.
 
 use arrow_array::{Array, BinaryArray, StringArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
@@ -9,19 +9,19 @@ use samsarrow_wire::ShortBytes;
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
 
-/// Room for values to come, in zeros: short ones are copied with what follows them, and into what is there.
+/// Spare zeroed bytes behind the data, so that short values can be copied with a fixed size.
 const ROOM: usize = 1024;
 
-/// A column of bytes of any lengths.
+/// A column of variable-length bytes.
 #[derive(Debug)]
 pub(crate) struct Bytes {
-    /// One more than rows.
+    /// Offsets, one more than rows.
     offsets: Vec<i32>,
-    /// The first `len` bytes are values.
+    /// Data, of which the first `len` bytes are values.
     data: Vec<u8>,
     len: usize,
     nulls: Nulls,
-    /// Rows and bytes of the array before: the next one is likely to be alike.
+    /// Rows and bytes of the previous array, to estimate the size of the next one.
     before: (usize, usize),
 }
 
@@ -44,7 +44,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Appends what a function appends. If that fails, what it has appended is no row's, and is cut off with the row.
+    /// Appends a value that a function writes. On error, the written bytes belong to no row and are truncated with it.
     #[inline]
     pub(crate) fn push_by(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
         self.data.truncate(self.len);
@@ -57,11 +57,11 @@ impl Bytes {
     #[inline]
     pub(crate) fn push_null(&mut self) {
         self.nulls.push(self.offsets.len() - 1);
-        // No push lets it grow beyond.
+        // No push lets the length exceed `i32`.
         self.offsets.push(self.len as i32);
     }
 
-    /// The last values.
+    /// Returns the last values.
     pub(crate) fn last(&self, rows: usize) -> impl Iterator<Item = &[u8]> + Clone {
         let ends = self.offsets.get(self.offsets.len().saturating_sub(rows + 1)..).unwrap_or_default();
         ends.windows(2).filter_map(|ends| match *ends {
@@ -83,7 +83,8 @@ impl Bytes {
         self.data.reserve(bytes + 2 * ROOM);
     }
 
-    /// Arrow checks it once more: its arrays in less time than a builder of data, which keeps the index of each value.
+    /// Builds the array, which Arrow validates again; array constructors do so faster than a data builder, which tracks
+    /// the index of each value.
     pub(crate) fn finish(&mut self, data_type: DataType, _: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let Bytes { offsets, mut data, len, mut nulls, .. } = std::mem::take(self);
         let rows = offsets.len() - 1;
@@ -97,7 +98,7 @@ impl Bytes {
     }
 }
 
-/// A column of bytes of one length.
+/// A column of fixed-size bytes.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     size: usize,
@@ -111,7 +112,7 @@ impl Fixed {
         Fixed { size, rows: 0, data: Vec::new(), nulls: Nulls::default() }
     }
 
-    /// Appends bytes, which have the length.
+    /// Appends bytes of the column's size.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Columns in the making. Each can be cut back to its rows at an earlier moment, with all that is below it.
+//! Column builders. Each can be truncated to an earlier row count, including its children.
 
 mod bytes;
 mod nested;
@@ -15,11 +15,10 @@ pub(crate) use primitive::Values;
 
 use crate::input::Budget;
 
-/// All columns, those of one kind together: a step of a plan knows the kind and the place of its column, and looks for
-/// nothing.
+/// All columns, grouped by kind: a step of a plan knows kind and index of its column and needs no lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
-    /// What the value that is read may still become.
+    /// Size budget of the value being read.
     pub(crate) budget: Budget,
     pub(crate) nulls: Vec<Count>,
     pub(crate) booleans: Vec<Values<bool>>,
@@ -38,14 +37,14 @@ pub(crate) struct Columns {
     pub(crate) structs: Vec<Count>,
 }
 
-/// The type of a column, and where its parts are among [`Columns`].
+/// Type of a column, and the slots of its parts in [`Columns`].
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) data_type: DataType,
     pub(crate) slot: Slot,
 }
 
-/// A kind of column, and its place among those of the kind.
+/// Kind of a column, and its index among those of the kind.
 #[derive(Debug, Clone)]
 pub(crate) enum Slot {
     Null(usize),
@@ -61,7 +60,7 @@ pub(crate) enum Slot {
     Interval(usize),
     Bytes(usize),
     Fixed(usize),
-    /// Numbers of the symbols of an enum, and these.
+    /// Numbers of enum symbols, and the symbols.
     Symbols(usize, Box<ArrayData>),
     List(usize, Box<Shape>),
     /// Keys and values.
@@ -69,13 +68,13 @@ pub(crate) enum Slot {
     Struct(usize, Box<[Shape]>),
 }
 
-/// Appends a column; returns its place.
+/// Appends a column; returns its index.
 pub(crate) fn add<T>(columns: &mut Vec<T>, column: T) -> usize {
     columns.push(column);
     columns.len() - 1
 }
 
-/// Does the same with the column of any kind that has values of its own.
+/// Applies an expression to the leaf column of a slot, of any kind.
 macro_rules! leaf {
     ($columns:expr, $slot:expr, $at:ident => $column:ident . $do:expr, $rest:pat => $other:expr) => {
         match $slot {
@@ -102,7 +101,7 @@ macro_rules! leaf {
 }
 
 impl Columns {
-    /// Appends a null, also to what a struct is made of.
+    /// Appends a null, to the fields of a struct as well.
     pub(crate) fn push_null(&mut self, shape: &Shape) {
         leaf!(self, &shape.slot, at => column.column.push_null(), slot => match slot {
             Slot::List(at, _) | Slot::Map(at, _) => self.lists[*at].push_null(),
@@ -114,7 +113,7 @@ impl Columns {
         });
     }
 
-    /// Forgets the rows from number `rows` on, and what they have below.
+    /// Truncates a column to `rows` rows, including its children.
     pub(crate) fn truncate(&mut self, shape: &Shape, rows: usize) {
         leaf!(self, &shape.slot, at => column.column.truncate(rows), slot => match slot {
             Slot::List(at, item) => {
@@ -133,7 +132,7 @@ impl Columns {
         });
     }
 
-    /// Makes room for rows to come; a hint.
+    /// Reserves capacity for rows; a hint.
     pub(crate) fn reserve(&mut self, shape: &Shape, rows: usize) {
         leaf!(self, &shape.slot, at => column.column.reserve(rows), slot => match slot {
             Slot::Struct(_, fields) => fields.iter().for_each(|field| self.reserve(field, rows)),
@@ -142,7 +141,7 @@ impl Columns {
         });
     }
 
-    /// Hands the column over; it starts anew.
+    /// Builds the array of a column and resets it.
     pub(crate) fn finish(&mut self, shape: &Shape) -> Result<ArrayData, ArrowError> {
         let (kind, below) = (shape.data_type.clone(), self.below(shape)?);
         leaf!(self, &shape.slot, at => column.column.finish(kind, below), slot => match slot {
@@ -152,7 +151,7 @@ impl Columns {
         })
     }
 
-    /// What a column of this shape is made of.
+    /// Builds the children of a column.
     fn below(&mut self, shape: &Shape) -> Result<Vec<ArrayData>, ArrowError> {
         match &shape.slot {
             Slot::Symbols(_, symbols) => Ok(vec![(**symbols).clone()]),
@@ -166,7 +165,7 @@ impl Columns {
             Slot::Struct(_, fields) => {
                 let children = fields.iter().zip(fields_of(&shape.data_type)).map(|(shape, field)| {
                     let data = self.finish(shape)?;
-                    // Below a row that is null there are zeros, as readers of such fields expect: Parquet's writer takes no
+                    // Below a null row, non-nullable fields contain zeros instead of nulls: Parquet's writer accepts no
                     // nulls there.
                     let nulls = !field.is_nullable() && data.nulls().is_some();
                     if nulls { data.into_builder().nulls(None).build() } else { Ok(data) }

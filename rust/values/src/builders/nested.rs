@@ -1,4 +1,4 @@
-//! Columns that have nothing of their own but which rows there are: lists, maps, structs, nulls.
+//! Columns without data of their own: lists, maps, structs, nulls.
 
 use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
@@ -7,13 +7,13 @@ use arrow_schema::{ArrowError, DataType};
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
 
-/// How many items each row has.
+/// Offsets of a list column.
 #[derive(Debug)]
 pub(crate) struct List {
-    /// One more than rows.
+    /// Offsets, one more than rows.
     offsets: Vec<i32>,
     nulls: Nulls,
-    /// Items of the row that is not complete.
+    /// Number of items of the unfinished row.
     open: u64,
 }
 
@@ -24,35 +24,35 @@ impl Default for List {
 }
 
 impl List {
-    /// How many items all rows have.
+    /// Returns the total number of items.
     fn items(&self) -> i32 {
         self.offsets.last().copied().unwrap_or(0)
     }
 
-    /// Whether there is room for so many items.
+    /// Checks that `items` more items fit into the column.
     pub(crate) fn check(&self, items: u64) -> Step {
         let left = (i32::MAX - self.items()) as u64;
         if items <= left { Ok(()) } else { Err(Reason::Full.into()) }
     }
 
-    /// Appends a row with so many items, for which [`List::check`] has found room.
+    /// Appends a row of `items` items, after [`List::check`].
     pub(crate) fn push(&mut self, items: u64) {
         self.offsets.push(self.items() + items as i32);
     }
 
-    /// Counts items of a row that may have more.
+    /// Adds items to the unfinished row.
     #[inline(always)]
     pub(crate) fn add(&mut self, items: u64) {
         self.open += items;
     }
 
-    /// How many there are of it.
+    /// Returns the number of items of the unfinished row.
     #[inline(always)]
     pub(crate) fn open(&self) -> u64 {
         self.open
     }
 
-    /// Appends the row of the items that were added.
+    /// Appends the unfinished row.
     #[inline(always)]
     pub(crate) fn close(&mut self) -> Step {
         self.check(self.open)?;
@@ -66,7 +66,7 @@ impl List {
         self.offsets.push(self.items());
     }
 
-    /// Returns how many items remain.
+    /// Truncates the column; returns the number of remaining items.
     pub(crate) fn truncate(&mut self, rows: usize) -> usize {
         self.offsets.truncate(rows + 1);
         self.nulls.truncate(rows);
@@ -87,7 +87,7 @@ impl List {
     }
 }
 
-/// Rows that are only counted: of a struct, or nulls without a type.
+/// Column of rows that are only counted: a struct, or nulls.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     rows: usize,
@@ -115,12 +115,12 @@ impl Count {
         self.nulls.truncate(rows);
     }
 
-    /// Nothing to make room in.
+    /// No action: there is no data to reserve.
     pub(crate) fn reserve(&mut self, _: usize) {}
 
     pub(crate) fn finish(&mut self, data_type: DataType, fields: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let Count { rows, mut nulls } = std::mem::take(self);
-        // All rows of this type are null, and it has no bitmap.
+        // All rows of this type are null, without a bitmap.
         let nulls = if data_type == DataType::Null { None } else { nulls.finish(rows) };
         ArrayData::builder(data_type).len(rows).child_data(fields).nulls(nulls).build()
     }

@@ -1,15 +1,15 @@
-//! Which rows of a column are null.
+//! Null rows of a column.
 
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 
-/// The rows that are null, in order: a row that is not costs nothing.
+/// Numbers of the null rows, in order; other rows cost nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Nulls {
     rows: Vec<u32>,
 }
 
 impl Nulls {
-    /// Row number `row`, after all before it, is null. Columns have no more than `i32::MAX` rows.
+    /// Marks row `row` as null; rows come in order, and columns have at most `i32::MAX` rows.
     #[inline(always)]
     pub(super) fn push(&mut self, row: usize) {
         self.rows.push(row as u32);
@@ -19,7 +19,7 @@ impl Nulls {
         self.rows.truncate(self.rows.partition_point(|&row| (row as usize) < rows));
     }
 
-    /// The bitmap of a column with so many rows.
+    /// Returns the bitmap of a column with `rows` rows.
     pub(super) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         if self.rows.is_empty() {
             return None;

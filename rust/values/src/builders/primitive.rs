@@ -1,4 +1,4 @@
-//! Columns of values of one size.
+//! Columns of fixed-size values.
 
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
 use arrow_data::ArrayData;
@@ -6,7 +6,7 @@ use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
 
-/// What a value becomes in memory.
+/// Value type of a column.
 pub(crate) trait Native: Copy + Default {
     fn buffer(values: Vec<Self>) -> Buffer;
 }
@@ -50,7 +50,7 @@ impl<T: Native> Values<T> {
         self.values.push(T::default());
     }
 
-    /// The last values.
+    /// Returns the last values.
     pub(crate) fn last(&self, rows: usize) -> &[T] {
         self.values.get(self.values.len().saturating_sub(rows)..).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl<T: Native> Values<T> {
         self.values.reserve(rows);
     }
 
-    /// `below` has the symbols of an enum.
+    /// Builds the array; `below` has the symbols of an enum.
     pub(crate) fn finish(&mut self, data_type: DataType, below: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let rows = self.values.len();
         let values = T::buffer(std::mem::take(&mut self.values));

@@ -1,4 +1,4 @@
-//! Runs a plan over the text of one value.
+//! Execution of a decoding plan over the text of one value.
 
 use std::cell::Cell;
 
@@ -14,15 +14,15 @@ use crate::builders::Columns;
 use crate::error::{Reason, Step};
 
 impl Node {
-    /// Reads a value and appends it. Where that fails, what is appended is cut back by who began the row.
+    /// Decodes a value and appends it. On error the caller truncates the columns to the previous row.
     ///
-    /// It calls itself as deep as the column's type is, never as texts are.
+    /// The recursion is as deep as the column's type, whatever the text is.
     pub(crate) fn run<'a>(&self, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
         self.step(&mut scan, columns)?;
         Ok(scan)
     }
 
-    /// What most values are, without a call.
+    /// Decodes the most frequent values inline.
     #[inline(always)]
     fn step(&self, scan: &mut Scan<'_>, columns: &mut Columns) -> Step {
         match &self.op {
@@ -116,7 +116,7 @@ impl Node {
             Op::Whole(whole, to) => {
                 let (range, name) = whole.range();
                 let value = number.whole(&range, name)?;
-                // Unsigned numbers are kept as signed ones of the same bits.
+                // Unsigned numbers are stored as signed ones of the same bits.
                 match whole {
                     Whole::Int8 | Whole::UInt8 => columns.tiny[*to].push(value as i8),
                     Whole::Int16 | Whole::UInt16 => columns.shorts[*to].push(value as i16),
@@ -203,7 +203,7 @@ impl Node {
             Op::Json(_) => "a value",
         };
         match at.skip() {
-            // A whole value of another kind, or no value at all.
+            // Reports a value of another kind, or a syntax error.
             Ok(_) => at.unexpected(wanted),
             Err(fault) => Err(fault),
         }
@@ -227,7 +227,7 @@ fn decimal(of: &Decimal, number: &Number<'_>, columns: &mut Columns) -> Result<(
     Ok(())
 }
 
-/// The bytes of the digits, most significant first, as Kafka Connect writes them.
+/// Decodes a decimal from base64 of its big-endian unscaled value, as Kafka Connect writes it.
 fn base64_decimal(of: &Decimal, text: &[u8], columns: &mut Columns) -> Step {
     let mut bytes = Vec::new();
     text::base64(text, &mut bytes)?;
@@ -290,7 +290,7 @@ fn map<'a>(to: usize, keys: usize, value: &Node, mut scan: Scan<'a>, columns: &m
     Ok(scan)
 }
 
-/// Which members of a struct there are.
+/// Bit set of the members of a struct that were present.
 #[derive(Default)]
 struct Seen {
     first: u64,
@@ -298,7 +298,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether it is new.
+    /// Adds a member; returns true if it is new.
     #[inline(always)]
     fn insert(&mut self, at: usize) -> bool {
         let bit = 1 << (at % 64);
@@ -313,7 +313,7 @@ impl Seen {
         if self.others.len() < word {
             self.others.resize(word, 0);
         }
-        // It has just been made so long.
+        // The vector has just been resized.
         self.others.get_mut(word - 1).unwrap_or(&mut self.first)
     }
 
@@ -345,7 +345,7 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
                     if seen.insert(at) {
                         count += 1;
                     } else {
-                        // The last of a name counts, as for Python and Java.
+                        // The last of repeated members counts, as in Python and Java.
                         columns.budget.take(1, 1, member.node.growth, scan.left())?;
                         columns.truncate(&member.node.shape, row);
                     }
@@ -364,7 +364,7 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
     Ok(scan)
 }
 
-/// A name that was not expected here, if it is known; and a colon.
+/// Reads an unexpected name and its colon, and looks it up.
 #[inline(never)]
 fn other<'n, 'a>(of: &'n Struct, expected: &Cell<usize>, mut scan: Scan<'a>) -> Step<(Option<Found<'n>>, Scan<'a>)> {
     if !scan.eat(b'"') {

@@ -1,4 +1,4 @@
-//! Numbers that JSON does not have.
+//! Numbers that JSON cannot represent.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
@@ -8,10 +8,11 @@ use arrow_schema::DataType;
 use super::wrong::Wrong;
 use crate::error::{BadValue, Reason, Step};
 
-/// Whether all numbers of a column can be written. JSON has neither NaN nor infinities, for which Arrow's writer writes null.
+/// Checks that all numbers of a column can be written. JSON has neither NaN nor infinities, for which Arrow's writer
+/// writes null.
 ///
 /// # Errors
-/// The first row with one that cannot.
+/// The first row with such a number.
 pub fn check_finite(column: &dyn Array) -> Result<(), BadValue> {
     if all_finite(column) {
         return Ok(());
@@ -23,7 +24,7 @@ pub fn check_finite(column: &dyn Array) -> Result<(), BadValue> {
     }
 }
 
-/// Whether all numbers are finite, those of rows that are null too: most columns have no others.
+/// Returns true if all numbers are finite, including those of null rows; the fast path for most columns.
 fn all_finite(column: &dyn Array) -> bool {
     match column.data_type() {
         DataType::Float64 => column.as_primitive::<Float64Type>().values().iter().all(|value| value.is_finite()),
@@ -38,7 +39,7 @@ fn all_finite(column: &dyn Array) -> bool {
     }
 }
 
-/// The items of a list.
+/// Returns the items of a list column.
 fn items(column: &dyn Array) -> Option<&ArrayRef> {
     Some(match column.data_type() {
         DataType::List(_) => column.as_list::<i32>().values(),
@@ -50,7 +51,7 @@ fn items(column: &dyn Array) -> Option<&ArrayRef> {
     })
 }
 
-/// Whether a row can be written. It calls itself as deep as the column's type is.
+/// Checks one row. The recursion is as deep as the column's type.
 fn check(column: &dyn Array, row: usize) -> Step {
     if column.is_null(row) {
         return Ok(());
@@ -100,7 +101,7 @@ fn check_items(items: &ArrayRef) -> Step {
     (0..items.len()).try_for_each(|at| check(items, at).map_err(|fault| fault.at(at)))
 }
 
-/// The items of a row, if it is a list.
+/// Returns the items of a row, if the column is a list.
 fn items_of(column: &dyn Array, row: usize) -> Option<ArrayRef> {
     Some(match column.data_type() {
         DataType::List(_) => column.as_list::<i32>().value(row),

@@ -1,4 +1,4 @@
-//! The type that texts have in common.
+//! Inference of a common type of JSON values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::wrong::Wrong;
 use crate::error::{BadValue, Reason, SchemaError, Step};
 use crate::frame::Framing;
 
-/// What is deeper is the text of any value.
+/// Maximum depth; deeper values become JSON text.
 const MAX_DEPTH: usize = 32;
-/// An object with more names has names that are data, and is the text of any value.
+/// Maximum number of names of an object; one with more uses names as data, and becomes JSON text.
 const MAX_NAMES: usize = 1_000;
-/// The most types of a schema.
+/// Maximum number of types of a schema.
 const MAX_TYPES: usize = 10_000;
 
-/// Finds a type that takes all values that it is shown.
+/// Infers a type that accepts all pushed values.
 #[derive(Debug, Default)]
 pub struct Inference {
     root: Kind,
@@ -27,14 +27,14 @@ pub struct Inference {
     types: usize,
 }
 
-/// What values were.
+/// Kind of the values so far.
 #[derive(Debug, Default)]
 enum Kind {
-    /// Nothing but null.
+    /// Only null.
     #[default]
     Nothing,
     Boolean,
-    /// A whole number: whether one was below 0, and one beyond 63 bits.
+    /// Integers, with `negative` set by one below 0 and `beyond` by one above 63 bits.
     Whole {
         negative: bool,
         beyond: bool,
@@ -43,11 +43,11 @@ enum Kind {
     Text,
     List(Box<Kind>),
     Object(Names),
-    /// Several, or too much.
+    /// Several kinds, or a value beyond a limit.
     Any,
 }
 
-/// Members in the order in which they came.
+/// Members in the order in which they appeared.
 #[derive(Debug, Default)]
 struct Names {
     places: HashMap<Box<[u8]>, usize>,
@@ -55,10 +55,10 @@ struct Names {
 }
 
 impl Inference {
-    /// Takes a value, with Confluent's prefix or without, or null for null.
+    /// Adds a value, with or without Confluent's prefix; `None` is null.
     ///
     /// # Errors
-    /// It is no JSON.
+    /// The value is not valid JSON.
     pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), BadValue> {
         self.rows += 1;
         let Some(value) = value else { return Ok(()) };
@@ -83,10 +83,10 @@ impl Inference {
         if end.left() == 0 { Ok(()) } else { Err(Reason::from(Wrong::Trailing(end.left())).into()) }
     }
 
-    /// The columns of the objects that values were. All may be null.
+    /// Returns the columns of the objects, all nullable.
     ///
     /// # Errors
-    /// There were none, or something else among them, or they have too many members.
+    /// No object was pushed, not all values were objects, or they have too many members.
     pub fn finish(self) -> Result<ArrowSchema, SchemaError> {
         if self.types > MAX_TYPES {
             let text = format!("the values have more than {MAX_TYPES} types: give a schema");
@@ -119,13 +119,13 @@ impl Kind {
             Kind::Text => DataType::Utf8,
             Kind::List(item) => DataType::List(Arc::new(item.field("item"))),
             Kind::Object(names) if !names.members.is_empty() => DataType::Struct(names.fields().into()),
-            // Of what nothing is known, any value may come.
+            // Without a known type, any value is accepted.
             Kind::Nothing | Kind::Object(_) | Kind::Any => return json_field(name, true),
         };
         Field::new(name, kind, true)
     }
 
-    /// Takes a value. It calls itself no deeper than [`MAX_DEPTH`].
+    /// Adds a value. The recursion is limited by [`MAX_DEPTH`].
     fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<Scan<'a>> {
         let from = scan;
         match scan.peek() {
@@ -157,7 +157,7 @@ impl Kind {
             Some(b'{' | b'[') => self.mixed(from),
             Some(b'-' | b'0'..=b'9') => {
                 let number = scan.number()?;
-                // -0 is 0, as everywhere.
+                // -0 counts as 0.
                 let negative = number.text.starts_with('-') && number.text != "-0";
                 let found = match number.is_plain() {
                     true if number.text.parse::<i64>().is_ok() => Kind::Whole { negative, beyond: false },
@@ -192,7 +192,7 @@ impl Kind {
         };
     }
 
-    /// Another kind came.
+    /// Handles a value of another kind.
     fn mixed<'a>(&mut self, scan: Scan<'a>) -> Step<Scan<'a>> {
         *self = Kind::Any;
         scan.skip()
@@ -214,7 +214,7 @@ fn items<'a>(item: &mut Kind, mut scan: Scan<'a>, types: &mut usize, depth: usiz
 }
 
 impl Names {
-    /// And whether there are not too many.
+    /// Adds an object; returns false if it has too many members.
     fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<(Scan<'a>, bool)> {
         let start = scan;
         scan.eat(b'{');

@@ -1,4 +1,5 @@
-//! JSON Schema into an Arrow type: what drafts 4 to 2020-12 have in common, and what Kafka Connect adds.
+//! Conversion of JSON Schema into an Arrow type: the common subset of drafts 4 to 2020-12, and Kafka Connect's
+//! extensions.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use crate::target::NARROW_DIGITS;
 
 const MAX_DEPTH: usize = 128;
 
-/// The place of a schema that refers, the name that the reference is registered under, and the place of the other one.
+/// Index of the referring schema, name of the registered reference, and index of the referenced schema.
 type Link = (usize, String, usize);
 
-/// The field that a schema's text describes. What is beyond an Arrow type is the text of any value.
+/// Returns the field that a schema describes. Values without an Arrow type become JSON text.
 pub(super) fn field(text: &str, needed: &[String], links: &[Link]) -> Result<Field, SchemaError> {
     let texts = needed.iter().map(String::as_str).chain([text]);
     let documents = texts.map(Tree::parse).collect::<Result<Vec<_>, _>>()?;
@@ -25,14 +26,15 @@ pub(super) fn field(text: &str, needed: &[String], links: &[Link]) -> Result<Fie
     Reading { documents: &documents, links, open: vec![root], types: 0 }.field("", at, Presence::NEEDED, "", 0)
 }
 
-/// Whether there may be no value.
+/// Presence and nullability of a value.
 #[derive(Clone, Copy)]
 struct Presence {
-    /// A member that may be missing.
+    /// True if the member may be missing.
     optional: bool,
-    /// The type is read as one of null, too.
+    /// True if the column is nullable.
     null: bool,
-    /// A validator accepts null, too: `{"type": ["string", "null"], "enum": ["a"]}` is a type of null that it refuses.
+    /// True if null is valid as well: `{"type": ["string", "null"], "enum": ["a"]}` has the type null but does not
+    /// accept it.
     valid: bool,
 }
 
@@ -47,13 +49,13 @@ impl Presence {
         self.optional || self.null
     }
 
-    /// The field, marked if writing null would be invalid where writing nothing is not.
+    /// Marks a field whose null must be omitted instead of written.
     fn mark(self, field: Field) -> Field {
         if self.optional && !self.valid { omitted(field) } else { field }
     }
 }
 
-/// A schema, and the place of the document that it is in.
+/// A schema, and the index of its document.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     tree: &'a Tree,
@@ -67,10 +69,10 @@ impl<'a> Place<'a> {
 }
 
 struct Reading<'a> {
-    /// The schemas that are needed, and last the one that is read.
+    /// The referenced schemas, followed by the schema itself.
     documents: &'a [Tree],
     links: &'a [Link],
-    /// What is being read: a schema that refers to one of these contains itself.
+    /// Schemas in progress; a reference to one of these is recursive.
     open: Vec<&'a Tree>,
     types: usize,
 }
@@ -149,7 +151,7 @@ impl<'a> Reading<'a> {
         }))
     }
 
-    /// What a schema without a type is about.
+    /// Returns the type that a schema without `type` implies.
     fn implied(&self, tree: &'a Tree) -> Implied<'a> {
         for name in ["oneOf", "anyOf", "allOf"] {
             let Some(Tree::List(branches)) = tree.get(name) else { continue };
@@ -178,7 +180,7 @@ impl<'a> Reading<'a> {
                 _ => Vec::new(),
             };
             let mut properties: Vec<_> = properties.iter().collect();
-            // Connect's order: its serializer writes names by the alphabet.
+            // Kafka Connect's order; its serializer sorts names alphabetically.
             properties.sort_by_key(|(_, schema)| number(schema.get("connect.index")).unwrap_or(i64::MAX));
             let mut fields = Vec::new();
             for (name, schema) in properties {
@@ -230,7 +232,7 @@ impl<'a> Reading<'a> {
         if let Some((at, _)) = all().find(|(_, id)| *id == absolute) {
             return Some(at);
         }
-        // The reference may be the end of an `$id`, if there is no other such.
+        // The reference may be the last segment of an `$id`, if this is unambiguous.
         let mut ends = all().filter(|(_, id)| id.rsplit('/').next() == Some(name));
         ends.next().filter(|_| ends.next().is_none()).map(|(at, _)| at)
     }
@@ -242,7 +244,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether null is plainly valid, by what a schema says itself.
+/// Returns true if the schema's own keywords clearly accept null.
 fn takes_null(tree: &Tree, types: &[&str]) -> bool {
     let listed = match (tree.get("enum"), tree.get("const")) {
         (Some(Tree::List(values)), _) => values.contains(&Tree::Null),
@@ -263,7 +265,7 @@ fn takes_null(tree: &Tree, types: &[&str]) -> bool {
 
 enum Implied<'a> {
     Kind(&'static str),
-    /// One schema, or null as well.
+    /// A single schema, and whether null is an alternative.
     Branch(&'a Tree, bool),
     Any,
 }
@@ -310,7 +312,7 @@ fn decimal(tree: &Tree, path: &str) -> Result<DataType, SchemaError> {
     }
 }
 
-/// A number, or its text.
+/// Parses a number, or the text of one.
 fn number(tree: Option<&Tree>) -> Option<i64> {
     match tree? {
         Tree::Number(text) | Tree::String(text) => text.parse().ok(),

@@ -1,27 +1,27 @@
-//! Which member of a struct a name is of.
+//! Lookup of member names of a struct.
 
 use std::cell::{Cell, OnceCell};
 
 use super::scan::Scan;
 use crate::input::word;
 
-/// Names of members that are not read and are known all the same: few, as objects may have names that are data.
+/// Maximum number of learned names of members that are not read; objects may use names as data.
 const MOST_UNREAD: usize = 64;
-/// One that is longer stays unknown.
+/// Maximum length of a learned name.
 const LONGEST_UNREAD: usize = 64;
-/// That nothing is expected.
+/// Index for no expected name.
 const NOTHING: usize = usize::MAX;
 
-/// A member's name, and in its quotes as most texts have it.
+/// Name of a member, plain and quoted.
 #[derive(Debug)]
 struct Name {
     plain: Box<[u8]>,
-    /// With escapes where there have to be some, and a colon behind: what is found so is a string in JSON.
+    /// Name with quotes, required escapes and a colon, as most texts have it; a match is a valid JSON string.
     quoted: Box<[u8]>,
-    /// The first 16 bytes, and which bits of them count: compared at once, without a call.
+    /// First 16 bytes and the mask of the valid ones, for a comparison without a call.
     head: u128,
     mask: u128,
-    /// The place of the name that came after it.
+    /// Index of the name that followed last time.
     next: Cell<usize>,
 }
 
@@ -35,7 +35,8 @@ impl Name {
         Name { plain: plain.into(), quoted: quoted.into(), head, mask, next }
     }
 
-    /// Steps over the name and a colon, if they are here. One that is escaped in another way is not found so.
+    /// Skips the name and its colon if the text continues with them. Names with other escapes or spaces do not match
+    /// here.
     #[inline(always)]
     fn take(&self, scan: &mut Scan<'_>) -> bool {
         let len = self.quoted.len();
@@ -56,27 +57,27 @@ impl Name {
     }
 }
 
-/// Finds names: first where the last text had them, which is where most have them.
+/// Looks up names, first at the position of the previous text, where most texts have them.
 #[derive(Debug)]
 pub(crate) struct Names {
     names: Box<[Name]>,
-    /// Which came first.
+    /// Index of the first name.
     first: Cell<usize>,
-    /// Places by hash, one more than each; 0 is empty.
+    /// Hash table of indexes plus one; 0 is empty.
     table: Box<[u32]>,
-    /// What is not read, learned as it comes: else stepping over a member would take longer than reading it.
+    /// Names that are not read, learned on the way: otherwise, skipping a member would take longer than reading it.
     unread: OnceCell<Box<Unread>>,
 }
 
-/// Names whose places are behind those of the names that are read.
+/// Learned names; their indexes follow those of the names that are read.
 #[derive(Debug)]
 struct Unread {
     names: [OnceCell<Name>; MOST_UNREAD],
-    /// As the other table.
+    /// Hash table of indexes plus one.
     table: [Cell<u32>; 2 * MOST_UNREAD],
 }
 
-/// A name that is there: its place, and where the place of the name after it is kept.
+/// Index of a name, and the cell with the index of the name that followed it.
 pub(crate) type Found<'n> = (usize, &'n Cell<usize>);
 
 impl Names {
@@ -94,13 +95,13 @@ impl Names {
         Names { names, first: Cell::new(0), table: table.into(), unread: OnceCell::new() }
     }
 
-    /// Where the place of the first name is kept.
+    /// Returns the cell with the index of the first name.
     #[inline(always)]
     pub(crate) fn first(&self) -> &Cell<usize> {
         &self.first
     }
 
-    /// Steps over the name that is expected and its colon, if they are here.
+    /// Skips the expected name and its colon, if the text continues with them.
     #[inline(always)]
     pub(crate) fn take(&self, expected: &Cell<usize>, scan: &mut Scan<'_>) -> Option<Found<'_>> {
         let at = expected.get();
@@ -111,8 +112,8 @@ impl Names {
         name.take(scan).then_some((at, &name.next))
     }
 
-    /// The name that is here, which the next text is expected to have at the same place. Of one that is not read, as it is
-    /// in its quotes, nothing may be known.
+    /// Looks up a name, and expects it at the same position in the next text. Unread names with escapes are not
+    /// learned.
     pub(crate) fn find(&self, name: &[u8], escaped: bool, expected: &Cell<usize>) -> Option<Found<'_>> {
         let taken = slots(name, self.table.len()).map_while(|slot| self.table.get(slot).filter(|entry| **entry > 0));
         let mut places = taken.filter_map(|entry| Some((*entry as usize - 1, self.names.get(*entry as usize - 1)?)));
@@ -137,7 +138,7 @@ impl Default for Unread {
 }
 
 impl Unread {
-    /// The name, which is kept if it is new and there is room.
+    /// Looks up a name, and learns it if there is capacity.
     fn find(&self, name: &[u8]) -> Option<(usize, &Name)> {
         for slot in slots(name, self.table.len()) {
             let entry = self.table.get(slot)?;

@@ -1,4 +1,4 @@
-//! JSON, as RFC 8259 has it.
+//! JSON according to RFC 8259.
 
 mod decode;
 mod finite;

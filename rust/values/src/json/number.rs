@@ -1,4 +1,4 @@
-//! Numbers, without a detour through doubles.
+//! Numbers, parsed without a conversion to double.
 
 use arrow_buffer::i256;
 
@@ -6,27 +6,27 @@ use super::scan::Scan;
 use super::wrong::Wrong;
 use crate::error::{Reason, Step};
 
-/// Powers of ten that a double has exactly.
+/// Powers of ten that a double represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
     1e21, 1e22,
 ];
-/// Digits that always fit into 64 bits.
+/// Number of digits that always fit into 64 bits.
 const SAFE_DIGITS: usize = 19;
 
-/// A number as it is written, of which the parts were checked.
+/// A syntactically valid number, split into its parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Number<'a> {
     pub(crate) text: &'a str,
     pub(crate) negative: bool,
     whole: &'a [u8],
     fraction: &'a [u8],
-    /// With its sign.
+    /// Exponent with its sign.
     exponent: &'a [u8],
 }
 
 impl<'a> Scan<'a> {
-    /// A whole number without exponent that fits, if it is one; else nothing is read.
+    /// Reads an integer without exponent that fits into 64 bits; otherwise consumes nothing.
     #[inline(always)]
     pub(crate) fn quick_whole(&mut self) -> Option<i64> {
         let (negative, digits) = match self.rest {
@@ -47,7 +47,8 @@ impl<'a> Scan<'a> {
         Some(if negative { -value } else { value })
     }
 
-    /// A number that a double is exactly, or is by one operation correctly rounded (Clinger); else nothing is read.
+    /// Reads a number that is exact as a double, or correctly rounded after one operation (Clinger); otherwise consumes
+    /// nothing.
     #[inline(always)]
     pub(crate) fn quick_double(&mut self) -> Option<f64> {
         let (negative, digits) = match self.rest {
@@ -75,7 +76,7 @@ impl<'a> Scan<'a> {
         Some(if negative { -value } else { value })
     }
 
-    /// Steps over a number without exponent, if it is one; else nothing is read.
+    /// Skips a number without exponent; otherwise consumes nothing.
     #[inline(always)]
     pub(crate) fn pass_number(&mut self) -> bool {
         let digits = match self.rest {
@@ -101,7 +102,7 @@ impl<'a> Scan<'a> {
         true
     }
 
-    /// A number of any make.
+    /// Reads any number.
     #[inline(never)]
     pub(crate) fn number(&mut self) -> Step<Number<'a>> {
         let from = self.rest;
@@ -138,12 +139,12 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// How many digits it begins with.
+/// Returns the number of leading digits.
 #[inline(always)]
 fn digits_len(digits: &[u8]) -> usize {
     let mut rest = digits;
     while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-        // High bits of bytes that are no digits; those above the lowest may be of others.
+        // High bits of non-digit bytes; only the lowest one is reliable.
         let word = u64::from_le_bytes(*chunk) ^ (u64::MAX / 0xff * 0x30);
         let others = (word.wrapping_add(u64::MAX / 0xff * 0x76) | word) & (u64::MAX / 0xff * 0x80);
         if others != 0 {
@@ -154,7 +155,7 @@ fn digits_len(digits: &[u8]) -> usize {
     digits.len() - rest.len() + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Appends digits to a number, which wraps around where there are too many; and what follows them.
+/// Appends digits to a number, with wrap-around on overflow; returns it with the rest of the text.
 #[inline(always)]
 fn digits_of(mut rest: &[u8], mut value: u64) -> (u64, &[u8]) {
     while let Some((chunk, after)) = rest.split_first_chunk::<8>()
@@ -170,7 +171,7 @@ fn digits_of(mut rest: &[u8], mut value: u64) -> (u64, &[u8]) {
     (value, rest)
 }
 
-/// The number that eight digits are, if that is what they are.
+/// Parses eight digits; `None` if any byte is not a digit.
 #[inline(always)]
 fn eight_digits(chunk: [u8; 8]) -> Option<u64> {
     let word = u64::from_le_bytes(chunk);
@@ -184,13 +185,13 @@ fn eight_digits(chunk: [u8; 8]) -> Option<u64> {
 }
 
 impl Number<'_> {
-    /// A double or float, correctly rounded.
+    /// Returns a double or float, correctly rounded.
     pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(&self, name: &'static str) -> Step<T> {
         let value = self.text.parse::<T>().ok().filter(|value| (*value).into().is_finite());
         value.ok_or_else(|| Reason::from(Wrong::Range(name)).into())
     }
 
-    /// The whole number that it is, if it is one, between these.
+    /// Returns the integer value within `range`.
     pub(crate) fn whole(&self, range: &std::ops::RangeInclusive<i128>, name: &'static str) -> Step<i128> {
         match self.unscaled(0, 38) {
             Ok(value) if range.contains(&value) => Ok(value),
@@ -199,18 +200,18 @@ impl Number<'_> {
         }
     }
 
-    /// Whether it has neither point nor exponent.
+    /// Returns true for a number without point and exponent.
     pub(crate) fn is_plain(&self) -> bool {
         self.fraction.is_empty() && self.exponent.is_empty()
     }
 
-    /// The number times 10 to this power, of at most so many digits (38).
+    /// Returns the number scaled by 10^`scale`, which must have at most `precision` (up to 38) digits.
     pub(crate) fn unscaled(&self, scale: i8, precision: u8) -> Result<i128, Wrong> {
         let (first, _) = self.shifted(scale, precision, 38)?;
         Ok(if self.negative { -first } else { first })
     }
 
-    /// The same of up to 76 digits.
+    /// Returns the number scaled by 10^`scale`, with up to 76 digits.
     pub(crate) fn wide_unscaled(&self, scale: i8, precision: u8) -> Result<i256, Wrong> {
         let (first, (second, digits)) = self.shifted(scale, precision, 38)?;
         let shift = i256::from_i128(10).wrapping_pow(digits);
@@ -218,7 +219,7 @@ impl Number<'_> {
         Ok(if self.negative { value.wrapping_neg() } else { value })
     }
 
-    /// Up to `split` digits of the number times 10 to this power, and those behind them with their count.
+    /// Scales by 10^`scale`; returns the first `split` digits, and the rest with its digit count.
     fn shifted(&self, scale: i8, precision: u8, split: usize) -> Result<(i128, (i128, u32)), Wrong> {
         let digits = || self.whole.iter().chain(self.fraction);
         let zeros = digits().take_while(|digit| **digit == b'0').count();
@@ -226,7 +227,7 @@ impl Number<'_> {
         if zeros == count {
             return Ok((0, (0, 0)));
         }
-        // Digits that stay in front of the point.
+        // Number of digits before the decimal point.
         let point = (self.whole.len() - zeros.min(self.whole.len())) as i64
             - zeros.saturating_sub(self.whole.len()) as i64
             + self.power();
@@ -244,7 +245,7 @@ impl Number<'_> {
         Ok((take(first), (take(behind), behind as u32)))
     }
 
-    /// The exponent, bounded to what no column is near of.
+    /// Returns the exponent, clamped to a range far beyond any column.
     fn power(&self) -> i64 {
         let (sign, digits) = match self.exponent {
             [b'-', digits @ ..] => (-1, digits),
@@ -255,7 +256,7 @@ impl Number<'_> {
     }
 }
 
-/// The number that a text is, with nothing around it.
+/// Parses a text that must be a number and nothing else.
 pub(crate) fn number_of(text: &[u8]) -> Option<Number<'_>> {
     let mut scan = Scan::new(text);
     scan.number().ok().filter(|_| scan.left() == 0)

@@ -1,4 +1,4 @@
-//! What to do with the text of a value, by the type of its column.
+//! Decoding plan of a value, by the type of its column.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use crate::builders::{Bytes, Columns, Count, Fixed, List, Shape, Slot, Values, a
 use crate::error::SchemaError;
 use crate::target::NARROW_DIGITS;
 
-/// How deep types may lie in one another, and how many there may be.
+/// Limits of nesting and number of types.
 const MAX_DEPTH: usize = 128;
 pub(crate) const MAX_TYPES: usize = 100_000;
 
-/// One column, and what is read for it.
+/// Column with its decoding operation.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) shape: Shape,
     pub(crate) nullable: bool,
-    /// Bytes that an item becomes at least.
+    /// Minimum column bytes of an item.
     pub(crate) growth: u64,
 }
 
-/// What is read. Numbers are places among the columns of a kind.
+/// Decoding operation. Numbers are indexes among the columns of a kind.
 #[derive(Debug)]
 pub(crate) enum Op {
     Null,
     Boolean(usize),
     Long(usize),
     Int(usize),
-    /// Whole numbers of other widths.
+    /// Integers of other widths.
     Whole(Whole, usize),
     Double(usize),
     Float(usize),
     Text(usize),
-    /// A value of any kind, as its text.
+    /// Value of any kind, as JSON text.
     Json(usize),
     Binary(usize),
     Fixed(usize, usize),
@@ -67,7 +67,7 @@ pub(crate) struct Decimal {
     pub(crate) wide: bool,
     pub(crate) precision: u8,
     pub(crate) scale: i8,
-    /// Texts are base64 of the digits' bytes, as Kafka Connect has it.
+    /// True if text is base64 of the unscaled value, as written by Kafka Connect.
     pub(crate) base64: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Member {
     pub(crate) node: Node,
 }
 
-/// The plan for a column.
+/// Builds the plan of a column.
 pub(crate) fn plan(root: &Field, columns: &mut Columns) -> Result<Node, SchemaError> {
     Planner { columns, types: 0 }.node(root, "", 0)
 }
@@ -250,7 +250,7 @@ impl Planner<'_> {
     }
 }
 
-/// The path of a field below another.
+/// Returns the path of a field below another.
 pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
@@ -268,7 +268,7 @@ impl Whole {
     }
 }
 
-/// Whether so many of a unit are a time of day.
+/// Returns true if `value` in this unit is a time of day.
 pub(crate) fn is_of_day(value: i64, unit: TimeUnit) -> bool {
     (0..86_400 * per_second(unit)).contains(&value)
 }

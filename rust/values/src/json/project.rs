@@ -1,4 +1,4 @@
-//! A type with some of its fields only.
+//! Projection of a type to some of its fields.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Values as rows of one type.
+//! Decoding of JSON values into rows of one type.
 
 use super::plan::{Node, plan};
 use super::scan::Scan;
@@ -44,7 +44,8 @@ impl Reader {
     }
 }
 
-/// A value without its frame. No JSON text begins with byte 0, so where a frame is not asked for one without is whole.
+/// Returns a value without its frame. JSON text never begins with byte 0, so with automatic framing another first byte
+/// means no frame.
 #[inline]
 pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
     if matches!(framing, Framing::Bare | Framing::Header)
@@ -56,7 +57,7 @@ pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8
     Ok(split.map_err(|error| Reason::Other(error.to_string().into()))?.1)
 }
 
-/// Counts bytes from the front.
+/// Converts byte positions to count from the start.
 #[cold]
 pub(crate) fn placed(mut fault: Box<Fault>, len: usize) -> Box<Fault> {
     if let Reason::Json(wrong) = fault.reason {

@@ -1,4 +1,4 @@
-//! The text of one value, read from front to back.
+//! Scanner of the text of one JSON value.
 
 use samsarrow_wire::ShortBytes;
 
@@ -6,19 +6,19 @@ use super::wrong::{Found, Wrong};
 use crate::error::{Reason, Step};
 use crate::input::{utf8, word};
 
-/// How deep objects and arrays may lie in one another where they are not read: what is deeper many readers refuse.
+/// Maximum nesting of skipped objects and arrays, a limit that many parsers have.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// What is left of a text. It goes into calls, and comes back, by value, as an Avro value's bytes do.
+/// Remaining text. It is passed to functions and returned by value, like `Input`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan<'a> {
     pub(super) rest: &'a [u8],
 }
 
-/// What is between two quotes: UTF-8, with escapes that JSON has.
+/// Content of a string: valid UTF-8 with valid escapes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quoted<'a> {
     pub(crate) raw: &'a [u8],
@@ -42,7 +42,7 @@ impl<'a> Scan<'a> {
         self.rest.first().copied()
     }
 
-    /// Steps over space between parts.
+    /// Skips whitespace.
     #[inline(always)]
     pub(crate) fn space(&mut self) {
         match *self.rest {
@@ -58,7 +58,7 @@ impl<'a> Scan<'a> {
         Scan { rest: self.rest.get(len..).unwrap_or_default() }
     }
 
-    /// Steps over this byte, if it is there.
+    /// Skips a byte, if the text continues with it.
     #[inline(always)]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         match self.rest {
@@ -70,7 +70,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over this word, if it is there.
+    /// Skips a word, if the text continues with it.
     #[inline(always)]
     pub(crate) fn word<const N: usize>(&mut self, word: &[u8; N]) -> bool {
         match self.rest.split_first_chunk::<N>() {
@@ -82,7 +82,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// That something else is here.
+    /// Reports an unexpected token.
     #[cold]
     #[inline(never)]
     pub(crate) fn unexpected<T>(self, wanted: &'static str) -> Step<T> {
@@ -92,7 +92,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// A colon, with space around it.
+    /// Skips a colon with surrounding whitespace.
     #[inline(always)]
     pub(crate) fn colon(&mut self) -> Step {
         if !self.eat(b':') {
@@ -105,7 +105,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Whether another item follows an item, rather than this end.
+    /// Skips a comma and returns true, or skips `end` and returns false.
     #[inline(always)]
     pub(crate) fn more(&mut self, end: u8) -> Step<bool> {
         self.space();
@@ -119,7 +119,7 @@ impl<'a> Scan<'a> {
         self.unexpected("a comma, or the end of the object or array")
     }
 
-    /// A string whose first quote is behind.
+    /// Reads a string after its opening quote.
     #[inline(always)]
     pub(crate) fn quoted(&mut self) -> Step<Quoted<'a>> {
         let from = self.rest;
@@ -146,7 +146,7 @@ impl<'a> Scan<'a> {
         Ok(quoted)
     }
 
-    /// Steps over a value that is not read: what most are, without a call.
+    /// Skips a value; the most frequent kinds inline.
     #[inline(always)]
     pub(crate) fn pass(&mut self) -> Step {
         match self.peek() {
@@ -163,13 +163,13 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over a string whose first quote is behind.
+    /// Skips a string after its opening quote.
     #[inline(always)]
     fn pass_text(&mut self) -> Step {
         let mut rest = self.rest;
         loop {
             let chunk = rest.split_first_chunk::<8>();
-            // What is missing at the end of the text are zeros, which no string has either.
+            // Missing bytes at the end of the text are zeros, which a string cannot contain.
             let word = chunk.map_or_else(|| word(rest), |(chunk, _)| u64::from_le_bytes(*chunk));
             let found = special(word) | word & HIGHS;
             match chunk {
@@ -185,10 +185,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over a value of any kind, which is checked. It calls nothing deeper: it cannot run out of stack.
+    /// Skips and validates a value of any kind, without recursion.
     #[inline(never)]
     pub(crate) fn skip(mut self) -> Step<Self> {
-        // Of what is open: a bit each, set for an object.
+        // Open containers, one bit each: 1 for an object.
         let (mut objects, mut depth) = (0_u128, 0);
         loop {
             if self.eat(b'{') {
@@ -209,7 +209,7 @@ impl<'a> Scan<'a> {
             } else {
                 self.scalar()?;
             }
-            // Behind a value.
+            // After a value.
             loop {
                 if depth == 0 {
                     return Ok(self);
@@ -247,7 +247,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Neither a value, nor the start of `null` and its like at the end of the text.
+    /// Reports an unexpected token, or the end of the text within a word like `null`.
     #[cold]
     pub(crate) fn unexpected_word<T>(self) -> Step<T> {
         let cut = [&b"null"[..], b"true", b"false"].iter().any(|word| word.starts_with(self.rest));
@@ -259,7 +259,7 @@ fn deeper(depth: usize) -> Step<usize> {
     if depth == MAX_DEPTH { Err(Reason::from(Wrong::Depth(MAX_DEPTH)).into()) } else { Ok(depth + 1) }
 }
 
-/// The high bit of each byte that ends or escapes; those above the lowest may be of others.
+/// Returns the high bits of bytes that end or escape a string; only the lowest one is reliable.
 #[inline(always)]
 fn special(word: u64) -> u64 {
     let quote = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
@@ -268,7 +268,7 @@ fn special(word: u64) -> u64 {
     (quote | escape | control) & !word & HIGHS
 }
 
-/// One with escapes, or with other characters than ASCII, or at the end of the text.
+/// Reads a string with escapes, with non-ASCII characters, or near the end of the text.
 #[inline(never)]
 fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
     let (mut rest, mut escaped) = (from, false);
@@ -293,7 +293,7 @@ fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
                 rest = rest.get(escape(rest)?.1..).unwrap_or_default();
             }
             [] => {
-                // Bytes that are no UTF-8 are the better reason.
+                // Invalid UTF-8 is the better error message.
                 utf8_so_far(from)?;
                 return Err(Reason::Truncated.into());
             }
@@ -309,7 +309,7 @@ fn utf8_so_far(bytes: &[u8]) -> Step {
     }
 }
 
-/// What an escape, with which the bytes begin, stands for, and its length.
+/// Decodes the escape at the start of the text; returns the character and the length of the escape.
 fn escape(rest: &[u8]) -> Step<(char, usize)> {
     let wrong = |wrong: fn(usize) -> Wrong| Reason::from(wrong(rest.len()));
     let short = match rest.get(1) {
@@ -354,7 +354,7 @@ fn escape(rest: &[u8]) -> Step<(char, usize)> {
     }
 }
 
-/// Appends what a string stands for, of which the escapes were checked.
+/// Appends a string without its escapes, which were validated before.
 pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Step {
     let mut rest = raw;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {

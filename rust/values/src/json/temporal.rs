@@ -1,8 +1,8 @@
-//! Dates and times as RFC 3339 writes them.
+//! Dates and times in the format of RFC 3339.
 
 use arrow_schema::TimeUnit;
 
-/// How many of a unit a second has.
+/// Returns the number of units in a second.
 pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -12,19 +12,19 @@ pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Days since 1970 of `2026-11-23`.
+/// Parses `2026-11-23` into days since 1970.
 pub(crate) fn date(text: &[u8]) -> Option<i32> {
     let (days, rest) = day(text)?;
     rest.is_empty().then_some(days)
 }
 
-/// So many of a unit since midnight, of `17:03:59.25`, with a `Z` or without.
+/// Parses `17:03:59.25`, with or without `Z`, into units since midnight.
 pub(crate) fn time(text: &[u8], unit: TimeUnit) -> Option<i64> {
     let (seconds, nanos, rest) = clock(text)?;
     matches!(rest, b"" | b"Z" | b"z" | b"+00:00" | b"-00:00").then(|| within(seconds, nanos, unit)).flatten()
 }
 
-/// So many of a unit since 1970, of `2026-11-23T17:03:59.25+01:00`; without an offset it is in UTC.
+/// Parses `2026-11-23T17:03:59.25+01:00` into units since 1970; without an offset it is UTC.
 pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
     let (days, rest) = day(text)?;
     let [b'T' | b't' | b' ', rest @ ..] = rest else { return None };
@@ -42,7 +42,7 @@ pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
     within(i64::from(days) * 86_400 + seconds - east, nanos, unit)
 }
 
-/// What is finer than the unit is cut off.
+/// Converts to the unit; finer digits are truncated.
 fn within(seconds: i64, nanos: i64, unit: TimeUnit) -> Option<i64> {
     let per = per_second(unit);
     seconds.checked_mul(per)?.checked_add(nanos / (1_000_000_000 / per))
@@ -58,7 +58,7 @@ fn two(text: &[u8], most: i64) -> Option<(i64, &[u8])> {
     }
 }
 
-/// Days since 1970, and what follows.
+/// Parses a date into days since 1970; returns the rest of the text.
 fn day(text: &[u8]) -> Option<(i32, &[u8])> {
     let (century, rest) = two(text, 99)?;
     let (year, rest) = two(rest, 99)?;
@@ -76,13 +76,13 @@ fn day(text: &[u8]) -> Option<(i32, &[u8])> {
     if !(1..=most).contains(&day) {
         return None;
     }
-    // Years begin in March: a leap day is the last one.
+    // Years begin in March, so that a leap day is the last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some(((before + (153 * month + 2) / 5 + day - 1 - 719_468) as i32, rest))
 }
 
-/// Seconds since midnight, nanoseconds, and what follows.
+/// Parses a time into seconds since midnight and nanoseconds; returns the rest of the text.
 fn clock(text: &[u8]) -> Option<(i64, i64, &[u8])> {
     let (hours, rest) = two(text, 23)?;
     let (minutes, rest) = two(rest.strip_prefix(b":")?, 59)?;

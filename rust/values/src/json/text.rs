@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! Base64 decoding.
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
@@ -12,7 +12,7 @@ const ANY_PADDING: GeneralPurposeConfig =
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, ANY_PADDING);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, ANY_PADDING);
 
-/// Appends the bytes of base64, in either alphabet, with padding or without.
+/// Appends decoded base64, of either alphabet, with or without padding.
 pub(crate) fn base64(text: &[u8], out: &mut Vec<u8>) -> Step {
     let start = out.len();
     for engine in [&PLAIN, &FOR_URLS] {

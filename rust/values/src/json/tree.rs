@@ -1,4 +1,4 @@
-//! A JSON text as a tree, with members in their order: for schemas.
+//! JSON text as a tree with ordered members, for schemas.
 
 use super::scan::{Scan, unescape};
 use crate::error::{Reason, SchemaError, Step};
@@ -18,7 +18,7 @@ impl Tree {
         let whole = || {
             let mut scan = Scan::new(text.as_bytes());
             scan.space();
-            // It finds what is too deep before anything calls itself.
+            // `skip` rejects excessive nesting without recursion.
             let mut end = scan.skip()?;
             end.space();
             if end.left() > 0 {
@@ -46,7 +46,7 @@ impl Tree {
         }
     }
 
-    /// Returns the schema with this `$anchor`, or with `#` and it as its `$id`, as in draft 6.
+    /// Returns the schema with this `$anchor`, or with `#` and the name as its `$id`, as in draft 6.
     pub(crate) fn anchor(&self, name: &str) -> Option<&Tree> {
         match self {
             Tree::Object(members) => {
@@ -64,7 +64,7 @@ impl Tree {
         }
     }
 
-    /// What a JSON pointer leads to.
+    /// Resolves a JSON pointer.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Tree> {
         let mut at = self;
         for part in pointer.split('/').skip(1) {

@@ -1,6 +1,6 @@
-//! Addresses of schemas.
+//! URIs of schemas.
 
-/// Returns a reference as an absolute address, if `base` is one (RFC 3986, 5.2).
+/// Resolves a reference against `base` (RFC 3986, 5.2).
 pub(super) fn joined(base: &str, reference: &str) -> String {
     let scheme = |text: &str| text.split_once(':').filter(|(scheme, _)| !scheme.contains('/')).map(|(it, _)| it.len());
     if scheme(reference).is_some() {

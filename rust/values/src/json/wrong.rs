@@ -1,6 +1,6 @@
-//! What is wrong with a JSON text, or with a value for its column.
+//! Errors of a JSON text, or of a value for its column.
 
-/// Bytes are counted from the end, as far as they are not yet placed.
+/// Error of a JSON text. Byte positions count from the end until they are converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Wrong {
     #[error("the value is empty, which no JSON text is")]
@@ -37,7 +37,7 @@ pub(crate) enum Wrong {
     NotFinite(&'static str),
 }
 
-/// What stands where something else is wanted.
+/// Token found instead of the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found(pub(crate) Option<u8>);
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for Found {
 }
 
 impl Wrong {
-    /// The same with bytes counted from the front, of a value with so many.
+    /// Converts byte positions to count from the start of a text of `len` bytes.
     pub(crate) fn placed(self, len: usize) -> Wrong {
         match self {
             Wrong::Unexpected { wanted, found, at } => Wrong::Unexpected { wanted, found, at: len.saturating_sub(at) },

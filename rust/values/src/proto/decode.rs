@@ -1,4 +1,4 @@
-//! Runs a plan over the bytes of one message.
+//! Execution of a decoding plan over the bytes of one message.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -14,10 +14,10 @@ use crate::builders::{Columns, Shape, Slot};
 use crate::error::{Fault, Reason, Step};
 use crate::input::{Input, utf8};
 
-/// Which fields have come.
+/// Bit set of the fields that were present.
 struct Seen {
     first: u64,
-    /// Of fields from number 64 on.
+    /// Fields from number 64 on.
     more: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Seen {
         Seen { first: 0, more }
     }
 
-    /// Whether it had come before.
+    /// Adds a field; returns true if it was present before.
     #[inline(always)]
     fn put(&mut self, field: u16) -> bool {
         let bit = 1 << (field % 64);
@@ -54,10 +54,10 @@ impl Seen {
 }
 
 impl Plan {
-    /// Reads a message, whose columns these are.
+    /// Decodes a message into the columns of `shapes`.
     ///
-    /// A field that comes twice is found when its column has it already. Such messages are rare, and begin anew with
-    /// `MERGE`, where what belongs together is put together before anything is read.
+    /// A repeated occurrence of a field is noticed when its column already has the row. Such messages are rare; they
+    /// are decoded again with `MERGE`, which merges repeated fields first.
     pub(super) fn run<const MERGE: bool>(&self, message: &[u8], shapes: &[Shape], columns: &mut Columns) -> Step {
         if MERGE && let Some(merged) = merge::merged(self, message)? {
             return self.pass::<MERGE>(&merged, shapes, columns);
@@ -87,7 +87,7 @@ impl Plan {
         self.end::<MERGE>(&seen, shapes, columns)
     }
 
-    /// What did not come, and what had no end before.
+    /// Appends absent fields, and closes lists and maps.
     #[inline(always)]
     fn end<const MERGE: bool>(&self, seen: &Seen, shapes: &[Shape], columns: &mut Columns) -> Step {
         for (at, &wanted) in self.wanted.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Plan {
                     entry.step::<MERGE>(&mut Input::new(&[0]), shapes, columns)?;
                 }
             }
-            // It may be in another piece of the message.
+            // The field may be in another part of the message.
             Some(Absent::Required(_)) if !MERGE => return Err(Reason::Again.into()),
             Some(absent) => absent.push(columns)?,
             None => (),
@@ -155,7 +155,7 @@ impl Absent {
 }
 
 impl Entry {
-    /// What most fields are, without a call.
+    /// Decodes the most frequent types inline.
     #[inline(always)]
     fn step<const MERGE: bool>(&self, input: &mut Input<'_>, shapes: &[Shape], columns: &mut Columns) -> Step {
         match &self.op {
@@ -180,7 +180,7 @@ impl Entry {
 }
 
 impl Op {
-    /// Reads a value that stands behind this tag, and appends it to the column of this shape.
+    /// Decodes a value after its tag, and appends it to the column of this shape.
     #[inline(never)]
     fn rare<'a, const MERGE: bool>(
         &self,
@@ -272,7 +272,7 @@ impl Op {
 }
 
 impl Wrapper {
-    /// The last of its field counts.
+    /// Decodes a wrapper; the last occurrence of its field counts.
     fn run(&self, message: &[u8], columns: &mut Columns) -> Step {
         let mut last = None;
         let mut input = Input::new(message);
@@ -301,13 +301,13 @@ fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
     columns.bytes[to].push(piece)
 }
 
-/// A number that the enum has no name for.
+/// Appends an enum number without a name.
 #[cold]
 fn unnamed(number: i32, to: usize, columns: &mut Columns) -> Step {
     columns.bytes[to].push(ShortBytes::from(number.to_string().as_bytes()))
 }
 
-/// Whether one of the last keys is there twice.
+/// Returns true if any of the last keys is repeated.
 fn repeats(keys: Keys, entries: usize, columns: &Columns) -> bool {
     match keys {
         _ if entries < 2 => false,
@@ -319,7 +319,7 @@ fn repeats(keys: Keys, entries: usize, columns: &Columns) -> bool {
 }
 
 fn twice<T: Eq + Hash>(keys: impl Iterator<Item = T> + Clone) -> bool {
-    /// Up to this many, comparing all with each other is faster.
+    /// Number of keys up to which pairwise comparison is faster.
     const FEW: usize = 8;
     if keys.clone().nth(FEW).is_none() {
         let mut rest = keys;

@@ -1,11 +1,12 @@
-//! Serialized descriptors: a FileDescriptorSet, or one FileDescriptorProto. Numbers are those of descriptor.proto.
+//! Serialized descriptors: a FileDescriptorSet, or one FileDescriptorProto. Field numbers are those of
+//! descriptor.proto.
 
 use super::file::{Default as Given, Enum, Features, Field, File, Label, Message, Presence, Scalar, Syntax, Type};
 use super::skip;
 use crate::error::{SchemaError, Step};
 use crate::input::Input;
 
-/// Messages within each other.
+/// Maximum nesting of messages.
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn file_set(bytes: &[u8]) -> Result<Vec<File>, SchemaError> {
@@ -25,7 +26,7 @@ pub(super) fn file(bytes: &[u8]) -> Result<File, SchemaError> {
     read.map_err(|fault| SchemaError::new("", format!("these bytes are no FileDescriptorProto: {}", fault.reason)))
 }
 
-/// What a field of a descriptor has: a number, or bytes.
+/// Field of a descriptor: a number, or bytes.
 struct Part<'a> {
     number: u64,
     bytes: &'a [u8],
@@ -155,7 +156,7 @@ fn field(bytes: &[u8]) -> Step<Field> {
         Ok(())
     })?;
     if optional {
-        // Its oneof is one of the compiler's own.
+        // The oneof is synthetic.
         (field.label, field.oneof) = (Label::Optional, None);
     }
     field.kind = match Scalar::from_number(kind) {
@@ -190,7 +191,7 @@ fn enumeration(bytes: &[u8]) -> Step<Enum> {
     Ok(found)
 }
 
-/// The features among options.
+/// Returns the features among options.
 fn features_at(at: u32, options: &[u8]) -> Step<Features> {
     let mut features = Features::default();
     each(options, |number, part| {

@@ -1,16 +1,16 @@
-//! What a file says, before names are looked up: from its text, or from its descriptor.
+//! A `.proto` file before name resolution, parsed from text or from a descriptor.
 
-/// How fields say whether they are there, and lists how they are written; what is above holds where nothing is said.
+/// Features of fields; unset ones are inherited from the enclosing scope.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Features {
     pub(super) presence: Option<Presence>,
     pub(super) packed: Option<bool>,
-    /// Messages stand between two tags instead of behind a length.
+    /// True if messages are delimited by two tags instead of a length prefix.
     pub(super) delimited: Option<bool>,
 }
 
 impl Features {
-    /// These, and for what they leave open those.
+    /// Returns these features, with unset ones inherited from `above`.
     pub(super) fn or(self, above: Features) -> Features {
         Features {
             presence: self.presence.or(above.presence),
@@ -19,7 +19,7 @@ impl Features {
         }
     }
 
-    /// Takes `features.NAME = VALUE`, if it matters here.
+    /// Sets a feature from `features.NAME = VALUE`; irrelevant ones are ignored.
     pub(super) fn set(&mut self, name: &str, value: &str) {
         match (name, value) {
             ("field_presence", "EXPLICIT") => self.presence = Some(Presence::Explicit),
@@ -32,7 +32,7 @@ impl Features {
     }
 }
 
-/// Whether a field that is not there is told from one that has its default.
+/// Field presence: whether a missing field differs from one with the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     Explicit,
@@ -48,7 +48,7 @@ pub(super) enum Syntax {
     Editions,
 }
 
-/// A file.
+/// A `.proto` file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) syntax: Syntax,
@@ -65,21 +65,21 @@ pub(super) struct Message {
     pub(super) fields: Vec<Field>,
     pub(super) messages: Vec<Message>,
     pub(super) enums: Vec<Enum>,
-    /// Of each oneof.
+    /// Features of each oneof.
     pub(super) oneofs: Vec<Features>,
     pub(super) features: Features,
-    /// It was made for a field that is a map.
+    /// True for the synthetic message of a map entry.
     pub(super) entry: bool,
-    /// It was made for a field that is a group.
+    /// True for the synthetic message of a group.
     pub(super) group: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Label {
-    /// None, or `optional` in proto2.
+    /// No label, or `optional` in proto2.
     #[default]
     Singular,
-    /// `optional` where it makes a difference.
+    /// `optional` with explicit presence.
     Optional,
     Required,
     Repeated,
@@ -97,19 +97,19 @@ pub(super) struct Field {
     pub(super) features: Features,
 }
 
-/// A default, as it is written.
+/// A default value as written.
 #[derive(Debug)]
 pub(super) enum Default {
     /// A number or a name; in descriptors also text.
     Word(String),
-    /// What stood between quotes.
+    /// Content of a quoted string.
     Quoted(Vec<u8>),
 }
 
 #[derive(Debug)]
 pub(super) enum Type {
     Scalar(Scalar),
-    /// A message or an enum, as it is called here.
+    /// Message or enum, by its relative name.
     Named(String),
     Group(String),
 }
@@ -120,7 +120,7 @@ pub(super) struct Enum {
     pub(super) values: Vec<(String, i32)>,
 }
 
-/// Types that are not made of others.
+/// Scalar types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Double,
@@ -140,7 +140,7 @@ pub(crate) enum Scalar {
     Sint64,
 }
 
-/// Each with its name, and its number in descriptors.
+/// Scalar types with their names, and their numbers in descriptors.
 const SCALARS: [(Scalar, &str, u64); 15] = [
     (Scalar::Double, "double", 1),
     (Scalar::Float, "float", 2),
@@ -172,7 +172,7 @@ impl Scalar {
         SCALARS.iter().find(|(other, ..)| *other == self).map_or("", |(_, name, _)| name)
     }
 
-    /// How the wire has it: 0 for varints, 1 and 5 for 8 and 4 bytes, 2 for what has a length.
+    /// Returns the wire type: 0 for varints, 1 and 5 for 8 and 4 bytes, 2 for length-prefixed data.
     pub(super) fn wire(self) -> u32 {
         match self {
             Scalar::Double | Scalar::Fixed64 | Scalar::Sfixed64 => 1,

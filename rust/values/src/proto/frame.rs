@@ -1,22 +1,22 @@
-//! Which message of a schema a value is: in the frame, behind the schema's id.
+//! Message of a value within its schema, written in the frame after the schema id.
 
 use samsarrow_wire::varint::put_unsigned_varlong;
 
 use crate::frame::{FrameError, Framing, SchemaId};
 use crate::input::Input;
 
-/// Messages within each other that indexes lead through.
+/// Maximum nesting of messages.
 const MAX_INDEXES: i64 = 100;
 
-/// Field 1, with a length.
+/// Key of field 1, length-prefixed.
 const NAME_KEY: u64 = 1 << 3 | 2;
 
-/// The way to a message: its number in the file, then within that, and so on; as it is written.
+/// Encoded message indexes: the index of the message in the file, then within that message, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageIndexes<'a>(pub(super) &'a [u8]);
 
 impl MessageIndexes<'_> {
-    /// The numbers. Of none it is the first message of the file.
+    /// Returns the indexes; an empty list means the first message of the file.
     pub(super) fn numbers(self) -> Option<Vec<i64>> {
         let mut input = Input::new(self.0);
         let count = input.long().ok()?;
@@ -27,20 +27,20 @@ impl MessageIndexes<'_> {
     }
 }
 
-/// Which message of its schema a value is.
+/// Message of a value within its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// The one that indexes lead to, as Confluent's serializers write.
+    /// By message indexes, as written by Confluent's serializers.
     At(MessageIndexes<'a>),
-    /// The one of the file with this name, without its package, as Apicurio's write.
+    /// By name without the package, as written by Apicurio's serializers.
     Named(&'a str),
 }
 
-/// The schema that a value names, the message in it, and the bytes that are left. A header has the indexes too, as
-/// Confluent's serializers write it.
+/// Splits a value into schema id, message and payload. A header of Confluent's serializers includes the message
+/// indexes.
 ///
 /// # Errors
-/// Where it names none.
+/// The value has no schema id or no message.
 pub fn split<'a>(
     framing: Framing,
     value: &'a [u8],
@@ -71,7 +71,7 @@ pub fn split<'a>(
     }
 }
 
-/// The length of a message whose field 1 is a name, and that.
+/// Parses the length-prefixed message with the name in field 1; returns the name and the rest.
 fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let mut input = Input::new(bytes);
     let len = usize::try_from(input.varint().ok()?).ok()?;
@@ -84,7 +84,7 @@ fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
     (named.len() == 0).then_some((name, input.rest()))
 }
 
-/// What Apicurio's serializers write between a schema's id and the message, which has this name.
+/// Writes the message name as Apicurio's serializers do.
 pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
     let mut named = Vec::new();
     put_unsigned_varlong(&mut named, NAME_KEY);
@@ -94,7 +94,7 @@ pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&named);
 }
 
-/// A count and as many numbers, zig-zag; the one number 0 is the count 0.
+/// Splits off the message indexes: a count and as many zig-zag numbers; count 0 stands for the single index 0.
 fn split_indexes(bytes: &[u8]) -> Option<(MessageIndexes<'_>, &[u8])> {
     let mut input = Input::new(bytes);
     let count = input.long().ok()?;
@@ -135,7 +135,7 @@ mod tests {
                 assert_eq!(named(&value[..len]), Err(FrameError::Name), "{len}");
             }
         }
-        // Another field, a name that is not all of it, or not UTF-8.
+        // Another field, trailing bytes, or invalid UTF-8.
         for name in [&b"\x03\x12\x01a"[..], b"\x04\x0a\x01ab", b"\x03\x0a\x01\xff", b"\0"] {
             assert_eq!(named(&[&[0, 0, 0, 0, 0, 0, 0, 0, 7][..], name].concat()), Err(FrameError::Name));
         }

@@ -1,4 +1,4 @@
-//! `google.protobuf.Struct`, `Value` and `ListValue` as JSON texts.
+//! `google.protobuf.Struct`, `Value` and `ListValue` as JSON text.
 
 use serde_json::{Map, Number, Value};
 
@@ -7,9 +7,9 @@ use super::skip;
 use crate::error::{Reason, Step};
 use crate::input::{Budget, Input};
 
-/// Values within each other.
+/// Maximum nesting of values.
 const MAX_DEPTH: usize = 100;
-/// Bytes that a value, which may have none, becomes while it is read.
+/// Memory of a value while it is read; it may have no bytes in the input.
 const GROWTH: u64 = 128;
 
 pub(super) fn text(what: Json, message: &[u8], budget: &mut Budget) -> Step<String> {
@@ -22,7 +22,7 @@ pub(super) fn text(what: Json, message: &[u8], budget: &mut Budget) -> Step<Stri
     Ok(found.to_string())
 }
 
-/// Reads a message into what is there of it.
+/// Merges a message into an existing value.
 fn read(what: Json, message: &[u8], into: &mut Value, depth: usize, budget: &mut Budget) -> Step {
     if depth >= MAX_DEPTH {
         return Err(skip::too_deep());
@@ -53,7 +53,7 @@ fn read(what: Json, message: &[u8], into: &mut Value, depth: usize, budget: &mut
             (Json::Value, 0x1a) => *into = Value::String(string(input.delimited()?.0)?),
             (Json::Value, 0x20) => *into = Value::Bool(input.varint()? != 0),
             (Json::Value, 0x2a) => {
-                // Of the same kind as before they are merged.
+                // Repeated values of the same kind are merged.
                 if !into.is_object() {
                     *into = Value::Object(Map::new());
                 }
@@ -91,7 +91,7 @@ fn string(bytes: &[u8]) -> Step<String> {
     }
 }
 
-/// JSON has no text for what is no number: as a string it is what Protobuf's JSON has for a double.
+/// Returns a number; NaN and infinities become strings, as in Protobuf's JSON mapping of doubles.
 fn number(value: f64) -> Value {
     match Number::from_f64(value) {
         Some(number) => Value::Number(number),

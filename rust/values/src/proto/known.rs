@@ -1,6 +1,6 @@
-//! Files that every compiler, and every registry, brings along: what of them messages are made of.
+//! Well-known `.proto` files that compilers and registries bundle, reduced to the parts that messages use.
 
-/// Their texts. An option's own types are left out: options are not read.
+/// Texts of the files. Types used only by options are left out, since options are not read.
 pub(super) const FILES: [&str; 12] = [
     r#"package google.protobuf; message Timestamp { int64 seconds = 1; int32 nanos = 2; }
        message Duration { int64 seconds = 1; int32 nanos = 2; } message Empty {}

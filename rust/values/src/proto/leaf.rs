@@ -1,4 +1,4 @@
-//! Columns of types that have no fields: scalars, enums, and messages with Arrow types of their own.
+//! Columns of types without fields: scalars, enums, and messages with their own Arrow types.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -22,7 +22,7 @@ impl<'a> Builder<'a> {
             Scalar::Int32 | Scalar::Sint32 | Scalar::Sfixed32 => {
                 (DataType::Int32, Slot::Int(add(&mut columns.ints, Values::default())))
             }
-            // The same bits as signed ones.
+            // Unsigned numbers are stored as signed ones of the same bits.
             Scalar::Uint32 | Scalar::Fixed32 => {
                 (DataType::UInt32, Slot::Int(add(&mut columns.ints, Values::default())))
             }
@@ -90,7 +90,7 @@ impl<'a> Builder<'a> {
         Ok(One { shape, op, default })
     }
 
-    /// Messages that have Arrow types of their own.
+    /// Builds the column of a message with its own Arrow type.
     pub(super) fn known(&mut self, message: &'a Message) -> Option<Made<One>> {
         let name = message.name.strip_prefix("google.protobuf.")?;
         let json = |columns: &mut Columns, what| {
@@ -134,7 +134,7 @@ fn names(of: &Enum) -> Names<Symbol> {
     Names::new(of.values.iter().map(|(name, number)| (*number, Symbol::new(name))))
 }
 
-/// Numbers of values among all, by those in messages.
+/// Returns the dictionary keys of enum values, by their numbers.
 fn keys(of: &Enum) -> Names<i32> {
     Names::new(of.values.iter().zip(0..).map(|((_, number), key)| (*number, key)))
 }

@@ -1,11 +1,11 @@
-//! The words of a `.proto` file.
+//! Tokens of a `.proto` file.
 
 use crate::error::SchemaError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
-    /// With its text: it may be an integer or not.
+    /// Number as text: an integer or a float.
     Number(&'a str),
     Quoted(Vec<u8>),
     Mark(char),
@@ -68,7 +68,7 @@ impl<'a> Lexer<'a> {
         number
     }
 
-    /// Steps over white space and comments.
+    /// Skips whitespace and comments.
     fn blank(&mut self) -> Result<(), SchemaError> {
         loop {
             let space = self.take(|c| c.is_ascii_whitespace() || c == '\u{b}');
@@ -106,7 +106,7 @@ fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// A text without its backslashes; none if one of them makes no sense.
+/// Returns a text without its escapes; `None` if one is invalid.
 pub(super) fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -148,7 +148,7 @@ fn one<'a>(byte: u8, after: &'a str, out: &mut Vec<u8>) -> &'a str {
     after
 }
 
-/// A number of one to `most` digits, and what follows.
+/// Parses one to `most` digits; returns the rest of the text.
 fn digits(text: &str, radix: u32, most: usize) -> Option<(u32, &str)> {
     let len = text.bytes().take(most).take_while(|byte| char::from(*byte).is_digit(radix)).count();
     let (digits, after) = text.split_at_checked(len)?;

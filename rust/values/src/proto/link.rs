@@ -1,4 +1,4 @@
-//! Files into one set of messages: names are looked up, and what holds for a field is found.
+//! Name resolution: merges files into one pool of messages, and resolves types and features of fields.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::schema::{Entity, Enum, Field, Kind, Literal, Message, Pool};
 use super::{known, lexer, parse};
 use crate::error::SchemaError;
 
-/// The largest number that a field may have.
+/// Maximum field number.
 const MAX_NUMBER: i64 = (1 << 29) - 1;
 
 type Linked<T> = Result<T, SchemaError>;
@@ -18,7 +18,7 @@ pub(super) fn link(own: File, others: Vec<File>) -> Linked<Pool> {
     let mut pool = Pool::default();
     let mut files = vec![own];
     files.extend(others);
-    // Brought along, unless given: a name keeps its first meaning.
+    // Bundled files come last, so that given ones take precedence: a name keeps its first meaning.
     for text in known::FILES {
         let mut file = parse::parse(text)?;
         file.syntax = Syntax::Proto3;
@@ -47,7 +47,7 @@ pub(super) fn link(own: File, others: Vec<File>) -> Linked<Pool> {
     Ok(pool)
 }
 
-/// A message whose fields are still to be made.
+/// Message whose fields are not resolved yet.
 struct Open<'a> {
     id: usize,
     raw: &'a Raw,
@@ -59,7 +59,7 @@ fn join(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
-/// Enters messages and what is within them; gives the numbers of those that indexes count.
+/// Declares messages and their nested types; returns the ids of those that message indexes count.
 fn declare_all<'a>(
     pool: &mut Pool,
     scope: &str,
@@ -105,7 +105,7 @@ fn declare_enums(pool: &mut Pool, scope: &str, enums: &[super::file::Enum], file
     Ok(())
 }
 
-/// Whether the name is new. In the file itself it has to be; imports may come twice.
+/// Declares a name; returns true if it is new. Names must be unique in the file itself; imports may be repeated.
 fn enter(pool: &mut Pool, name: &str, entity: Entity, file: usize) -> Linked<bool> {
     if pool.names.contains_key(name) {
         let text = format!("{name} is declared twice");
@@ -159,7 +159,7 @@ fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features,
         && file.syntax == Syntax::Editions
         && features.delimited == Some(true)
         && !is_entry(id)
-        // Entries of maps and their values have lengths whatever the file says.
+        // Map entries and their values are length-prefixed, whatever the features are.
         && !raw.entry
     {
         kind = Kind::Group(id);
@@ -217,7 +217,7 @@ fn unknown(name: &str, file: &File) -> String {
     }
 }
 
-/// What a name stands for in a scope: what is declared furthest within.
+/// Resolves a name in a scope: the innermost declaration wins.
 fn find(pool: &Pool, scope: &str, name: &str) -> Option<Entity> {
     if let Some(full) = name.strip_prefix('.') {
         return pool.names.get(full).copied();

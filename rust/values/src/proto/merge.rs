@@ -1,4 +1,4 @@
-//! A message in which every field that is no list comes once, as what all that came of it mean together.
+//! Merging of repeated fields: each singular field occurs once in the result, with the meaning of all its occurrences.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use super::skip;
 use crate::error::Step;
 use crate::input::Input;
 
-/// A piece of the message that stays: with its tag, or of a message that came in pieces.
+/// Part of the merged message: unchanged with its tag, or a message merged from several pieces.
 enum Part<'a> {
     Whole(&'a [u8]),
     Message(u32, Vec<&'a [u8]>),
     Gone,
 }
 
-/// None if the message is so already.
+/// Returns the merged message; `None` if nothing had to be merged.
 pub(super) fn merged(plan: &Plan, message: &[u8]) -> Step<Option<Vec<u8>>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
-    // Where the fields are among them, and the entries of maps.
+    // Indexes of the parts of fields and of map entries.
     let mut fields: HashMap<u16, usize> = HashMap::new();
     let mut keys: HashMap<(u16, Key<'_>), usize> = HashMap::new();
     let mut changed = false;
@@ -110,14 +110,14 @@ fn written(parts: &[Part<'_>], len: usize) -> Vec<u8> {
     out
 }
 
-/// A key of a map, whatever bytes it was written with.
+/// Map key, independent of its encoding.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
     Number(i64),
     Text(&'a [u8]),
 }
 
-/// The key in an entry, which stands behind its tag.
+/// Returns the key of a map entry, which includes its tag.
 fn key<'a>(plan: &Plan, whole: &'a [u8]) -> Step<Key<'a>> {
     let mut outer = Input::new(whole);
     skip::tag(&mut outer)?;

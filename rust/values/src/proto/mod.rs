@@ -1,4 +1,4 @@
-//! Protocol Buffers: proto2, proto3 and the editions up to 2024.
+//! Protocol Buffers: proto2, proto3 and editions up to 2024.
 
 mod decode;
 mod descriptor;

@@ -1,25 +1,25 @@
-//! Options in the text of a file: features and defaults are taken, others stepped over.
+//! Options in the text of a file: features and defaults are read, others skipped.
 
 use super::file::{Default as Given, Features, Field};
 use super::lexer::Token;
 use super::parse::{Parsed, Parser};
 
-/// What stands behind an option's name.
+/// Value of an option.
 enum Value {
     Word(String),
     Quoted(Vec<u8>),
-    /// In braces, of an option that is not known here.
+    /// Braced value of an unknown option.
     Other,
 }
 
 impl Parser<'_> {
-    /// `NAME = VALUE;`, behind the word `option`.
+    /// Parses `NAME = VALUE;` after the word `option`.
     pub(super) fn option(&mut self, features: &mut Features) -> Parsed {
         self.named_value(features)?;
         self.mark(';')
     }
 
-    /// An option's name and value; features are taken.
+    /// Parses name and value of an option; features are applied.
     fn named_value(&mut self, features: &mut Features) -> Parsed<(String, Value)> {
         let mut name = String::new();
         loop {
@@ -67,7 +67,7 @@ impl Parser<'_> {
         Ok(Value::Word(word))
     }
 
-    /// `name: VALUE` up to a brace that closes.
+    /// Parses `name: VALUE` up to the closing brace.
     fn features(&mut self, features: &mut Features) -> Parsed {
         while !self.takes('}')? {
             match self.ahead {

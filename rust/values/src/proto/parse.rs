@@ -1,10 +1,10 @@
-//! The text of a `.proto` file.
+//! Parser of `.proto` files.
 
 use super::file::{Enum, Features, Field, File, Label, Message, Scalar, Syntax, Type};
 use super::lexer::{Lexer, Token};
 use crate::error::SchemaError;
 
-/// Messages within each other.
+/// Maximum nesting of messages.
 const MAX_DEPTH: usize = 64;
 
 pub(super) type Parsed<T = ()> = Result<T, SchemaError>;
@@ -68,7 +68,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// Names with dots between them, and one before them for a name from the root on.
+    /// Parses a dotted name, with a leading dot for an absolute one.
     pub(super) fn path(&mut self) -> Parsed<String> {
         let mut path = if self.takes('.')? { ".".to_owned() } else { String::new() };
         self.path_into(&mut path)?;
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Steps over what is in braces, of which the next is the first.
+    /// Skips a block in braces.
     pub(super) fn block(&mut self) -> Parsed {
         let mut open: usize = 0;
         loop {
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
             if self.takes(';')? {
                 continue;
             }
-            // A type may have the name of a statement; it stands before another name.
+            // Only a field can begin with another token: the dot of an absolute type name.
             let Token::Word(word) = self.ahead else {
                 self.field(message, None, depth)?;
                 continue;
@@ -312,7 +312,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A type that is called as a map begins.
+    /// Parses the rest of a type name that begins with `map`.
     fn after_type(&mut self, mut kind: String) -> Parsed<(String, Type)> {
         while self.takes('.')? {
             kind.push('.');
@@ -321,7 +321,7 @@ impl<'a> Parser<'a> {
         Ok((self.word()?.to_owned(), named(kind)))
     }
 
-    /// `<KEY, VALUE> name`, as a list of messages of a type of its own.
+    /// Parses `<KEY, VALUE> name` into a repeated field of a synthetic entry message.
     fn map(&mut self, message: &mut Message, label: &mut Label) -> Parsed<(String, Type)> {
         self.mark('<')?;
         let key = named(self.path()?);
@@ -378,7 +378,7 @@ fn named(name: String) -> Type {
     Scalar::from_name(&name).map_or(Type::Named(name), Type::Scalar)
 }
 
-/// An integer in decimal, hexadecimal or octal digits.
+/// Parses an integer in decimal, hexadecimal or octal.
 pub(super) fn integer(digits: &str) -> Option<u64> {
     if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         u64::from_str_radix(hex, 16).ok()

@@ -1,41 +1,41 @@
-//! What to do with the fields of a message, as they come.
+//! Decoding plan of a message, by its fields.
 
 use std::sync::Arc;
 
 use crate::avro::plan::Symbol;
 
-/// How a message becomes a row. Numbers are places among the columns of a kind.
+/// Plan that converts a message into a row. Numbers are indexes among the columns of a kind.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Places in `entries`, and one more, by tags of one byte; 0 is none.
+    /// Indexes into `entries` plus one, by one-byte tags; 0 for none.
     pub(super) short: Box<[u16; 128]>,
-    /// In the order of their tags.
+    /// Entries, sorted by tag.
     pub(super) entries: Box<[Entry]>,
-    /// What happens to fields that did not come; those that have columns are first, in the order of these.
+    /// Handling of absent fields; those with columns come first, in column order.
     pub(super) absent: Box<[Absent]>,
-    /// Of those, the ones that happen at all.
+    /// Bit set of the absent fields that need handling.
     pub(super) wanted: Box<[u64]>,
-    /// Fields of which one is set at most.
+    /// Fields of each oneof, at most one of which is set.
     pub(super) oneofs: Box<[Box<[u16]>]>,
-    /// Lists, which end with the message.
+    /// Lists, closed at the end of the message.
     pub(super) lists: Box<[usize]>,
-    /// Maps, with their keys.
+    /// Maps with their keys, closed at the end of the message.
     pub(super) maps: Box<[(usize, Keys)]>,
 }
 
-/// A field, as it may come.
+/// A field with one of its tags.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tag: u32,
-    /// Its place in `absent`.
+    /// Index into `absent`.
     pub(super) field: u16,
-    /// It is no item of a list or map.
+    /// True unless the field is an item of a list or map.
     pub(super) single: bool,
     pub(super) name: Arc<str>,
     pub(super) op: Op,
 }
 
-/// The column of a map's keys.
+/// Key column of a map.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keys {
     Ints(usize),
@@ -44,7 +44,7 @@ pub(super) enum Keys {
     Texts(usize),
 }
 
-/// Reads what is behind a tag, and appends it.
+/// Decoding operation after a tag.
 #[derive(Debug)]
 pub(super) enum Op {
     Int(usize),
@@ -58,28 +58,28 @@ pub(super) enum Op {
     Boolean(usize),
     Text(usize),
     Bytes(usize),
-    /// An enum as text, or as numbers of its values.
+    /// Enum as text, or as dictionary keys.
     Name(usize, Box<Names<Symbol>>),
     Key(usize, Box<Names<i32>>),
     Message(Box<Plan>),
     Group(Box<Plan>),
     Timestamp(usize),
     Duration(usize),
-    /// A message that stands for its only field.
+    /// Wrapper message, which stands for its only field.
     Wrapper(Box<Wrapper>),
     Json(usize, Json),
-    /// One item of a list, and the bytes that it becomes beside those that it has.
+    /// Item of a list, and its column bytes beyond those in the input.
     Item(usize, u64, Box<Op>),
-    /// Many.
+    /// Packed items.
     Packed(usize, u64, Box<Op>),
-    /// An entry of a map.
+    /// Entry of a map.
     Entry(usize, u64, Box<Plan>),
-    /// More than so many of its kind are around it.
+    /// Message nested deeper than this number of levels, which is an error.
     Deeper(usize),
     Skip,
 }
 
-/// Messages that are any JSON.
+/// Messages for arbitrary JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Json {
     Struct,
@@ -94,13 +94,13 @@ pub(super) struct Wrapper {
     pub(super) absent: Absent,
 }
 
-/// What a field is that did not come.
+/// Value of an absent field.
 #[derive(Debug)]
 pub(super) enum Absent {
-    /// Nothing has to be done.
+    /// No action.
     Nothing,
     Null,
-    /// The value is bad.
+    /// The field is required, so the message is bad.
     Required(Arc<str>),
     Int(usize, i32),
     Long(usize, i64),
@@ -108,16 +108,16 @@ pub(super) enum Absent {
     Double(usize, f64),
     Boolean(usize, bool),
     Text(usize, Symbol),
-    /// The field of this entry, with no bytes.
+    /// Field of this entry, decoded from no bytes.
     Empty(usize),
 }
 
-/// Values of an enum, by their numbers.
+/// Values of an enum, by number.
 #[derive(Debug)]
 pub(super) struct Names<T> {
-    /// Those from 0 on that have no gaps.
+    /// Values from number 0 on without gaps.
     pub(super) dense: Box<[T]>,
-    /// The others, in order.
+    /// Other values, sorted by number.
     pub(super) sparse: Box<[(i32, T)]>,
 }
 
@@ -135,7 +135,7 @@ impl<T> Names<T> {
         self.sparse.get(at).map(|(_, found)| found)
     }
 
-    /// The first of a number counts.
+    /// Builds the table; the first of several values with the same number counts.
     pub(super) fn new(values: impl Iterator<Item = (i32, T)>) -> Names<T> {
         let mut all: Vec<_> = values.collect();
         all.sort_by_key(|(number, _)| *number);

@@ -1,4 +1,4 @@
-//! Values of several writers as rows of one message. A field is the same if its number is.
+//! Decoding of values of several writers into rows of one message. Fields are identified by number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::frame::{Framing, SchemaId};
 #[derive(Debug)]
 pub(crate) struct Reader {
     schema: Schema,
-    /// The message that rows are of.
+    /// Full name of the message.
     name: Arc<str>,
     plan: Plan,
     pub(crate) framing: Framing,
-    /// What values were written with; none where every id stands for the reader's own schema.
+    /// Writer's schemas by id; `None` if all ids stand for the reader's own schema.
     writers: Option<BTreeMap<SchemaId, Result<Schema, SchemaError>>>,
-    /// The prefix of the last value that had one, with the message's place: most values have the same.
+    /// Frame of the last value, including the message: most values have the same.
     last: Vec<u8>,
 }
 
@@ -41,12 +41,12 @@ impl Reader {
         Ok((Reader { schema, name, plan, framing, writers: None, last: Vec::new() }, target.shape))
     }
 
-    /// Has ids stand for what is said of them alone.
+    /// Limits known ids to those that are added.
     pub(crate) fn by_id(&mut self) {
         self.writers.get_or_insert_default();
     }
 
-    /// Says what values of this id are written with, or why they cannot be read.
+    /// Adds the writer's schema of an id, or the reason why its values cannot be read.
     pub(crate) fn add(&mut self, id: SchemaId, writer: Result<Schema, SchemaError>) {
         self.writers.get_or_insert_default().insert(id, writer);
         self.last.clear();
@@ -64,7 +64,7 @@ impl Reader {
         frame::split(self.framing, value, header).ok().map(|(id, ..)| id)
     }
 
-    /// Reads a value as row number `row`.
+    /// Decodes a value as row number `row`.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -97,7 +97,7 @@ impl Reader {
         }
     }
 
-    /// The message in a frame, if it is what rows are of.
+    /// Returns the message in a frame, after a check that it has the reader's type.
     fn unframed<'a>(&mut self, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
         let (id, which, len) = match frame::split(self.framing, value, header) {
             Ok((id, which, message)) => (id, which, message.len()),

@@ -1,4 +1,4 @@
-//! Messages and enums, each by its number among them.
+//! Pool of messages and enums, identified by index.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub(crate) use super::file::Scalar;
 use super::{descriptor, link, parse};
 use crate::error::SchemaError;
 
-/// What a `.proto` file, with those that it imports, says of messages.
+/// Messages of a `.proto` file and its imports.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(super) pool: Arc<Pool>,
@@ -20,9 +20,9 @@ pub struct Schema {
 pub(crate) struct Pool {
     pub(super) messages: Vec<Message>,
     pub(super) enums: Vec<Enum>,
-    /// By full name.
+    /// Declarations by full name.
     pub(super) names: HashMap<String, Entity>,
-    /// The messages of the file itself, which indexes count.
+    /// Top-level messages of the file itself, which message indexes count.
     pub(super) own: Vec<usize>,
 }
 
@@ -34,12 +34,12 @@ pub(super) enum Entity {
 
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// With its package.
+    /// Full name, with the package.
     pub(super) name: Arc<str>,
     pub(super) fields: Vec<Field>,
-    /// Those that are declared within it.
+    /// Messages declared within it, which message indexes count.
     pub(super) nested: Vec<usize>,
-    /// A key and a value of a map.
+    /// True for a map entry.
     pub(super) entry: bool,
 }
 
@@ -61,11 +61,11 @@ pub(crate) enum Kind {
     Scalar(Scalar),
     Enum(usize),
     Message(usize),
-    /// A message between two tags.
+    /// Delimited message, between two tags.
     Group(usize),
 }
 
-/// A default that is given.
+/// Explicit default.
 #[derive(Debug, Clone)]
 pub(crate) enum Literal {
     Integer(i64),
@@ -81,35 +81,36 @@ pub(crate) struct Enum {
 }
 
 impl Schema {
-    /// Reads the text of a `.proto` file; or its descriptor in base64, which registries have from some clients.
+    /// Parses the text of a `.proto` file, or its base64 descriptor, which some clients register.
     ///
     /// # Errors
-    /// The text is neither; the error names the line, or the field.
+    /// The text is neither; the error names the line or the field.
     pub fn parse(text: &str) -> Result<Schema, SchemaError> {
         Self::parse_with(text, &[])
     }
 
-    /// The same with the files that it imports, in any order. Those of `google/protobuf` and `google/type` are there.
+    /// Parses a file with its imports, in any order. Those of `google/protobuf` and `google/type` are bundled.
     ///
     /// # Errors
-    /// As [`Self::parse`], of any of them.
+    /// As [`Self::parse`], for any of the files.
     pub fn parse_with(text: &str, imports: &[String]) -> Result<Schema, SchemaError> {
         let own = one_file(text)?;
         let others = imports.iter().map(|text| one_file(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(Schema { pool: Arc::new(link::link(own, others)?) })
     }
 
-    /// Reads a serialized FileDescriptorSet, the last file of which is the one that `protoc` was given.
+    /// Parses a serialized FileDescriptorSet, whose last file is the one passed to `protoc`.
     ///
     /// # Errors
-    /// The bytes are none, or a type is missing.
+    /// The bytes are not a FileDescriptorSet, or a type is missing.
     pub fn from_descriptors(bytes: &[u8]) -> Result<Schema, SchemaError> {
         let mut files = descriptor::file_set(bytes)?;
         let own = files.pop().ok_or_else(|| SchemaError::new("", "the FileDescriptorSet has no file"))?;
         Ok(Schema { pool: Arc::new(link::link(own, files)?) })
     }
 
-    /// The message of this name, with its package or without it where that is clear; or else the file's first.
+    /// Returns the message of this name, with its package or without if unambiguous; by default the first message of
+    /// the file.
     pub(super) fn message(&self, name: Option<&str>) -> Result<usize, SchemaError> {
         let Some(name) = name else {
             return self.pool.own.first().copied().ok_or_else(|| SchemaError::new("", "the file has no message"));
@@ -134,7 +135,7 @@ impl Schema {
         }
     }
 
-    /// The name of the message that indexes lead to: of the file, then within that, and so on.
+    /// Returns the name of the message with these indexes: in the file, then within that message, and so on.
     pub(super) fn at_indexes(&self, indexes: &[i64]) -> Option<&Arc<str>> {
         let mut among = &self.pool.own;
         let mut found = None;
@@ -146,7 +147,7 @@ impl Schema {
         found
     }
 
-    /// The whole name of the message that the file itself has by this name, without its package.
+    /// Returns the full name of the top-level message with this name without package.
     pub(super) fn named(&self, name: &str) -> Option<&Arc<str>> {
         let own = self.pool.own.iter().filter_map(|at| self.pool.messages.get(*at));
         own.map(|message| &message.name).find(|whole| whole.rsplit('.').next() == Some(name))

@@ -1,15 +1,15 @@
-//! Tags, and what stands behind those that nobody wants.
+//! Tags, and skipping of unread fields.
 
 use crate::error::{Fault, Reason, Step};
 use crate::input::Input;
 
-/// Groups within each other, as in Protobuf's own decoders.
+/// Maximum nesting of groups, as in Protobuf's own decoders.
 const MAX_DEPTH: usize = 100;
 
 const START: u32 = 3;
 const END: u32 = 4;
 
-/// A field's number, and in the last three bits how it is written.
+/// Reads a tag: the field number, and the wire type in the last three bits.
 #[inline(always)]
 pub(super) fn tag(input: &mut Input<'_>) -> Step<u32> {
     let tag = input.varint()?;
@@ -29,7 +29,7 @@ pub(super) fn too_deep() -> Box<Fault> {
     Reason::Other(format!("more than {MAX_DEPTH} are within each other").into()).into()
 }
 
-/// Steps over the field behind a tag.
+/// Skips the field after a tag.
 pub(super) fn field(input: &mut Input<'_>, tag: u32) -> Step {
     if tag & 7 == START { group(input, tag).map(drop) } else { simple(input, tag) }
 }
@@ -48,7 +48,7 @@ fn simple(input: &mut Input<'_>, tag: u32) -> Step {
     }
 }
 
-/// What is in the group that this tag began.
+/// Returns the content of the group that this tag began.
 pub(super) fn group<'a>(input: &mut Input<'a>, start: u32) -> Step<&'a [u8]> {
     let from = input.rest();
     let mut open = vec![start >> 3];

@@ -1,4 +1,4 @@
-//! Which Arrow type a message becomes, the columns for it, and the plan that fills them.
+//! Arrow type of a message, its columns, and its decoding plan.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::decoder::Options;
 use crate::error::SchemaError;
 use crate::target::Enums;
 
-/// Messages within each other, as in Protobuf's own decoders.
+/// Maximum nesting of messages, as in Protobuf's own decoders.
 const MAX_DEPTH: usize = 100;
-/// Fields of all messages, those that are used in many places counted in each.
+/// Maximum number of fields of all messages; each use of a message counts.
 const MAX_FIELDS: usize = 100_000;
 
-/// A column, and how it is filled.
+/// Column of a message with its plan.
 pub(super) struct Target {
     pub(super) shape: Shape,
     pub(super) plan: Plan,
@@ -28,17 +28,17 @@ pub(super) struct Target {
 pub(super) struct Builder<'a> {
     pub(super) pool: &'a Pool,
     pub(super) enums: Enums,
-    /// How often a message that contains itself is followed.
+    /// Expansion depth of recursive messages.
     recursion: usize,
     pub(super) columns: &'a mut Columns,
-    /// Messages that this one is within.
+    /// Enclosing messages.
     open: Vec<usize>,
     fields: usize,
 }
 
 pub(super) type Made<T> = Result<T, SchemaError>;
 
-/// The parts of a message's plan.
+/// Parts of a plan under construction.
 #[derive(Default)]
 struct Parts {
     entries: Vec<Entry>,
@@ -48,11 +48,11 @@ struct Parts {
     maps: Vec<(usize, Keys)>,
 }
 
-/// What one value of a field becomes.
+/// Column and decoding operation of one value of a field.
 pub(super) struct One {
     pub(super) shape: Shape,
     pub(super) op: Op,
-    /// Where it has to be something although nothing came.
+    /// Value if the field is absent but not nullable.
     pub(super) default: Absent,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
             fields.push(Arc::new(ArrowField::new(&*field.name, shape.data_type.clone(), nullable)));
             shapes.push(shape);
         }
-        // Other members of a oneof end those that are read.
+        // Unread members of a oneof still unset those that are read.
         let involved: Vec<usize> = message.fields.iter().filter(read).filter_map(|field| field.oneof).collect();
         for field in message.fields.iter().filter(|field| !read(field)) {
             if field.oneof.is_some_and(|oneof| involved.contains(&oneof)) {
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         Ok(Target { shape, plan: parts.plan() })
     }
 
-    /// Adds what a field needs to the plan; gives its column.
+    /// Adds a field to the plan; returns its column, and whether it is nullable.
     fn field(&mut self, field: &'a Field, wanted: &Wanted<'_>, path: &str, parts: &mut Parts) -> Made<(Shape, bool)> {
         self.fields += 1;
         if self.fields > MAX_FIELDS {
@@ -134,7 +134,7 @@ impl<'a> Builder<'a> {
             if wire(field.kind) == 2 || matches!(field.kind, Kind::Group(_)) {
                 parts.entry(field, at, wire(field.kind), false, Op::Item(list, growth, Box::new(one.op)));
             } else {
-                // Both ways of writing them are to be read, whichever is declared.
+                // Packed and unpacked encodings are both accepted, whichever is declared.
                 let again = self.scalar_op(field.kind, &one.shape.slot)?;
                 parts.entry(field, at, wire(field.kind), false, Op::Item(list, growth, Box::new(one.op)));
                 parts.entry(field, at, 2, false, Op::Packed(list, growth, Box::new(again)));
@@ -182,7 +182,7 @@ impl<'a> Builder<'a> {
         Ok(Shape { data_type, slot: Slot::Map(list, Box::new([key, value])) })
     }
 
-    /// What one value of a field becomes.
+    /// Builds the column of one value of a field.
     fn one(&mut self, field: &'a Field, wanted: &Wanted<'_>, path: &str) -> Made<One> {
         let leaf = |described: &str| match wanted.is_all() {
             true => Ok(()),
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
 }
 
 impl Parts {
-    /// The place of the next field.
+    /// Returns the index of the next field.
     fn place(&self, field: &Field) -> Made<u16> {
         let at = self.absent.len();
         u16::try_from(at).map_err(|_| SchemaError::new(&field.name, "a message has more than 65,536 fields"))
@@ -247,11 +247,11 @@ impl Parts {
 
     fn plan(self) -> Plan {
         let Parts { mut entries, mut absent, oneofs, lists, maps } = self;
-        // In order, and with what points to them.
+        // Sorts entries, and updates the references to them.
         let tags: Vec<u32> = entries.iter().map(|entry| entry.tag).collect();
         entries.sort_by_key(|entry| entry.tag);
         for one in &mut absent {
-            // Each was made together with its entry, whose tag is found.
+            // Each `Empty` has an entry with its tag.
             if let Absent::Empty(at) = one {
                 let tag = tags.get(*at).copied().unwrap_or_default();
                 *at = entries.binary_search_by_key(&tag, |entry| entry.tag).unwrap_or_default();
@@ -285,7 +285,7 @@ impl Parts {
 }
 
 impl Plan {
-    /// Bytes that the defaults of a message are.
+    /// Returns the bytes of a message's defaults.
     fn growth(&self) -> u64 {
         let of = |absent: &Absent| if let Absent::Text(_, symbol) = absent { symbol.piece().len() as u64 } else { 0 };
         let below = |entry: &Entry| match &entry.op {
@@ -296,7 +296,7 @@ impl Plan {
     }
 }
 
-/// Bytes that an item becomes beside those that it has; 0 where these are always more than that.
+/// Returns the column bytes of an item beyond those in the input; 0 if the input always has at least as many.
 fn growth(one: &One) -> u64 {
     match &one.op {
         Op::Message(plan) | Op::Group(plan) => shape_growth(&one.shape).saturating_add(plan.growth()),
@@ -308,7 +308,7 @@ fn growth(one: &One) -> u64 {
     }
 }
 
-/// Returns the reason why a message with an Arrow type of its own is neither read nor written.
+/// Returns the error for a delimited message with an Arrow type of its own, which is neither read nor written.
 pub(super) fn delimited(message: &str) -> String {
     format!(
         "{message} is delimited here, which samsarrow supports for messages that become structs: leave the field out \
@@ -316,7 +316,7 @@ pub(super) fn delimited(message: &str) -> String {
     )
 }
 
-/// Whether it is deeper than what is read: of that there is nothing.
+/// Returns true for the null column below the expansion depth.
 fn is_null(shape: &Shape) -> bool {
     shape.data_type == DataType::Null
 }

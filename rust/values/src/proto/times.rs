@@ -6,7 +6,7 @@ use crate::input::Input;
 
 const BILLION: i64 = 1_000_000_000;
 
-/// `seconds` and `nanos`, the last of each.
+/// Reads `seconds` and `nanos`; the last occurrence of each counts.
 fn parts(message: &[u8]) -> Step<(i64, i64)> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut input = Input::new(message);
@@ -20,7 +20,8 @@ fn parts(message: &[u8]) -> Step<(i64, i64)> {
     Ok((seconds, nanos))
 }
 
-/// Nanoseconds count up from the second, also before 1970; what is finer than a microsecond is cut off towards the past.
+/// Decodes a timestamp. Nanoseconds count up from the second, also before 1970; finer digits are truncated towards the
+/// past.
 pub(super) fn timestamp(message: &[u8]) -> Step<i64> {
     let (seconds, nanos) = parts(message)?;
     if !(0..BILLION).contains(&nanos) {
@@ -29,7 +30,7 @@ pub(super) fn timestamp(message: &[u8]) -> Step<i64> {
     micros(seconds, nanos)
 }
 
-/// Both parts have the same sign; what is finer than a microsecond is cut off.
+/// Decodes a duration. Both parts have the same sign; finer digits are truncated.
 pub(super) fn duration(message: &[u8]) -> Step<i64> {
     let (seconds, nanos) = parts(message)?;
     if nanos.abs() >= BILLION || seconds.signum() * nanos.signum() < 0 {

@@ -1,4 +1,4 @@
-//! What cannot be written, and what is said about it.
+//! Errors of encoding.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn encoder(schema: &str, data_type: &DataType) -> Result<Encoder, String> {
     Encoder::avro(&schema, data_type, Framing::Bare, None).map_err(|error| error.to_string())
 }
 
-/// Row, field and reason.
+/// Returns row, field and reason of an encoding error.
 fn bad(schema: &str, column: &dyn Array) -> (usize, String, String) {
     match encoder(schema, column.data_type()).unwrap().encode(column) {
         Err(EncodeError::Bad(bad)) => (bad.row, bad.path, bad.reason),

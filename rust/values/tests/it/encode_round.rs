@@ -1,4 +1,4 @@
-//! What is written is what is read back.
+//! Round trips of encoding and decoding.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use samsarrow_values::{Decoder, Encoder, Framing, Options, SchemaId};
 use crate::random::{Random, Schemas, value};
 use crate::{decode, decoder};
 
-/// The values of a column, without frames.
+/// Encodes a column without frames.
 pub(crate) fn encode(schema: &str, column: &dyn Array) -> BinaryArray {
     let encoder = Encoder::avro(&Schema::parse(schema).unwrap(), column.data_type(), Framing::Bare, None).unwrap();
     let mut arrays = encoder.encode(column).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn encode(schema: &str, column: &dyn Array) -> BinaryArray {
     arrays.remove(0)
 }
 
-/// What values are read as, where none is bad.
+/// Decodes values, none of which is bad.
 fn read(schema: &str, values: &BinaryArray) -> ArrayRef {
     let (array, bad) = decode(&mut decoder(schema), values.iter());
     assert_eq!(bad, [], "{schema}");
@@ -52,7 +52,7 @@ fn random_values_of_random_schemas_come_back() {
         assert_eq!(bad, [], "{seed}");
         let written = encode(&text, &column);
         assert_eq!(&read(&text, &written), &column, "{seed}: {text}");
-        // A part of a column is written as that part.
+        // A slice of a column is encoded as the slice.
         let part = encode(&text, &column.slice(2, 3));
         assert_eq!(part.iter().collect::<Vec<_>>(), written.iter().skip(2).collect::<Vec<_>>(), "{seed}: {text}");
     }
@@ -62,10 +62,10 @@ fn optional(of: &str) -> String {
     format!(r#"["null", {of}]"#)
 }
 
-/// Each column written as this schema is read back as that other one.
+/// Checks that each column, written with a schema, is read back as the other column.
 fn becomes(schema: &str, column: &dyn Array, want: &dyn Array) {
     assert_eq!(&*read(schema, &encode(schema, column)), want, "{schema}");
-    // Within a record, where nulls are written.
+    // Nested in a record, with nulls.
     let record =
         format!(r#"{{"type": "record", "name": "Outer", "fields": [{{"name": "a", "type": {}}}]}}"#, optional(schema));
     let field = Arc::new(arrow_schema::Field::new("a", column.data_type().clone(), true));
@@ -120,7 +120,7 @@ fn enums_are_written_from_texts_and_dictionaries() {
         becomes(&schema, &want, &want);
         becomes(&schema, &want.iter().collect::<DictionaryArray<Int32Type>>(), &want);
     }
-    // A dictionary may have what no row has.
+    // A dictionary may have values that no row uses.
     let column: DictionaryArray<Int32Type> = [Some("other"), Some("view")].into_iter().collect();
     let schema = r#"{"type": "enum", "name": "E", "symbols": ["click", "view"]}"#;
     assert_eq!(encode(schema, &column.slice(1, 1)).value(0), [2]);

@@ -1,4 +1,4 @@
-//! Values that lie about what they hold, and schemas that would take all memory.
+//! Values with false counts and lengths, and schemas that would exhaust memory.
 
 use arrow_array::Array;
 use samsarrow_values::avro::Schema;
@@ -57,7 +57,7 @@ fn items_without_bytes_are_bounded() {
     {
         assert!(refused(NULLS, &value).1.contains("items cannot be in"));
     }
-    // Each of many lists has few, and all have too many.
+    // Each of many lists is small, but together they have too many items.
     let nested = r#"{"type": "array", "items": {"type": "array", "items": "null"}}"#;
     let mut value = written(&[3000]);
     (0..3000).for_each(|_| value.extend(written(&[1000, 0])));
@@ -65,7 +65,7 @@ fn items_without_bytes_are_bounded() {
     let (path, reason) = refused(nested, &value);
     assert!(path.starts_with("[1048]"), "{path}");
     assert!(reason.contains("1000 items cannot be in"), "{reason}");
-    // What is not read may have any number.
+    // Skipped lists may have any number of items.
     let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}, {"name": "b", "type": "int"}]}"#;
     let options = samsarrow_values::Options { fields: Some(vec!["b".to_owned()]), ..crate::bare() };
     let mut decoder = samsarrow_values::Decoder::avro(&Schema::parse(schema).unwrap(), &options).unwrap();
@@ -74,7 +74,7 @@ fn items_without_bytes_are_bounded() {
 
 #[test]
 fn few_bytes_do_not_become_many() {
-    // One byte an item, each of which is a thousand nulls.
+    // Items of one byte that decode to a thousand nulls each.
     let fields: Vec<_> = (0..1000).map(|at| format!(r#"{{"name": "f{at}", "type": ["null", "long"]}}"#)).collect();
     let record = format!(r#"{{"type": "record", "name": "R", "fields": [{}]}}"#, fields.join(","));
     let schema = format!(r#"{{"type": "array", "items": ["null", {record}]}}"#);
@@ -104,7 +104,7 @@ fn a_null_is_no_way_to_take_all_memory() {
 
 #[test]
 fn an_array_ends_where_its_columns_are_large() {
-    // Items without bytes, each of which is a default.
+    // Items without bytes that decode to a default each.
     let [empty, full] = ["", r#"{"name": "n", "type": "long", "default": 7}"#].map(|fields| {
         format!(r#"{{"type": "array", "items": {{"type": "record", "name": "R", "fields": [{fields}]}}}}"#)
     });
@@ -116,17 +116,17 @@ fn an_array_ends_where_its_columns_are_large() {
         let pushed = (0..).take_while(|_| decoder.push(Some(&value), None).is_ok()).count();
         (pushed, decoder.finish().unwrap().len())
     };
-    // A row's longs may take 360 KB with what says which are null, and the next array is one anew.
+    // The longs of a row take up to 360 KB with their null bitmap, and the next array starts empty.
     assert_eq!([full(), full()], [(4, 4); 2]);
-    // Nothing is left of one that is bad behind its items.
+    // A value that is bad after its items leaves nothing.
     let bad = [&value[..], &[1]].concat();
     assert!((0..20).all(|_| matches!(decoder.push(Some(&bad), None), Err(ValueError::Bad(_)))));
     assert_eq!(decoder.finish().unwrap().len(), 20);
-    // However little that is, there is room for one.
+    // An array has at least one row, however small the limit is.
     decoder.set_limit(1);
     assert!(decoder.push(Some(&value), None).is_ok());
     assert!(matches!(decoder.push(None, None), Err(ValueError::Full)));
-    // Nor do rows without items take more.
+    // The limit applies to null rows too.
     let mut decoder = Decoder::avro(&Schema::parse("long").unwrap(), &crate::bare()).unwrap();
     decoder.set_limit(1200);
     decoder.reserve(1 << 40);
@@ -150,7 +150,7 @@ fn schemas_are_bounded() {
     let refuse = |text: &str| Schema::parse(text).unwrap_err().to_string();
     let deep = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(200), "}".repeat(200));
     assert!(refuse(&deep).contains("recursion limit"), "{}", refuse(&deep));
-    // By names, each type is twice in the next one, and once in 2^40 columns.
+    // Each named type occurs twice in the next one, which makes 2^40 columns.
     let mut fields = vec![r#"{"name": "f0", "type": {"type": "record", "name": "R0", "fields": []}}"#.to_owned()];
     for at in 1..40 {
         let below = format!(r#"{{"name": "a", "type": "R{0}"}}, {{"name": "b", "type": "R{0}"}}"#, at - 1);

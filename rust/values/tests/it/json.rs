@@ -1,4 +1,4 @@
-//! Decoders of JSON values, for the tests of them.
+//! JSON decoders for tests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) fn of(fields: Vec<Field>) -> DataType {
     DataType::Struct(fields.into())
 }
 
-/// A nullable field.
+/// Returns a nullable field.
 pub(crate) fn field(name: &str, kind: DataType) -> Field {
     Field::new(name, kind, true)
 }
@@ -28,12 +28,12 @@ pub(crate) fn map(value: DataType) -> DataType {
     DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
 }
 
-/// A field for any value, as its text.
+/// Returns a field for any value, stored as JSON text.
 pub(crate) fn any(name: &str) -> Field {
     field(name, DataType::Utf8).with_metadata([("ARROW:extension:name", "arrow.json")])
 }
 
-/// Of values without frames.
+/// Returns a decoder of values without frames.
 pub(crate) fn decoder(kind: &DataType) -> Decoder {
     Decoder::json(&Schema::from_arrow(kind.clone()), &bare()).unwrap()
 }
@@ -43,14 +43,14 @@ pub(crate) fn some(kind: &DataType, fields: &[&str]) -> Decoder {
     Decoder::json(&Schema::from_arrow(kind.clone()), &Options { fields, ..bare() }).unwrap()
 }
 
-/// A value that is good.
+/// Decodes a valid value.
 pub(crate) fn one(kind: &DataType, text: &str) -> ArrayRef {
     let (array, bad) = decode(&mut decoder(kind), [Some(text.as_bytes())]);
     assert_eq!(bad, [], "{text}");
     array
 }
 
-/// Where and why this one value is bad.
+/// Returns path and reason of a bad value.
 pub(crate) fn refused(kind: &DataType, value: &[u8]) -> (String, String) {
     match push(&mut decoder(kind), Some(value)) {
         Err(bad) => (bad.path, bad.reason),
@@ -58,7 +58,7 @@ pub(crate) fn refused(kind: &DataType, value: &[u8]) -> (String, String) {
     }
 }
 
-/// A text's value in a column of strings.
+/// Decodes a text in a string column.
 pub(crate) fn string(text: &str) -> String {
     one(&DataType::Utf8, text).as_string::<i32>().value(0).to_owned()
 }

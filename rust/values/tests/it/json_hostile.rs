@@ -1,4 +1,4 @@
-//! Texts that are no JSON, and values that lie.
+//! Invalid JSON, and malicious values.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -11,7 +11,7 @@ use crate::json::{any, decoder, field, list, map, of, refused};
 use crate::random::Random;
 use crate::{decode, push};
 
-/// Read as text, stepped over, and read as what it is.
+/// Decodes a value as JSON text, skips it, and decodes it by its type.
 fn everywhere(text: &[u8]) -> [bool; 3] {
     let with = |kind: DataType, before: &[u8], after: &[u8]| {
         push(&mut decoder(&kind), Some(&[before, text, after].concat())).is_ok()
@@ -22,7 +22,7 @@ fn everywhere(text: &[u8]) -> [bool; 3] {
 
 fn agrees(text: &[u8]) {
     let wanted = match serde_json::from_slice::<Value>(text) {
-        // It stops there.
+        // `serde_json` stops at such a number.
         Err(error) if error.to_string().starts_with("number out of range") => return,
         oracle => oracle.is_ok(),
     };
@@ -180,7 +180,7 @@ fn few_bytes_do_not_become_many() {
         assert!(reason.starts_with("it would become more than"), "{reason}");
         assert!(push(&mut decoder(&list(wide.clone())), Some(items(item, 1000).as_bytes())).is_ok());
     }
-    // A member that comes again and again takes time for each.
+    // Each of the repeated members takes time.
     let member = "\"a\":null,".repeat(200_000);
     let reason = refused(&of(vec![field("a", wide)]), format!("{{{member}\"a\":{{}}}}").as_bytes()).1;
     assert!(reason.starts_with("it would become more than"), "{reason}");

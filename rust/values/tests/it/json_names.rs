@@ -1,4 +1,4 @@
-//! Members that are read among members that are not.
+//! Members read among unread ones.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -9,7 +9,7 @@ use crate::json::{decoder, field, list, of, refused};
 use crate::random::Random;
 use crate::{decode, push};
 
-/// Two members in texts of many, in any order and as they come; of more names than are kept.
+/// Two members in texts of many, in any order, with more names than are learned.
 #[test]
 fn members_are_found_among_any_others() {
     let kind = of(vec![field("a", DataType::Int64), field("b", DataType::Utf8)]);
@@ -48,7 +48,7 @@ fn members_are_found_among_any_others() {
     }
 }
 
-/// What follows a name that is known is looked at as before.
+/// Text after a known name is validated as before.
 #[test]
 fn what_is_stepped_over_is_json_the_second_time_too() {
     let kind = list(of(vec![field("a", DataType::Int64)]));

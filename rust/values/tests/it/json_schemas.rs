@@ -1,4 +1,4 @@
-//! What JSON Schemas, and values, say of the type of rows.
+//! JSON Schemas, and schema inference from values.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use samsarrow_values::Decoder;
@@ -12,7 +12,7 @@ fn parsed(schema: &Value, needed: &[Value]) -> Result<DataType, String> {
     linked(schema, needed, &[])
 }
 
-/// The same with the names of references: the place of who refers, the name, and the place of the other.
+/// Parses a schema with links: index of the referring schema, name, and index of the referenced one.
 fn linked(schema: &Value, needed: &[Value], links: &[(usize, &str, usize)]) -> Result<DataType, String> {
     let links: Vec<_> = links.iter().map(|(by, name, to)| (*by, (*name).to_owned(), *to)).collect();
     let needed: Vec<_> = needed.iter().map(Value::to_string).collect();
@@ -20,7 +20,7 @@ fn linked(schema: &Value, needed: &[Value], links: &[(usize, &str, usize)]) -> R
     Decoder::json(&schema, &bare()).map(|decoder| decoder.data_type().clone()).map_err(|error| error.to_string())
 }
 
-/// The type of one property that is required.
+/// Returns the type of a required property.
 fn property(schema: &Value) -> Field {
     let schema = json!({"type": "object", "properties": {"f": schema}, "required": ["f"]});
     match parsed(&schema, &[]) {
@@ -106,7 +106,7 @@ fn references_lead_to_types() {
             "list": {"type": "array", "items": {"$ref": "#/definitions/id"}}},
         "required": ["a"],
     });
-    // Properties are read in the order of the text, which this map has by the alphabet.
+    // Properties keep the order of the text, although `serde_json` maps sort them alphabetically.
     let ids = DataType::List(Field::new("item", DataType::Int64, false).into());
     let user = of(vec![field("friend", DataType::Utf8), field("name", DataType::Utf8)]);
     let want = of(vec![
@@ -132,35 +132,35 @@ fn references_are_found_by_their_names_then_by_ids() {
     let kind = |kind: &str| json!({"type": kind});
     let refers = |to: &str| json!({"type": "object", "properties": {"f": {"$ref": to}}});
     let f = |kind| Ok(of(vec![field("f", kind)]));
-    // Two without `$id`.
+    // Two schemas without `$id`.
     let two = [kind("string"), kind("integer")];
     let links = [(2, "person.json", 0), (2, "address.json", 1)];
     assert_eq!(linked(&refers("person.json"), &two, &links), f(DataType::Utf8));
     assert_eq!(linked(&refers("address.json"), &two, &links), f(DataType::Int64));
-    // A name is one of the schema that has the reference: its sibling has another one of that name.
+    // A name belongs to the schema with the reference; a sibling uses the same name for another schema.
     let all = [kind("string"), refers("common.json"), kind("integer")];
     let links = [(1, "common.json", 0), (3, "child.json", 1), (3, "common.json", 2)];
     assert_eq!(linked(&refers("child.json"), &all, &links), f(of(vec![field("f", DataType::Utf8)])));
     assert_eq!(linked(&refers("common.json"), &all, &links), f(DataType::Int64));
-    // The name comes before an `$id`, and a name that an `$id` makes absolute is one, too.
+    // Names take precedence over `$id`; a name made absolute by an `$id` counts too.
     let ids = [json!({"$id": "http://h/s/a.json", "type": "string"}), kind("integer")];
     assert_eq!(linked(&refers("http://h/s/a.json"), &ids, &[(2, "http://h/s/a.json", 1)]), f(DataType::Int64));
     let mut root = refers("a.json");
     root["$id"] = json!("http://h/s/root.json");
     assert_eq!(parsed(&root, &ids), f(DataType::Utf8));
     assert_eq!(linked(&root, &ids, &[(2, "http://h/s/a.json", 1)]), f(DataType::Int64));
-    // The root itself, although there is one other schema with an equal path.
+    // The root itself is found, although another schema has the same path.
     let other = json!({"definitions": {"line": {"type": "integer"}}});
     let mut root = refers("order.json#/definitions/line");
     root["$id"] = json!("http://h/order.json");
     root["definitions"] = json!({"line": {"type": "string"}});
     assert_eq!(linked(&root, std::slice::from_ref(&other), &[(1, "other.json", 0)]), f(DataType::Utf8));
-    // By the end of an `$id`, if that names one.
+    // By the last segment of an `$id`, if unambiguous.
     let ends =
         [json!({"$id": "http://h/a/x.json", "type": "string"}), json!({"$id": "http://h/b/x.json", "type": "integer"})];
     assert_eq!(parsed(&refers("x.json"), &ends[1..]), f(DataType::Int64));
     assert!(parsed(&refers("x.json"), &ends).unwrap_err().contains("leads to nothing"));
-    // Anchors, of both ages.
+    // Anchors, in old and new syntax.
     let mut root = refers("#here");
     root["$defs"] = json!({"a": {"const": {"$anchor": "here"}}, "b": {"$anchor": "here", "type": "integer"}});
     assert_eq!(parsed(&root, &[]), f(DataType::Int64));
@@ -218,7 +218,7 @@ fn schemas_that_cannot_be_are_refused() {
     }
     let error = Schema::parse("{\"a\": }", &[], &[]).unwrap_err().to_string();
     assert_eq!(error, "the schema is no JSON: expected a value, found '}' at byte 6");
-    // Each definition has the one before it twice.
+    // Each definition contains the previous one twice.
     let mut definitions = serde_json::Map::new();
     definitions.insert("d0".into(), json!({"type": "string"}));
     for at in 1..40 {
@@ -300,7 +300,7 @@ fn inference_is_bounded() {
     assert_eq!((bad.row, bad.reason.as_str()), (2, "the value ends too early"));
 }
 
-/// What may be missing and is not plainly allowed to be null is written as nothing.
+/// A member that may be missing but is not clearly nullable is omitted when null.
 #[test]
 fn members_that_are_omitted_where_they_are_null() {
     let text = json!({"type": "string"});

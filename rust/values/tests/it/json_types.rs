@@ -1,4 +1,4 @@
-//! What JSON values become.
+//! Types of JSON values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -102,7 +102,7 @@ fn strings_have_their_escapes_undone() {
     ] {
         assert_eq!(string(text), want, "{text}");
     }
-    // At each distance from the end of a word.
+    // At each distance from the end of an eight-byte word.
     for len in 0..40 {
         for what in ["\\n", "é", "", "\\ud83d\\ude00"] {
             let text = format!("{}{what}{}", "x".repeat(len), "y".repeat(39 - len));
@@ -344,7 +344,7 @@ fn types_that_json_is_not_read_as_are_refused() {
         let error = Decoder::json(&schema, &bare()).unwrap_err();
         assert!(error.path.starts_with('f'), "{error}");
     }
-    // Views and large ones are read as the plain ones.
+    // Views and large types are read as the plain ones.
     let schema = Schema::from_arrow(DataType::LargeList(Field::new("x", DataType::Utf8View, true).into()));
     let want = DataType::List(Field::new("x", DataType::Utf8, true).into());
     assert_eq!(Decoder::json(&schema, &bare()).unwrap().data_type(), &want);

@@ -1,4 +1,4 @@
-//! Values of random schemas, hostile ones, and schemas that differ; and columns back into values.
+//! Integration tests of values: random, hostile and evolving schemas, and encoding.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 mod encode_refused;
@@ -28,7 +28,7 @@ pub(crate) fn bare() -> Options {
     Options { framing: Framing::Bare, ..Options::default() }
 }
 
-/// Of values without frames.
+/// Returns a decoder of values without frames.
 pub(crate) fn decoder(schema: &str) -> Decoder {
     Decoder::avro(&Schema::parse(schema).unwrap(), &bare()).unwrap()
 }
@@ -41,7 +41,7 @@ pub(crate) fn push(decoder: &mut Decoder, value: Option<&[u8]>) -> Result<(), Ba
     }
 }
 
-/// All rows, and what is wrong with some.
+/// Decodes all rows; returns the array and the errors.
 pub(crate) fn decode<'a>(
     decoder: &mut Decoder,
     values: impl IntoIterator<Item = Option<&'a [u8]>>,
@@ -50,7 +50,7 @@ pub(crate) fn decode<'a>(
     (decoder.finish().unwrap(), bad)
 }
 
-/// The reason why this one value is bad.
+/// Returns the reason why a value is bad.
 pub(crate) fn refused(schema: &str, value: &[u8]) -> (String, String) {
     let bad = push(&mut decoder(schema), Some(value)).unwrap_err();
     (bad.path, bad.reason)

@@ -1,4 +1,4 @@
-//! What Kafka's own serializers write.
+//! Values of Kafka's own serializers.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};

@@ -1,4 +1,4 @@
-//! What is read is written, and read as the same.
+//! Round trips of Protobuf messages.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn encoder(schema: &str, column: &ArrayRef) -> Encoder {
     Encoder::protobuf(writer, column.data_type(), Framing::Bare, None).unwrap()
 }
 
-/// The values of rows of these values.
+/// Encodes the rows decoded from these values.
 fn again(schema: &str, values: &[&[u8]]) -> Vec<Vec<u8>> {
     let (array, bad) = decode(&mut decoder(schema), values.iter().copied().map(Some));
     assert_eq!(bad, []);
@@ -34,7 +34,7 @@ fn random_messages_come_back() {
     let written = again(EVENT, &values);
     let written: Vec<_> = written.iter().map(Vec::as_slice).collect();
     assert_eq!(rows(EVENT, &written), rows(EVENT, &values));
-    // What is in its shortest form stays so.
+    // Values in shortest form are reproduced exactly.
     assert_eq!(again(EVENT, &written), written);
 }
 
@@ -60,7 +60,7 @@ fn lengths_of_any_size_stand_before_messages() {
             value = outer;
         }
         let written = again(schema, &[&value]);
-        // An empty text is what is not there.
+        // An empty text equals an absent one.
         if len > 0 {
             assert_eq!(written, [value], "{len}");
         }
@@ -71,7 +71,7 @@ fn lengths_of_any_size_stand_before_messages() {
 fn values_of_maps_have_lengths_in_every_edition() {
     let schema = "edition = '2023'; option features.message_encoding = DELIMITED; \
                   message M { map<string, V> m = 1; V v = 2; repeated V l = 3; } message V { int32 x = 1; }";
-    // As google's protobuf writes it: m {k: x 7}, v {x: 7}, l [{x: 1}].
+    // Bytes written by google's protobuf: m {k: x 7}, v {x: 7}, l [{x: 1}].
     let value = b"\x0a\x07\x0a\x01k\x12\x02\x08\x07\x13\x08\x07\x14\x1b\x08\x01\x1c";
     assert_eq!(again(schema, &[value]), [value]);
 }

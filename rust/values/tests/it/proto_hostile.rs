@@ -1,4 +1,4 @@
-//! Messages that lie, and what a bad one leaves of others.
+//! Malicious messages, and isolation of rows from bad ones.
 
 use arrow_array::Array;
 use samsarrow_values::proto::Schema;
@@ -43,7 +43,7 @@ fn inner(random: &mut Random) -> Vec<u8> {
     out
 }
 
-/// A good message, in which fields come in any order and more than once.
+/// Returns a valid message with fields in any order and repeated.
 pub(crate) fn event(random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..random.below(12) {
@@ -153,7 +153,7 @@ fn json_is_no_deeper_than_messages_may_be() {
 
 #[test]
 fn fields_that_come_twice_at_every_depth_are_read_in_time() {
-    // Each pass of one over the other would take 2⁴⁰ of them.
+    // If each level were merged by one more pass over the next, this would take 2⁴⁰ passes.
     let depth = 40;
     let types = (0..depth).map(|at| format!("message M{at} {{ M{} m = 1; }}", at + 1)).collect::<String>();
     let schema = format!("syntax = 'proto3'; {types} message M{depth} {{ int32 x = 1; }}");

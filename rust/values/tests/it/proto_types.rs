@@ -1,4 +1,4 @@
-//! What Protobuf's types become, and what becomes of fields that come twice, or not at all.
+//! Types of Protobuf fields, repeated fields and absent fields.
 
 use samsarrow_values::proto::Schema;
 use samsarrow_values::{Decoder, Enums, Framing, Options, SchemaId};
@@ -160,7 +160,7 @@ fn messages_are_found_by_name_and_by_indexes() {
     assert_eq!(reason(None, b"\0\0\0\0\x01\x02\x06"), Err("its schema has no message of indexes [3]".into()));
     assert_eq!(reason(None, b"\0\0\0\0\x01"), Err("no message indexes follow the schema's id".into()));
     assert_eq!(make(Some("D")).unwrap_err().to_string(), "there is no message D; the file has p.q.A, p.q.C");
-    // Of ids, only what is said of them holds.
+    // Only added ids are known.
     let mut decoder = Decoder::protobuf(&schema, None, true, &options).unwrap();
     let other =
         Schema::parse("syntax = 'proto3'; package p.q; message B {} message A { string w = 9; int64 x = 1; }").unwrap();
@@ -176,7 +176,7 @@ fn messages_are_found_by_name_and_by_indexes() {
         [(2, Some(SchemaId::Id(2)), "it is a p.q.B, and p.q.A is read"), (3, Some(SchemaId::Id(3)), "no")]
     );
     assert!(push(&mut decoder, Some(b"\0\0\0\0\x04\0")).unwrap_err().reason.contains("no writer's schema"));
-    // A header has the indexes; what is before the message is nothing then.
+    // The header has the indexes; the message has no prefix.
     assert!(decoder.push(Some(b"\x08\x07"), Some(b"\0\0\0\0\x02\x02\x02")).is_ok());
 }
 
@@ -222,7 +222,7 @@ fn texts_are_read_as_protoc_reads_them() {
         message map { message x { int32 v = 01; } } message other {} service S { rpc R (other) returns (stream other) { option x = 1; } }
         extend other { int32 e = 1; }"#;
     assert_eq!(rows(schema, &[b"\x52\x01\0"]), [r#"{"m":null,"map":[],"optional":["option"]}"#]);
-    // A descriptor in base64, as some registries have it: f.proto of proto3 with message M { int32 a = 1; }.
+    // Base64 descriptor, as some registries store it: f.proto of proto3 with message M { int32 a = 1; }.
     let descriptor = "CgdmLnByb3RvIg4KAU0SCQoBYRgBIAEoBWIGcHJvdG8z";
     assert_eq!(rows(descriptor, &[b"\x08\x05"]), [r#"{"a":5}"#]);
 }

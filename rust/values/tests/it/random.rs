@@ -1,8 +1,8 @@
-//! Random schemas, and values of them.
+//! Random schemas and values.
 
 use serde_json::{Value, json};
 
-/// Numbers that follow from a seed.
+/// Random number generator with a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -18,14 +18,14 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Small as often as large.
+    /// Returns a number, small as often as large.
     fn long(&mut self) -> i64 {
         let bits = self.below(64) as u32;
         (self.next() as i64) >> bits
     }
 }
 
-/// Schemas whose full names are all different; short names repeat.
+/// Generates schemas with unique full names; short names repeat.
 #[derive(Default)]
 pub(crate) struct Schemas {
     names: usize,
@@ -44,7 +44,7 @@ impl Schemas {
         json!({"type": "record", "name": self.name(), "fields": fields})
     }
 
-    /// A union of types of one short name.
+    /// Generates a union of types with the same short name.
     fn namesakes(&mut self, random: &mut Random, depth: usize) -> Value {
         let mut one = |at: usize, kind: usize| {
             self.names += 1;
@@ -110,7 +110,7 @@ pub(crate) fn text(text: &[u8], out: &mut Vec<u8>) {
     out.extend(text);
 }
 
-/// A value of the schema, as a writer would have it.
+/// Encodes a random value of the schema, as a writer would.
 pub(crate) fn value(schema: &Value, random: &mut Random, out: &mut Vec<u8>) {
     if let Value::Array(branches) = schema {
         let branch = random.below(branches.len());
@@ -142,7 +142,7 @@ pub(crate) fn value(schema: &Value, random: &mut Random, out: &mut Vec<u8>) {
     }
 }
 
-/// Items in one or more blocks, with and without their size.
+/// Encodes items in one or more blocks, with and without their size.
 fn blocks(random: &mut Random, out: &mut Vec<u8>, mut item: impl FnMut(&mut Random, &mut Vec<u8>)) {
     for _ in 0..random.below(3) {
         let items = 1 + random.below(3);

@@ -1,4 +1,4 @@
-//! Types that contain themselves: stepped over, and read to a depth.
+//! Recursive types: skipping, and reading to a depth.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ fn reading(text: &str, fields: Option<&[&str]>, recursion: usize) -> Result<Deco
     Decoder::avro(&schema(text), &Options { fields, recursion, ..bare() }).map_err(|error| error.to_string())
 }
 
-/// Of values with ids.
+/// Returns a decoder of values with schema ids.
 fn reading_framed(text: &str, recursion: usize) -> Decoder {
     Decoder::avro(&schema(text), &Options { recursion, ..Options::default() }).unwrap()
 }
 
-/// So many records within one another; from the outermost on they are numbered.
+/// Encodes nested records, numbered from the outermost on.
 fn chain(records: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for at in 0..records {
@@ -42,12 +42,12 @@ fn chain(records: usize) -> Vec<u8> {
     out
 }
 
-/// A tree with blocks of both kinds: id, below, by, end.
+/// Encodes a tree with blocks of both kinds: id, below, by, end.
 fn tree(depth: u8) -> Vec<u8> {
     let mut out = vec![depth * 2];
     if depth > 0 {
         let below = tree(depth - 1);
-        // A block that says how many bytes it has, and one that does not.
+        // One block with its byte size, and one without.
         out.extend([1]);
         samsarrow_wire::varint::put_varlong(&mut out, below.len() as i64);
         out.extend(&below);
@@ -119,7 +119,7 @@ fn what_was_read_to_a_depth_is_written_back() {
             assert_eq!((&again, bad), (&array, vec![]));
         }
     }
-    // An item where the column ends is not written as nothing.
+    // An item at the end of the expansion is an error, not an empty item.
     let mut decoder = reading(TREE, None, 1).unwrap();
     let (array, _) = decode(&mut decoder, [Some(&tree(1)[..])]);
     let encoder = Encoder::avro(&schema(TREE), array.data_type(), Framing::Bare, None).unwrap();
@@ -158,7 +158,7 @@ fn a_default_is_read_where_what_contains_itself_ends() {
         let (array, bad) = read("[]", times, &[0, 0, 0, 0, 1, 14]);
         assert_eq!(bad, []);
         assert_eq!(array.as_struct().column(1).as_list::<i32>().value_length(0), 0);
-        // Of a default that has such a record, each is one deeper.
+        // Each record within a default is one level deeper.
         let (array, bad) = read(r#"[{"v": 3, "kids": []}]"#, times, &[0, 0, 0, 0, 1, 14]);
         assert_eq!(bad, []);
         let kids = array.as_struct().column(1).as_list::<i32>();
@@ -166,13 +166,13 @@ fn a_default_is_read_where_what_contains_itself_ends() {
     }
     let (array, _) = read("[]", 1, &[0, 0, 0, 0, 2, 14, 0, 0]);
     let DataType::Struct(fields) = array.data_type() else { panic!("{}", array.data_type()) };
-    // A default that leads to itself ends.
+    // A default that refers to itself is rejected.
     let endless = r#"[{"v": 1}]"#;
     let mut decoder = reading_framed(&new(endless), 1);
     decoder.add_writer(SchemaId::Id(1), &schema(old));
     let (_, bad) = decode(&mut decoder, [Some(&[0, 0, 0, 0, 1, 14][..])]);
     assert!(bad[0].reason.contains("the default"), "{}", bad[0].reason);
-    // The written value has the whole default, however deep the columns are.
+    // The encoded value has the whole default, however deep the columns are.
     let columns = DataType::Struct(fields.iter().filter(|field| field.name() == "v").cloned().collect());
     let text = new(r#"[{"v": 3, "kids": [{"v": 4, "kids": []}]}]"#);
     let encoder = Encoder::avro(&schema(&text), &columns, Framing::Bare, None).unwrap();

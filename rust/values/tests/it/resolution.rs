@@ -1,4 +1,4 @@
-//! Values of one schema as rows of another.
+//! Resolution of writer's and reader's schemas.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
@@ -80,7 +80,7 @@ fn fields_are_found_by_name_and_alias_or_have_a_default() {
         (bad.path.as_str(), bad.reason.as_str()),
         ("new", "the writer has no such field, and the reader's has no default")
     );
-    // What is stepped over must be there.
+    // Skipped data must be present.
     let bad = read(&writer, &record(r#"{"name": "b", "type": "long"}"#), &value[..3]).unwrap_err();
     assert_eq!(bad.path, "gone to old");
 }
@@ -137,7 +137,7 @@ fn unions_are_widened_and_narrowed() {
     assert_eq!(read(r#"["null", "int"]"#, "int", &[2, 6]).unwrap().as_primitive::<Int32Type>().value(0), 3);
     let bad = read(r#"["null", "int"]"#, "int", &[0]).unwrap_err();
     assert_eq!(bad.reason, "the writer's null cannot be read as int");
-    // No promotion where a member has the type itself.
+    // No promotion if a union member has the same type.
     let row = read("int", r#"["double", "int", "string"]"#, &[6]).unwrap();
     assert!(row.as_struct().column_by_name("int").unwrap().is_valid(0));
     let row = read("float", r#"["double", "int", "string"]"#, &1.5f32.to_le_bytes()).unwrap();
@@ -185,11 +185,12 @@ fn members_of_one_short_name_are_told_apart_by_their_namespaces() {
     ] {
         let union = format!("[{one}, {other}]");
         assert_eq!(set(&read(&union, &union, value).unwrap()), ["b.Foo"], "{union}");
-        // In another order, and as the only type of the writer.
+        // In another order, and as the writer's only type.
         assert_eq!(set(&read(&union, &format!("[{other}, {one}]"), value).unwrap()), ["b.Foo"], "{union}");
         assert_eq!(set(&read(&other, &union, &value[1..]).unwrap()), ["b.Foo"], "{union}");
     }
-    // An alias comes before the short name, the short name before the fields, and a record that fits at all before none.
+    // An alias takes precedence over the short name, the short name over matching fields, and any matching record over
+    // none.
     let alias = record("c.Bar", &["x"]).replace(r#""fields""#, r#""aliases": ["z.Foo"], "fields""#);
     let writer = record("z.Foo", &["x"]);
     let (a, b) = (record("a.Foo", &["x"]), record("b.Other", &["x"]));

@@ -1,4 +1,4 @@
-//! A bad value leaves all others as they are, and a null row.
+//! Isolation of bad values: a null row, and unaffected others.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;

@@ -1,4 +1,4 @@
-//! Which Arrow type each Avro type becomes, and what its values do.
+//! Arrow types of Avro types, and their values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -43,7 +43,7 @@ fn every_type_has_one_of_arrows() {
         (r#"{"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}"#, "Interval(MonthDayNano)"),
         (r#"["null", "int"]"#, "Int32"),
         (r#"["int"]"#, "Int32"),
-        // What does not fit is no logical type.
+        // A logical type that does not match its underlying type is ignored.
         (r#"{"type": "string", "logicalType": "date"}"#, "Utf8"),
         (r#"{"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}"#, "Binary"),
         (

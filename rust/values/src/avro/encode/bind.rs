@@ -1,4 +1,4 @@
-//! A schema against the column that it is for: where each part of a value comes from, or what does not fit.
+//! Binding of a schema to the columns to encode: a source for each part of a value, or the mismatch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Node, Record};
 use crate::error::SchemaError;
 
-/// Rows of a column as values of this schema.
+/// Binds a column to the type of a node.
 pub(crate) fn source(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
     let nulls = nulls_of(array);
     match (&node.kind, nulls) {
@@ -27,14 +27,15 @@ pub(crate) fn source(node: &Node, array: &dyn Array, named: &Named, path: &str) 
     }
 }
 
-/// The rows that are null, if there are such; those of a dictionary too.
+/// Returns the null rows of a column, those of dictionary values included; `None` if no row is null.
 pub(super) fn nulls_of(array: &dyn Array) -> Option<NullBuffer> {
     array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// The same of rows that are not null: nobody asks for another.
+/// Binds a column whose null rows are never encoded.
 ///
-/// A type that contains itself is followed as deep as the column is: where `decode_values` ended, the column is of nulls.
+/// A recursive type is followed as deep as the column is: at the depth where `decode_values` stopped, the column has
+/// the type null.
 pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let values = valid(node, dictionary.values(), named, path)?;
@@ -71,7 +72,7 @@ pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -
             }
             None => Err(unfit(node, array, path)),
         },
-        // All of its rows are null, which `source` and unions look at first: none is written.
+        // All rows of the column are null, which `source` and unions check first, so no value is encoded.
         Kind::Again(_) if *array.data_type() == DataType::Null => Ok(Source::Nothing),
         Kind::Again(name) => match named.get(&name.full) {
             Some(definition) => valid(definition, array, named, path),
@@ -81,7 +82,7 @@ pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -
     }
 }
 
-/// Which items each row of a list has.
+/// Returns the item range of each row of a list, and the items.
 fn items(array: &dyn Array) -> Option<(Ranges, &dyn Array)> {
     Some(match array.data_type() {
         DataType::List(_) => {

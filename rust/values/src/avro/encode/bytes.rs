@@ -1,4 +1,4 @@
-//! Bytes and texts of every layout of a column.
+//! Byte and text columns of every Arrow layout.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(crate) enum Blobs {
 }
 
 impl Blobs {
-    /// A column of text.
+    /// Returns the data of a text column.
     pub(crate) fn texts(array: &dyn Array) -> Option<Blobs> {
         Some(match array.data_type() {
             DataType::Utf8 => {
@@ -35,7 +35,7 @@ impl Blobs {
         })
     }
 
-    /// A column of bytes, which need not be text.
+    /// Returns the data of a binary column.
     pub(crate) fn bytes(array: &dyn Array) -> Option<Blobs> {
         Some(match array.data_type() {
             DataType::Binary => {
@@ -55,7 +55,7 @@ impl Blobs {
         })
     }
 
-    /// The bytes of a row.
+    /// Returns the bytes of a row.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Step<&[u8]> {
         let found = match self {
@@ -68,7 +68,7 @@ impl Blobs {
     }
 }
 
-/// Where the data of a row is.
+/// Returns the data range of a row.
 #[inline(always)]
 pub(super) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range<usize>> {
     match offsets.get(row..) {
@@ -77,7 +77,7 @@ pub(super) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range
     }
 }
 
-/// What no column of Arrow's may do.
+/// Returns the error for an inconsistent column, which Arrow rules out.
 #[cold]
 pub(super) fn beyond() -> Box<Fault> {
     Reason::Other("the column ends before its rows do".into()).into()

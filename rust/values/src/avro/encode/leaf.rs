@@ -1,4 +1,4 @@
-//! Columns of types that have no parts.
+//! Columns of scalar types.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -51,13 +51,13 @@ pub(super) fn leaf(node: &Node, array: &dyn Array, path: &str) -> Result<Source,
     found.ok_or_else(|| unfit(node, array, path))
 }
 
-/// Whether a schema is that of the type, not only one that its values may be written with.
+/// Returns true if the schema is that of the type, not only one that its values can be converted to.
 pub(super) fn same(node: &Node, data_type: &DataType) -> bool {
     let shape = target::shape(node, Enums::Strings, &mut Columns::default());
     !matches!(node.kind, Kind::Enum(_)) && shape.is_ok_and(|shape| shape.data_type == *plainly(data_type))
 }
 
-/// A type without how it is laid out.
+/// Returns a type without its layout.
 fn plainly(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => plainly(values),
@@ -67,7 +67,7 @@ fn plainly(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The values of a dictionary, where its symbols need to be looked up but once.
+/// Looks up the symbol numbers of dictionary values once, instead of for every row.
 pub(super) fn numbered(values: Source, count: usize) -> Source {
     let Source::Symbols(of) = &values else { return values };
     let number = |row| of.0.get(row).ok().and_then(|symbol| of.1.number(symbol)).unwrap_or(-1);
@@ -104,7 +104,7 @@ fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> ScalarBuffer<T::Native> {
     array.as_primitive::<T>().values().clone()
 }
 
-/// Numbers of another type, without a loss.
+/// Converts numbers to a wider type without loss.
 fn wider<T: ArrowPrimitiveType, U: ArrowNativeType + From<T::Native>>(array: &dyn Array) -> ScalarBuffer<U> {
     array.as_primitive::<T>().values().iter().map(|&value| U::from(value)).collect()
 }
@@ -124,7 +124,7 @@ fn long(array: &dyn Array) -> Option<Source> {
     Some(match array.data_type() {
         DataType::Int64 => Source::Long(values::<Int64Type>(array)),
         DataType::UInt32 => Source::Long(wider::<UInt32Type, i64>(array)),
-        // Written, an int is the long of the same number.
+        // An int has the same encoding as the long of the same value.
         _ => return int(array),
     })
 }
@@ -230,7 +230,7 @@ fn interval(array: &dyn Array) -> Option<Source> {
     }
 }
 
-/// Bytes of any length are looked at row by row.
+/// The length of variable-length bytes is checked for each row.
 fn fixed(size: usize, array: &dyn Array) -> Option<Source> {
     match array.data_type() {
         DataType::FixedSizeBinary(own) if usize::try_from(*own) != Ok(size) => None,

@@ -1,4 +1,4 @@
-//! Columns into the bytes of values.
+//! Encoding of Arrow columns into Avro values.
 
 mod bind;
 mod bytes;

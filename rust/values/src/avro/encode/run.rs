@@ -1,4 +1,4 @@
-//! Writes rows.
+//! Encoding of rows.
 
 use arrow_buffer::{ArrowNativeType, IntervalMonthDayNano, NullBuffer, i256};
 use samsarrow_wire::ShortBytes;
@@ -10,14 +10,14 @@ use crate::error::{Reason, Step};
 use crate::frame::{hyphened, unhyphened};
 
 impl Source {
-    /// Writes a row. What there is of it, where that fails, is for the caller to cut off.
+    /// Encodes a row. On error the caller truncates the output.
     ///
-    /// It calls itself as deep as the schema is.
+    /// The recursion is as deep as the schema.
     pub(crate) fn run(&self, row: usize, out: &mut Vec<u8>) -> Step {
         self.step(row, out)
     }
 
-    /// What most fields are, without a call.
+    /// Encodes the most frequent types inline.
     #[inline(always)]
     fn step(&self, row: usize, out: &mut Vec<u8>) -> Step {
         match self {
@@ -91,14 +91,14 @@ impl Source {
             Source::Map(of) => map(of, row, out)?,
             Source::Members(of) => members(of, row, out)?,
             Source::Boolean(_) => return Err(beyond()),
-            // The others are in `step`.
+            // All others are handled by `step`.
             _ => return self.run(row, out),
         }
         Ok(())
     }
 }
 
-/// Writes bytes or a text without the length before it.
+/// Encodes bytes or a text without the length prefix.
 pub(crate) fn unprefixed(source: &Source, row: usize, out: &mut Vec<u8>) -> Step {
     let start = out.len();
     source.run(row, out)?;
@@ -115,7 +115,7 @@ pub(crate) fn at<T: Copy>(values: &[T], row: usize) -> Step<T> {
     }
 }
 
-/// A zig-zag varint: most are of one or two bytes.
+/// Writes a zig-zag varint; most have one or two bytes.
 #[inline(always)]
 fn put_long(out: &mut Vec<u8>, value: i64) {
     let raw = (value << 1 ^ value >> 63) as u64;
@@ -161,7 +161,7 @@ fn within<T: PartialOrd + ArrowNativeType>(value: T, negative: T, of: &Decimal<T
     }
 }
 
-/// A number of which the most significant byte is the first, in as few bytes as hold it, or as many as a fixed has.
+/// Writes a big-endian number in the fewest bytes that hold it, or in the size of a fixed.
 fn decimal(bytes: &[u8], size: Option<usize>, out: &mut Vec<u8>) {
     let sign = if bytes.first().is_some_and(|byte| *byte >= 0x80) { 0xff } else { 0 };
     let mut kept = bytes;
@@ -173,7 +173,7 @@ fn decimal(bytes: &[u8], size: Option<usize>, out: &mut Vec<u8>) {
     }
     match size {
         None => prefixed(kept, out),
-        // As many digits as it may have fit into it.
+        // The precision of the type is small enough for the size.
         Some(size) => {
             out.extend(std::iter::repeat_n(sign, size.saturating_sub(kept.len())));
             out.extend_from_slice(kept);
@@ -244,7 +244,7 @@ fn members(of: &Members, row: usize, out: &mut Vec<u8>) -> Step {
             of.run(row, out).map_err(|fault| fault.within(name))
         }
         (Some(one), Some(other), _) => Err(Reason::Members(one.name.clone(), other.name.clone()).into()),
-        // Some libraries know no structs that are null, but only such of nulls.
+        // Some libraries have no null structs, only structs whose fields are all null.
         (None, _, Some(null)) => {
             put_long(out, *null);
             Ok(())

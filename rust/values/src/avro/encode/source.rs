@@ -1,4 +1,4 @@
-//! Where the parts of a value come from.
+//! Data sources of the parts of a value.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use arrow_buffer::{
 use super::bytes::Blobs;
 use super::symbols::Symbols;
 
-/// The column of a type, and how its rows are written. It holds the column's buffers.
+/// Column of a type, and the encoding of its rows. It holds the column's buffers.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Null takes no bytes.
+    /// Null, which has no bytes.
     Nothing,
     /// The same bytes in every row.
     Constant(Box<[u8]>),
@@ -22,18 +22,18 @@ pub(crate) enum Source {
     Scaled(Box<Scaled>),
     Float(ScalarBuffer<f32>),
     Double(ScalarBuffer<f64>),
-    /// Bytes or text as most columns have it.
+    /// Bytes or text in the most frequent layout.
     Text(OffsetBuffer<i32>, Buffer),
-    /// The same of another layout.
+    /// Bytes or text in another layout.
     Bytes(Blobs),
-    /// As many bytes as that.
+    /// Fixed-size bytes, with their size.
     Fixed(Box<(Blobs, usize)>),
-    /// 16 bytes as a UUID's text.
+    /// 16 bytes, written as the text of a UUID.
     Uuid(Blobs),
-    /// A UUID's text as 16 bytes.
+    /// Text of a UUID, written as 16 bytes.
     UuidBytes(Blobs),
     Symbols(Box<(Blobs, Symbols)>),
-    /// Numbers of symbols; what has none is −1, and why says the other one.
+    /// Symbol numbers of dictionary values; −1 for an unknown symbol, whose error the other source reports.
     Numbers(Box<(Box<[i64]>, Source)>),
     Duration(ScalarBuffer<IntervalMonthDayNano>),
     Decimal(Box<Decimal<i128>>),
@@ -41,37 +41,37 @@ pub(crate) enum Source {
     List(Box<(Ranges, Source)>),
     Map(Box<Entries>),
     Record(Box<[Field]>),
-    /// A branch of a union, or null.
+    /// Branch of a union, or null.
     Branch(Box<Branch>),
-    /// A struct of members, of which one is set.
+    /// Struct of union members, one of which is set.
     Members(Box<Members>),
     /// Rows of a dictionary.
     Keys(Box<(Box<[usize]>, Source)>),
-    /// A null is an error.
+    /// A source in which null is an error.
     Required(Box<(NullBuffer, Source)>),
 }
 
-/// Numbers in another unit: times this, or divided by it without a rest.
+/// Numbers in another unit: multiplied by `times`, or divided by `per` without a remainder.
 #[derive(Debug)]
 pub(crate) struct Scaled {
     pub(crate) values: ScalarBuffer<i64>,
     pub(crate) times: i64,
     pub(crate) per: i64,
-    /// Of an `int`.
+    /// True if the Avro type is `int`.
     pub(crate) narrow: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Decimal<T: ArrowNativeType> {
     pub(crate) values: ScalarBuffer<T>,
-    /// Of a fixed; else the bytes have their length before them.
+    /// Size of a fixed; `None` if the bytes have a length prefix.
     pub(crate) size: Option<usize>,
     pub(crate) precision: u8,
-    /// The first number with too many digits, if the type has such.
+    /// First number with too many digits, if the type has one.
     pub(crate) beyond: Option<T>,
 }
 
-/// Which items a row has.
+/// Item range of each row.
 #[derive(Debug)]
 pub(crate) enum Ranges {
     Small(OffsetBuffer<i32>),
@@ -83,7 +83,7 @@ pub(crate) enum Ranges {
 pub(crate) struct Entries {
     pub(crate) ranges: Ranges,
     pub(crate) keys: Source,
-    /// For errors.
+    /// Keys as bytes, for error messages.
     pub(crate) names: Blobs,
     pub(crate) values: Source,
 }
@@ -97,9 +97,9 @@ pub(crate) struct Field {
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) nulls: Option<NullBuffer>,
-    /// The number of null's branch, if the union has one.
+    /// Index of the null branch, if the union has one.
     pub(crate) null: Option<i64>,
-    /// That of the value's.
+    /// Index of the branch of the value.
     pub(crate) value: i64,
     pub(crate) of: Source,
 }

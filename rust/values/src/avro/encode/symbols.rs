@@ -1,17 +1,17 @@
-//! Which number a symbol of an enum has.
+//! Lookup of the numbers of enum symbols.
 
 use std::collections::HashMap;
 
 use crate::avro::schema::Enum;
 use crate::input::word;
 
-/// Beyond these, a table is quicker than looking at each.
+/// Number of symbols above which a hash table is faster than a linear search.
 const FEW: usize = 16;
 
 /// Numbers of symbols.
 #[derive(Debug)]
 pub(crate) struct Symbols {
-    /// Lengths and texts of up to 8 bytes, where all symbols are so short and few.
+    /// Lengths and texts of up to 8 bytes, if all symbols are short and few.
     short: Box<[(usize, u64)]>,
     all: HashMap<Box<[u8]>, i64>,
 }

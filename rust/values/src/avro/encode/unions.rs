@@ -1,4 +1,4 @@
-//! Columns into unions.
+//! Columns encoded as unions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Node, member_names};
 use crate::error::SchemaError;
 
-/// A column whose values are those of a branch, or null.
+/// Binds a column to one branch of a union, or to null.
 pub(super) fn union(
     node: &Node,
     branches: &[Arc<Node>],
@@ -28,7 +28,7 @@ pub(super) fn union(
     let values: Vec<_> = (0_i64..).zip(branches).filter(|(_, branch)| !matches!(branch.kind, Kind::Null)).collect();
     let branch = |value: i64, of: Source| Source::Branch(Box::new(Branch { nulls: nulls.clone(), null, value, of }));
     if *array.data_type() == DataType::Null {
-        // No row is read of what is there in its place.
+        // The source of a null column is never read.
         return match null {
             Some(null) => Ok(branch(null, Source::Nothing)),
             None => Err(unfit(node, array, path)),
@@ -40,13 +40,13 @@ pub(super) fn union(
     if let Some(members) = members(&values, array, named, path)? {
         return Ok(Source::Members(Box::new(Members { nulls, null, members })));
     }
-    // A branch of the column's own type comes before one that it could be widened to.
+    // A branch of the same type has priority over one that the column can be converted to.
     let own = values.iter().filter(|(_, one)| same(one, array.data_type()));
     let found = own.chain(&values).find_map(|(at, one)| valid(one, array, named, path).ok().map(|of| (*at, of)));
     found.map(|(at, of)| branch(at, of)).ok_or_else(|| unfit(node, array, path))
 }
 
-/// The members, if the column is a struct of such.
+/// Binds the members of a union, if the column is a struct of members.
 fn members(
     values: &[(i64, &Arc<Node>)],
     array: &dyn Array,
@@ -60,7 +60,7 @@ fn members(
     }
     let mut members = Vec::new();
     for ((branch, node), name) in values.iter().zip(names) {
-        // A member without a column is never set; that each column is one of a member is checked above.
+        // A member without a column is never set. Each column belongs to a member, as checked above.
         let Some(column) = columns.column_by_name(&name) else { continue };
         let of = valid(node, column, named, &join(path, &name))?;
         members.push(Member { name: name.into(), nulls: nulls_of(column), branch: *branch, of });

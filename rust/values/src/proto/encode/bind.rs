@@ -1,4 +1,4 @@
-//! Columns for the fields of a message.
+//! Binding of columns to the fields of a message.
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ use crate::frame::Framing;
 
 type Bound<T> = Result<T, SchemaError>;
 
-/// Writes rows as one message of a schema.
+/// Encodes rows as one message type of a schema.
 #[derive(Debug, Clone)]
 pub struct Writer {
     schema: Schema,
     message: usize,
     indexes: Vec<u8>,
-    /// As Apicurio has it; none within another message.
+    /// Message name in Apicurio's frame; `None` for a nested message.
     name: Option<Vec<u8>>,
 }
 
 impl Writer {
-    /// For the message of this name, or the file's first.
+    /// Creates a writer for a message, by default the first one of the file.
     ///
     /// # Errors
-    /// There is no such message, or it is not of the file itself.
+    /// The message does not exist, or is not declared in the file itself.
     pub fn new(schema: &Schema, message: Option<&str>) -> Result<Writer, SchemaError> {
         let id = schema.message(message)?;
         let Some(way) = way(&schema.pool, &schema.pool.own, id) else {
@@ -61,12 +61,12 @@ impl Writer {
         Ok(Writer { schema: schema.clone(), message: id, indexes, name })
     }
 
-    /// What Confluent's serializers write between a schema's id and the message.
+    /// Returns the message indexes that Confluent's serializers write after the schema id.
     pub(crate) fn indexes(&self) -> &[u8] {
         &self.indexes
     }
 
-    /// What frames have between a schema's id and the message.
+    /// Returns the part of the frame between schema id and message.
     pub(crate) fn which(&self, framing: Framing) -> Result<&[u8], SchemaError> {
         match framing {
             Framing::Bare | Framing::Header => Ok(&[]),
@@ -80,10 +80,10 @@ impl Writer {
         }
     }
 
-    /// The fields of a struct column.
+    /// Binds a struct column to the message.
     ///
     /// # Errors
-    /// A column has no field or one of another type, or a required field has no column; the error names it.
+    /// A column has no field or another type, or a required field has no column; the error names it.
     pub(crate) fn source(&self, column: &dyn Array) -> Result<Source, SchemaError> {
         let Some(rows) = column.as_struct_opt() else {
             return Err(SchemaError::new("", format!("a message is a struct, not {}", column.data_type())));
@@ -92,7 +92,7 @@ impl Writer {
     }
 }
 
-/// The numbers that lead to a message.
+/// Returns the message indexes of a message.
 fn way(pool: &Pool, among: &[usize], id: usize) -> Option<Vec<usize>> {
     among.iter().enumerate().find_map(|(at, one)| {
         if *one == id {
@@ -172,7 +172,7 @@ fn item_nulls(items: &ArrayRef) -> Option<NullBuffer> {
     items.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// The message of a map's entries.
+/// Returns the entry message of a map field.
 fn entry(pool: &Pool, kind: Kind) -> Option<&Message> {
     match kind {
         Kind::Message(id) => pool.messages.get(id).filter(|message| message.entry),
@@ -222,7 +222,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
         }
         Kind::Message(id) | Kind::Group(id) => {
             let message = pool.messages.get(id).ok_or_else(|| SchemaError::new(path, "the message is missing"))?;
-            // A column where `decode_values` ended in a message that contains itself: all rows are null, and none is written.
+            // A recursive message where `decode_values` stopped: all rows are null, and none is encoded.
             if *column.data_type() == DataType::Null {
                 let source = Source { fields: Vec::new(), oneofs: Vec::new() };
                 return Ok(if matches!(kind, Kind::Group(_)) { Value::Group(source) } else { Value::Message(source) });
@@ -240,7 +240,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
     }
 }
 
-/// Of messages with Arrow types of their own; none within where the column has another.
+/// Binds a well-known message type; the inner value is `None` if the column has another type.
 fn known(message: &Message, column: &ArrayRef) -> Option<Option<Value>> {
     let json = |what| texts(column).filter(Slices::is_text).map(|texts| Value::Json(texts, what));
     Some(match message.name.strip_prefix("google.protobuf.")? {
@@ -343,8 +343,8 @@ fn texts(column: &ArrayRef) -> Option<Slices> {
     }
 }
 
-/// Returns the times of a column, and how many of its unit a second has. A column without a time zone does not say which
-/// instants these are.
+/// Returns the times of a column, and the number of its units in a second. A column without a time zone does not define
+/// instants.
 fn instants(column: &ArrayRef) -> Option<(Int64Array, i64)> {
     fn times<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> Int64Array {
         column.as_primitive::<T>().reinterpret_cast::<Int64Type>()

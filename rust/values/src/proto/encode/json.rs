@@ -1,4 +1,4 @@
-//! JSON texts as `google.protobuf.Struct`, `Value` and `ListValue`.
+//! Encoding of JSON text as `google.protobuf.Struct`, `Value` and `ListValue`.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) fn put(what: Json, text: &[u8], out: &mut Vec<u8>) -> Step {
     }
 }
 
-/// The entries of an object, or the items of an array.
+/// Encodes the entries of an object, or the items of an array.
 fn put_parts(value: &Value, out: &mut Vec<u8>) -> Step {
     match value {
         Value::Object(entries) => {

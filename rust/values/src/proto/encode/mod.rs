@@ -1,4 +1,4 @@
-//! Columns into the bytes of messages.
+//! Encoding of columns into Protobuf messages.
 
 mod bind;
 mod json;

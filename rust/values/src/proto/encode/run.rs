@@ -1,4 +1,4 @@
-//! Writes rows.
+//! Encoding of rows.
 
 use samsarrow_wire::varint::{put_unsigned_varint, put_unsigned_varlong, size_of_unsigned_varlong};
 
@@ -10,7 +10,7 @@ impl Source {
     /// Appends the message of a row.
     ///
     /// # Errors
-    /// A required field is null, or a value has no place in the message; the error names the field.
+    /// A required field is null, or a value cannot be represented; the error names the field.
     pub(crate) fn run(&self, row: usize, out: &mut Vec<u8>) -> Step {
         for members in &self.oneofs {
             let mut set = members.iter().filter_map(|at| self.fields.get(*at)).filter(|field| !field.is_null(row));
@@ -75,7 +75,7 @@ impl Field {
         }
     }
 
-    /// Whether an item can be written.
+    /// Checks that an item is not null.
     fn item(&self, item: usize) -> Step {
         match &self.item_nulls {
             Some(nulls) if nulls.is_null(item) => {
@@ -103,10 +103,10 @@ fn range(offsets: &[i32], row: usize) -> Step<std::ops::Range<usize>> {
     }
 }
 
-/// Puts a length before what is written.
+/// Writes data with a length prefix.
 pub(super) fn sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
     let at = out.len();
-    // Most are short.
+    // One byte is enough for most lengths.
     out.push(0);
     write(out)?;
     let len = out.len() - at - 1;
@@ -173,7 +173,7 @@ impl Value {
         Ok(())
     }
 
-    /// What an implicit field does not write.
+    /// Returns true for the default, which an implicit field omits.
     fn is_default(&self, row: usize) -> bool {
         match self {
             Value::Int(of) | Value::ZigzagInt(of) | Value::FixedInt(of) => of.value(row) == 0,
@@ -202,7 +202,7 @@ impl Value {
     }
 }
 
-/// Fields 1 and 2 of a time.
+/// Writes fields 1 and 2 of a Timestamp or Duration.
 fn time(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
     for (tag, value) in [(0x08, seconds), (0x10, nanos)] {
         if value != 0 {
@@ -213,7 +213,7 @@ fn time(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
 }
 
 impl Names {
-    /// The number of a name; digits are one themselves, as they are read.
+    /// Returns the number of an enum name; unknown values are read as digits, and accepted as such.
     fn number(&self, name: &[u8]) -> Step<i32> {
         let name = String::from_utf8_lossy(name);
         match self.numbers.get(&*name) {

@@ -1,4 +1,4 @@
-//! A column, and how each of its rows is written.
+//! Data sources of a message, and the encoding of its rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 
 use super::super::plan::Json;
 
-/// A message's fields, each with its column.
+/// Fields of a message with their columns.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// In the order of their numbers.
+    /// Fields in the order of their numbers.
     pub(super) fields: Vec<Field>,
-    /// Fields of which one may be set.
+    /// Fields of each oneof, at most one of which may be set.
     pub(super) oneofs: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: Arc<str>,
-    /// With the wire type of its items; packed ones have that of bytes.
+    /// Tag with the wire type of the items; packed lists have that of bytes.
     pub(super) tag: u32,
     pub(super) nulls: Option<NullBuffer>,
-    /// Of the items of a list or map.
+    /// Nulls among the items of a list or map.
     pub(super) item_nulls: Option<NullBuffer>,
     pub(super) rule: Rule,
     pub(super) value: Value,
 }
 
-/// When a field is written.
+/// Presence rule of a field.
 #[derive(Debug)]
 pub(super) enum Rule {
-    /// Wherever it is not null.
+    /// Written unless null.
     Present,
-    /// The same, and null is an error.
+    /// Written always; null is an error.
     Required,
-    /// Only if it is not its default, which null stands for too.
+    /// Written unless null or the default.
     Implicit,
-    /// One tag for each item, or one for all.
+    /// Written with one tag per item, or one tag for all.
     List(OffsetBuffer<i32>),
     Packed(OffsetBuffer<i32>),
-    /// Keys, which values follow.
+    /// Written as entries of key and value.
     Map(OffsetBuffer<i32>, Box<Field>),
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// As they are, also what is negative.
+    /// Plain varints, negative numbers included.
     Int(Int32Array),
     Uint(UInt32Array),
     Long(Int64Array),
@@ -65,29 +65,29 @@ pub(super) enum Value {
     Double(Float64Array),
     Boolean(BooleanArray),
     Bytes(Slices),
-    /// Names of an enum's values, and these by name.
+    /// Names of enum values, and their numbers.
     Name(Slices, Names),
     Message(Source),
     Group(Source),
-    /// Times since 1970, and how many of their unit a second has.
+    /// Times since 1970, and the number of units in a second.
     Timestamp(Int64Array, i64),
     /// Microseconds.
     Duration(Int64Array),
-    /// The value of a message that has nothing else.
+    /// Value of a wrapper message.
     Wrapper(Box<Field>),
     Json(Slices, Json),
 }
 
-/// An enum's values.
+/// Values of an enum.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) name: Arc<str>,
     pub(super) numbers: HashMap<Box<str>, i32>,
-    /// What is not written where there is no presence.
+    /// Default value, omitted by implicit fields.
     pub(super) default: i32,
 }
 
-/// Texts or bytes.
+/// Text or bytes.
 #[derive(Debug)]
 pub(super) enum Slices {
     Text(GenericStringArray<i32>),
@@ -111,7 +111,7 @@ impl Slices {
 
     #[inline]
     pub(super) fn get(&self, row: usize) -> &[u8] {
-        // Rows, items and keys are those of the column that the array is of: there are no others.
+        // All row numbers come from the same column, so they are within bounds.
         fn at<T: OffsetSizeTrait>(array: &GenericBinaryArray<T>, row: usize) -> &[u8] {
             if row < array.len() { array.value(row) } else { &[] }
         }
