@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::create::Refusal;
+use super::topic_creation::Rejection;
 
 /// The type of a setting and the values that Kafka accepts.
 enum Kind {
@@ -61,7 +61,7 @@ const SETTINGS: [(&str, Kind); 28] = [
 ///
 /// # Errors
 /// INVALID_CONFIG with Kafka's message for an unknown name, no value, or one that Kafka rejects.
-pub(crate) fn check<'a>(name: &str, value: Option<&'a str>) -> Result<&'a str, Refusal> {
+pub(crate) fn check<'a>(name: &str, value: Option<&'a str>) -> Result<&'a str, Rejection> {
     let invalid = |text: String| (ErrorCode::INVALID_CONFIG, text);
     let kind = SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, kind)| kind);
     let kind = kind.ok_or_else(|| invalid(format!("Unknown topic config name: {name}")))?;

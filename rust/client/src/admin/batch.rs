@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::coordinators::Kind;
+use super::coordinators::CoordinatorType;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
@@ -19,7 +19,7 @@ pub(super) enum Route<K> {
     /// The leader of a partition.
     Leader(fn(&K) -> &TopicPartition),
     /// The coordinator of a group or of a transactional id.
-    Coordinator(Kind, fn(&K) -> &str),
+    Coordinator(CoordinatorType, fn(&K) -> &str),
     /// One broker, by its id.
     Broker(fn(&K) -> i32),
 }
@@ -52,7 +52,7 @@ pub(super) enum Way<'a> {
     Any,
     Controller,
     Leader(Vec<&'a TopicPartition>),
-    Coordinator(Kind, Vec<&'a str>),
+    Coordinator(CoordinatorType, Vec<&'a str>),
     Broker(Vec<i32>),
 }
 
@@ -111,6 +111,6 @@ impl<K: fmt::Display> Work<K> {
 
 /// The way to the coordinators of groups.
 pub(super) fn of_groups(timeout: Duration) -> Work<String> {
-    let route = Route::Coordinator(Kind::Group, |group: &String| group);
+    let route = Route::Coordinator(CoordinatorType::Group, |group: &String| group);
     Work { what: |group| format!("group {group}"), ..Work::new(route, timeout) }
 }

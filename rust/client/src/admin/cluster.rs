@@ -18,7 +18,7 @@ use super::batch::{Route, Work};
 use super::engine::Asked;
 use super::response_errors::{check, check_of};
 use super::{AclOperation, Admin};
-use crate::cluster::CONTROLLERS;
+use crate::cluster::CONTROLLER_ENDPOINTS;
 use crate::error::{Error, Result};
 
 /// Endpoints of brokers, in DescribeCluster.
@@ -115,7 +115,7 @@ impl Admin {
         let build = |_: &Asked<'_, ()>| {
             Ok(DescribeClusterRequest {
                 include_cluster_authorized_operations: operations,
-                endpoint_type: if at_controllers { CONTROLLERS } else { BROKERS },
+                endpoint_type: if at_controllers { CONTROLLER_ENDPOINTS } else { BROKERS },
                 include_fenced_brokers: fenced,
                 ..Default::default()
             })

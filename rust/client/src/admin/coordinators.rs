@@ -8,7 +8,7 @@ use samsarrow_wire::messages::{ApiKey, FindCoordinatorRequest};
 
 use super::Admin;
 use crate::cluster::Cluster;
-pub(super) use crate::cluster::coordinator::Kind;
+pub(super) use crate::cluster::coordinator::CoordinatorType;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
@@ -37,7 +37,8 @@ impl Admin {
         let asked = [group.to_owned()];
         loop {
             let limit = retry.left().min(self.cluster.options().request_timeout);
-            let found = find(&self.cluster, Kind::Group, &asked, limit).await.map(|mut found| found.remove(group));
+            let found =
+                find(&self.cluster, CoordinatorType::Group, &asked, limit).await.map(|mut found| found.remove(group));
             let error = match found {
                 Ok(Some(Ok(node))) => return Ok(node),
                 Ok(Some(Err(error))) | Err(error) => error,
@@ -54,7 +55,7 @@ impl Admin {
 /// What is not about one of them.
 pub(super) async fn find(
     cluster: &Cluster,
-    kind: Kind,
+    kind: CoordinatorType,
     keys: &[String],
     limit: Duration,
 ) -> Result<HashMap<String, Result<Node>>> {
@@ -87,7 +88,7 @@ pub(super) async fn find(
     Ok(found)
 }
 
-fn said(kind: Kind, key: &str, node: Node, code: i16, message: Option<String>) -> Result<Node> {
+fn said(kind: CoordinatorType, key: &str, node: Node, code: i16, message: Option<String>) -> Result<Node> {
     let context = match message.filter(|text| !text.is_empty()) {
         Some(text) => format!("coordinator of {} {key} ({text})", kind.name()),
         None => format!("coordinator of {} {key}", kind.name()),

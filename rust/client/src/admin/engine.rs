@@ -12,7 +12,7 @@ use super::Admin;
 use super::batch::{Route, Work};
 use super::retry_rounds::{Asking, Round, Rounds};
 use super::routing::Target;
-use crate::cluster::{Answer, Cluster};
+use crate::cluster::{Cluster, PendingResponse};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
@@ -200,7 +200,7 @@ where
         let items: Vec<K> = numbers.iter().filter_map(|number| answers.known.get(*number).copied().cloned()).collect();
         let asked = |version| Asked { version, node, items: &items, timeout_ms };
         let asked = &asked;
-        let send = |node| -> Answer<'_, _> {
+        let send = |node| -> PendingResponse<'_, _> {
             Box::pin(async move {
                 let (version, answer) = cluster.send_with(node, limit, |version| build(&asked(version))).await?;
                 Ok(read(&asked(version), answer).map(|said| answers.keep(numbers, said)))
@@ -208,7 +208,7 @@ where
         };
         let said = match node {
             Some(node) => send(node).await,
-            None => cluster.first_answer(R::KEY.name(), limit.into(), &send).await,
+            None => cluster.first_response(R::KEY.name(), limit.into(), &send).await,
         };
         round.push((numbers.to_vec(), said.flatten()));
     }

@@ -15,7 +15,7 @@ use super::Admin;
 use super::batch::{Route, Work, of_groups};
 use super::engine::Asked;
 use crate::api_versions::needed;
-use crate::cluster::{Cluster, Wanted};
+use crate::cluster::{ApiVersionOverride, Cluster};
 use crate::error::{Error, Result};
 use crate::offsets::messages::{self, FETCH_GROUPS, FETCH_STABLE, by_group, commit_topics, committed};
 use crate::types::{OffsetAndMetadata, TopicPartition};
@@ -149,7 +149,8 @@ impl Admin {
     }
 
     fn at_version(&self, key: ApiKey, version: Option<i16>) -> Cluster {
-        self.cluster.wanting(key, version.map_or(Wanted::AtMost(LAST_BY_NAME), Wanted::Exactly))
+        self.cluster
+            .with_version(key, version.map_or(ApiVersionOverride::AtMost(LAST_BY_NAME), ApiVersionOverride::Exactly))
     }
 
     fn chosen(&self, key: ApiKey, version: Option<i16>) -> Option<i16> {

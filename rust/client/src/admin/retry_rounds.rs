@@ -9,7 +9,7 @@ use samsarrow_wire::messages::ApiKey;
 
 use super::batch::Way;
 use super::routing::{Target, place};
-use crate::cluster::{Cluster, first_of};
+use crate::cluster::{Cluster, first_completed};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::some_of;
@@ -119,7 +119,7 @@ impl Rounds<'_> {
         let mut running: Vec<_> = targets.into_iter().map(|(target, items)| (self.ask)(target, items, limit)).collect();
         let mut rounds = Vec::new();
         while !running.is_empty() {
-            rounds.extend(first_of(&mut running).await);
+            rounds.extend(first_completed(&mut running).await);
         }
         rounds
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::batch::Way;
-use super::coordinators::{Kind, find};
+use super::coordinators::{CoordinatorType, find};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::offsets::absent;
@@ -101,7 +101,7 @@ async fn by_leader(
 
 async fn by_coordinator(
     cluster: &Cluster,
-    kind: Kind,
+    kind: CoordinatorType,
     keys: &[&str],
     open: BTreeSet<usize>,
     limit: Duration,

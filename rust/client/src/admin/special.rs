@@ -21,7 +21,7 @@ use super::batch::of_groups;
 use super::engine::Asked;
 use super::response_errors::check_of;
 use super::{Admin, PerGroup, PerPartition};
-use crate::cluster::Lane;
+use crate::cluster::ConnectionKind;
 use crate::error::Result;
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
@@ -265,7 +265,7 @@ impl Admin {
             }
             Ok(said)
         };
-        let (work, slow) = (of_groups(timeout), self.cluster.lane(Lane::Coordinator));
+        let (work, slow) = (of_groups(timeout), self.cluster.with_connections(ConnectionKind::Coordinator));
         let asked = self.settle_at(&slow, &work, &groups, build, read);
         self.with_share_state("the offsets of share groups", timeout, asked).await
     }
@@ -313,7 +313,8 @@ impl Admin {
             }
             Ok(vec![(group.to_owned(), said.map(|()| done))])
         };
-        let (work, slow, groups) = (of_groups(timeout), self.cluster.lane(Lane::Coordinator), [group.to_owned()]);
+        let (work, slow, groups) =
+            (of_groups(timeout), self.cluster.with_connections(ConnectionKind::Coordinator), [group.to_owned()]);
         let asked = self.settle_at(&slow, &work, &groups, build, read);
         let done = self.with_share_state(&format!("the offsets of share group {group}"), timeout, asked).await?;
         done.into_iter().next().map_or_else(|| Ok(Vec::new()), |(_, done)| done)
@@ -346,7 +347,8 @@ impl Admin {
                 };
             Ok(vec![(group.to_owned(), said.map(|()| response.responses.into_iter().map(one).collect()))])
         };
-        let (work, slow, groups) = (of_groups(timeout), self.cluster.lane(Lane::Coordinator), [group.to_owned()]);
+        let (work, slow, groups) =
+            (of_groups(timeout), self.cluster.with_connections(ConnectionKind::Coordinator), [group.to_owned()]);
         let asked = self.settle_at(&slow, &work, &groups, build, read);
         let done = self.with_share_state(&format!("the offsets of share group {group}"), timeout, asked).await?;
         done.into_iter().next().map_or_else(|| Ok(Vec::new()), |(_, done)| done)

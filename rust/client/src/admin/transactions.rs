@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Admin;
 use super::batch::{Route, Work};
-use super::coordinators::Kind;
+use super::coordinators::CoordinatorType;
 use super::engine::Asked;
 use super::response_errors::check_of;
 use crate::error::{Error, Result};
@@ -93,7 +93,7 @@ pub struct HangingTransaction {
 }
 
 fn of_ids(timeout: Duration) -> Work<String> {
-    let route = Route::Coordinator(Kind::Transactions, |id: &String| id);
+    let route = Route::Coordinator(CoordinatorType::Transactions, |id: &String| id);
     Work { what: |id| format!("transactional id {id}"), ..Work::new(route, timeout) }
 }
 

@@ -1,4 +1,4 @@
-//! The way to one broker: a connection when there is one, a wait when there was none to be had.
+//! Handle to one broker: its connection, pending connection attempt, and reconnect backoff.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,59 +12,59 @@ use crate::metrics::NodeMeter;
 use crate::net::{Connection, Patience, Setup};
 use crate::retry::backoff::Backoff;
 
-/// Addresses that cannot be reached, so that each trouble is logged once and not with every attempt.
+/// Last connect error by address. An error is logged as a warning once, not with every attempt.
 #[derive(Debug, Default)]
-pub(super) struct Troubles(Mutex<HashMap<String, Trouble>>);
+pub(super) struct ConnectErrorLog(Mutex<HashMap<String, ConnectErrorKind>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+enum ConnectErrorKind {
     Unreachable,
     NotKafka,
-    NotLetIn,
+    AccessDenied,
 }
 
-impl Trouble {
-    fn of(error: &Error) -> Self {
+impl ConnectErrorKind {
+    fn from_error(error: &Error) -> Self {
         match error {
             Error::Protocol { .. } => Self::NotKafka,
-            Error::Tls { .. } | Error::Authentication { .. } => Self::NotLetIn,
+            Error::Tls { .. } | Error::Authentication { .. } => Self::AccessDenied,
             _ => Self::Unreachable,
         }
     }
 }
 
-impl Troubles {
-    fn met(&self, address: &str, error: &Error) {
-        if !self.is_news(address, error) {
+impl ConnectErrorLog {
+    fn log_failure(&self, address: &str, error: &Error) {
+        if !self.is_new(address, error) {
             tracing::debug!(%error, "cannot connect to the broker");
-        } else if Trouble::of(error) == Trouble::NotLetIn {
-            tracing::warn!(%error, "the broker cannot be used: it is tried again, and logged when that has changed");
+        } else if ConnectErrorKind::from_error(error) == ConnectErrorKind::AccessDenied {
+            tracing::warn!(%error, "cannot use the broker: retrying, and logging the next change");
         } else {
-            tracing::warn!(%error, "cannot connect to the broker: it is tried again, and logged when it is reached");
+            tracing::warn!(%error, "cannot connect to the broker: retrying, and logging the next change");
         }
     }
 
-    fn is_news(&self, address: &str, error: &Error) -> bool {
-        let trouble = Trouble::of(error);
+    fn is_new(&self, address: &str, error: &Error) -> bool {
+        let kind = ConnectErrorKind::from_error(error);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(address.to_owned(), trouble) != Some(trouble)
+        known.insert(address.to_owned(), kind) != Some(kind)
     }
 
-    fn over(&self, address: &str) {
+    fn log_connected(&self, address: &str) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(address).is_some() {
             tracing::info!(address, "connected to the broker");
         }
     }
 }
 
-/// What becomes of an attempt to connect; anyone who wants a connection meanwhile shares it.
-type Attempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
+/// Shared result of a connection attempt; all callers that need the connection wait for it.
+type ConnectAttempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
 
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct BrokerHandle {
     pub(super) address: String,
     setup: Arc<Setup>,
-    troubles: Arc<Troubles>,
+    connect_errors: Arc<ConnectErrorLog>,
     meter: NodeMeter,
     state: Mutex<State>,
 }
@@ -72,38 +72,40 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct State {
     connection: Option<Arc<Connection>>,
-    attempt: Option<(Attempt, AbortHandle)>,
+    attempt: Option<(ConnectAttempt, AbortHandle)>,
     backoff: Backoff,
-    /// Grows with each failure (`socket.connection.setup.timeout.max.ms`).
+    /// Timeout of connection setup; grows with each failure (`socket.connection.setup.timeout.max.ms`).
     setup: Backoff,
     failure: Option<Failure>,
-    /// The last connection ended with its first request.
+    /// Set if the broker closed the last connection on its first request.
     cut_short: bool,
 }
 
 #[derive(Debug)]
 struct Failure {
     at: Instant,
-    /// Nobody tries again before.
+    /// Earliest time of the next attempt.
     until: Instant,
     error: Error,
 }
 
-/// How soon a broker could answer, the soonest first. It works on one request of a connection at a time: a new
-/// connection is better than one with requests before ours.
+/// Expected delay of a response, shortest first.
+///
+/// A broker processes the requests of a connection one at a time, so a new connection is better than one with pending
+/// requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Load {
-    /// Connected to, and nothing is asked.
+    /// Connected, no pending requests.
     Idle,
-    /// To be connected to.
+    /// Not connected yet.
     Untried,
-    /// Connected to, with this many requests to answer first.
+    /// Connected, with this number of pending requests.
     Busy(usize),
-    /// Could not be connected to, the longest ago first.
+    /// Last attempt failed at this time; the longest ago first.
     Failed(Instant),
 }
 
-impl Drop for Link {
+impl Drop for BrokerHandle {
     fn drop(&mut self) {
         if let Some((_, task)) = self.state().attempt.take() {
             task.abort();
@@ -111,8 +113,13 @@ impl Drop for Link {
     }
 }
 
-impl Link {
-    pub(super) fn new(address: String, setup: Arc<Setup>, troubles: Arc<Troubles>, meter: NodeMeter) -> Self {
+impl BrokerHandle {
+    pub(super) fn new(
+        address: String,
+        setup: Arc<Setup>,
+        connect_errors: Arc<ConnectErrorLog>,
+        meter: NodeMeter,
+    ) -> Self {
         let options = &setup.options;
         let state = State {
             connection: None,
@@ -122,14 +129,14 @@ impl Link {
             failure: None,
             cut_short: false,
         };
-        Self { address, setup, troubles, meter, state: Mutex::new(state) }
+        Self { address, setup, connect_errors, meter, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection that is open now.
+    /// Returns the connection if it is open.
     pub(super) fn open(&self) -> Option<Arc<Connection>> {
         self.state().connection.as_ref().filter(|open| open.broken().is_none()).cloned()
     }
@@ -145,7 +152,9 @@ impl Link {
         }
     }
 
-    /// The open connection, or a new one. Connecting goes on when a caller's patience is over: the next may have more.
+    /// Returns the open connection, or opens one.
+    ///
+    /// The attempt continues after the caller's deadline, because the next caller may have more time.
     pub(super) async fn connection(self: &Arc<Self>, patience: Patience) -> Result<Arc<Connection>> {
         let mut attempt = {
             let mut state = self.state();
@@ -155,7 +164,7 @@ impl Link {
             if let Some(broken) = state.connection.take() {
                 state.cut_short = broken.was_cut_short();
             }
-            // Also while somebody tries: credentials that were just refused are not worth a wait.
+            // Rejected credentials also fail callers that would join a pending attempt: waiting would not help them.
             if let Some(error) = self.setup.security.attempts.refused() {
                 return Err(error);
             }
@@ -164,50 +173,52 @@ impl Link {
             }
             match &state.attempt {
                 Some((attempt, _)) => attempt.clone(),
-                None => self.start(&mut state),
+                None => self.start_connecting(&mut state),
             }
         };
-        let ended = tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            ended = timeout_at(patience.until(), attempt.wait_for(Option::is_some)) => ended,
+            outcome = timeout_at(patience.until(), attempt.wait_for(Option::is_some)) => outcome,
             error = self.setup.security.attempts.refusal() => return Err(error),
         };
-        match ended {
-            Ok(Ok(ended)) => ended.clone().unwrap_or_else(|| Err(self.late())),
+        match outcome {
+            Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(self.timed_out())),
             Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection was given up")),
-            // What was wrong the last time says more than that there was no time for this one.
-            Err(_) => Err(self.state().failure.as_ref().map_or_else(|| self.late(), |failure| failure.error.clone())),
+            // The previous failure explains more than a timeout of this attempt.
+            Err(_) => {
+                Err(self.state().failure.as_ref().map_or_else(|| self.timed_out(), |failure| failure.error.clone()))
+            }
         }
     }
 
-    fn late(&self) -> Error {
-        Error::connection(self.address.clone(), "no connection could be made in time")
+    fn timed_out(&self) -> Error {
+        Error::connection(self.address.clone(), "cannot connect in time")
     }
 
-    fn start(self: &Arc<Self>, state: &mut State) -> Attempt {
-        let (outcome, attempt) = watch::channel(None);
+    fn start_connecting(self: &Arc<Self>, state: &mut State) -> ConnectAttempt {
+        let (sender, attempt) = watch::channel(None);
         let limit = match self.setup.options.connection_setup_timeout {
             limit if limit >= self.setup.options.connection_setup_timeout_max => limit,
             _ => state.setup.next_delay(),
         };
         let not_before = state.failure.as_ref().map(|failure| failure.until);
-        let (link, address, setup) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.setup));
+        let (handle, address, setup) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.setup));
         let wary = state.cut_short;
         let task = tokio::spawn(async move {
             if let Some(until) = not_before {
                 sleep_until(until).await;
             }
             let opened = Connection::open_within(&address, &setup, limit, wary).await.map(Arc::new);
-            if let Some(link) = Weak::upgrade(&link) {
-                link.ended(&opened);
-                outcome.send_replace(Some(opened));
+            if let Some(handle) = Weak::upgrade(&handle) {
+                handle.attempt_completed(&opened);
+                sender.send_replace(Some(opened));
             }
         });
         state.attempt = Some((attempt.clone(), task.abort_handle()));
         attempt
     }
 
-    fn ended(&self, opened: &Result<Arc<Connection>>) {
+    fn attempt_completed(&self, opened: &Result<Arc<Connection>>) {
         let mut state = self.state();
         state.attempt = None;
         match opened {
@@ -218,7 +229,7 @@ impl Link {
                 state.failure = None;
                 state.backoff.reset();
                 state.setup.reset();
-                self.troubles.over(&self.address);
+                self.connect_errors.log_connected(&self.address);
             }
             Err(error) => {
                 let at = Instant::now();
@@ -227,12 +238,12 @@ impl Link {
                 if matches!(error, Error::Authentication { .. } | Error::Tls { .. }) {
                     self.meter.refused(&self.address, error);
                 }
-                self.troubles.met(&self.address, error);
+                self.connect_errors.log_failure(&self.address, error);
             }
         }
     }
 
-    /// Ends the connection and every attempt to make one.
+    /// Closes the connection and aborts a pending attempt.
     pub(super) fn close(&self, error: &Error) {
         let mut state = self.state();
         if let Some((_, task)) = state.attempt.take() {
@@ -251,29 +262,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_trouble_is_news_once() {
-        let troubles = Troubles::default();
+    fn each_error_kind_is_logged_once() {
+        let connect_errors = ConnectErrorLog::default();
         let refused = Error::connection("a:1", "cannot connect: connection refused");
         let late = Error::connection("a:1", "cannot connect within 9873 ms");
         let http = Error::protocol("a:1", "does not speak Kafka: it answers in HTTP");
-        assert!(troubles.is_news("a:1", &refused) && troubles.is_news("b:1", &refused));
-        assert!(!troubles.is_news("a:1", &refused) && !troubles.is_news("a:1", &late));
-        assert!(troubles.is_news("a:1", &http) && !troubles.is_news("a:1", &http));
-        troubles.over("a:1");
-        assert!(troubles.is_news("a:1", &http) && !troubles.is_news("b:1", &refused));
+        assert!(connect_errors.is_new("a:1", &refused) && connect_errors.is_new("b:1", &refused));
+        assert!(!connect_errors.is_new("a:1", &refused) && !connect_errors.is_new("a:1", &late));
+        assert!(connect_errors.is_new("a:1", &http) && !connect_errors.is_new("a:1", &http));
+        connect_errors.log_connected("a:1");
+        assert!(connect_errors.is_new("a:1", &http) && !connect_errors.is_new("b:1", &refused));
         let wrong = Error::authentication("a:1", "wrong password");
-        assert!(troubles.is_news("a:1", &wrong) && !troubles.is_news("a:1", &wrong));
+        assert!(connect_errors.is_new("a:1", &wrong) && !connect_errors.is_new("a:1", &wrong));
     }
 
     #[test]
-    fn the_least_loaded_come_first() {
+    fn loads_sort_by_expected_delay() {
         let long_ago = Instant::now();
         let now = long_ago + Duration::from_secs(1);
         let mut loads =
             [Load::Failed(now), Load::Busy(3), Load::Untried, Load::Failed(long_ago), Load::Idle, Load::Busy(1)];
         loads.sort();
-        let wanted =
+        let expected =
             [Load::Idle, Load::Untried, Load::Busy(1), Load::Busy(3), Load::Failed(long_ago), Load::Failed(now)];
-        assert_eq!(loads, wanted);
+        assert_eq!(loads, expected);
     }
 }

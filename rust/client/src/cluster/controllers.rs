@@ -1,4 +1,4 @@
-//! A client that starts from controllers (KIP-919): they name each other in DescribeCluster, and know no Metadata.
+//! Metadata of clients that bootstrap from controllers (KIP-919). Controllers serve DescribeCluster, but not Metadata.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::metadata::MetadataResponseBroker;
@@ -8,11 +8,11 @@ use super::Cluster;
 use crate::error::{Error, Result};
 use crate::net::Patience;
 
-/// Endpoints of controllers, in DescribeCluster.
-pub(crate) const CONTROLLERS: i8 = 2;
+/// Value of `endpoint_type` for controllers in DescribeCluster requests.
+pub(crate) const CONTROLLER_ENDPOINTS: i8 = 2;
 
-/// What controllers answer by themselves, as Java's client 4.3 has it.
-const ANSWERED: &[ApiKey] = &[
+/// APIs that controllers serve, as listed in Apache Kafka's Java client 4.3.
+const SUPPORTED_APIS: &[ApiKey] = &[
     ApiKey::ApiVersions,
     ApiKey::DescribeAcls,
     ApiKey::CreateAcls,
@@ -30,46 +30,46 @@ const ANSWERED: &[ApiKey] = &[
 ];
 
 impl Cluster {
-    /// That those who are spoken to answer an API at all.
+    /// Checks that the bootstrap endpoint supports this API.
     ///
     /// # Errors
-    /// The client starts from controllers, and only brokers answer it.
+    /// `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers and only brokers support the API.
     pub(crate) fn check_endpoint(&self, key: ApiKey) -> Result<()> {
-        if !self.options().at_controllers || ANSWERED.contains(&key) {
+        if !self.options().at_controllers || SUPPORTED_APIS.contains(&key) {
             return Ok(());
         }
         let text = format!(
-            "{} (controllers do not answer it: make a client with bootstrap.servers instead of bootstrap.controllers)",
+            "{} (controllers do not support it: create the client with bootstrap.servers instead of bootstrap.controllers)",
             key.name()
         );
         Err(Error::server(ErrorCode::UNSUPPORTED_ENDPOINT_TYPE, text))
     }
 
-    /// The controllers in the place of brokers, the active one as the controller.
-    pub(super) async fn ask_controllers(&self, patience: impl Into<Patience>) -> Result<MetadataResponse> {
-        let request = DescribeClusterRequest { endpoint_type: CONTROLLERS, ..Default::default() };
-        let answer = self.send_any(request, patience).await?;
-        ErrorCode::from_i16(answer.error_code).ok().map_err(|code| {
-            let broker = [ErrorCode::MISMATCHED_ENDPOINT_TYPE, ErrorCode::UNSUPPORTED_ENDPOINT_TYPE].contains(&code);
-            let hint = if broker {
-                " (bootstrap.controllers has the address of a broker: that is for bootstrap.servers)"
+    /// Returns the controllers as brokers, with the active one as the controller.
+    pub(super) async fn describe_controllers(&self, patience: impl Into<Patience>) -> Result<MetadataResponse> {
+        let request = DescribeClusterRequest { endpoint_type: CONTROLLER_ENDPOINTS, ..Default::default() };
+        let response = self.send_any(request, patience).await?;
+        ErrorCode::from_i16(response.error_code).ok().map_err(|code| {
+            let is_broker = [ErrorCode::MISMATCHED_ENDPOINT_TYPE, ErrorCode::UNSUPPORTED_ENDPOINT_TYPE].contains(&code);
+            let hint = if is_broker {
+                " (bootstrap.controllers contains the address of a broker: use bootstrap.servers for it)"
             } else {
                 ""
             };
             Error::server(code, format!("DescribeCluster of controllers{hint}"))
         })?;
         let controller =
-            |told: samsarrow_wire::messages::describe_cluster::DescribeClusterBroker| MetadataResponseBroker {
-                node_id: told.broker_id,
-                host: told.host,
-                port: told.port,
-                rack: told.rack,
+            |broker: samsarrow_wire::messages::describe_cluster::DescribeClusterBroker| MetadataResponseBroker {
+                node_id: broker.broker_id,
+                host: broker.host,
+                port: broker.port,
+                rack: broker.rack,
                 ..MetadataResponseBroker::default()
             };
         Ok(MetadataResponse {
-            brokers: answer.brokers.into_iter().map(controller).collect(),
-            cluster_id: Some(answer.cluster_id),
-            controller_id: answer.controller_id,
+            brokers: response.brokers.into_iter().map(controller).collect(),
+            cluster_id: Some(response.cluster_id),
+            controller_id: response.controller_id,
             ..MetadataResponse::default()
         })
     }

@@ -1,4 +1,4 @@
-//! Finding and keeping a coordinator: of a group, or of a producer's transactions.
+//! Lookup and cache of coordinators of groups and transactions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
 
-use crate::cluster::{Cluster, Lane};
+use crate::cluster::{Cluster, ConnectionKind};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::retry::backoff::Backoff;
 
-/// How long to wait first for what another request is about to finish; doubles.
-const SOON: Duration = Duration::from_millis(20);
-/// From this version on, there are coordinators of transactions (KIP-98).
-const KINDS: i16 = 1;
-/// From this version on a request asks for many keys (KIP-699).
+/// Initial delay of a retry while the coordinator completes another request; doubles.
+const INITIAL_SHORT_DELAY: Duration = Duration::from_millis(20);
+/// First version of FindCoordinator that supports transaction coordinators (KIP-98).
+const TRANSACTIONS: i16 = 1;
+/// First version of FindCoordinator with several keys per request (KIP-699).
 const MANY_KEYS: i16 = 4;
 
-/// What is coordinated, by the protocol's number.
+/// Coordinator type, with the protocol's values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum CoordinatorType {
     Group = 0,
     Transactions = 1,
 }
 
-impl Kind {
+impl CoordinatorType {
     pub(crate) fn code(self) -> i8 {
         self as i8
     }
@@ -38,30 +38,30 @@ impl Kind {
     }
 }
 
-/// A coordinator: found when first needed, forgotten when it turns out to be another.
+/// Coordinator of a group or transactional id: looked up on first use, and again after it has moved.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     cluster: Cluster,
-    kind: Kind,
+    coordinator_type: CoordinatorType,
     key: Arc<str>,
     node: Arc<Mutex<Option<i32>>>,
 }
 
-/// What to do after an answer of a coordinator.
+/// Outcome of a request to a coordinator.
 #[derive(Debug)]
 pub enum Verdict<T> {
-    /// It is done.
+    /// The request succeeded.
     Done(T),
-    /// The same broker may succeed later.
+    /// Retriable error: retry at the same broker.
     Retry(Error),
-    /// The same broker is about to finish something else that is in the way.
+    /// The coordinator is completing another request: retry at the same broker after a short delay.
     Soon(Error),
-    /// Another broker coordinates the group now.
+    /// The coordinator has moved: look it up and retry.
     Moved(Error),
 }
 
 impl<T> Verdict<T> {
-    /// What an error of a coordinator means for the request that met it.
+    /// Classifies an error code of a coordinator's response.
     pub fn of(code: ErrorCode, context: &str) -> Result<Verdict<T>> {
         let error = Error::server(code, context);
         match code {
@@ -74,32 +74,43 @@ impl<T> Verdict<T> {
 }
 
 impl Coordinator {
-    /// Of `group`; nothing is asked yet.
+    /// Creates the coordinator of `group`, without I/O.
     pub fn new(cluster: Cluster, group: &str) -> Self {
-        Self { cluster: cluster.lane(Lane::Coordinator), kind: Kind::Group, key: group.into(), node: Arc::default() }
+        Self {
+            cluster: cluster.with_connections(ConnectionKind::Coordinator),
+            coordinator_type: CoordinatorType::Group,
+            key: group.into(),
+            node: Arc::default(),
+        }
     }
 
-    /// Of the transactions of a producer; nothing is asked yet.
+    /// Creates the transaction coordinator of `transactional_id`, without I/O.
     pub(crate) fn of_transactions(cluster: Cluster, transactional_id: &str) -> Self {
-        Self { cluster, kind: Kind::Transactions, key: transactional_id.into(), node: Arc::default() }
+        Self {
+            cluster,
+            coordinator_type: CoordinatorType::Transactions,
+            key: transactional_id.into(),
+            node: Arc::default(),
+        }
     }
 
-    /// The group.
+    /// Returns the group id.
     pub fn group(&self) -> &str {
         &self.key
     }
 
-    /// The same coordinator, asked as `change` wants it.
+    /// Returns this coordinator with a changed cluster handle.
     pub(crate) fn with(&self, change: impl FnOnce(&Cluster) -> Cluster) -> Self {
         Self { cluster: change(&self.cluster), ..self.clone() }
     }
 
-    /// The same coordinator over connections of its own.
-    pub(crate) fn lane(&self, lane: Lane) -> Self {
-        Self { cluster: self.cluster.lane(lane), ..self.clone() }
+    /// Returns this coordinator over connections of `kind`.
+    pub(crate) fn with_connections(&self, kind: ConnectionKind) -> Self {
+        Self { cluster: self.cluster.with_connections(kind), ..self.clone() }
     }
 
-    /// Sends what `build` makes for the version in use, once. After a lost connection the coordinator is looked for again.
+    /// Sends one request, built by `build` for the negotiated version. A connection error discards the cached
+    /// coordinator.
     pub(crate) async fn ask<R: Request>(
         &self,
         limit: Duration,
@@ -109,15 +120,17 @@ impl Coordinator {
         R::Response: Send + 'static,
     {
         let node = self.node(limit.min(self.cluster.options().request_timeout)).await?;
-        let answer = self.cluster.send_with(node, limit, build).await;
-        if answer.as_ref().is_err_and(Error::retriable) {
+        let result = self.cluster.send_with(node, limit, build).await;
+        if result.as_ref().is_err_and(Error::retriable) {
             self.forget();
         }
-        answer
+        result
     }
 
-    /// Sends what `build` makes for the version in use, looks at the answer with `judge`, and tries again — at another
-    /// broker if the coordinator moved — until it is done, an error is final, or `timeout` has passed.
+    /// Sends requests built by `build` for the negotiated version, and passes each response to `judge`.
+    ///
+    /// Retries, after a new lookup if the coordinator has moved, until the request succeeds, an error is not retriable,
+    /// or `timeout` expires.
     pub async fn call<R, T>(
         &self,
         timeout: Duration,
@@ -131,7 +144,7 @@ impl Coordinator {
         self.call_as(timeout, Cluster::clone, build, judge).await
     }
 
-    /// The same, asked as `change` wants it at each attempt.
+    /// Like [`Self::call`], with the cluster handle changed by `change` for each attempt.
     pub(crate) async fn call_as<R, T>(
         &self,
         timeout: Duration,
@@ -145,8 +158,8 @@ impl Coordinator {
     {
         let options = self.cluster.options();
         let mut retry = Retry::new(options, timeout);
-        let mut soon = Backoff::new(SOON, options.retry_backoff_max);
-        let what = || format!("{} for {} {}", R::KEY.name(), self.kind.name(), self.key);
+        let mut soon = Backoff::new(INITIAL_SHORT_DELAY, options.retry_backoff_max);
+        let context = || format!("{} for {} {}", R::KEY.name(), self.coordinator_type.name(), self.key);
         loop {
             let limit = retry.left().min(options.request_timeout);
             let attempt = async {
@@ -155,7 +168,7 @@ impl Coordinator {
             };
             let verdict = match attempt.await {
                 Ok((version, response)) => judge(version, response)?,
-                // A broken connection: the coordinator may be another by now.
+                // The connection was lost: the coordinator may have moved.
                 Err(error) if error.retriable() => Verdict::Moved(error),
                 Err(error) => return Err(error),
             };
@@ -169,17 +182,17 @@ impl Coordinator {
                 }
             };
             if error.refresh_metadata() {
-                // A topic that was made anew has another id, a broker that came back another address.
+                // A recreated topic has a new id, and a restarted broker may have a new address.
                 self.cluster.request_refresh();
             }
             match delay {
-                Some(delay) => retry.wait_for(delay, error, what).await?,
-                None => retry.wait(error, what).await?,
+                Some(delay) => retry.wait_for(delay, error, context).await?,
+                None => retry.wait(error, context).await?,
             }
         }
     }
 
-    /// It is another broker now.
+    /// Discards the cached coordinator.
     pub(crate) fn forget(&self) {
         *self.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -190,14 +203,14 @@ impl Coordinator {
             return Ok(node);
         }
         let build = |version| {
-            if version < KINDS && matches!(self.kind, Kind::Transactions) {
+            if version < TRANSACTIONS && matches!(self.coordinator_type, CoordinatorType::Transactions) {
                 return Err(Error::UnsupportedVersion(format!(
                     "this broker knows no transactions ({} {}): they need Kafka 0.11.0 or later",
-                    self.kind.name(),
+                    self.coordinator_type.name(),
                     self.key
                 )));
             }
-            let mut request = FindCoordinatorRequest { key_type: self.kind as i8, ..Default::default() };
+            let mut request = FindCoordinatorRequest { key_type: self.coordinator_type as i8, ..Default::default() };
             if version >= MANY_KEYS {
                 request.coordinator_keys.push(self.key.to_string());
             } else {
@@ -205,15 +218,15 @@ impl Coordinator {
             }
             Ok(request)
         };
-        let (_, answer) = self.cluster.send_any_with(limit, build).await?;
-        let found = answer.coordinators.first();
-        let (code, node, message) = match found {
+        let (_, response) = self.cluster.send_any_with(limit, build).await?;
+        let coordinator = response.coordinators.first();
+        let (code, node, message) = match coordinator {
             Some(c) => (c.error_code, c.node_id, c.error_message.clone()),
-            None => (answer.error_code, answer.node_id, answer.error_message.clone()),
+            None => (response.error_code, response.node_id, response.error_message.clone()),
         };
         let context = match message.filter(|text| !text.is_empty()) {
-            Some(text) => format!("coordinator of {} {} ({text})", self.kind.name(), self.key),
-            None => format!("coordinator of {} {}", self.kind.name(), self.key),
+            Some(text) => format!("coordinator of {} {} ({text})", self.coordinator_type.name(), self.key),
+            None => format!("coordinator of {} {}", self.coordinator_type.name(), self.key),
         };
         ErrorCode::from_i16(code).ok().map_err(|code| Error::server(code, context))?;
         if !self.cluster.metadata().brokers.contains_key(&node) {

@@ -1,4 +1,4 @@
-//! Brokers, topics, leaders: a snapshot that is replaced as a whole.
+//! Immutable snapshot of brokers, topics and partition leaders.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,130 +8,131 @@ use samsarrow_wire::messages::{MetadataResponse, Uuid};
 
 use crate::types::TopicPartition;
 
-/// Who leads a partition.
+/// Leader of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leader {
-    /// The broker's id.
+    /// Broker id.
     pub node: i32,
-    /// Rises with each election (KIP-320); −1 where the broker does not report it.
+    /// Leader epoch, which rises with each election (KIP-320); −1 if the broker does not report it.
     pub epoch: i32,
 }
 
-/// One partition.
+/// Metadata of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionMetadata {
-    /// Its number.
+    /// Partition number.
     pub partition: i32,
-    /// The leader's id, −1 for none.
+    /// Id of the leader, −1 if none.
     pub leader: i32,
-    /// The leader's epoch, −1 for unknown.
+    /// Epoch of the leader, −1 if unknown.
     pub leader_epoch: i32,
-    /// Brokers that hold it; partitions with the same ones share the list.
+    /// Ids of the replicas; partitions with equal replicas share the list.
     pub replicas: Arc<[i32]>,
 }
 
-/// One topic.
+/// Metadata of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicMetadata {
-    /// Its name.
+    /// Topic name.
     pub name: String,
-    /// Its id, zero where brokers have none.
+    /// Topic id, zero if brokers do not report ids.
     pub topic_id: Uuid,
-    /// Whether Kafka keeps it for itself.
+    /// True for Kafka's internal topics.
     pub internal: bool,
-    /// In the order of their numbers.
+    /// Partitions, sorted by number.
     pub partitions: Vec<PartitionMetadata>,
 }
 
 impl TopicMetadata {
-    /// One partition.
+    /// Returns a partition by number.
     pub fn partition(&self, partition: i32) -> Option<&PartitionMetadata> {
-        let at = self.partitions.binary_search_by_key(&partition, |p| p.partition).ok()?;
-        self.partitions.get(at)
+        let index = self.partitions.binary_search_by_key(&partition, |p| p.partition).ok()?;
+        self.partitions.get(index)
     }
 }
 
-/// What is known of the cluster.
+/// Snapshot of the cluster's metadata.
 #[derive(Debug, Clone, Default)]
 pub struct Metadata {
-    /// Rises with each answer.
+    /// Number of this snapshot; rises with each response.
     pub generation: u64,
-    /// Host and port by id.
+    /// `host:port` by broker id.
     pub brokers: BTreeMap<i32, String>,
-    /// The rack of each broker that has one.
+    /// Racks by broker id, for brokers that have one.
     pub racks: BTreeMap<i32, String>,
-    /// The controller's id, −1 for unknown.
+    /// Id of the controller, −1 if unknown.
     pub controller: i32,
-    /// Shared between snapshots as long as a topic does not change.
+    /// Topics by name; snapshots share the topics that did not change.
     topics: HashMap<Arc<str>, Arc<TopicMetadata>>,
     errors: HashMap<String, ErrorCode>,
     names: HashMap<Uuid, Arc<str>>,
 }
 
-/// What a Metadata request asked for.
+/// Topics of a Metadata request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Asked<'a> {
+pub(crate) enum RequestedTopics<'a> {
     /// All topics.
     All,
-    /// These; whatever else an answer brings is left out.
+    /// These topics; other topics in the response are ignored.
     Topics(&'a BTreeSet<String>),
 }
 
 impl Metadata {
-    /// A topic that exists.
+    /// Returns a topic that exists.
     pub fn topic(&self, name: &str) -> Option<&TopicMetadata> {
         self.topics.get(name).map(|topic| &**topic)
     }
 
-    /// Why a topic is not there, if a broker said so.
+    /// Returns the error that brokers reported for a topic.
     pub fn topic_error(&self, name: &str) -> Option<ErrorCode> {
         self.errors.get(name).copied()
     }
 
-    /// All topics that are known.
+    /// Returns all known topics.
     pub fn topics(&self) -> impl Iterator<Item = &TopicMetadata> {
         self.topics.values().map(|topic| &**topic)
     }
 
-    /// The name that belongs to a topic id.
+    /// Returns the name of the topic with this id.
     pub fn topic_name(&self, id: &Uuid) -> Option<&str> {
         self.names.get(id).map(|name| &**name)
     }
 
-    /// Who leads a partition, if it is known to have a leader.
+    /// Returns the leader of a partition, if it has a known one.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<Leader> {
-        let found = self.partition(topic, partition)?;
-        (found.leader >= 0).then_some(Leader { node: found.leader, epoch: found.leader_epoch })
+        let metadata = self.partition(topic, partition)?;
+        (metadata.leader >= 0).then_some(Leader { node: metadata.leader, epoch: metadata.leader_epoch })
     }
 
-    /// One partition.
+    /// Returns a partition.
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMetadata> {
         self.topics.get(topic)?.partition(partition)
     }
 
-    /// This snapshot with an answer laid over it. Topics that were not asked for stay.
-    pub(crate) fn updated(&self, answer: MetadataResponse, asked: Asked<'_>) -> Metadata {
+    /// Returns this snapshot with a response applied. Topics that were not requested are kept.
+    pub(crate) fn updated(&self, response: MetadataResponse, requested: RequestedTopics<'_>) -> Metadata {
         let mut next = self.clone();
-        if let Asked::All = asked {
-            let told: HashSet<&str> = answer.topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
-            next.topics.retain(|name, _| told.contains(&**name));
-            next.names.retain(|_, name| told.contains(&**name));
+        if let RequestedTopics::All = requested {
+            let reported: HashSet<&str> = response.topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
+            next.topics.retain(|name, _| reported.contains(&**name));
+            next.names.retain(|_, name| reported.contains(&**name));
         }
         next.generation += 1;
-        next.controller = answer.controller_id;
-        if !answer.brokers.is_empty() {
-            next.racks = answer.brokers.iter().filter_map(|b| Some((b.node_id, b.rack.clone()?))).collect();
-            next.brokers = answer.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
+        next.controller = response.controller_id;
+        if !response.brokers.is_empty() {
+            next.racks = response.brokers.iter().filter_map(|b| Some((b.node_id, b.rack.clone()?))).collect();
+            next.brokers =
+                response.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
         }
         let mut replica_lists = HashSet::new();
-        for topic in answer.topics {
-            let wanted = |name: &String| match asked {
-                Asked::All => true,
-                Asked::Topics(names) => names.contains(name),
+        for topic in response.topics {
+            let is_requested = |name: &String| match requested {
+                RequestedTopics::All => true,
+                RequestedTopics::Topics(names) => names.contains(name),
             };
-            let Some(name) = topic.name.filter(wanted) else { continue };
+            let Some(name) = topic.name.filter(is_requested) else { continue };
             if let Err(code) = ErrorCode::from_i16(topic.error_code).ok() {
-                // A leader election in progress is no reason to forget the topic.
+                // A pending leader election does not remove the topic.
                 let gone = !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
                 if gone {
                     next.remove(&name);
@@ -140,19 +141,19 @@ impl Metadata {
                 continue;
             }
             let old = self.topics.get(&*name).filter(|old| old.topic_id == topic.topic_id);
-            let told = topic.partitions.into_iter().map(|p| PartitionMetadata {
+            let reported = topic.partitions.into_iter().map(|p| PartitionMetadata {
                 partition: p.partition_index,
                 leader: p.leader_id,
                 leader_epoch: p.leader_epoch,
-                replicas: shared(&mut replica_lists, &p.replica_nodes),
+                replicas: intern_replicas(&mut replica_lists, &p.replica_nodes),
             });
-            let mut partitions: Vec<PartitionMetadata> = told.collect();
+            let mut partitions: Vec<PartitionMetadata> = reported.collect();
             partitions.sort_by_key(|p| p.partition);
             partitions.dedup_by_key(|p| p.partition);
             partitions.shrink_to_fit();
             for partition in &mut partitions {
                 let known = old.and_then(|old| old.partition(partition.partition));
-                // A broker that lags behind may name the leader before; epochs show it (KIP-320).
+                // A stale broker may report the previous leader; a lower epoch reveals it (KIP-320).
                 if let Some(newer) =
                     known.filter(|known| known.leader_epoch > partition.leader_epoch && partition.leader_epoch >= 0)
                 {
@@ -165,7 +166,7 @@ impl Metadata {
             if old.is_some_and(|old| **old == topic) {
                 continue;
             }
-            // Made again: the id of before is nobody's.
+            // A recreated topic has a new id: remove the old one.
             next.remove(&key);
             if !topic.topic_id.is_zero() {
                 next.names.insert(topic.topic_id, Arc::clone(&key));
@@ -175,9 +176,10 @@ impl Metadata {
         next
     }
 
-    /// Whether another snapshot says the same; one that came of the other shares what did not change.
+    /// Returns true if both snapshots have the same content. Fast for snapshots derived from each other, which share
+    /// unchanged topics.
     pub(crate) fn same_as(&self, other: &Metadata) -> bool {
-        let same = |(name, topic): (&Arc<str>, &Arc<TopicMetadata>)| {
+        let unchanged = |(name, topic): (&Arc<str>, &Arc<TopicMetadata>)| {
             other.topics.get(name).is_some_and(|known| Arc::ptr_eq(known, topic) || known == topic)
         };
         self.brokers == other.brokers
@@ -185,10 +187,10 @@ impl Metadata {
             && self.controller == other.controller
             && self.errors == other.errors
             && self.topics.len() == other.topics.len()
-            && self.topics.iter().all(same)
+            && self.topics.iter().all(unchanged)
     }
 
-    /// This snapshot without topics that nobody uses any more.
+    /// Returns this snapshot without topics that are no longer used.
     pub(crate) fn without(&self, names: &[String]) -> Metadata {
         let mut next = Metadata { generation: self.generation + 1, ..self.clone() };
         for name in names {
@@ -198,7 +200,7 @@ impl Metadata {
         next
     }
 
-    /// This snapshot with no brokers: anyone who answers next names them.
+    /// Returns this snapshot without brokers; the next response adds them.
     pub(crate) fn without_brokers(&self) -> Metadata {
         let (brokers, racks) = (BTreeMap::new(), BTreeMap::new());
         Metadata { generation: self.generation + 1, brokers, racks, ..self.clone() }
@@ -210,7 +212,9 @@ impl Metadata {
         }
     }
 
-    /// This snapshot with other leaders, where their epochs are newer, and the addresses that came with them (KIP-951).
+    /// Returns this snapshot with leaders whose epochs are newer, and the addresses that came with them (KIP-951).
+    ///
+    /// Returns `None` if no leader changed.
     pub(crate) fn with_leaders(
         &self,
         leaders: &[(TopicPartition, Leader)],
@@ -228,21 +232,21 @@ impl Metadata {
             next.brokers.extend(address.cloned());
             let topic = next.topics.get_mut(&*tp.topic);
             let topic = topic.map(Arc::make_mut).map(|topic| &mut topic.partitions);
-            let found = topic.and_then(|partitions| {
-                let at = partitions.binary_search_by_key(&tp.partition, |p| p.partition).ok()?;
-                partitions.get_mut(at)
+            let partition = topic.and_then(|partitions| {
+                let index = partitions.binary_search_by_key(&tp.partition, |p| p.partition).ok()?;
+                partitions.get_mut(index)
             });
-            if let Some(found) = found {
-                found.leader = leader.node;
-                found.leader_epoch = leader.epoch;
+            if let Some(partition) = partition {
+                partition.leader = leader.node;
+                partition.leader_epoch = leader.epoch;
             }
         }
         next
     }
 }
 
-/// A list of brokers, once for all partitions that they hold.
-fn shared(lists: &mut HashSet<Arc<[i32]>>, nodes: &[i32]) -> Arc<[i32]> {
+/// Returns one shared list for equal replica lists.
+fn intern_replicas(lists: &mut HashSet<Arc<[i32]>>, nodes: &[i32]) -> Arc<[i32]> {
     if let Some(known) = lists.get(nodes) {
         return Arc::clone(known);
     }
@@ -258,7 +262,7 @@ mod tests {
         MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     };
 
-    fn answer(error_code: i16, id: u8, leader_id: i32, leader_epoch: i32) -> MetadataResponse {
+    fn response(error_code: i16, id: u8, leader_id: i32, leader_epoch: i32) -> MetadataResponse {
         let partition = MetadataResponsePartition { leader_id, leader_epoch, ..Default::default() };
         MetadataResponse {
             brokers: [1, 2]
@@ -281,29 +285,38 @@ mod tests {
     }
 
     #[test]
-    fn an_older_epoch_never_replaces_a_newer_one() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5), Asked::All);
+    fn older_leader_epoch_is_ignored() {
+        let known = Metadata::default().updated(response(0, 1, 1, 5), RequestedTopics::All);
         assert_eq!(known.leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
-        assert_eq!(known.updated(answer(0, 1, 2, 4), Asked::All).leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
-        assert_eq!(known.updated(answer(0, 1, 2, 6), Asked::All).leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
-        // The topic was made anew: its epochs start again.
-        assert_eq!(known.updated(answer(0, 2, 2, 0), Asked::All).leader("t", 0), Some(Leader { node: 2, epoch: 0 }));
+        assert_eq!(
+            known.updated(response(0, 1, 2, 4), RequestedTopics::All).leader("t", 0),
+            Some(Leader { node: 1, epoch: 5 })
+        );
+        assert_eq!(
+            known.updated(response(0, 1, 2, 6), RequestedTopics::All).leader("t", 0),
+            Some(Leader { node: 2, epoch: 6 })
+        );
+        // Recreated topic: its epochs start from zero.
+        assert_eq!(
+            known.updated(response(0, 2, 2, 0), RequestedTopics::All).leader("t", 0),
+            Some(Leader { node: 2, epoch: 0 })
+        );
     }
 
     #[test]
-    fn errors_remove_a_topic_only_when_it_is_gone() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5), Asked::All);
-        let electing = known.updated(answer(ErrorCode::LEADER_NOT_AVAILABLE.code(), 0, 0, 0), Asked::All);
+    fn retriable_errors_keep_the_topic() {
+        let known = Metadata::default().updated(response(0, 1, 1, 5), RequestedTopics::All);
+        let electing = known.updated(response(ErrorCode::LEADER_NOT_AVAILABLE.code(), 0, 0, 0), RequestedTopics::All);
         assert!(electing.topic("t").is_some());
-        let gone = known.updated(answer(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), 0, 0, 0), Asked::All);
+        let gone = known.updated(response(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), 0, 0, 0), RequestedTopics::All);
         assert!(gone.topic("t").is_none());
         assert_eq!(gone.topic_error("t"), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         assert_eq!(gone.topic_name(&Uuid([1; 16])), None);
     }
 
     #[test]
-    fn a_hint_moves_the_leader_forward_only() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5), Asked::All);
+    fn with_leaders_ignores_older_epochs_and_unknown_brokers() {
+        let known = Metadata::default().updated(response(0, 1, 1, 5), RequestedTopics::All);
         let hint = |node, epoch, addresses: &[(i32, String)]| {
             known.with_leaders(&[(TopicPartition::new("t", 0), Leader { node, epoch })], addresses)
         };
@@ -316,34 +329,34 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_was_not_asked_for_is_left_out() {
-        let asked = BTreeSet::from(["other".to_owned()]);
-        let known = Metadata::default().updated(answer(0, 1, 1, 5), Asked::Topics(&asked));
+    fn updated_ignores_topics_not_requested() {
+        let requested = BTreeSet::from(["other".to_owned()]);
+        let known = Metadata::default().updated(response(0, 1, 1, 5), RequestedTopics::Topics(&requested));
         assert!(known.topic("t").is_none());
         assert_eq!(known.brokers.len(), 2);
     }
 
     #[test]
-    fn an_answer_that_says_nothing_new_shares_what_is_known() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5), Asked::All);
-        let again = known.updated(answer(0, 1, 1, 5), Asked::All);
+    fn unchanged_topics_are_shared_between_snapshots() {
+        let known = Metadata::default().updated(response(0, 1, 1, 5), RequestedTopics::All);
+        let again = known.updated(response(0, 1, 1, 5), RequestedTopics::All);
         assert!(Arc::ptr_eq(&known.topics["t"], &again.topics["t"]));
         assert!(known.same_as(&again) && again.generation > known.generation);
-        assert!(!known.same_as(&known.updated(answer(0, 1, 2, 6), Asked::All)));
-        // Made again under another id: that of before names nothing.
-        let anew = known.updated(answer(0, 2, 1, 0), Asked::All);
-        assert_eq!((anew.topic_name(&Uuid([1; 16])), anew.topic_name(&Uuid([2; 16]))), (None, Some("t")));
+        assert!(!known.same_as(&known.updated(response(0, 1, 2, 6), RequestedTopics::All)));
+        // Recreated topic: the old id is removed.
+        let recreated = known.updated(response(0, 2, 1, 0), RequestedTopics::All);
+        assert_eq!((recreated.topic_name(&Uuid([1; 16])), recreated.topic_name(&Uuid([2; 16]))), (None, Some("t")));
         let without = known.without(&["t".to_owned()]);
         assert!(without.topic("t").is_none() && without.topic_name(&Uuid([1; 16])).is_none());
     }
 
     #[test]
-    fn partitions_with_the_same_replicas_share_one_list() {
-        let mut told = answer(0, 1, 1, 5);
+    fn equal_replica_lists_are_shared() {
+        let mut response = response(0, 1, 1, 5);
         let partition =
             |n| MetadataResponsePartition { partition_index: n, replica_nodes: vec![n % 3, 7], ..Default::default() };
-        told.topics[0].partitions = (0..300).map(partition).collect();
-        let known = Metadata::default().updated(told, Asked::All);
+        response.topics[0].partitions = (0..300).map(partition).collect();
+        let known = Metadata::default().updated(response, RequestedTopics::All);
         let partitions = &known.topic("t").unwrap().partitions;
         let lists: HashSet<*const i32> = partitions.iter().map(|p| p.replicas.as_ptr()).collect();
         assert_eq!((partitions.len(), lists.len()), (300, 3));

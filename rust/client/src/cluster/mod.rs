@@ -20,11 +20,11 @@ use samsarrow_wire::messages::ApiKey;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
-use self::broker::{Link, Troubles};
-pub(crate) use self::broker_selection::{Answer, first_of};
-pub(crate) use self::controllers::CONTROLLERS;
+use self::broker::{BrokerHandle, ConnectErrorLog};
+pub(crate) use self::broker_selection::{PendingResponse, first_completed};
+pub(crate) use self::controllers::CONTROLLER_ENDPOINTS;
 use self::telemetry::Telemetry;
-use self::topic_registry::Interest;
+use self::topic_registry::TopicRegistry;
 pub(crate) use self::topic_registry::TopicUser;
 use crate::api_versions::Features;
 use crate::cluster::metadata::{Leader, Metadata};
@@ -35,61 +35,61 @@ use crate::net::{Connection, Patience, Setup};
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
-/// Connections to one broker, apart from each other so that a long poll never delays a commit.
+/// Kind of connection to a broker; each kind has a connection of its own, so that a long poll never delays a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Lane {
-    /// Everything that is answered at once.
+pub enum ConnectionKind {
+    /// Requests that brokers answer immediately.
     #[default]
     Control,
     /// Fetch requests, which wait at the broker.
     Fetch,
-    /// Entering a group, which waits for the other members.
+    /// JoinGroup and SyncGroup requests, which wait for the other members.
     Group,
-    /// What else is asked of a group's coordinator: it may be slow, and nothing else should wait for it.
+    /// Other requests to a group coordinator, which may be slow; no other request should wait for them.
     Coordinator,
-    /// What belongs to a transaction, but for its records.
+    /// Requests of a transaction other than Produce.
     Transactions,
 }
 
-/// The version of one API that a caller wants, whatever the options say.
+/// Version of one API requested by a caller, independent of the client's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// This one or an error.
+pub enum ApiVersionOverride {
+    /// This version, or an error if it is not supported.
     Exactly(i16),
-    /// No newer one, unless an option chose it.
+    /// This version or an older one, unless an option selects a newer one.
     AtMost(i16),
 }
 
 struct Inner {
     setup: Arc<Setup>,
-    /// The servers to start from: names as given, or all their addresses (`client.dns.lookup`).
+    /// Bootstrap servers: the configured names, or all addresses that they resolve to (`client.dns.lookup`).
     bootstrap: OnceCell<Vec<String>>,
     metadata: watch::Sender<Arc<Metadata>>,
-    /// The newest that a broker reported.
+    /// Finalized features with the highest epoch reported by any broker.
     features: Mutex<Features>,
-    links: Mutex<HashMap<(i32, Lane), Arc<Link>>>,
-    troubles: Arc<Troubles>,
-    /// Topics that metadata is asked for.
-    interest: Mutex<Interest>,
-    /// Metadata is asked for all topics.
+    handles: Mutex<HashMap<(i32, ConnectionKind), Arc<BrokerHandle>>>,
+    connect_errors: Arc<ConnectErrorLog>,
+    /// Topics to request metadata for.
+    topic_registry: Mutex<TopicRegistry>,
+    /// Set while metadata is requested for all topics.
     all_topics: AtomicBool,
-    refresh_wanted: Arc<Notify>,
-    refreshing: tokio::sync::Mutex<()>,
-    /// How often all that is of interest was asked for.
+    refresh_requested: Arc<Notify>,
+    refresh_lock: tokio::sync::Mutex<()>,
+    /// Number of completed refreshes of all registered topics.
     refreshes: AtomicU64,
-    refresher_runs: AtomicBool,
-    /// Since when no broker has sent metadata, though it was asked for.
-    lost_since: Mutex<Option<Instant>>,
+    refresher_started: AtomicBool,
+    /// Time since which no metadata request has succeeded.
+    unreachable_since: Mutex<Option<Instant>>,
     closed: watch::Sender<bool>,
     metrics: Arc<Metrics>,
     telemetry: Arc<Telemetry>,
-    /// When metadata came last.
-    told_at: Mutex<Option<Instant>>,
+    /// Time of the last metadata response.
+    metadata_received_at: Mutex<Option<Instant>>,
 }
 
 impl Inner {
-    fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.lost_since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unreachable_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.unreachable_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,26 +98,26 @@ impl Source for Inner {
         if self.metrics.client() != ClientKind::Producer {
             return;
         }
-        let links: Vec<_> = self.links.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        let in_flight: usize = links.iter().filter_map(|link| link.open()).map(|open| open.load()).sum();
+        let handles: Vec<_> = self.handles.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let in_flight: usize = handles.iter().filter_map(|handle| handle.open()).map(|open| open.load()).sum();
         sink.one(Id::RequestsInFlight, in_flight as f64);
-        let told = *self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.age(Id::MetadataAge, told.map(Instant::into_std));
+        let received_at = *self.metadata_received_at.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.age(Id::MetadataAge, received_at.map(Instant::into_std));
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.refresh_wanted.notify_one();
+        self.refresh_requested.notify_one();
     }
 }
 
-/// A cluster as a client sees it. Cheap to clone; made without I/O.
+/// Handle to a cluster. Cheap to clone; created without I/O.
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
-    lane: Lane,
-    wanted: Option<(ApiKey, Wanted)>,
+    connection_kind: ConnectionKind,
+    version_override: Option<(ApiKey, ApiVersionOverride)>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -127,131 +127,138 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// For the brokers that `options` start from.
+    /// Creates a handle that connects to the bootstrap servers of `options`.
     pub fn new(options: &Options) -> Result<Cluster> {
         let inner = Inner {
             setup: Arc::new(Setup::new(options.common.clone())?),
             bootstrap: OnceCell::new(),
             metadata: watch::Sender::new(Arc::default()),
             features: Mutex::default(),
-            links: Mutex::default(),
-            troubles: Arc::default(),
-            interest: Mutex::default(),
+            handles: Mutex::default(),
+            connect_errors: Arc::default(),
+            topic_registry: Mutex::default(),
             all_topics: AtomicBool::new(false),
-            refresh_wanted: Arc::default(),
-            refreshing: tokio::sync::Mutex::default(),
+            refresh_requested: Arc::default(),
+            refresh_lock: tokio::sync::Mutex::default(),
             refreshes: AtomicU64::new(0),
-            refresher_runs: AtomicBool::new(false),
-            lost_since: Mutex::default(),
+            refresher_started: AtomicBool::new(false),
+            unreachable_since: Mutex::default(),
             closed: watch::Sender::new(false),
             metrics: Arc::new(Metrics::new(&options.common.metrics)),
             telemetry: Arc::default(),
-            told_at: Mutex::default(),
+            metadata_received_at: Mutex::default(),
         };
         let inner = Arc::new(inner);
         let source: Arc<dyn Source> = Arc::clone(&inner) as _;
         inner.metrics.add(Arc::downgrade(&source));
         let source: Arc<dyn Source> = Arc::clone(&inner.telemetry) as _;
         inner.metrics.add(Arc::downgrade(&source));
-        Ok(Cluster { inner, lane: Lane::Control, wanted: None })
+        Ok(Cluster { inner, connection_kind: ConnectionKind::Control, version_override: None })
     }
 
-    /// The same cluster over connections of its own.
+    /// Returns a handle that sends requests over connections of `kind`.
     #[must_use]
-    pub fn lane(&self, lane: Lane) -> Cluster {
-        Cluster { lane, ..self.clone() }
+    pub fn with_connections(&self, kind: ConnectionKind) -> Cluster {
+        Cluster { connection_kind: kind, ..self.clone() }
     }
 
-    /// The same cluster, asked for one API in a version of the caller's choice.
+    /// Returns a handle that sends requests of one API in the given version.
     #[must_use]
-    pub fn wanting(&self, key: ApiKey, version: Wanted) -> Cluster {
-        Cluster { wanted: Some((key, version)), ..self.clone() }
+    pub fn with_version(&self, key: ApiKey, version: ApiVersionOverride) -> Cluster {
+        Cluster { version_override: Some((key, version)), ..self.clone() }
     }
 
-    /// The same cluster, asked for one API in no newer version than this and what was wanted of it before.
-    pub(crate) fn at_most(&self, key: ApiKey, version: i16) -> Cluster {
-        match self.wanted {
-            Some((wanted, Wanted::AtMost(before))) if wanted == key => {
-                self.wanting(key, Wanted::AtMost(before.min(version)))
+    /// Returns a handle that sends requests of one API in `version` or older, in addition to an earlier limit.
+    pub(crate) fn with_max_version(&self, key: ApiKey, version: i16) -> Cluster {
+        match self.version_override {
+            Some((api, ApiVersionOverride::AtMost(before))) if api == key => {
+                self.with_version(key, ApiVersionOverride::AtMost(before.min(version)))
             }
-            Some((wanted, Wanted::Exactly(_))) if wanted == key => self.clone(),
-            _ => self.wanting(key, Wanted::AtMost(version)),
+            Some((api, ApiVersionOverride::Exactly(_))) if api == key => self.clone(),
+            _ => self.with_version(key, ApiVersionOverride::AtMost(version)),
         }
     }
 
-    /// Options of every client.
+    /// Returns the options common to all clients.
     pub fn options(&self) -> &CommonOptions {
         &self.inner.setup.options
     }
 
-    /// What this client counts.
+    /// Returns the metrics of this client.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
     }
 
-    /// A backoff with this client's settings.
+    /// Returns a backoff with this client's settings.
     pub fn backoff(&self) -> Backoff {
         Backoff::new(self.options().retry_backoff, self.options().retry_backoff_max)
     }
 
-    /// The address of a broker; bootstrap servers have the ids −1, −2, …
+    /// Returns the address of a broker; bootstrap servers have the ids −1, −2, …
     fn address(&self, node: i32) -> Result<String> {
         let bootstrap = usize::try_from(-1 - i64::from(node)).ok();
         let known = match bootstrap {
             Some(i) => self.bootstrap().get(i).cloned(),
             None => self.metadata().brokers.get(&node).cloned(),
         };
-        known.ok_or_else(|| Error::connection(format!("broker {node}"), "the cluster's metadata does not name it"))
+        known.ok_or_else(|| Error::connection(format!("broker {node}"), "not in the cluster's metadata"))
     }
 
     async fn connection(&self, node: i32, patience: Patience) -> Result<Arc<Connection>> {
         self.check_open()?;
         let address = self.address(node)?;
-        let link = {
+        let handle = {
             let new = |address| {
-                let (setup, troubles) = (Arc::clone(&self.inner.setup), Arc::clone(&self.inner.troubles));
+                let (setup, connect_errors) = (Arc::clone(&self.inner.setup), Arc::clone(&self.inner.connect_errors));
                 let meter = NodeMeter { network: Arc::clone(&self.inner.metrics.network), node };
-                Arc::new(Link::new(address, setup, troubles, meter))
+                Arc::new(BrokerHandle::new(address, setup, connect_errors, meter))
             };
-            let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
-            let link = links.entry((node, self.lane)).or_insert_with(|| new(address.clone()));
-            if link.address != address {
-                *link = new(address);
+            let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+            let handle = handles.entry((node, self.connection_kind)).or_insert_with(|| new(address.clone()));
+            if handle.address != address {
+                *handle = new(address);
             }
-            Arc::clone(link)
+            Arc::clone(handle)
         };
         let mut closed = self.inner.closed.subscribe();
         let ready = async {
-            let connection = link.connection(patience).await?;
-            self.learn_features(connection.versions().features());
+            let connection = handle.connection(patience).await?;
+            self.update_features(connection.versions().features());
             self.start_telemetry(connection.versions().range(ApiKey::PushTelemetry));
             connection.unpaused(patience).await?;
             Ok(connection)
         };
         tokio::select! {
             biased;
-            // Anyone who is connecting must not keep `close` waiting.
+            // A pending connection attempt must not delay `close`.
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
             ready = ready => ready,
         }
     }
 
-    /// A broker asked to be left alone in an answer that somebody else has read off the socket.
+    /// Applies the throttle time of a Fetch response whose body was read outside the connection.
     pub(crate) fn throttled(&self, node: i32, throttle_time_ms: i32) {
-        let link = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).get(&(node, self.lane)).cloned();
-        if let Some(connection) = link.and_then(|link| link.open()) {
+        let handle = self
+            .inner
+            .handles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&(node, self.connection_kind))
+            .cloned();
+        if let Some(connection) = handle.and_then(|handle| handle.open()) {
             connection.throttled(ApiKey::Fetch.name(), throttle_time_ms);
         }
     }
 
-    fn learn_features(&self, told: &Features) {
+    fn update_features(&self, reported: &Features) {
         let mut known = self.inner.features.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.epoch > known.epoch {
-            known.clone_from(told);
+        if reported.epoch > known.epoch {
+            known.clone_from(reported);
         }
     }
 
-    /// The cluster-wide level of a feature, as reported by the brokers that were connected to so far; 0 for none.
+    /// Returns the finalized cluster-wide level of a feature, as reported by the brokers connected so far; 0 if not
+    /// reported.
     pub fn feature_level(&self, name: &str) -> i16 {
         self.inner.features.lock().unwrap_or_else(PoisonError::into_inner).level(name)
     }
@@ -262,23 +269,23 @@ impl Cluster {
 
     // ---- metadata ----
 
-    /// What is known now.
+    /// Returns the current snapshot.
     pub fn metadata(&self) -> Arc<Metadata> {
         Arc::clone(&self.inner.metadata.borrow())
     }
 
-    /// Notifies of every change.
+    /// Returns a receiver that is notified of each new snapshot.
     pub fn watch(&self) -> watch::Receiver<Arc<Metadata>> {
         self.inner.metadata.subscribe()
     }
 
-    /// Asks for fresh metadata in the background; many calls make one request.
+    /// Requests a metadata refresh in the background; concurrent calls share one request.
     pub fn request_refresh(&self) {
         self.start_refresher();
-        self.inner.refresh_wanted.notify_one();
+        self.inner.refresh_requested.notify_one();
     }
 
-    /// Takes the leaders that an answer named, where they are newer than the known ones, and their addresses (KIP-951).
+    /// Applies leaders and their addresses from a Produce or Fetch response, if newer than the known ones (KIP-951).
     pub fn update_leaders(&self, leaders: &[(TopicPartition, Leader)], addresses: &[(i32, String)]) {
         self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
             Some(next) => {
@@ -289,20 +296,21 @@ impl Cluster {
         });
     }
 
-    /// Ends all connections; whatever waits on one fails. Brokers that want metrics get the last ones before, as long as
-    /// that takes no longer than `limit`, and never more than a second.
+    /// Pushes the final telemetry, if brokers request it, then closes all connections.
+    ///
+    /// The push takes at most `limit` or one second, whichever is shorter.
     pub async fn close_within(&self, limit: Duration) {
         self.end_telemetry(limit).await;
         self.close().await;
     }
 
-    /// Ends all connections; whatever waits on one fails.
+    /// Closes all connections; pending requests fail.
     pub async fn close(&self) {
         self.inner.closed.send_replace(true);
-        self.inner.refresh_wanted.notify_one();
-        let links = std::mem::take(&mut *self.inner.links.lock().unwrap_or_else(PoisonError::into_inner));
-        for link in links.into_values() {
-            link.close(&Error::closed("the client"));
+        self.inner.refresh_requested.notify_one();
+        let handles = std::mem::take(&mut *self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        for handle in handles.into_values() {
+            handle.close(&Error::closed("the client"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What new metadata does to links.
+//! Tests of connections after metadata changes.
 
 use samsarrow_broker::{Broker, BrokerOptions, Release};
 use samsarrow_wire::messages::ApiVersionsRequest;
@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{ClientKind, OptionValue, Options};
 
 #[tokio::test]
-async fn links_of_brokers_that_are_gone_are_dropped() {
+async fn connections_to_removed_brokers_are_closed() {
     let soon = Duration::from_secs(10);
     let broker = Broker::start(BrokerOptions { brokers: 3, ..Default::default() }).await.unwrap();
     let servers = ("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()));
@@ -15,30 +15,30 @@ async fn links_of_brokers_that_are_gone_are_dropped() {
     cluster.refresh(soon).await.unwrap();
     let all: Vec<i32> = cluster.metadata().brokers.keys().copied().collect();
     for node in &all {
-        for lane in [Lane::Control, Lane::Fetch] {
-            cluster.lane(lane).version::<ApiVersionsRequest>(*node, soon).await.unwrap();
+        for kind in [ConnectionKind::Control, ConnectionKind::Fetch] {
+            cluster.with_connections(kind).version::<ApiVersionsRequest>(*node, soon).await.unwrap();
         }
     }
-    let linked = || {
-        let links = cluster.inner.links.lock().unwrap();
-        links.keys().map(|(node, _)| *node).filter(|node| *node >= 0).collect::<Vec<_>>()
+    let connected_nodes = || {
+        let handles = cluster.inner.handles.lock().unwrap();
+        handles.keys().map(|(node, _)| *node).filter(|node| *node >= 0).collect::<Vec<_>>()
     };
-    assert_eq!(linked().len(), 2 * all.len());
-    // Of brokers that are still named, none.
+    assert_eq!(connected_nodes().len(), 2 * all.len());
+    // Brokers in the metadata keep their connections.
     cluster.refresh(soon).await.unwrap();
-    assert_eq!(linked().len(), 2 * all.len());
+    assert_eq!(connected_nodes().len(), 2 * all.len());
     let mut smaller = Metadata::clone(&cluster.metadata());
     smaller.brokers.retain(|node, _| *node == all[0]);
-    cluster.drop_links(&smaller);
-    assert_eq!(linked(), [all[0]; 2]);
-    // They are connected to again once they are named again.
+    cluster.close_removed_brokers(&smaller);
+    assert_eq!(connected_nodes(), [all[0]; 2]);
+    // A broker that reappears is connected again.
     cluster.version::<ApiVersionsRequest>(all[1], soon).await.unwrap();
-    assert_eq!(linked().len(), 3);
+    assert_eq!(connected_nodes().len(), 3);
     broker.shutdown().await;
 }
 
 #[tokio::test]
-async fn leader_epochs_are_believed_from_metadata_v9_on() {
+async fn leader_epochs_are_ignored_before_metadata_v9() {
     for (kafka, epochs) in [("2.3", -1), ("2.4", 0)] {
         let kafka = Release::named(kafka);
         let topics = vec![("t".to_owned(), 1)];

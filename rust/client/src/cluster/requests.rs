@@ -1,16 +1,16 @@
-//! Requests to one broker, in the version that both sides know.
+//! Requests to one broker in the negotiated version.
 
 use std::sync::Arc;
 
 use samsarrow_wire::messages::{ApiKey, Request};
 
-use super::{Cluster, Wanted};
+use super::{ApiVersionOverride, Cluster};
 use crate::api_versions::Ours;
 use crate::error::Result;
 use crate::net::{Connection, FrameBody, Patience, RequestTimeout};
 
 impl Cluster {
-    /// Sends a request to a broker and waits for the answer.
+    /// Sends a request to a broker and waits for the response.
     pub async fn send<R: Request>(&self, node: i32, request: R, patience: impl Into<Patience>) -> Result<R::Response>
     where
         R::Response: Send + 'static,
@@ -18,7 +18,7 @@ impl Cluster {
         self.dispatch(node, patience, |_| Ok(request)).await?.await
     }
 
-    /// The same with a request that is built for the version in use, which is returned too.
+    /// Like [`Self::send`], with a request built for the negotiated version; returns the version too.
     pub async fn send_with<R: Request>(
         &self,
         node: i32,
@@ -29,16 +29,16 @@ impl Cluster {
         R::Response: Send + 'static,
     {
         let mut used = 0;
-        let answer = self.dispatch(node, patience, |version| {
+        let response = self.dispatch(node, patience, |version| {
             used = version;
             build(version)
         });
-        let response = answer.await?.await?;
+        let response = response.await?.await?;
         Ok((used, response))
     }
 
-    /// Returns once the request is queued; the future that it returns gives the answer. Requests of one caller go out
-    /// in the order of these calls.
+    /// Queues a request and returns a future of the response. Requests of one caller are sent in the order of these
+    /// calls.
     pub async fn dispatch<R: Request, P: Into<Patience>, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
@@ -53,7 +53,8 @@ impl Cluster {
         connection.request(&build(version)?, version, self.limit(R::KEY, patience), patience)
     }
 
-    /// As [`Self::dispatch`] with an answer that the caller reads off the socket; the version is the one in use.
+    /// Like [`Self::dispatch`], for a response body that the caller reads from the socket; returns the negotiated
+    /// version too.
     pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
@@ -62,12 +63,12 @@ impl Cluster {
     ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static)> {
         let patience = patience.into();
         let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
-        let answer = connection.request_body(&build(version)?, version, self.limit(R::KEY, patience), patience)?;
-        Ok((version, answer))
+        let response = connection.request_body(&build(version)?, version, self.limit(R::KEY, patience), patience)?;
+        Ok((version, response))
     }
 
-    /// How long a broker has: `request.timeout.ms`, or what the caller grants to requests that wait at the broker for
-    /// records or for other members.
+    /// Returns the time a broker has to respond: `request.timeout.ms`, or the caller's deadline if it is longer and the
+    /// request waits at the broker for records or members.
     fn limit(&self, key: ApiKey, patience: Patience) -> RequestTimeout {
         let usual = self.options().request_timeout;
         match key {
@@ -78,7 +79,7 @@ impl Cluster {
         }
     }
 
-    /// A connection to a broker, and the version that it is asked in.
+    /// Returns a connection to a broker and the negotiated version.
     async fn ready(&self, node: i32, ours: Ours, patience: Patience) -> Result<(Arc<Connection>, i16)> {
         let connection = self.connection(node, patience).await?;
         let version = self.choose(ours, &connection)?;
@@ -89,15 +90,17 @@ impl Cluster {
         let (options, api) = (self.options(), ours.key.name());
         let chosen = options.api_versions.get(api).copied();
         let newest = options.newest_api_versions.get(api).copied();
-        let (chosen, newest) = match self.wanted.filter(|(key, _)| *key == ours.key) {
+        let (chosen, newest) = match self.version_override.filter(|(key, _)| *key == ours.key) {
             None => (chosen, newest),
-            Some((_, Wanted::Exactly(version))) => (Some(version), None),
-            Some((_, Wanted::AtMost(version))) => (chosen, Some(newest.map_or(version, |other| version.min(other)))),
+            Some((_, ApiVersionOverride::Exactly(version))) => (Some(version), None),
+            Some((_, ApiVersionOverride::AtMost(version))) => {
+                (chosen, Some(newest.map_or(version, |other| version.min(other))))
+            }
         };
         connection.versions().choose(ours, chosen, newest)
     }
 
-    /// Sends a request that is never answered; returns once the socket has taken it.
+    /// Sends a request that has no response; returns once it is written to the socket.
     pub async fn send_oneway<R: Request>(
         &self,
         node: i32,
@@ -109,7 +112,7 @@ impl Cluster {
         connection.request_without_answer(&build(version)?, version, self.limit(R::KEY, patience), patience).await
     }
 
-    /// The version of `R` that a broker would be asked in.
+    /// Returns the version in which `R` would be sent to a broker.
     pub async fn version<R: Request>(&self, node: i32, patience: impl Into<Patience>) -> Result<i16> {
         self.ready(node, Ours::of::<R>(), patience.into()).await.map(|(_, version)| version)
     }

@@ -1,4 +1,4 @@
-//! Metrics for brokers that ask for them (KIP-714): once a connection is there, in the background, and never loudly.
+//! Client telemetry (KIP-714): pushes metrics to brokers in the background; failures are only logged at debug level.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -11,21 +11,21 @@ use samsarrow_wire::messages::{ApiKey, GetTelemetrySubscriptionsRequest, PushTel
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Cluster, Inner, Lane};
+use super::{Cluster, ConnectionKind, Inner};
 use crate::error::{Error, Result};
-use crate::metrics::otlp::{self, Last, Wanted};
+use crate::metrics::otlp::{self, LastValues, Selection};
 use crate::metrics::{Id, LabelKind, Sink, Source};
 
-/// How long the last push may keep a client from closing: as long as brokers that are well take, and not more.
-const LAST_WORD: Duration = Duration::from_secs(1);
-/// Of brokers that say no interval, or one that cannot be; Kafka's default.
-const USUAL_INTERVAL: Duration = Duration::from_secs(300);
-/// When brokers are asked again that could not be, or refused.
-const LATER: Duration = Duration::from_secs(1800);
-/// What is left out first where all of it is more than a broker takes.
-const FINEST_FIRST: [LabelKind; 3] = [LabelKind::Partition, LabelKind::Node, LabelKind::Topic];
+/// Maximum time that the final push may delay `close`; a healthy broker responds faster.
+const MAX_FINAL_PUSH: Duration = Duration::from_secs(1);
+/// Push interval if the broker returns none or an invalid one; Kafka's default.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
+/// Delay after an error that is not retriable.
+const FATAL_ERROR_DELAY: Duration = Duration::from_secs(1800);
+/// Labels to omit, in this order, when a payload exceeds the broker's limit.
+const OMITTED_LABELS: [LabelKind; 3] = [LabelKind::Partition, LabelKind::Node, LabelKind::Topic];
 
-/// What brokers want.
+/// Telemetry subscription returned by a broker.
 #[derive(Debug, Clone)]
 struct Subscription {
     id: i32,
@@ -39,35 +39,35 @@ struct Subscription {
 #[derive(Debug, Default)]
 struct State {
     subscription: Option<Subscription>,
-    /// What counters were when they were pushed last, and when.
-    last: Last,
+    /// Counter values at the last push.
+    last: LastValues,
     pushed_at: Option<SystemTime>,
 }
 
-/// How metrics are pushed.
+/// State of the telemetry task.
 #[derive(Debug)]
 pub(super) struct Telemetry {
-    /// There is a task for it.
-    runs: AtomicBool,
-    /// The last push is under way, or over.
-    ended: AtomicBool,
-    /// The client's id, zero until brokers gave one.
+    /// Set once the task has been started.
+    started: AtomicBool,
+    /// Set once the final push has started.
+    terminated: AtomicBool,
+    /// Client instance id, zero until a broker assigns one.
     instance: watch::Sender<Uuid>,
     state: Mutex<State>,
     pushes: AtomicU64,
-    /// One push at a time: what counters grew by is reported once.
-    turn: tokio::sync::Mutex<()>,
+    /// Serializes pushes, so that each counter increment is reported once.
+    push_lock: tokio::sync::Mutex<()>,
 }
 
 impl Default for Telemetry {
     fn default() -> Self {
         Self {
-            runs: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            terminated: AtomicBool::new(false),
             instance: watch::Sender::new(Uuid::ZERO),
             state: Mutex::default(),
             pushes: AtomicU64::new(0),
-            turn: tokio::sync::Mutex::default(),
+            push_lock: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -85,101 +85,101 @@ impl Source for Telemetry {
 }
 
 impl Cluster {
-    /// Starts pushing, once, as a connection to a broker is there that takes metrics.
+    /// Starts the telemetry task, once, when the first connected broker supports PushTelemetry.
     pub(super) fn start_telemetry(&self, offered: Option<(i16, i16)>) {
         let telemetry = &self.inner.telemetry;
-        if !self.options().metrics.push || offered.is_none() || telemetry.runs.swap(true, Ordering::AcqRel) {
+        if !self.options().metrics.push || offered.is_none() || telemetry.started.swap(true, Ordering::AcqRel) {
             return;
         }
         let (inner, closed) = (std::sync::Arc::downgrade(&self.inner), self.inner.closed.subscribe());
-        tokio::spawn(run(inner, closed));
+        tokio::spawn(run_telemetry(inner, closed));
     }
 
-    /// The id by which brokers know this client's metrics.
+    /// Returns the client instance id assigned by the brokers.
     ///
     /// # Errors
-    /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout`.
+    /// Metrics push is disabled or not supported by the brokers, or no broker responded within `limit`.
     pub async fn client_instance_id(&self, limit: Duration) -> Result<Uuid> {
         if !self.options().metrics.push {
             return Err(Error::State("client_instance_id needs enable.metrics.push=true".into()));
         }
         let mut instance = self.inner.telemetry.instance.subscribe();
-        let what = "the id of this client from brokers";
-        let found = async {
-            if !self.inner.telemetry.runs.load(Ordering::Acquire) {
+        let context = "the id of this client from brokers";
+        let id = async {
+            if !self.inner.telemetry.started.load(Ordering::Acquire) {
                 self.refresh(limit).await?;
             }
-            if !self.inner.telemetry.runs.load(Ordering::Acquire) {
+            if !self.inner.telemetry.started.load(Ordering::Acquire) {
                 return Err(Error::UnsupportedVersion(
                     "the brokers take no metrics of clients: that needs Kafka 3.7 with a plugin for them (KIP-714)"
                         .into(),
                 ));
             }
-            let found = instance.wait_for(|id| !id.is_zero()).await;
-            found.map(|id| *id).map_err(|_| Error::closed("the client"))
+            let id = instance.wait_for(|id| !id.is_zero()).await;
+            id.map(|id| *id).map_err(|_| Error::closed("the client"))
         };
-        timeout(limit, found).await.unwrap_or_else(|_| Err(Error::timeout(what, limit)))
+        timeout(limit, id).await.unwrap_or_else(|_| Err(Error::timeout(context, limit)))
     }
 
-    /// The last push, once, at most within `limit`, and only over a connection that is there.
+    /// Pushes the final metrics, once, over an existing connection, within `limit`.
     pub(crate) async fn end_telemetry(&self, limit: Duration) {
-        if self.inner.telemetry.ended.swap(true, Ordering::AcqRel) {
+        if self.inner.telemetry.terminated.swap(true, Ordering::AcqRel) {
             return;
         }
         let subscription = self.inner.telemetry.state().subscription.take();
         if let Some(subscription) = subscription.filter(|subscription| !subscription.requested.is_empty())
             && let Some(node) = self.telemetry_node()
         {
-            let pushed = timeout(limit.min(LAST_WORD), self.push(node, &subscription, true)).await;
-            tracing::debug!(?pushed, "the last push of metrics");
+            let pushed = timeout(limit.min(MAX_FINAL_PUSH), self.push(node, &subscription, true)).await;
+            tracing::debug!(?pushed, "final telemetry push");
         }
     }
 
-    /// A broker that is connected to and takes metrics.
+    /// Returns a connected broker that supports PushTelemetry.
     fn telemetry_node(&self) -> Option<i32> {
-        let links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
-        let control = links.iter().filter(|((_, lane), _)| *lane == Lane::Control);
-        let takes = |link: &super::broker::Link| {
-            link.open().is_some_and(|open| open.versions().range(ApiKey::PushTelemetry).is_some())
+        let handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let control = handles.iter().filter(|((_, kind), _)| *kind == ConnectionKind::Control);
+        let supports_push = |handle: &super::broker::BrokerHandle| {
+            handle.open().is_some_and(|open| open.versions().range(ApiKey::PushTelemetry).is_some())
         };
-        control.filter(|(_, link)| takes(link)).map(|((node, _), _)| *node).next()
+        control.filter(|(_, handle)| supports_push(handle)).map(|((node, _), _)| *node).next()
     }
 
-    /// Asks what is wanted; when to ask or push next.
+    /// Requests the subscription; returns the delay until the next request.
     async fn subscribe(&self) -> Result<Duration> {
         let telemetry = &self.inner.telemetry;
         let client_instance_id = *telemetry.instance.borrow();
         let request = GetTelemetrySubscriptionsRequest { client_instance_id, ..Default::default() };
         let limit = self.options().request_timeout;
-        let answer = match self.telemetry_node() {
+        let response = match self.telemetry_node() {
             Some(node) => self.send(node, request, limit).await?,
             None => self.send_any(request, limit).await?,
         };
-        ErrorCode::from_i16(answer.error_code)
+        ErrorCode::from_i16(response.error_code)
             .ok()
             .map_err(|code| Error::server(code, GetTelemetrySubscriptionsRequest::KEY.name()))?;
-        let given = answer.client_instance_id;
+        let assigned = response.client_instance_id;
         telemetry.instance.send_if_modified(|id| {
-            let news = id.is_zero() && !given.is_zero();
-            if news {
-                *id = given;
+            let changed = id.is_zero() && !assigned.is_zero();
+            if changed {
+                *id = assigned;
             }
-            news
+            changed
         });
-        let interval = u64::try_from(answer.push_interval_ms).ok().filter(|ms| *ms > 0).map(Duration::from_millis);
+        let interval = u64::try_from(response.push_interval_ms).ok().filter(|ms| *ms > 0).map(Duration::from_millis);
         let subscription = Subscription {
-            id: answer.subscription_id,
-            codecs: answer
+            id: response.subscription_id,
+            codecs: response
                 .accepted_compression_types
                 .iter()
                 .filter_map(|code| Codec::from_attributes(i16::from(*code)).ok())
                 .collect(),
-            interval: interval.unwrap_or(USUAL_INTERVAL),
-            max_bytes: usize::try_from(answer.telemetry_max_bytes).ok().filter(|max| *max > 0).unwrap_or(usize::MAX),
-            delta: answer.delta_temporality,
-            requested: answer.requested_metrics,
+            interval: interval.unwrap_or(DEFAULT_INTERVAL),
+            max_bytes: usize::try_from(response.telemetry_max_bytes).ok().filter(|max| *max > 0).unwrap_or(usize::MAX),
+            delta: response.delta_temporality,
+            requested: response.requested_metrics,
         };
-        tracing::debug!(?subscription, "metrics that brokers want");
+        tracing::debug!(?subscription, "telemetry subscription");
         let interval = subscription.interval;
         telemetry.state().subscription = Some(subscription);
         Ok(interval)
@@ -187,9 +187,9 @@ impl Cluster {
 
     async fn push(&self, node: i32, subscription: &Subscription, terminating: bool) -> Result<()> {
         let telemetry = &self.inner.telemetry;
-        let _turn = telemetry.turn.lock().await;
+        let _guard = telemetry.push_lock.lock().await;
         let Some((bytes, codec, last, now)) = self.payload(subscription)? else {
-            tracing::debug!(max_bytes = subscription.max_bytes, "metrics are larger than brokers take: not pushed");
+            tracing::debug!(max_bytes = subscription.max_bytes, "telemetry exceeds the broker's limit: not pushed");
             return Ok(());
         };
         let request = PushTelemetryRequest {
@@ -200,8 +200,9 @@ impl Cluster {
             metrics: bytes,
             ..Default::default()
         };
-        let answer = self.lane(Lane::Control).send(node, request, self.options().request_timeout).await?;
-        ErrorCode::from_i16(answer.error_code)
+        let response =
+            self.with_connections(ConnectionKind::Control).send(node, request, self.options().request_timeout).await?;
+        ErrorCode::from_i16(response.error_code)
             .ok()
             .map_err(|code| Error::server(code, PushTelemetryRequest::KEY.name()))?;
         let mut state = telemetry.state();
@@ -210,8 +211,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// What is pushed, with what is finest left out where all is too much.
-    fn payload(&self, subscription: &Subscription) -> Result<Option<(Bytes, Codec, Last, SystemTime)>> {
+    /// Returns the compress payload, without the finest labels if it would exceed the broker's limit.
+    ///
+    /// Returns `None` if even the smallest payload exceeds it.
+    fn payload(&self, subscription: &Subscription) -> Result<Option<(Bytes, Codec, LastValues, SystemTime)>> {
         let metrics = &self.inner.metrics;
         let now = SystemTime::now();
         let samples = metrics.samples();
@@ -221,18 +224,18 @@ impl Cluster {
             let since = state.pushed_at.filter(|_| subscription.delta).unwrap_or(metrics.started());
             (state.last.clone(), since)
         };
-        for left_out in 0..=FINEST_FIRST.len() {
-            let wanted = Wanted {
+        for omitted in 0..=OMITTED_LABELS.len() {
+            let selection = Selection {
                 client: metrics.client(),
                 attributes: &attributes,
                 requested: &subscription.requested,
-                without: FINEST_FIRST.get(..left_out).unwrap_or_default(),
+                without: OMITTED_LABELS.get(..omitted).unwrap_or_default(),
                 delta: subscription.delta,
                 since: nanos(since),
                 now: nanos(now),
             };
-            let (plain, _, next) = otlp::encode(&samples, &wanted, &last);
-            let (bytes, codec) = compressed(plain, &subscription.codecs)?;
+            let (plain, _, next) = otlp::encode(&samples, &selection, &last);
+            let (bytes, codec) = compress(plain, &subscription.codecs)?;
             if bytes.len() <= subscription.max_bytes {
                 return Ok(Some((bytes, codec, next, now)));
             }
@@ -240,40 +243,40 @@ impl Cluster {
         Ok(None)
     }
 
-    /// One round; when the next is due.
+    /// Runs one step of the protocol; returns the delay until the next.
     async fn telemetry_round(&self) -> Duration {
         let subscription = self.inner.telemetry.state().subscription.clone();
         let outcome = match subscription {
             None => self.subscribe().await.map(|interval| {
-                // Clients that were made at one time push at different ones.
+                // Jitter (KIP-714), so that clients started at the same time do not push together.
                 interval.mul_f64(0.5 + fastrand::f64())
             }),
-            // Others may be wanted later.
+            // No metric is requested now, but the next subscription may request some.
             Some(subscription) if subscription.requested.is_empty() => self.subscribe().await,
             Some(subscription) => match self.telemetry_node() {
                 Some(node) => self.push(node, &subscription, false).await.map(|()| subscription.interval),
-                // Not worth a connection; it is pushed once there is one.
+                // Do not open a connection for telemetry; push once one exists.
                 None => Ok(subscription.interval),
             },
         };
         outcome.unwrap_or_else(|error| {
-            tracing::debug!(%error, "metrics were not pushed");
+            tracing::debug!(%error, "cannot push telemetry");
             let known = self.inner.telemetry.state().subscription.take();
-            let usual = known.map_or(USUAL_INTERVAL, |subscription| subscription.interval);
-            let code = |wanted: ErrorCode| error.code() == Some(wanted.code());
-            if code(ErrorCode::UNKNOWN_SUBSCRIPTION_ID) || code(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE) {
+            let interval = known.map_or(DEFAULT_INTERVAL, |subscription| subscription.interval);
+            let has_code = |expected: ErrorCode| error.code() == Some(expected.code());
+            if has_code(ErrorCode::UNKNOWN_SUBSCRIPTION_ID) || has_code(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE) {
                 self.options().retry_backoff_max
-            } else if error.retriable() || code(ErrorCode::TELEMETRY_TOO_LARGE) {
-                usual
+            } else if error.retriable() || has_code(ErrorCode::TELEMETRY_TOO_LARGE) {
+                interval
             } else {
-                LATER.max(usual)
+                FATAL_ERROR_DELAY.max(interval)
             }
         })
     }
 }
 
-/// With the first codec that is accepted and works here.
-fn compressed(plain: Vec<u8>, accepted: &[Codec]) -> Result<(Bytes, Codec)> {
+/// Compresses `plain` with the first codec that the broker accepts and this build supports.
+fn compress(plain: Vec<u8>, accepted: &[Codec]) -> Result<(Bytes, Codec)> {
     let Some(codec) = accepted.first().copied().filter(|codec| *codec != Codec::None) else {
         return Ok((plain.into(), Codec::None));
     };
@@ -287,14 +290,14 @@ fn nanos(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Rounds for as long as the client lives, which this does not keep alive.
-async fn run(inner: Weak<Inner>, mut closed: watch::Receiver<bool>) {
+/// Runs the telemetry protocol until the client is closed; holds only a weak reference to it.
+async fn run_telemetry(inner: Weak<Inner>, mut closed: watch::Receiver<bool>) {
     loop {
         let Some(inner) = inner.upgrade() else { return };
-        if inner.telemetry.ended.load(Ordering::Acquire) {
+        if inner.telemetry.terminated.load(Ordering::Acquire) {
             return;
         }
-        let cluster = Cluster { inner, lane: Lane::Control, wanted: None };
+        let cluster = Cluster { inner, connection_kind: ConnectionKind::Control, version_override: None };
         let next = tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => return,
@@ -303,7 +306,7 @@ async fn run(inner: Weak<Inner>, mut closed: watch::Receiver<bool>) {
         drop(cluster);
         tokio::select! {
             biased;
-            // Also when the client is gone.
+            // The client may be closed during the delay.
             _ = closed.wait_for(|closed| *closed) => return,
             () = sleep(next) => {}
         }

@@ -1,4 +1,4 @@
-//! Which topics metadata is asked for, by whom, and for how long.
+//! Registry of topics whose metadata the client requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -6,81 +6,83 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::metadata::Metadata;
 
-/// Someone who works with topics for as long as it lives: they are asked for at every refresh.
+/// User of topics, such as a consumer or producer: its topics are requested with every refresh while it lives.
 pub(crate) trait TopicUser: Send + Sync {
-    /// What it works with now.
+    /// Returns the topics currently in use.
     fn topics_in_use(&self) -> Vec<Arc<str>>;
 }
 
-/// Why a topic is asked for.
+/// Purpose of a request for a topic's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To know about it: this creates no topic.
+    /// A look-up, which creates no topic.
     Look,
-    /// To read or write it: one that was never seen may be created.
+    /// Reads or writes: a topic that was never reported may be auto-created.
     Use,
-    /// To write records that wait: one that was deleted may be created again.
+    /// Records that wait to be written: a deleted topic may be auto-created again.
     Write,
 }
 
-/// A topic that somebody asked for.
+/// Registered topic.
 #[derive(Debug)]
 struct Topic {
-    /// When somebody did so last.
+    /// Time of the last use.
     used: Instant,
-    /// Whether brokers have named it. Only a topic that was never seen may be created by asking for it: one that was
-    /// deleted stays deleted, until somebody writes to it.
-    seen: bool,
-    /// It is asked for to be read or written, not only to know about it.
+    /// Set once brokers have reported the topic.
+    ///
+    /// Only a topic that was never reported may be auto-created by a request: a deleted one stays deleted until a
+    /// record is written to it.
+    reported: bool,
+    /// Set once the topic was requested to be read or written, and not only looked up.
     in_use: bool,
-    /// Somebody waits for an answer about it.
+    /// Set while a caller waits for a response about it.
     awaited: bool,
-    /// A record waits for it, so it may be created again.
+    /// Set while a record waits for it, so that it may be auto-created again.
     written_to: bool,
 }
 
 impl Topic {
-    fn new(used: Instant, seen: bool, in_use: bool) -> Self {
-        Self { used, seen, in_use, awaited: false, written_to: false }
+    fn new(used: Instant, reported: bool, in_use: bool) -> Self {
+        Self { used, reported, in_use, awaited: false, written_to: false }
     }
 
-    /// Returns whether asking for it may create it.
+    /// Returns true if a request may auto-create the topic.
     fn may_be_created(&self) -> bool {
-        self.in_use && !self.seen || self.written_to
+        self.in_use && !self.reported || self.written_to
     }
 }
 
-/// Topics and those who use them.
+/// Topics and their users.
 #[derive(Default)]
-pub(super) struct Interest {
+pub(super) struct TopicRegistry {
     topics: BTreeMap<String, Topic>,
-    /// What a member of a group has subscribed to: kept until it subscribes to something else.
+    /// Topics of a group member's subscription, kept until the subscription changes.
     subscribed: BTreeSet<String>,
     users: Vec<Weak<dyn TopicUser>>,
 }
 
-/// Names to ask for, by whether asking may create them.
+/// Topics to request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct TopicNames {
     pub(super) create: BTreeSet<String>,
-    pub(super) look: BTreeSet<String>,
+    pub(super) existing: BTreeSet<String>,
 }
 
-impl Names {
+impl TopicNames {
     fn add(&mut self, name: &str, create: bool) {
-        let list = if create { &mut self.create } else { &mut self.look };
+        let list = if create { &mut self.create } else { &mut self.existing };
         list.insert(name.to_owned());
     }
 
-    /// Whether one of them is asked for.
+    /// Returns true if any of `names` is included.
     pub(super) fn any_of(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.create.contains(*name) || self.look.contains(*name))
+        names.iter().any(|name| self.create.contains(*name) || self.existing.contains(*name))
     }
 }
 
-impl Interest {
-    /// Somebody waits for an answer about these topics.
-    pub(super) fn await_answer(&mut self, names: &[&str], purpose: Purpose) {
+impl TopicRegistry {
+    /// Registers topics whose metadata a caller waits for.
+    pub(super) fn mark_awaited(&mut self, names: &[&str], purpose: Purpose) {
         let now = Instant::now();
         for name in names {
             let topic = self.topics.entry((*name).to_owned()).or_insert_with(|| Topic::new(now, false, false));
@@ -91,7 +93,7 @@ impl Interest {
         }
     }
 
-    /// Somebody used these topics, and needs no answer.
+    /// Marks registered topics as used.
     pub(super) fn touch(&mut self, names: &[&str]) {
         let now = Instant::now();
         for name in names {
@@ -101,30 +103,31 @@ impl Interest {
         }
     }
 
-    /// A member's subscription; the one before is of the past.
+    /// Replaces the topics of a member's subscription.
     pub(super) fn subscribe(&mut self, names: &BTreeSet<String>) {
         self.subscribed.clone_from(names);
     }
 
-    /// Whether a topic may still come to be because it was asked for.
+    /// Returns true if a request may auto-create the topic.
     pub(super) fn may_appear(&self, name: &str) -> bool {
         self.topics.get(name).is_some_and(Topic::may_be_created)
     }
 
-    /// Keeps the topics of one more user.
-    pub(super) fn keep(&mut self, user: Weak<dyn TopicUser>) {
+    /// Adds a user of topics.
+    pub(super) fn add_user(&mut self, user: Weak<dyn TopicUser>) {
         self.users.retain(|user| user.strong_count() > 0);
         self.users.push(user);
     }
 
-    /// Those who work with topics now, to be asked without the lock of this: they have locks of their own.
+    /// Returns the current users. Call `topics_in_use` without holding the registry's lock: users have locks of their
+    /// own.
     pub(super) fn users(&self) -> Vec<Arc<dyn TopicUser>> {
         self.users.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The topics that somebody waits for; nobody else asks for them meanwhile.
-    pub(super) fn take_awaited(&mut self) -> Names {
-        let mut names = Names::default();
+    /// Takes the topics that callers wait for, so that they are requested once.
+    pub(super) fn take_awaited(&mut self) -> TopicNames {
+        let mut names = TopicNames::default();
         for (name, topic) in self.topics.iter_mut().filter(|(_, topic)| topic.awaited) {
             topic.awaited = false;
             names.add(name, topic.may_be_created());
@@ -132,8 +135,8 @@ impl Interest {
         names
     }
 
-    /// All topics to ask for now, and those that nobody has used for `max_idle`, which are forgotten.
-    pub(super) fn take_all(&mut self, in_use: &[Arc<str>], max_idle: Duration) -> (Names, Vec<String>) {
+    /// Returns all topics to request, and removes and returns those not used for `max_idle`.
+    pub(super) fn take_all(&mut self, in_use: &[Arc<str>], max_idle: Duration) -> (TopicNames, Vec<String>) {
         let now = Instant::now();
         for name in in_use {
             match self.topics.get_mut(&**name) {
@@ -157,7 +160,7 @@ impl Interest {
         for name in &forgotten {
             self.topics.remove(name);
         }
-        let mut names = Names::default();
+        let mut names = TopicNames::default();
         for (name, topic) in &mut self.topics {
             topic.awaited = false;
             names.add(name, topic.may_be_created());
@@ -165,20 +168,21 @@ impl Interest {
         (names, forgotten)
     }
 
-    /// Learns from an answer which of the topics that were asked for there are; all were without a list.
-    pub(super) fn learn(&mut self, metadata: &Metadata, asked: Option<&BTreeSet<String>>) {
+    /// Updates the topics that a response reported; `requested` is `None` for a request of all topics.
+    pub(super) fn mark_reported(&mut self, metadata: &Metadata, requested: Option<&BTreeSet<String>>) {
         for (name, topic) in &mut self.topics {
-            if asked.is_none_or(|asked| asked.contains(name)) && metadata.topic(name).is_some() {
-                (topic.seen, topic.awaited, topic.written_to) = (true, false, false);
+            if requested.is_none_or(|requested| requested.contains(name)) && metadata.topic(name).is_some() {
+                (topic.reported, topic.awaited, topic.written_to) = (true, false, false);
             }
         }
     }
 
-    /// A topic that is not there must not be asked for again with every refresh. One that was there is remembered for a
-    /// while: forgotten, it would be created by anyone who asks next.
+    /// Unregisters topics that were never reported, so that they are not requested with every refresh.
+    ///
+    /// A topic that was reported before is kept for a while: if it were removed, the next request would auto-create it.
     pub(super) fn forget(&mut self, names: &[&str]) {
         for name in names.iter().filter(|name| !self.subscribed.contains(**name)) {
-            if self.topics.get(*name).is_some_and(|topic| !topic.seen) {
+            if self.topics.get(*name).is_some_and(|topic| !topic.reported) {
                 self.topics.remove(*name);
             }
         }
@@ -197,68 +201,68 @@ mod tests {
         }
     }
 
-    fn names(create: &[&str], look: &[&str]) -> Names {
+    fn names(create: &[&str], existing: &[&str]) -> TopicNames {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Names { create: set(create), look: set(look) }
+        TopicNames { create: set(create), existing: set(existing) }
     }
 
-    fn see(interest: &mut Interest) {
-        interest.topics.values_mut().for_each(|topic| (topic.seen, topic.written_to) = (true, false));
-    }
-
-    #[test]
-    fn what_was_seen_is_created_again_only_for_those_who_write() {
-        let mut interest = Interest::default();
-        interest.await_answer(&["a", "b"], Purpose::Use);
-        assert_eq!(interest.take_awaited(), names(&["a", "b"], &[]));
-        assert_eq!(interest.take_awaited(), Names::default());
-        see(&mut interest);
-        interest.await_answer(&["a"], Purpose::Use);
-        assert!(!interest.may_appear("a"));
-        assert_eq!(interest.take_awaited(), names(&[], &["a"]));
-        interest.await_answer(&["b"], Purpose::Write);
-        assert!(interest.may_appear("b"));
-        assert_eq!(interest.take_awaited(), names(&["b"], &[]));
-        assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
-        interest.await_answer(&["never"], Purpose::Use);
-        interest.forget(&["a", "never"]);
-        assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
-        interest.await_answer(&["a"], Purpose::Use);
-        assert_eq!(interest.take_awaited(), names(&[], &["a"]));
+    fn mark_all_reported(registry: &mut TopicRegistry) {
+        registry.topics.values_mut().for_each(|topic| (topic.reported, topic.written_to) = (true, false));
     }
 
     #[test]
-    fn a_look_creates_no_topic() {
-        let mut interest = Interest::default();
-        interest.await_answer(&["a"], Purpose::Look);
-        assert!(!interest.may_appear("a"));
-        assert_eq!(interest.take_awaited(), names(&[], &["a"]));
-        assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&[], &["a"]));
-        interest.await_answer(&["a"], Purpose::Use);
-        assert_eq!(interest.take_awaited(), names(&["a"], &[]));
-        interest.await_answer(&["a"], Purpose::Look);
-        assert_eq!(interest.take_awaited(), names(&["a"], &[]), "somebody else uses it");
+    fn reported_topics_are_recreated_only_for_writers() {
+        let mut registry = TopicRegistry::default();
+        registry.mark_awaited(&["a", "b"], Purpose::Use);
+        assert_eq!(registry.take_awaited(), names(&["a", "b"], &[]));
+        assert_eq!(registry.take_awaited(), TopicNames::default());
+        mark_all_reported(&mut registry);
+        registry.mark_awaited(&["a"], Purpose::Use);
+        assert!(!registry.may_appear("a"));
+        assert_eq!(registry.take_awaited(), names(&[], &["a"]));
+        registry.mark_awaited(&["b"], Purpose::Write);
+        assert!(registry.may_appear("b"));
+        assert_eq!(registry.take_awaited(), names(&["b"], &[]));
+        assert_eq!(registry.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
+        registry.mark_awaited(&["never"], Purpose::Use);
+        registry.forget(&["a", "never"]);
+        assert_eq!(registry.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
+        registry.mark_awaited(&["a"], Purpose::Use);
+        assert_eq!(registry.take_awaited(), names(&[], &["a"]));
     }
 
     #[test]
-    fn what_nobody_uses_is_forgotten() {
-        let mut interest = Interest::default();
+    fn look_ups_create_no_topic() {
+        let mut registry = TopicRegistry::default();
+        registry.mark_awaited(&["a"], Purpose::Look);
+        assert!(!registry.may_appear("a"));
+        assert_eq!(registry.take_awaited(), names(&[], &["a"]));
+        assert_eq!(registry.take_all(&[], Duration::MAX).0, names(&[], &["a"]));
+        registry.mark_awaited(&["a"], Purpose::Use);
+        assert_eq!(registry.take_awaited(), names(&["a"], &[]));
+        registry.mark_awaited(&["a"], Purpose::Look);
+        assert_eq!(registry.take_awaited(), names(&["a"], &[]), "another caller uses it");
+    }
+
+    #[test]
+    fn idle_topics_are_removed() {
+        let mut registry = TopicRegistry::default();
         let reader: Arc<dyn TopicUser> = Arc::new(Reader(vec!["read".into()]));
-        interest.keep(Arc::downgrade(&reader));
-        interest.subscribe(&BTreeSet::from(["subscribed".to_owned()]));
-        interest.await_answer(&["read", "subscribed", "idle", "touched"], Purpose::Use);
-        interest.take_awaited();
-        see(&mut interest);
+        registry.add_user(Arc::downgrade(&reader));
+        registry.subscribe(&BTreeSet::from(["subscribed".to_owned()]));
+        registry.mark_awaited(&["read", "subscribed", "idle", "touched"], Purpose::Use);
+        registry.take_awaited();
+        mark_all_reported(&mut registry);
         std::thread::sleep(Duration::from_millis(600));
-        interest.touch(&["touched", "unknown"]);
-        let in_use = interest.users().iter().flat_map(|user| user.topics_in_use()).collect::<Vec<_>>();
-        let (left, forgotten) = interest.take_all(&in_use, Duration::from_millis(500));
-        assert_eq!(left, names(&[], &["read", "subscribed", "touched"]));
+        registry.touch(&["touched", "unknown"]);
+        let in_use = registry.users().iter().flat_map(|user| user.topics_in_use()).collect::<Vec<_>>();
+        let (remaining, forgotten) = registry.take_all(&in_use, Duration::from_millis(500));
+        assert_eq!(remaining, names(&[], &["read", "subscribed", "touched"]));
         assert_eq!(forgotten, ["idle"]);
         drop(reader);
-        assert!(interest.users().is_empty());
-        interest.subscribe(&BTreeSet::new());
+        assert!(registry.users().is_empty());
+        registry.subscribe(&BTreeSet::new());
         std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(interest.take_all(&[], Duration::from_millis(10)).1, ["read", "subscribed", "touched"]);
+        assert_eq!(registry.take_all(&[], Duration::from_millis(10)).1, ["read", "subscribed", "touched"]);
     }
 }

@@ -167,7 +167,7 @@ impl Source {
     ) -> Result<bool> {
         let time = limit(&self.options, self.cluster.options().request_timeout);
         let (version, answer) = {
-            let cluster = self.cluster.at_most(ApiKey::Fetch, newest_version(round));
+            let cluster = self.cluster.with_max_version(ApiKey::Fetch, newest_version(round));
             let asking = cluster
                 .dispatch_body::<FetchRequest, _>(node, time, |version| build(round, version, session, &self.options));
             tokio::pin!(asking);

@@ -131,7 +131,7 @@ mod tests {
 
     use super::super::cursor::Start;
     use super::*;
-    use crate::cluster::metadata::Asked;
+    use crate::cluster::metadata::RequestedTopics;
     use crate::types::OffsetAndMetadata;
 
     fn with_id(known: &Metadata, id: u8) -> Metadata {
@@ -142,7 +142,7 @@ mod tests {
             partitions,
             ..Default::default()
         };
-        known.updated(MetadataResponse { topics: vec![topic], ..Default::default() }, Asked::All)
+        known.updated(MetadataResponse { topics: vec![topic], ..Default::default() }, RequestedTopics::All)
     }
 
     fn offsets(shared: &Shared, metadata: &Metadata) -> usize {

@@ -194,7 +194,7 @@ mod tests {
         let topic = MetadataResponseTopic { name: Some("t".into()), partitions: vec![partition], ..Default::default() };
         let answer =
             MetadataResponse { brokers: vec![broker(1), broker(2)], topics: vec![topic], ..Default::default() };
-        let metadata = Metadata::default().updated(answer, crate::cluster::metadata::Asked::All);
+        let metadata = Metadata::default().updated(answer, crate::cluster::metadata::RequestedTopics::All);
         let servers = ("bootstrap.servers".to_owned(), OptionValue::Str("h:1".to_owned()));
         let options = Options::parse(ClientKind::Consumer, [servers]).unwrap().consumer;
         let planned = |node| plan(&shared, &metadata, node, &options, 0).map(|round| round.asked.len());

@@ -14,7 +14,7 @@ use super::queue::Item;
 use super::shared_state::Shared;
 use super::source::Source;
 use crate::cluster::coordinator::Coordinator;
-use crate::cluster::{Cluster, Lane, TopicUser};
+use crate::cluster::{Cluster, ConnectionKind, TopicUser};
 use crate::config::Options;
 use crate::error::Error;
 use crate::metrics::{self, ReadMeters};
@@ -51,7 +51,7 @@ impl Fetcher {
         };
         let source = Source {
             shared: Arc::clone(&shared),
-            cluster: cluster.lane(Lane::Fetch),
+            cluster: cluster.with_connections(ConnectionKind::Fetch),
             options: options.consumer.clone(),
             cores: Arc::new(Cores::new(&shared, &options.consumer)),
         };

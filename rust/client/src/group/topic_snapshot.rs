@@ -32,7 +32,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::cluster::metadata::Asked;
+    use crate::cluster::metadata::RequestedTopics;
 
     /// A topic whose partitions have these replicas, in a cluster of these brokers and their racks.
     fn metadata(brokers: &[(i32, &str)], replicas: &[&[i32]]) -> Metadata {
@@ -52,7 +52,8 @@ mod tests {
             ..Default::default()
         };
         let brokers = brokers.iter().map(broker).collect();
-        Metadata::default().updated(MetadataResponse { brokers, topics: vec![topic], ..Default::default() }, Asked::All)
+        Metadata::default()
+            .updated(MetadataResponse { brokers, topics: vec![topic], ..Default::default() }, RequestedTopics::All)
     }
 
     #[test]

@@ -66,11 +66,11 @@ impl Proto {
 }
 
 /// What counters were at the last push, by metric and what it is of.
-pub(crate) type Last = HashMap<(Id, String), f64>;
+pub(crate) type LastValues = HashMap<(Id, String), f64>;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Selection<'a> {
     pub(crate) client: ClientKind,
     /// Of the resource: what the client belongs to.
     pub(crate) attributes: &'a [(&'static str, String)],
@@ -85,7 +85,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) now: u64,
 }
 
-impl Wanted<'_> {
+impl Selection<'_> {
     /// Whether a metric is asked for: nothing is by no prefix, everything by an empty one, for which Kafka says `*` too.
     fn asks_for(&self, name: &str) -> bool {
         self.requested.iter().any(|prefix| prefix == "*" || name.starts_with(prefix.as_str()))
@@ -103,8 +103,8 @@ fn label_text(label: &Label) -> String {
 }
 
 /// `MetricsData` of the samples that are asked for, how many there are, and what counters are now.
-pub(crate) fn encode(samples: &[Sample], wanted: &Wanted<'_>, last: &Last) -> (Vec<u8>, usize, Last) {
-    let mut next = Last::new();
+pub(crate) fn encode(samples: &[Sample], wanted: &Selection<'_>, last: &LastValues) -> (Vec<u8>, usize, LastValues) {
+    let mut next = LastValues::new();
     let mut count = 0;
     let mut data = Proto::default();
     data.message(1, |resource_metrics| {
@@ -148,7 +148,7 @@ pub(crate) fn encode(samples: &[Sample], wanted: &Wanted<'_>, last: &Last) -> (V
 }
 
 /// A counter's value as it is to be reported.
-fn grown(sample: &Sample, value: f64, delta: bool, last: &Last, next: &mut Last) -> f64 {
+fn grown(sample: &Sample, value: f64, delta: bool, last: &LastValues, next: &mut LastValues) -> f64 {
     if !delta {
         return value;
     }
@@ -158,7 +158,7 @@ fn grown(sample: &Sample, value: f64, delta: bool, last: &Last, next: &mut Last)
     value - before
 }
 
-fn write_point(point: &mut Proto, sample: &Sample, value: f64, wanted: &Wanted<'_>, sum: bool) {
+fn write_point(point: &mut Proto, sample: &Sample, value: f64, wanted: &Selection<'_>, sum: bool) {
     if sum {
         point.fixed(2, wanted.since);
     }
@@ -180,8 +180,8 @@ fn write_point(point: &mut Proto, sample: &Sample, value: f64, wanted: &Wanted<'
 mod tests {
     use super::*;
 
-    fn wanted(requested: &[String], delta: bool) -> Wanted<'_> {
-        Wanted { client: ClientKind::Producer, attributes: &[], requested, without: &[], delta, since: 1, now: 2 }
+    fn wanted(requested: &[String], delta: bool) -> Selection<'_> {
+        Selection { client: ClientKind::Producer, attributes: &[], requested, without: &[], delta, since: 1, now: 2 }
     }
 
     fn count(value: f64) -> [Sample; 1] {
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn counters_are_told_whole_or_as_what_they_grew_by() {
         let all = [String::new()];
-        let (bytes, found, last) = encode(&count(5.0), &wanted(&all, true), &Last::new());
+        let (bytes, found, last) = encode(&count(5.0), &wanted(&all, true), &LastValues::new());
         assert_eq!((value(&bytes), found), (5.0, 1));
         let (bytes, _, last) = encode(&count(7.0), &wanted(&all, true), &last);
         assert_eq!((value(&bytes), last.len()), (2.0, 1));
@@ -209,13 +209,17 @@ mod tests {
     fn only_what_is_asked_for_is_told() {
         let found = |prefixes: &[&str]| {
             let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
-            encode(&count(1.0), &wanted(&prefixes, false), &Last::new()).1
+            encode(&count(1.0), &wanted(&prefixes, false), &LastValues::new()).1
         };
         assert_eq!(found(&[]), 0);
         assert_eq!((found(&[""]), found(&["*"])), (1, 1));
         assert_eq!(found(&["org.apache.kafka.consumer."]), 0);
         assert_eq!(found(&["org.apache.kafka.consumer.", "org.apache.kafka.producer.req"]), 1);
         let own = [Sample { id: Id::QueuedRecords, label: Label::None, value: Value::Number(1.0) }];
-        assert_eq!(encode(&own, &wanted(&[String::new()], false), &Last::new()).1, 0, "Java's client has no such");
+        assert_eq!(
+            encode(&own, &wanted(&[String::new()], false), &LastValues::new()).1,
+            0,
+            "Java's client has no such"
+        );
     }
 }

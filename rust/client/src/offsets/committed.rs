@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::messages::{FETCH_STABLE, by_group, commit_topics, committed, fetch_request};
 use crate::cluster::coordinator::{Coordinator, Verdict};
 use crate::cluster::metadata::Metadata;
-use crate::cluster::{Cluster, Wanted};
+use crate::cluster::{ApiVersionOverride, Cluster};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
@@ -361,7 +361,7 @@ fn all_have_ids<'a>(metadata: &Metadata, partitions: impl IntoIterator<Item = &'
 
 /// One topic whose id nobody knows must not keep the others waiting: then all go by their names, as they did before.
 fn by_name_unless(known: bool, cluster: &Cluster, api: ApiKey, by_id: i16) -> Cluster {
-    if known { cluster.clone() } else { cluster.wanting(api, Wanted::AtMost(by_id - 1)) }
+    if known { cluster.clone() } else { cluster.with_version(api, ApiVersionOverride::AtMost(by_id - 1)) }
 }
 
 /// The names of the ids that were asked about: metadata may have forgotten them when the answer comes.

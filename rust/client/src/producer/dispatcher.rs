@@ -99,7 +99,7 @@ async fn ship_one(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>, s
     let settings = &shared.settings;
     let parcels = request::parcels(&mut batches);
     let left_out = LeftOut::default();
-    let cluster = shared.produce_cluster().at_most(ApiKey::Produce, request::newest_version(&batches));
+    let cluster = shared.produce_cluster().with_max_version(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
     let missing = left_out.clone();
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
@@ -147,7 +147,7 @@ async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgo
     let settings = &shared.settings;
     let parcels = request::parcels(&mut batches);
     let left_out = LeftOut::default();
-    let cluster = shared.cluster.at_most(ApiKey::Produce, request::newest_version(&batches));
+    let cluster = shared.cluster.with_max_version(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
     let missing = left_out.clone();
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::cluster::metadata::Leader;
-use samsarrow_client::cluster::{Cluster, Lane};
+use samsarrow_client::cluster::{Cluster, ConnectionKind};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Error;
 use samsarrow_client::types::TopicPartition;
@@ -202,7 +202,7 @@ async fn a_long_poll_does_not_delay_other_requests() {
     cluster.topics(&["t"], SOON).await.unwrap();
     let node = *cluster.metadata().brokers.keys().next().unwrap();
     broker.fail_next(ApiKey::Fetch, Fault::Delay(Duration::from_secs(60)), 1);
-    let fetch = cluster.lane(Lane::Fetch);
+    let fetch = cluster.with_connections(ConnectionKind::Fetch);
     let poll = fetch.dispatch(node, 6 * SOON, |_| Ok(FetchRequest::default())).await.unwrap();
     let poll = tokio::spawn(poll);
     cluster.send(node, MetadataRequest::default(), SOON).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::cluster::coordinator::Coordinator;
-use samsarrow_client::cluster::{Cluster, Lane};
+use samsarrow_client::cluster::{Cluster, ConnectionKind};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Error;
 use samsarrow_client::group::Identity;
@@ -74,7 +74,7 @@ async fn a_broker_that_takes_too_long_loses_the_connection() {
 async fn a_caller_that_goes_away_leaves_the_connection_to_others() {
     let broker = broker(&["t"]).await;
     let (cluster, node) = cluster(&broker, &[]).await;
-    let fetch = cluster.lane(Lane::Fetch);
+    let fetch = cluster.with_connections(ConnectionKind::Fetch);
     fetch.version::<FetchRequest>(node, SOON).await.unwrap();
     let connections = count(&broker, ApiKey::ApiVersions);
     let (delay, patience) = (Fault::Delay(Duration::from_millis(1500)), Duration::from_millis(300));

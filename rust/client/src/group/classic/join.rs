@@ -10,7 +10,7 @@ use samsarrow_wire::messages::sync_group::SyncGroupRequestAssignment;
 use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupRequest};
 
 use super::{Classic, Joined, Led};
-use crate::cluster::Lane;
+use crate::cluster::ConnectionKind;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 use crate::group::assignor::{self, Members, Subscription, Topics};
@@ -115,7 +115,7 @@ impl Classic<'_> {
         };
         // The coordinator answers when all members are there, at the latest after the longest of their poll intervals.
         let limit = self.cluster.options().request_timeout.max(self.options.max_poll_interval + Duration::from_secs(5));
-        self.coordinator.lane(Lane::Group).ask(limit, |_| Ok(request)).await
+        self.coordinator.with_connections(ConnectionKind::Group).ask(limit, |_| Ok(request)).await
     }
 
     /// What to do about a refusal to join or sync: try again after the error that is returned, or give up.
@@ -199,7 +199,7 @@ impl Classic<'_> {
             ..Default::default()
         };
         let limit = self.cluster.options().request_timeout.max(self.options.max_poll_interval + Duration::from_secs(5));
-        let lane = self.coordinator.lane(Lane::Group);
+        let lane = self.coordinator.with_connections(ConnectionKind::Group);
         let asked = tokio::select! {
             biased;
             () = self.membership.overdue() => return Err(End::Overdue),

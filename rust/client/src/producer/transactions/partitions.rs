@@ -8,7 +8,7 @@ use samsarrow_wire::messages::add_partitions_to_txn::{AddPartitionsToTxnTopic, A
 use samsarrow_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, Request};
 
 use super::guard::not_transactional;
-use crate::cluster::Wanted;
+use crate::cluster::ApiVersionOverride;
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::producer::batch::Identity;
@@ -92,8 +92,9 @@ impl Transactions {
             let over = !matches!(verdict, Verdict::Done(_)) && !goes_on(shared);
             Ok(if over { Verdict::Done(false) } else { verdict })
         };
-        let wanted =
-            |cluster: &crate::cluster::Cluster| cluster.wanting(AddPartitionsToTxnRequest::KEY, Wanted::AtMost(NEWEST));
+        let wanted = |cluster: &crate::cluster::Cluster| {
+            cluster.with_version(AddPartitionsToTxnRequest::KEY, ApiVersionOverride::AtMost(NEWEST))
+        };
         self.coordinator.with(wanted).call(FOREVER, build, judge).await
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::state::Protocol;
 use crate::cluster::coordinator::Coordinator;
-use crate::cluster::{Cluster, Lane, Wanted};
+use crate::cluster::{ApiVersionOverride, Cluster, ConnectionKind};
 use crate::config::ProducerOptions;
 
 /// The feature that says which protocol a cluster wants.
@@ -40,7 +40,7 @@ impl Transactions {
     pub(crate) fn new(options: &ProducerOptions, cluster: &Cluster) -> Option<Self> {
         let id: Arc<str> = options.transactional_id.as_deref()?.into();
         // Coordinators write to their logs before they answer: records do not wait behind that.
-        let cluster = cluster.lane(Lane::Transactions);
+        let cluster = cluster.with_connections(ConnectionKind::Transactions);
         Some(Self {
             coordinator: Coordinator::of_transactions(cluster.clone(), &id),
             id,
@@ -82,7 +82,7 @@ impl Transactions {
 /// `cluster`, asked for `key` in a version of the protocol.
 pub(in crate::producer) fn within(cluster: &Cluster, protocol: Protocol, key: ApiKey, second: i16) -> Cluster {
     match protocol {
-        Protocol::V1 => cluster.wanting(key, Wanted::AtMost(second - 1)),
+        Protocol::V1 => cluster.with_version(key, ApiVersionOverride::AtMost(second - 1)),
         Protocol::V2 => cluster.clone(),
     }
 }
