@@ -1,4 +1,4 @@
-//! ACLs: who may or may not do what to which resource, from where.
+//! ACLs: bindings and filters, and requests to list, create and delete them.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::engine::Asked;
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
 use super::response_errors::check;
 use crate::error::{Error, Result};
 
-/// From this version on patterns may be other than literal (KIP-290).
+/// First version of the ACL APIs with pattern types (KIP-290).
 const PATTERNS: i16 = 1;
 
 macro_rules! codes {
@@ -31,7 +31,7 @@ macro_rules! codes {
         }
 
         impl $type {
-            /// That of a number in the protocol; `Unknown` if it is newer than this client.
+            /// Returns the value with this code; `Unknown` if it is newer than this client.
             pub fn of(code: i8) -> Self {
                 match code {
                     $($code => Self::$variant,)*
@@ -39,12 +39,12 @@ macro_rules! codes {
                 }
             }
 
-            /// Its number in the protocol.
+            /// Returns the protocol's code.
             pub fn code(self) -> i8 {
                 self as i8
             }
 
-            /// Kafka's name.
+            /// Returns Kafka's name.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -61,16 +61,16 @@ macro_rules! codes {
 }
 
 codes! {
-    /// What a resource is.
+    /// Type of a resource.
     ResourceType {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", Topic = 2 "TOPIC", Group = 3 "GROUP", Cluster = 4 "CLUSTER",
         TransactionalId = 5 "TRANSACTIONAL_ID", DelegationToken = 6 "DELEGATION_TOKEN", User = 7 "USER",
     }
-    /// How the name of an ACL's resource is compared with those of resources.
+    /// Comparison of a resource name pattern with resource names.
     PatternType {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", Match = 2 "MATCH", Literal = 3 "LITERAL", Prefixed = 4 "PREFIXED",
     }
-    /// What is done to a resource.
+    /// Operation on a resource.
     AclOperation {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", All = 2 "ALL", Read = 3 "READ", Write = 4 "WRITE", Create = 5 "CREATE",
         Delete = 6 "DELETE", Alter = 7 "ALTER", Describe = 8 "DESCRIBE", ClusterAction = 9 "CLUSTER_ACTION",
@@ -78,7 +78,7 @@ codes! {
         IdempotentWrite = 12 "IDEMPOTENT_WRITE", CreateTokens = 13 "CREATE_TOKENS",
         DescribeTokens = 14 "DESCRIBE_TOKENS", TwoPhaseCommit = 15 "TWO_PHASE_COMMIT",
     }
-    /// Whether it may be done.
+    /// Permission of an ACL.
     AclPermission {
         Unknown = 0 "UNKNOWN", Any = 1 "ANY", Deny = 2 "DENY", Allow = 3 "ALLOW",
     }
@@ -87,38 +87,38 @@ codes! {
 /// An ACL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AclBinding {
-    /// Of what kind the resource is.
+    /// Type of the resource.
     pub resource_type: ResourceType,
-    /// Its name, `*` for all of its kind, or how their names begin.
+    /// Name of the resource, `*` for all, or a prefix.
     pub resource_name: String,
-    /// Which of these the name is.
+    /// Interpretation of the name: literal or prefixed.
     pub pattern_type: PatternType,
-    /// Who: `User:alice`, or `User:*` for everybody.
+    /// Principal, such as `User:alice`, or `User:*` for all users.
     pub principal: String,
-    /// From where: an address, or `*`.
+    /// Host address, or `*` for all.
     pub host: String,
-    /// What is done.
+    /// Operation.
     pub operation: AclOperation,
-    /// Whether it may be.
+    /// Allow or deny.
     pub permission: AclPermission,
 }
 
-/// Some ACLs: what is `None` or `Any` matches all.
+/// Filter of ACLs; `None` and `Any` match all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AclFilter {
-    /// Of what kind the resource is.
+    /// Type of the resource.
     pub resource_type: ResourceType,
-    /// As it stands in the ACL; with `Match` the name of a resource that the ACL applies to.
+    /// Name in the ACL; with `Match`, the name of a resource that the ACL applies to.
     pub resource_name: Option<String>,
-    /// How the name is compared.
+    /// Comparison of the name.
     pub pattern_type: PatternType,
-    /// Who.
+    /// Principal.
     pub principal: Option<String>,
-    /// From where.
+    /// Host address.
     pub host: Option<String>,
-    /// What is done.
+    /// Operation.
     pub operation: AclOperation,
-    /// Whether it may be.
+    /// Allow or deny.
     pub permission: AclPermission,
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for AclBinding {
 
 impl fmt::Display for AclFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let any = |given: &Option<String>| given.clone().unwrap_or_else(|| "ANY".to_owned());
+        let any = |value: &Option<String>| value.clone().unwrap_or_else(|| "ANY".to_owned());
         let (name, principal, host) = (any(&self.resource_name), any(&self.principal), any(&self.host));
         let Self { resource_type, pattern_type, operation, permission, .. } = self;
         write!(f, "{permission} {principal} {operation} on {resource_type} {name} ({pattern_type}) from {host}")
@@ -142,7 +142,7 @@ impl fmt::Display for AclFilter {
 }
 
 impl AclBinding {
-    /// That it says one thing of one kind of resource: brokers take no other.
+    /// Checks that each field has one definite value, as brokers require.
     fn check(&self) -> Result<()> {
         let kinds = [
             (matches!(self.resource_type, ResourceType::Any | ResourceType::Unknown), "resource type"),
@@ -151,7 +151,7 @@ impl AclBinding {
             (matches!(self.permission, AclPermission::Any | AclPermission::Unknown), "permission"),
         ];
         match kinds.iter().find(|(vague, _)| *vague) {
-            Some((_, what)) => Err(Error::configuration(format!("an ACL needs a definite {what}: {self}"))),
+            Some((_, field)) => Err(Error::configuration(format!("an ACL needs a definite {field}: {self}"))),
             None => Ok(()),
         }
     }
@@ -169,7 +169,7 @@ impl AclFilter {
         Ok(())
     }
 
-    /// Before there were patterns all ACLs were literal, so any are those.
+    /// Returns the pattern type. Before KIP-290 all ACLs were literal, so `Any` is sent as `Literal`.
     fn pattern(&self, version: i16) -> i8 {
         match self.pattern_type {
             PatternType::Any if version < PATTERNS => PatternType::Literal.code(),
@@ -178,21 +178,21 @@ impl AclFilter {
     }
 }
 
-/// What became of each ACL to add, in their order.
-pub type Created = Vec<(AclBinding, Result<()>)>;
+/// Results of created or deleted ACLs, in order.
+pub type CreatedAcls = Vec<(AclBinding, Result<()>)>;
 
-/// What became of each filter: the ACLs that matched, and what became of each of them.
-pub type Deleted = Vec<(AclFilter, Result<Created>)>;
+/// Results of filters: for each, the matching ACLs and their results.
+pub type DeletedAcls = Vec<(AclFilter, Result<CreatedAcls>)>;
 
 impl Admin {
-    /// The ACLs that match, sorted.
+    /// Returns the matching ACLs, sorted.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn describe_acls(&self, filter: &AclFilter, timeout: Duration) -> Result<Vec<AclBinding>> {
         filter.check()?;
-        let build = |asked: &Asked<'_, ()>| {
-            let version = asked.version;
+        let build = |batch: &RequestBatch<'_, ()>| {
+            let version = batch.version;
             Ok(DescribeAclsRequest {
                 resource_type_filter: filter.resource_type.code(),
                 resource_name_filter: filter.resource_name.clone(),
@@ -225,20 +225,20 @@ impl Admin {
             acls.sort();
             Ok(acls)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Adds ACLs; each has its own outcome. One that is there already is no error.
+    /// Creates ACLs; each has its own result. An existing one is not an error.
     ///
     /// # Errors
-    /// An ACL that cannot be, before anything is sent; a timeout with its cause.
-    pub async fn create_acls(&self, acls: &[AclBinding], timeout: Duration) -> Result<Created> {
+    /// An invalid ACL, before a request is sent; a timeout with its cause.
+    pub async fn create_acls(&self, acls: &[AclBinding], timeout: Duration) -> Result<CreatedAcls> {
         acls.iter().try_for_each(AclBinding::check)?;
         if acls.is_empty() {
             return Ok(Vec::new());
         }
-        let build = |asked: &Asked<'_, AclBinding>| {
-            let creations = asked.items.iter().map(|acl| AclCreation {
+        let build = |batch: &RequestBatch<'_, AclBinding>| {
+            let creations = batch.items.iter().map(|acl| AclCreation {
                 resource_type: acl.resource_type.code(),
                 resource_name: acl.resource_name.clone(),
                 resource_pattern_type: acl.pattern_type.code(),
@@ -250,31 +250,31 @@ impl Admin {
             });
             Ok(CreateAclsRequest { creations: creations.collect(), ..Default::default() })
         };
-        let read = |asked: &Asked<'_, AclBinding>, response: CreateAclsResponse| {
-            let outcome = |(acl, said): (&AclBinding, AclCreationResult)| {
-                let asked = format!("{} of {acl}", ApiKey::CreateAcls.name());
-                let outcome = check(said.error_code, said.error_message.as_deref(), &asked, ApiKey::CreateAcls);
+        let read = |batch: &RequestBatch<'_, AclBinding>, response: CreateAclsResponse| {
+            let outcome = |(acl, result): (&AclBinding, AclCreationResult)| {
+                let context = format!("{} of {acl}", ApiKey::CreateAcls.name());
+                let outcome = check(result.error_code, result.error_message.as_deref(), &context, ApiKey::CreateAcls);
                 (acl.clone(), outcome)
             };
-            Ok(asked.items.iter().zip(response.results).map(outcome).collect())
+            Ok(batch.items.iter().zip(response.results).map(outcome).collect())
         };
-        self.settle(&Work::new(Route::Any, timeout), acls, build, read).await
+        self.send_batched(&BatchedRequest::new(Route::Any, timeout), acls, build, read).await
     }
 
-    /// Removes all ACLs that match one of the filters; each filter has its own outcome, and so has each ACL.
+    /// Deletes all ACLs that match one of the filters; each filter and each ACL has its own result.
     ///
     /// # Errors
-    /// A filter that cannot be, before anything is sent; a timeout with its cause.
-    pub async fn delete_acls(&self, filters: &[AclFilter], timeout: Duration) -> Result<Deleted> {
+    /// An invalid filter, before a request is sent; a timeout with its cause.
+    pub async fn delete_acls(&self, filters: &[AclFilter], timeout: Duration) -> Result<DeletedAcls> {
         filters.iter().try_for_each(AclFilter::check)?;
         if filters.is_empty() {
             return Ok(Vec::new());
         }
-        let build = |asked: &Asked<'_, AclFilter>| {
-            let filters = asked.items.iter().map(|filter| DeleteAclsFilter {
+        let build = |batch: &RequestBatch<'_, AclFilter>| {
+            let filters = batch.items.iter().map(|filter| DeleteAclsFilter {
                 resource_type_filter: filter.resource_type.code(),
                 resource_name_filter: filter.resource_name.clone(),
-                pattern_type_filter: filter.pattern(asked.version),
+                pattern_type_filter: filter.pattern(batch.version),
                 principal_filter: filter.principal.clone(),
                 host_filter: filter.host.clone(),
                 operation: filter.operation.code(),
@@ -283,33 +283,33 @@ impl Admin {
             });
             Ok(DeleteAclsRequest { filters: filters.collect(), ..Default::default() })
         };
-        let read = |asked: &Asked<'_, AclFilter>, response: DeleteAclsResponse| {
-            let outcome = |(filter, said): (&AclFilter, DeleteAclsFilterResult)| {
-                let asked = format!("{} of {filter}", ApiKey::DeleteAcls.name());
+        let read = |batch: &RequestBatch<'_, AclFilter>, response: DeleteAclsResponse| {
+            let outcome = |(filter, result): (&AclFilter, DeleteAclsFilterResult)| {
+                let context = format!("{} of {filter}", ApiKey::DeleteAcls.name());
                 // A controller that has moved has deleted none of them.
-                let moved = said.matching_acls.iter().find(|acl| acl.error_code == ErrorCode::NOT_CONTROLLER.code());
-                let code = moved.map_or(said.error_code, |acl| acl.error_code);
-                let outcome = check(code, said.error_message.as_deref(), &asked, ApiKey::DeleteAcls)
-                    .map(|()| said.matching_acls.into_iter().map(deleted).collect());
+                let moved = result.matching_acls.iter().find(|acl| acl.error_code == ErrorCode::NOT_CONTROLLER.code());
+                let code = moved.map_or(result.error_code, |acl| acl.error_code);
+                let outcome = check(code, result.error_message.as_deref(), &context, ApiKey::DeleteAcls)
+                    .map(|()| result.matching_acls.into_iter().map(deleted).collect());
                 (filter.clone(), outcome)
             };
-            Ok(asked.items.iter().zip(response.filter_results).map(outcome).collect())
+            Ok(batch.items.iter().zip(response.filter_results).map(outcome).collect())
         };
-        self.settle(&Work::new(Route::Any, timeout), filters, build, read).await
+        self.send_batched(&BatchedRequest::new(Route::Any, timeout), filters, build, read).await
     }
 }
 
-fn deleted(said: DeleteAclsMatchingAcl) -> (AclBinding, Result<()>) {
+fn deleted(result: DeleteAclsMatchingAcl) -> (AclBinding, Result<()>) {
     let acl = AclBinding {
-        resource_type: ResourceType::of(said.resource_type),
-        resource_name: said.resource_name,
-        pattern_type: PatternType::of(said.pattern_type),
-        principal: said.principal,
-        host: said.host,
-        operation: AclOperation::of(said.operation),
-        permission: AclPermission::of(said.permission_type),
+        resource_type: ResourceType::of(result.resource_type),
+        resource_name: result.resource_name,
+        pattern_type: PatternType::of(result.pattern_type),
+        principal: result.principal,
+        host: result.host,
+        operation: AclOperation::of(result.operation),
+        permission: AclPermission::of(result.permission_type),
     };
-    let asked = format!("{} of {acl}", ApiKey::DeleteAcls.name());
-    let outcome = check(said.error_code, said.error_message.as_deref(), &asked, ApiKey::DeleteAcls);
+    let context = format!("{} of {acl}", ApiKey::DeleteAcls.name());
+    let outcome = check(result.error_code, result.error_message.as_deref(), &context, ApiKey::DeleteAcls);
     (acl, outcome)
 }

@@ -1,14 +1,14 @@
-//! What anyone who is logged in may do with a resource, where that was asked for (KIP-430).
+//! Operations that the client is authorized for, if requested (KIP-430).
 
 use super::acls::AclOperation;
 
-/// What brokers answer that were not asked, or do not say.
-const NOT_TOLD: i32 = i32::MIN;
+/// Value of the field if the operations were not requested or are not reported.
+const NOT_REPORTED: i32 = i32::MIN;
 
-/// The operations of an answer's bits, each at the place of its number.
+/// Decodes the bit field of a response; bit N is the operation with code N.
 pub(super) fn operations(bits: i32) -> Option<Vec<AclOperation>> {
     let has = |code: &i8| bits & (1 << code) != 0;
-    (bits != NOT_TOLD).then(|| (0..31).filter(has).map(AclOperation::of).collect())
+    (bits != NOT_REPORTED).then(|| (0..31).filter(has).map(AclOperation::of).collect())
 }
 
 #[cfg(test)]
@@ -16,12 +16,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_operations() {
+    fn bits_are_decoded() {
         assert_eq!(operations(i32::MIN), None);
         assert_eq!(operations(0), Some(Vec::new()));
         let some = 1 << AclOperation::Read.code() | 1 << AclOperation::Describe.code();
         assert_eq!(operations(some), Some(vec![AclOperation::Read, AclOperation::Describe]));
-        // One that is newer than this client.
+        // An operation newer than this client.
         assert_eq!(operations(1 << 30), Some(vec![AclOperation::Unknown]));
     }
 }

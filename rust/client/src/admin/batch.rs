@@ -1,4 +1,4 @@
-//! What is asked about many items, and who can answer it.
+//! Requests about many items, and the brokers that can serve each item.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use super::coordinators::CoordinatorType;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Who can answer for an item.
+/// Broker that can serve an item.
 #[derive(Debug)]
 pub(super) enum Route<K> {
-    /// Every broker.
+    /// Any broker.
     Any,
-    /// The controller alone; where brokers forward, the one that they call so.
+    /// The controller; brokers that forward to it report one of themselves as the controller.
     Controller,
     /// The leader of a partition.
     Leader(fn(&K) -> &TopicPartition),
-    /// The coordinator of a group or of a transactional id.
+    /// The coordinator of a group or transactional id.
     Coordinator(CoordinatorType, fn(&K) -> &str),
-    /// One broker, by its id.
+    /// The broker with this id.
     Broker(fn(&K) -> i32),
 }
 
@@ -33,22 +33,22 @@ impl<K> Clone for Route<K> {
 impl<K> Copy for Route<K> {}
 
 impl<K> Route<K> {
-    /// The same for each of some items.
-    pub(super) fn ways<'a>(self, items: &[&'a K]) -> Way<'a> {
+    /// Returns the routes of some items.
+    pub(super) fn for_items<'a>(self, items: &[&'a K]) -> Routes<'a> {
         let items = items.iter().copied();
         match self {
-            Self::Any => Way::Any,
-            Self::Controller => Way::Controller,
-            Self::Leader(partition) => Way::Leader(items.map(partition).collect()),
-            Self::Coordinator(kind, key) => Way::Coordinator(kind, items.map(key).collect()),
-            Self::Broker(id) => Way::Broker(items.map(id).collect()),
+            Self::Any => Routes::Any,
+            Self::Controller => Routes::Controller,
+            Self::Leader(partition) => Routes::Leader(items.map(partition).collect()),
+            Self::Coordinator(kind, key) => Routes::Coordinator(kind, items.map(key).collect()),
+            Self::Broker(id) => Routes::Broker(items.map(id).collect()),
         }
     }
 }
 
-/// Who can answer for each of some items.
+/// Routes of some items, one per item.
 #[derive(Debug)]
-pub(super) enum Way<'a> {
+pub(super) enum Routes<'a> {
     Any,
     Controller,
     Leader(Vec<&'a TopicPartition>),
@@ -56,12 +56,12 @@ pub(super) enum Way<'a> {
     Broker(Vec<i32>),
 }
 
-impl Way<'_> {
-    /// Whether another try may end better, at this broker or at another.
-    pub(super) fn passing(&self, error: &Error) -> bool {
+impl Routes<'_> {
+    /// Returns true if a retry may succeed, at this broker or another.
+    pub(super) fn is_retriable(&self, error: &Error) -> bool {
         let Error::Server { code, .. } = error else { return error.retriable() };
         match self {
-            // What is said of a topic is meant: a controller knows.
+            // Errors of a topic are final: the controller has the current state.
             Self::Controller => matches!(
                 *code,
                 ErrorCode::NOT_CONTROLLER
@@ -80,37 +80,37 @@ impl Way<'_> {
             ),
             Self::Leader(_) => code.retriable(),
             Self::Any | Self::Broker(_) => {
-                // What is said of a topic or of a replica is meant.
-                let meant = [
+                // Errors of a topic or replica are final here.
+                let final_errors = [
                     ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
                     ErrorCode::UNKNOWN_TOPIC_ID,
                     ErrorCode::REPLICA_NOT_AVAILABLE,
                 ];
-                code.retriable() && !meant.contains(code)
+                code.retriable() && !final_errors.contains(code)
             }
         }
     }
 }
 
-/// What is asked of many brokers: the way to them, the words for an item, the time.
+/// Request about many items: its route, a description of an item, the maximum per request, and the timeout.
 #[derive(Debug)]
-pub(super) struct Work<K> {
+pub(super) struct BatchedRequest<K> {
     pub(super) route: Route<K>,
-    /// An item in an error.
-    pub(super) what: fn(&K) -> String,
-    /// How many items a request of a version can take.
-    pub(super) most: fn(i16) -> usize,
+    /// Returns the description of an item in errors.
+    pub(super) describe: fn(&K) -> String,
+    /// Returns the maximum number of items in a request of this version.
+    pub(super) max_items: fn(i16) -> usize,
     pub(super) timeout: Duration,
 }
 
-impl<K: fmt::Display> Work<K> {
+impl<K: fmt::Display> BatchedRequest<K> {
     pub(super) fn new(route: Route<K>, timeout: Duration) -> Self {
-        Self { route, what: |item| item.to_string(), most: |_| usize::MAX, timeout }
+        Self { route, describe: |item| item.to_string(), max_items: |_| usize::MAX, timeout }
     }
 }
 
-/// The way to the coordinators of groups.
-pub(super) fn of_groups(timeout: Duration) -> Work<String> {
+/// Returns a request that is sent to the coordinators of groups.
+pub(super) fn group_request(timeout: Duration) -> BatchedRequest<String> {
     let route = Route::Coordinator(CoordinatorType::Group, |group: &String| group);
-    Work { what: |group| format!("group {group}"), ..Work::new(route, timeout) }
+    BatchedRequest { describe: |group| format!("group {group}"), ..BatchedRequest::new(route, timeout) }
 }

@@ -1,4 +1,4 @@
-//! The cluster as a whole: its brokers, its features, the quorum that keeps its metadata.
+//! The cluster as a whole: brokers, features and the metadata quorum.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,96 +14,96 @@ use samsarrow_wire::messages::{
 };
 
 use super::authorized_operations::operations;
-use super::batch::{Route, Work};
-use super::engine::Asked;
-use super::response_errors::{check, check_of};
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
+use super::response_errors::{check, check_item};
 use super::{AclOperation, Admin};
 use crate::cluster::CONTROLLER_ENDPOINTS;
 use crate::error::{Error, Result};
 
-/// Endpoints of brokers, in DescribeCluster.
+/// Value of `endpoint_type` for brokers in DescribeCluster requests.
 const BROKERS: i8 = 1;
-/// The topic that KRaft keeps metadata in.
+/// Topic of the metadata log in KRaft.
 const METADATA_TOPIC: &str = "__cluster_metadata";
-/// How a feature is changed: up, or down only if nothing is lost.
+/// Upgrade type of UpdateFeatures that raises the level.
 const UPGRADE: i8 = 1;
 
-/// A cluster.
+/// Description of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterDescription {
-    /// Its id; brokers before 0.10.1 do not report it.
+    /// Cluster id; brokers before 0.10.1 do not report it.
     pub cluster_id: Option<String>,
-    /// The controller's id, or that of a broker that leads to it.
+    /// Id of the controller, or of a broker that forwards to it.
     pub controller: Option<i32>,
-    /// In the order of their ids; controllers where the client starts from those.
+    /// Brokers, sorted by id; controllers if the client bootstraps from them.
     pub brokers: Vec<BrokerDescription>,
-    /// What may be done with the cluster, where that was asked for.
+    /// Authorized operations on the cluster, if requested.
     pub operations: Option<Vec<AclOperation>>,
 }
 
-/// A broker.
+/// Description of a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerDescription {
-    /// Its id.
+    /// Broker id.
     pub id: i32,
-    /// Where clients reach it.
+    /// Advertised host.
     pub host: String,
-    /// Where clients reach it.
+    /// Advertised port.
     pub port: i32,
-    /// Where it is.
+    /// Rack.
     pub rack: Option<String>,
-    /// Whether it is registered and may not serve (KIP-1073).
+    /// True if the broker is registered but fenced (KIP-1073).
     pub fenced: bool,
 }
 
-/// Features of a cluster (KIP-584), by name: the lowest and the highest level.
+/// Features of a cluster (KIP-584): minimum and maximum level by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeatureMetadata {
-    /// The levels that are in use.
+    /// Finalized levels.
     pub finalized: BTreeMap<String, (i16, i16)>,
-    /// When that was decided, as a number that rises.
+    /// Epoch of the finalized features, which rises with each change.
     pub epoch: Option<i64>,
-    /// The levels that the broker that answered knows.
+    /// Levels supported by the broker that responded.
     pub supported: BTreeMap<String, (i16, i16)>,
 }
 
-/// Who keeps the metadata.
+/// KRaft metadata quorum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quorum {
-    /// The leader's id.
+    /// Id of the leader.
     pub leader: i32,
-    /// Rises with each election.
+    /// Leader epoch, which rises with each election.
     pub leader_epoch: i32,
-    /// What a majority has.
+    /// Offset that a majority has replicated.
     pub high_watermark: i64,
-    /// Those that elect.
+    /// Voters.
     pub voters: Vec<QuorumReplica>,
-    /// Those that follow.
+    /// Observers.
     pub observers: Vec<QuorumReplica>,
-    /// Where controllers listen, by id: name, host, port.
+    /// Listeners of controllers by id: name, host, port.
     pub nodes: BTreeMap<i32, Vec<(String, String, u16)>>,
 }
 
-/// A member of the quorum; −1 stands for what is unknown.
+/// Replica of the metadata quorum; −1 if a value is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuorumReplica {
-    /// Its id.
+    /// Replica id.
     pub id: i32,
-    /// Its directory's id, zero where brokers do not report it.
+    /// Directory id, zero if brokers do not report it.
     pub directory: Uuid,
-    /// The end of its log.
+    /// End offset of its log.
     pub log_end_offset: i64,
-    /// When it last asked, in milliseconds since 1970.
+    /// Time of its last fetch, in milliseconds since 1970.
     pub last_fetch: i64,
-    /// When it last had all, in milliseconds since 1970.
+    /// Time at which it was last caught up, in milliseconds since 1970.
     pub last_caught_up: i64,
 }
 
 impl Admin {
-    /// The brokers and the controller, with `operations` what may be done with the cluster.
+    /// Describes the brokers and the controller, and with `operations` the authorized operations on the cluster.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn describe_cluster(
         &self,
         fenced: bool,
@@ -112,7 +112,7 @@ impl Admin {
     ) -> Result<ClusterDescription> {
         let key = ApiKey::DescribeCluster;
         let at_controllers = self.cluster.options().at_controllers;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             Ok(DescribeClusterRequest {
                 include_cluster_authorized_operations: operations,
                 endpoint_type: if at_controllers { CONTROLLER_ENDPOINTS } else { BROKERS },
@@ -132,13 +132,13 @@ impl Admin {
             let operations = response.cluster_authorized_operations;
             Ok(cluster(Some(response.cluster_id), response.controller_id, brokers.collect(), operations))
         };
-        match self.ask(Route::Any, timeout, build, read).await {
-            // Brokers before 2.8 say the same in metadata.
+        match self.send_single(Route::Any, timeout, build, read).await {
+            // Brokers before 2.8 report the same in Metadata.
             Err(Error::UnsupportedVersion(_)) if !fenced && !at_controllers => {
-                let build = |asked: &Asked<'_, ()>| {
-                    // Without topics; version 0 has no way to say so.
+                let build = |batch: &RequestBatch<'_, ()>| {
+                    // An empty list requests no topics; in version 0 it requests all topics.
                     let topics = Some(Vec::new());
-                    let allow_auto_topic_creation = asked.version < 4;
+                    let allow_auto_topic_creation = batch.version < 4;
                     Ok(MetadataRequest {
                         topics,
                         allow_auto_topic_creation,
@@ -157,19 +157,19 @@ impl Admin {
                     let operations = response.cluster_authorized_operations;
                     Ok(cluster(response.cluster_id, response.controller_id, brokers.collect(), operations))
                 };
-                self.ask(Route::Any, timeout, build, read).await
+                self.send_single(Route::Any, timeout, build, read).await
             }
             described => described,
         }
     }
 
-    /// The features that are in use, and those that a broker supports.
+    /// Describes the finalized features, and those that a broker supports.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn describe_features(&self, timeout: Duration) -> Result<FeatureMetadata> {
         let key = ApiKey::ApiVersions;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             Ok(ApiVersionsRequest {
                 client_software_name: "samsarrow".into(),
                 client_software_version: env!("CARGO_PKG_VERSION").into(),
@@ -186,14 +186,16 @@ impl Admin {
                 supported: supported.map(|f| (f.name, (f.min_version, f.max_version))).collect(),
             })
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Changes the levels of features, or only checks that they could be: each is the new level and the way, 1 up, 2 down
-    /// without loss, 3 down. Each has its own outcome where the broker reports it.
+    /// Updates the levels of features, or only validates the update. Each update is the new level and the upgrade type:
+    /// 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
+    ///
+    /// Each feature has its own result if the broker reports it.
     ///
     /// # Errors
-    /// What is not about one feature; a timeout with its cause where no controller answered.
+    /// Errors that do not concern a single feature; a timeout with its cause if no controller responded.
     pub async fn update_features(
         &self,
         updates: &BTreeMap<String, (i16, i8)>,
@@ -202,49 +204,52 @@ impl Admin {
     ) -> Result<Vec<(String, Result<()>)>> {
         let key = ApiKey::UpdateFeatures;
         let names: Vec<String> = updates.keys().cloned().collect();
-        let build = |asked: &Asked<'_, String>| {
+        let build = |batch: &RequestBatch<'_, String>| {
             let update = |(name, (level, way)): (&String, &(i16, i8))| FeatureUpdateKey {
                 feature: name.clone(),
                 max_version_level: *level,
-                allow_downgrade: asked.version == 0 && *way != UPGRADE,
-                upgrade_type: if asked.version == 0 { UPGRADE } else { *way },
+                allow_downgrade: batch.version == 0 && *way != UPGRADE,
+                upgrade_type: if batch.version == 0 { UPGRADE } else { *way },
                 ..Default::default()
             };
-            let feature_updates = asked.items.iter().filter_map(|name| updates.get_key_value(name)).map(update);
+            let feature_updates = batch.items.iter().filter_map(|name| updates.get_key_value(name)).map(update);
             Ok(UpdateFeaturesRequest {
-                timeout_ms: asked.timeout_ms,
+                timeout_ms: batch.timeout_ms,
                 feature_updates: feature_updates.collect(),
                 validate_only,
                 ..Default::default()
             })
         };
-        let read = |asked: &Asked<'_, String>, response: UpdateFeaturesResponse| {
-            let of_all = |name: &String| {
+        let read = |batch: &RequestBatch<'_, String>, response: UpdateFeaturesResponse| {
+            let for_all = |name: &String| {
                 let outcome =
-                    check_of(key, format!("feature {name}"), response.error_code, response.error_message.as_deref());
+                    check_item(key, format!("feature {name}"), response.error_code, response.error_message.as_deref());
                 (name.clone(), outcome)
             };
-            // From version 2 on all of them succeed or none.
+            // Since version 2 an update succeeds or fails as a whole.
             if response.error_code != 0 || response.results.is_empty() {
-                return Ok(asked.items.iter().map(of_all).collect());
+                return Ok(batch.items.iter().map(for_all).collect());
             }
-            let one = |said: samsarrow_wire::messages::update_features::UpdatableFeatureResult| {
-                let what = format!("feature {}", said.feature);
-                (said.feature, check_of(key, what, said.error_code, said.error_message.as_deref()))
+            let read_result = |result: samsarrow_wire::messages::update_features::UpdatableFeatureResult| {
+                let context = format!("feature {}", result.feature);
+                (result.feature, check_item(key, context, result.error_code, result.error_message.as_deref()))
             };
-            Ok(response.results.into_iter().map(one).collect())
+            Ok(response.results.into_iter().map(read_result).collect())
         };
-        let work = Work { what: |name| format!("feature {name}"), ..Work::new(Route::Controller, timeout) };
-        self.settle(&work, &names, build, read).await
+        let request = BatchedRequest {
+            describe: |name| format!("feature {name}"),
+            ..BatchedRequest::new(Route::Controller, timeout)
+        };
+        self.send_batched(&request, &names, build, read).await
     }
 
-    /// Who keeps the metadata, and how far each is.
+    /// Describes the metadata quorum and the progress of each replica.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn describe_quorum(&self, timeout: Duration) -> Result<Quorum> {
         let key = ApiKey::DescribeQuorum;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             let topic = TopicRequest {
                 topic_name: METADATA_TOPIC.into(),
                 partitions: vec![PartitionRequest::default()],
@@ -254,29 +259,32 @@ impl Admin {
         };
         let read = |response: DescribeQuorumResponse| {
             check(response.error_code, response.error_message.as_deref(), key.name(), key)?;
-            let silent = || Error::protocol("a broker", "the answer to DescribeQuorum names no partition");
-            let found = response.topics.into_iter().flat_map(|topic| topic.partitions).next().ok_or_else(silent)?;
-            check(found.error_code, found.error_message.as_deref(), key.name(), key)?;
-            let nodes = response
-                .nodes
-                .into_iter()
-                .map(|node| (node.node_id, node.listeners.into_iter().map(|at| (at.name, at.host, at.port)).collect()));
+            let missing = || Error::protocol("a broker", "the response to DescribeQuorum names no partition");
+            let partition =
+                response.topics.into_iter().flat_map(|topic| topic.partitions).next().ok_or_else(missing)?;
+            check(partition.error_code, partition.error_message.as_deref(), key.name(), key)?;
+            let nodes = response.nodes.into_iter().map(|node| {
+                (
+                    node.node_id,
+                    node.listeners.into_iter().map(|listener| (listener.name, listener.host, listener.port)).collect(),
+                )
+            });
             Ok(Quorum {
-                leader: found.leader_id,
-                leader_epoch: found.leader_epoch,
-                high_watermark: found.high_watermark,
-                voters: found.current_voters.into_iter().map(replica).collect(),
-                observers: found.observers.into_iter().map(replica).collect(),
+                leader: partition.leader_id,
+                leader_epoch: partition.leader_epoch,
+                high_watermark: partition.high_watermark,
+                voters: partition.current_voters.into_iter().map(replica).collect(),
+                observers: partition.observers.into_iter().map(replica).collect(),
                 nodes: nodes.collect(),
             })
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Lets a controller vote (KIP-853).
+    /// Adds a voter to the metadata quorum (KIP-853).
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn add_raft_voter(
         &self,
         cluster_id: Option<&str>,
@@ -285,7 +293,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<()> {
         let key = ApiKey::AddRaftVoter;
-        let build = |asked: &Asked<'_, ()>| {
+        let build = |batch: &RequestBatch<'_, ()>| {
             let listener = |(name, host, port): &(String, String, u16)| Listener {
                 name: name.clone(),
                 host: host.clone(),
@@ -294,23 +302,23 @@ impl Admin {
             };
             Ok(AddRaftVoterRequest {
                 cluster_id: cluster_id.map(str::to_owned),
-                timeout_ms: asked.timeout_ms,
+                timeout_ms: batch.timeout_ms,
                 voter_id: voter,
                 voter_directory_id: directory,
                 listeners: endpoints.iter().map(listener).collect(),
                 ..Default::default()
             })
         };
-        let read = |said: AddRaftVoterResponse| {
-            check_of(key, format!("controller {voter}"), said.error_code, said.error_message.as_deref())
+        let read = |response: AddRaftVoterResponse| {
+            check_item(key, format!("controller {voter}"), response.error_code, response.error_message.as_deref())
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Keeps a controller from voting (KIP-853).
+    /// Removes a voter from the metadata quorum (KIP-853).
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn remove_raft_voter(
         &self,
         cluster_id: Option<&str>,
@@ -318,7 +326,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<()> {
         let key = ApiKey::RemoveRaftVoter;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             Ok(RemoveRaftVoterRequest {
                 cluster_id: cluster_id.map(str::to_owned),
                 voter_id: voter,
@@ -326,23 +334,23 @@ impl Admin {
                 ..Default::default()
             })
         };
-        let read = |said: RemoveRaftVoterResponse| {
-            check_of(key, format!("controller {voter}"), said.error_code, said.error_message.as_deref())
+        let read = |response: RemoveRaftVoterResponse| {
+            check_item(key, format!("controller {voter}"), response.error_code, response.error_message.as_deref())
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Forgets a broker that is gone for good.
+    /// Unregisters a broker that has been decommissioned.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn unregister_broker(&self, broker: i32, timeout: Duration) -> Result<()> {
         let key = ApiKey::UnregisterBroker;
-        let build = |_: &Asked<'_, ()>| Ok(UnregisterBrokerRequest { broker_id: broker, ..Default::default() });
-        let read = |said: UnregisterBrokerResponse| {
-            check_of(key, format!("broker {broker}"), said.error_code, said.error_message.as_deref())
+        let build = |_: &RequestBatch<'_, ()>| Ok(UnregisterBrokerRequest { broker_id: broker, ..Default::default() });
+        let read = |response: UnregisterBrokerResponse| {
+            check_item(key, format!("broker {broker}"), response.error_code, response.error_message.as_deref())
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 }
 
@@ -357,12 +365,12 @@ fn cluster(
     ClusterDescription { cluster_id, controller, brokers, operations: operations(bits) }
 }
 
-fn replica(told: ReplicaState) -> QuorumReplica {
+fn replica(state: ReplicaState) -> QuorumReplica {
     QuorumReplica {
-        id: told.replica_id,
-        directory: told.replica_directory_id,
-        log_end_offset: told.log_end_offset,
-        last_fetch: told.last_fetch_timestamp,
-        last_caught_up: told.last_caught_up_timestamp,
+        id: state.replica_id,
+        directory: state.replica_directory_id,
+        log_end_offset: state.log_end_offset,
+        last_fetch: state.last_fetch_timestamp,
+        last_caught_up: state.last_caught_up_timestamp,
     }
 }

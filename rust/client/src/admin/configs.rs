@@ -1,4 +1,4 @@
-//! Settings of topics, brokers, loggers, groups and client metrics: read, and changed one by one (KIP-339).
+//! Configs of topics, brokers, loggers, groups and client metrics: describe and incremental alter (KIP-339).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,9 +16,9 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::engine::Asked;
-use super::response_errors::{check, check_of};
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
+use super::response_errors::{check, check_item};
 use crate::error::{Error, Result};
 
 const TOPIC: i8 = 2;
@@ -27,22 +27,22 @@ const BROKER_LOGGER: i8 = 8;
 const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
 
-/// From this version on an answer says where each value is from (KIP-226).
+/// First version of DescribeConfigs with `config_source` (KIP-226).
 const SOURCES: i16 = 1;
-/// From this version on there are types and documentation (KIP-569).
+/// First version of DescribeConfigs with types and documentation (KIP-569).
 const DOCUMENTATION: i16 = 3;
 
-/// Where a value is from, by the protocol's numbers.
+/// Values of `config_source`.
 const TOPIC_SOURCE: i8 = 1;
 const STATIC_BROKER_SOURCE: i8 = 4;
 const DEFAULT_SOURCE: i8 = 5;
 
-/// What has settings.
+/// Resource that has configs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigResource {
-    /// Of what kind, by the protocol's number.
+    /// Resource type, as in the protocol.
     pub kind: i8,
-    /// Its name; that of a broker is its id, or empty for the settings of all.
+    /// Resource name; the id of a broker, or empty for the defaults of all brokers.
     pub name: String,
 }
 
@@ -62,115 +62,114 @@ impl fmt::Display for ConfigResource {
 }
 
 impl ConfigResource {
-    /// The one broker that knows, or is to know, these settings.
+    /// Returns the broker that must serve requests for this resource, if it is a specific one.
     fn broker(&self) -> Result<Option<i32>> {
         if !matches!(self.kind, BROKER | BROKER_LOGGER) || (self.kind == BROKER && self.name.is_empty()) {
             return Ok(None);
         }
-        let wrong = || Error::configuration(format!("the name of a broker is its id, not {:?}", self.name));
-        self.name.parse().map(Some).map_err(|_| wrong())
+        let invalid = || Error::configuration(format!("the name of a broker is its id, not {:?}", self.name));
+        self.name.parse().map(Some).map_err(|_| invalid())
     }
 }
 
-/// Where else a setting has a value.
+/// Synonym of a config: another source of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigSynonym {
-    /// Its name there.
+    /// Name in that source.
     pub name: String,
-    /// Its value there.
+    /// Value in that source.
     pub value: Option<String>,
-    /// Where, by the protocol's number.
+    /// Source, as in the protocol.
     pub source: i8,
 }
 
-/// A setting.
+/// Config entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// Its name.
+    /// Config name.
     pub name: String,
-    /// Its value; `None` for none, and for what is secret.
+    /// Value; `None` if it has none or is sensitive.
     pub value: Option<String>,
-    /// Where the value is from, by the protocol's number.
+    /// Source of the value, as in the protocol.
     pub source: i8,
-    /// Whether it cannot be changed while the broker runs.
+    /// True if it cannot be changed at runtime.
     pub read_only: bool,
-    /// Whether it is secret.
+    /// True if its value is secret.
     pub sensitive: bool,
-    /// The type of its values, by the protocol's number; 0 where the broker does not report it.
+    /// Type of the value, as in the protocol; 0 if the broker does not report it.
     pub kind: i8,
-    /// What it is for.
+    /// Documentation.
     pub documentation: Option<String>,
-    /// Where values are looked for, the first is used.
+    /// Sources of the value, in order of precedence.
     pub synonyms: Vec<ConfigSynonym>,
 }
 
-/// What to do to a setting.
+/// Change of a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigChange {
-    /// Which.
+    /// Config name.
     pub name: String,
-    /// 0 sets, 1 deletes, 2 appends to a list, 3 subtracts from it.
+    /// Operation: 0 set, 1 delete, 2 append to a list, 3 subtract from a list.
     pub operation: i8,
-    /// The value, for all but 1.
+    /// Value, for all operations other than delete.
     pub value: Option<String>,
 }
 
-/// What became of each resource.
+/// Result per resource.
 pub type PerResource<T> = Vec<(ConfigResource, Result<T>)>;
 
-/// Settings of one resource to look at; `None` are all.
+/// Config names per resource; `None` for all.
 type Keys = BTreeMap<ConfigResource, Option<Vec<String>>>;
 
 impl Admin {
-    /// Settings of resources, all or some of them.
+    /// Describes all or some configs of resources.
     ///
     /// # Errors
-    /// What is not about one resource; a timeout with its cause where no broker answered.
+    /// Errors that do not concern a single resource; a timeout with its cause if no broker responded.
     pub async fn describe_configs(
         &self,
-        wanted: &Keys,
+        keys: &Keys,
         synonyms: bool,
         documentation: bool,
         timeout: Duration,
     ) -> Result<PerResource<Vec<ConfigEntry>>> {
         let key = ApiKey::DescribeConfigs;
-        let build = |asked: &Asked<'_, ConfigResource>| {
+        let build = |batch: &RequestBatch<'_, ConfigResource>| {
             let resource = |resource: &ConfigResource| DescribeConfigsResource {
                 resource_type: resource.kind,
                 resource_name: resource.name.clone(),
-                configuration_keys: wanted.get(resource).cloned().flatten(),
+                configuration_keys: keys.get(resource).cloned().flatten(),
                 ..Default::default()
             };
             Ok(DescribeConfigsRequest {
-                resources: asked.items.iter().map(resource).collect(),
-                include_synonyms: synonyms && asked.version >= SOURCES,
-                include_documentation: documentation && asked.version >= DOCUMENTATION,
+                resources: batch.items.iter().map(resource).collect(),
+                include_synonyms: synonyms && batch.version >= SOURCES,
+                include_documentation: documentation && batch.version >= DOCUMENTATION,
                 ..Default::default()
             })
         };
-        let read = |asked: &Asked<'_, ConfigResource>, response: DescribeConfigsResponse| {
-            let one = |said: DescribeConfigsResult| {
-                let resource = ConfigResource { kind: said.resource_type, name: said.resource_name };
-                let outcome = check_of(key, &resource, said.error_code, said.error_message.as_deref());
+        let read = |batch: &RequestBatch<'_, ConfigResource>, response: DescribeConfigsResponse| {
+            let read_resource = |result: DescribeConfigsResult| {
+                let resource = ConfigResource { kind: result.resource_type, name: result.resource_name };
+                let outcome = check_item(key, &resource, result.error_code, result.error_message.as_deref());
                 let kind = resource.kind;
                 let entries = outcome.map(|()| {
                     let mut entries: Vec<_> =
-                        said.configs.into_iter().map(|config| entry(asked.version, kind, config)).collect();
+                        result.configs.into_iter().map(|config| entry(batch.version, kind, config)).collect();
                     entries.sort_by(|a: &ConfigEntry, b| a.name.cmp(&b.name));
                     entries
                 });
                 (resource, entries)
             };
-            Ok(response.results.into_iter().map(one).collect())
+            Ok(response.results.into_iter().map(read_resource).collect())
         };
-        self.about(wanted, timeout, build, read).await
+        self.send_by_resource(keys, timeout, build, read).await
     }
 
-    /// Changes settings of resources, or only checks that they could be; each resource has one outcome for all of its
-    /// changes.
+    /// Alters configs of resources, or only validates the changes; each resource has one result.
     ///
     /// # Errors
-    /// What is not about one resource; a timeout with its cause where no broker answered.
+    /// Errors that do not concern a single resource; a timeout with its cause if no broker responded.
     pub async fn alter_configs(
         &self,
         changes: &BTreeMap<ConfigResource, Vec<ConfigChange>>,
@@ -178,7 +177,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<PerResource<()>> {
         let key = ApiKey::IncrementalAlterConfigs;
-        let build = |asked: &Asked<'_, ConfigResource>| {
+        let build = |batch: &RequestBatch<'_, ConfigResource>| {
             let change = |change: &ConfigChange| AlterableConfig {
                 name: change.name.clone(),
                 config_operation: change.operation,
@@ -191,27 +190,27 @@ impl Admin {
                 configs: changes.get(resource).into_iter().flatten().map(change).collect(),
                 ..Default::default()
             };
-            let resources = asked.items.iter().map(resource).collect();
+            let resources = batch.items.iter().map(resource).collect();
             Ok(IncrementalAlterConfigsRequest { resources, validate_only, ..Default::default() })
         };
-        let read = |_: &Asked<'_, ConfigResource>, response: IncrementalAlterConfigsResponse| {
-            let one = |said: AlterConfigsResourceResponse| {
-                let resource = ConfigResource { kind: said.resource_type, name: said.resource_name };
-                let outcome = check_of(key, &resource, said.error_code, said.error_message.as_deref());
+        let read = |_: &RequestBatch<'_, ConfigResource>, response: IncrementalAlterConfigsResponse| {
+            let read_resource = |result: AlterConfigsResourceResponse| {
+                let resource = ConfigResource { kind: result.resource_type, name: result.resource_name };
+                let outcome = check_item(key, &resource, result.error_code, result.error_message.as_deref());
                 (resource, outcome)
             };
-            Ok(response.responses.into_iter().map(one).collect())
+            Ok(response.responses.into_iter().map(read_resource).collect())
         };
-        self.about(changes, timeout, build, read).await
+        self.send_by_resource(changes, timeout, build, read).await
     }
 
-    /// Asks any broker about resources, and the brokers themselves about what only they know.
-    async fn about<V, R, T>(
+    /// Sends requests for resources to any broker, and for broker-specific resources to that broker.
+    async fn send_by_resource<V, R, T>(
         &self,
         resources: &BTreeMap<ConfigResource, V>,
         timeout: Duration,
-        build: impl Fn(&Asked<'_, ConfigResource>) -> Result<R> + Sync,
-        read: impl Fn(&Asked<'_, ConfigResource>, R::Response) -> Result<PerResource<T>> + Sync,
+        build: impl Fn(&RequestBatch<'_, ConfigResource>) -> Result<R> + Sync,
+        read: impl Fn(&RequestBatch<'_, ConfigResource>, R::Response) -> Result<PerResource<T>> + Sync,
     ) -> Result<PerResource<T>>
     where
         R: samsarrow_wire::messages::Request,
@@ -226,44 +225,43 @@ impl Admin {
             }
         }
         let id = |resource: &ConfigResource| resource.broker().ok().flatten().unwrap_or(-1);
-        let (any, broker) = (Work::new(Route::Any, timeout), Work::new(Route::Broker(id), timeout));
-        let any = self.settle(&any, &anywhere, &build, &read);
-        let (any, brokers) = tokio::join!(any, self.settle(&broker, &of_brokers, &build, &read));
+        let (any, broker) = (BatchedRequest::new(Route::Any, timeout), BatchedRequest::new(Route::Broker(id), timeout));
+        let any = self.send_batched(&any, &anywhere, &build, &read);
+        let (any, brokers) = tokio::join!(any, self.send_batched(&broker, &of_brokers, &build, &read));
         let mut done = any?;
         done.extend(brokers?);
         Ok(done)
     }
 
-    /// What has settings, of some kinds or of all.
+    /// Lists the resources that have configs, of some types or of all.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn list_config_resources(&self, kinds: &[i8], timeout: Duration) -> Result<Vec<ConfigResource>> {
         let key = ApiKey::ListConfigResources;
-        let build = |asked: &Asked<'_, ()>| {
-            // The first version lists those of client metrics, and no others.
+        let build = |batch: &RequestBatch<'_, ()>| {
+            // Version 0 lists only client metrics.
             let of_metrics = kinds == [CLIENT_METRICS];
-            if asked.version == 0 && !of_metrics {
+            if batch.version == 0 && !of_metrics {
                 return Err(Error::UnsupportedVersion(format!(
                     "to list other resources than client metrics needs Kafka 4.1 or later, and this broker is older \
                      ({} v0)",
                     key.name()
                 )));
             }
-            let resource_types = if asked.version == 0 { Vec::new() } else { kinds.to_vec() };
+            let resource_types = if batch.version == 0 { Vec::new() } else { kinds.to_vec() };
             Ok(ListConfigResourcesRequest { resource_types, ..Default::default() })
         };
         let read = |response: ListConfigResourcesResponse| {
             check(response.error_code, None, key.name(), key)?;
-            let one = |found: samsarrow_wire::messages::list_config_resources::ConfigResource| ConfigResource {
-                kind: found.resource_type,
-                name: found.resource_name,
+            let read_result = |resource: samsarrow_wire::messages::list_config_resources::ConfigResource| {
+                ConfigResource { kind: resource.resource_type, name: resource.resource_name }
             };
-            let mut found: Vec<ConfigResource> = response.config_resources.into_iter().map(one).collect();
-            found.sort();
-            Ok(found)
+            let mut resources: Vec<ConfigResource> = response.config_resources.into_iter().map(read_result).collect();
+            resources.sort();
+            Ok(resources)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 }
 

@@ -1,5 +1,7 @@
-//! The one way to ask brokers about many items: who can answer for each is found out, each broker is asked once for all of
-//! its items, each item settles for itself, and what another broker or a later time may answer is asked for again.
+//! Engine of admin requests about many items.
+//!
+//! Routes each item to a broker, sends one request per broker, completes each item separately, and retries items that
+//! failed with a retriable error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -9,39 +11,40 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, Request};
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::retry_rounds::{Asking, Round, Rounds};
+use super::batch::{BatchedRequest, Route};
+use super::retry_rounds::{PendingRound, RetryRounds, RoundResult};
 use super::routing::Target;
 use crate::cluster::{Cluster, PendingResponse};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
-/// One request to be made.
+/// One request of a batched request.
 #[derive(Debug)]
-pub(super) struct Asked<'a, K> {
+pub(super) struct RequestBatch<'a, K> {
     pub(super) version: i16,
-    /// Who is asked, `None` for anyone who answers.
+    /// Id of the broker, `None` for any broker.
     pub(super) node: Option<i32>,
     pub(super) items: &'a [K],
-    /// What the broker may take: less than we wait, or its answer would be lost.
+    /// Timeout for the broker: shorter than the client's, so that the response arrives in time.
     pub(super) timeout_ms: i32,
 }
 
 type Outcomes<K, T> = Vec<(K, Result<T>)>;
 
 impl Admin {
-    /// Asks for `items` until each has an outcome, which are given in the order of `items`. An item that an answer leaves
-    /// out fails.
+    /// Sends requests until each item has a result; returns the results in the order of `items`.
+    ///
+    /// An item that is missing in a response fails.
     ///
     /// # Errors
-    /// What is not about one item and stays: no login, a version that a broker does not speak; a timeout with its cause
-    /// where no broker answered at all.
-    pub(super) async fn settle<K, R, T>(
+    /// Errors that are not retriable and concern all items, such as a failed login or an unsupported version; a timeout
+    /// with its cause if no broker responded.
+    pub(super) async fn send_batched<K, R, T>(
         &self,
-        work: &Work<K>,
+        request: &BatchedRequest<K>,
         items: &[K],
-        build: impl Fn(&Asked<'_, K>) -> Result<R> + Sync,
-        read: impl Fn(&Asked<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync,
+        build: impl Fn(&RequestBatch<'_, K>) -> Result<R> + Sync,
+        read: impl Fn(&RequestBatch<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync,
     ) -> Result<Outcomes<K, T>>
     where
         K: Clone + Ord + Send + Sync,
@@ -49,20 +52,20 @@ impl Admin {
         R::Response: Send + 'static,
         T: Send,
     {
-        self.settle_at(&self.cluster, work, items, build, read).await
+        self.send_batched_on(&self.cluster, request, items, build, read).await
     }
 
-    /// The same of a cluster in versions of the caller's choice.
+    /// Like [`Self::send_batched`], over `cluster`, which may override API versions.
     ///
     /// # Errors
-    /// As [`Self::settle`].
-    pub(super) async fn settle_at<K, R, T>(
+    /// Like [`Self::send_batched`].
+    pub(super) async fn send_batched_on<K, R, T>(
         &self,
         cluster: &Cluster,
-        work: &Work<K>,
+        request: &BatchedRequest<K>,
         items: &[K],
-        build: impl Fn(&Asked<'_, K>) -> Result<R> + Sync,
-        read: impl Fn(&Asked<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync,
+        build: impl Fn(&RequestBatch<'_, K>) -> Result<R> + Sync,
+        read: impl Fn(&RequestBatch<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync,
     ) -> Result<Outcomes<K, T>>
     where
         K: Clone + Ord + Send + Sync,
@@ -70,27 +73,34 @@ impl Admin {
         R::Response: Send + 'static,
         T: Send,
     {
-        let known: BTreeSet<&K> = items.iter().collect();
-        let known: Vec<&K> = known.into_iter().collect();
-        let answers = Answers { found: Mutex::new(BTreeMap::new()), known: &known };
-        let ask = |target, numbers, limit| -> Asking<'_> {
-            Box::pin(ask_one(cluster, work, &answers, Questions { target, numbers, limit }, &build, &read))
+        let distinct: BTreeSet<&K> = items.iter().collect();
+        let distinct: Vec<&K> = distinct.into_iter().collect();
+        let collector = ResultCollector { results: Mutex::new(BTreeMap::new()), distinct: &distinct };
+        let send = |target, indexes, limit| -> PendingRound<'_> {
+            Box::pin(send_to_target(
+                cluster,
+                request,
+                &collector,
+                TargetItems { target, indexes, limit },
+                &build,
+                &read,
+            ))
         };
-        let what = |number: usize| known.get(number).map_or_else(String::new, |item| (work.what)(item));
-        let asking = Rounds {
+        let describe = |index: usize| distinct.get(index).map_or_else(String::new, |item| (request.describe)(item));
+        let rounds = RetryRounds {
             cluster,
             key: R::KEY,
-            way: work.route.ways(&known),
-            timeout: work.timeout,
-            what: &what,
-            ask: &ask,
+            routes: request.route.for_items(&distinct),
+            timeout: request.timeout,
+            describe: &describe,
+            send: &send,
         };
-        let mut done = asking.run(known.len()).await?;
-        let mut found = answers.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut done = rounds.run(distinct.len()).await?;
+        let mut results = collector.results.into_inner().unwrap_or_else(PoisonError::into_inner);
         let outcomes = items.iter().filter_map(|item| {
-            let number = known.binary_search(&item).ok()?;
-            let outcome = match done.remove(&number)? {
-                Ok(()) => Ok(found.remove(&number)?),
+            let index = distinct.binary_search(&item).ok()?;
+            let outcome = match done.remove(&index)? {
+                Ok(()) => Ok(results.remove(&index)?),
                 Err(error) => Err(error),
             };
             Some((item.clone(), outcome))
@@ -98,15 +108,15 @@ impl Admin {
         Ok(outcomes.collect())
     }
 
-    /// Asks for one thing that has no items.
+    /// Sends a request that has no items.
     ///
     /// # Errors
-    /// What `read` finds; a timeout with its cause.
-    pub(super) async fn ask<R, T>(
+    /// The error returned by `read`; a timeout with its cause.
+    pub(super) async fn send_single<R, T>(
         &self,
         route: Route<()>,
         timeout: Duration,
-        build: impl Fn(&Asked<'_, ()>) -> Result<R> + Sync,
+        build: impl Fn(&RequestBatch<'_, ()>) -> Result<R> + Sync,
         read: impl Fn(R::Response) -> Result<T> + Sync,
     ) -> Result<T>
     where
@@ -114,16 +124,16 @@ impl Admin {
         R::Response: Send + 'static,
         T: Send,
     {
-        let work = Work { route, what: |()| String::new(), most: |_| usize::MAX, timeout };
-        let said = self.settle(&work, &[()], build, |_, response| Ok(vec![((), read(response))])).await?;
-        let silent = || Err(Error::State(format!("{} was not asked", R::KEY.name())));
-        said.into_iter().next().map_or_else(silent, |(_, said)| said)
+        let request = BatchedRequest { route, describe: |()| String::new(), max_items: |_| usize::MAX, timeout };
+        let results = self.send_batched(&request, &[()], build, |_, response| Ok(vec![((), read(response))])).await?;
+        let not_sent = || Err(Error::State(format!("{} was not sent", R::KEY.name())));
+        results.into_iter().next().map_or_else(not_sent, |(_, result)| result)
     }
 
-    /// The ids of all brokers.
+    /// Returns the ids of all brokers.
     ///
     /// # Errors
-    /// A timeout with its cause; the client starts from controllers.
+    /// A timeout with its cause; `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers.
     pub(super) async fn brokers(&self, timeout: Duration) -> Result<Vec<i32>> {
         self.cluster.check_endpoint(ApiKey::Metadata)?;
         let mut retry = Retry::new(self.cluster.options(), timeout);
@@ -141,76 +151,77 @@ impl Admin {
     }
 }
 
-/// What brokers said of items, by their numbers.
-struct Answers<'a, K, T> {
-    found: Mutex<BTreeMap<usize, T>>,
-    /// By number.
-    known: &'a [&'a K],
+/// Results received so far, by item index.
+struct ResultCollector<'a, K, T> {
+    results: Mutex<BTreeMap<usize, T>>,
+    /// All items; their positions are the indexes.
+    distinct: &'a [&'a K],
 }
 
-impl<K: Ord, T> Answers<'_, K, T> {
-    /// Keeps what was said of the items that were asked about, and names them; what nobody asked for is no answer.
-    fn keep(&self, asked: &[usize], said: Outcomes<K, T>) -> Vec<(usize, Result<()>)> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut open: BTreeSet<usize> = asked.iter().copied().collect();
-        let said = said.into_iter().filter_map(|(item, said)| {
-            let number = self.known.binary_search(&&item).ok().filter(|number| open.remove(number))?;
-            Some((number, said.map(|said| drop(found.insert(number, said)))))
+impl<K: Ord, T> ResultCollector<'_, K, T> {
+    /// Stores the results of requested items, and returns their indexes. Ignores items that were not requested.
+    fn collect(&self, requested: &[usize], results: Outcomes<K, T>) -> Vec<(usize, Result<()>)> {
+        let mut stored = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing: BTreeSet<usize> = requested.iter().copied().collect();
+        let collected = results.into_iter().filter_map(|(item, result)| {
+            let index = self.distinct.binary_search(&&item).ok().filter(|index| missing.remove(index))?;
+            Some((index, result.map(|value| drop(stored.insert(index, value)))))
         });
-        said.collect()
+        collected.collect()
     }
 }
 
-/// Who is asked for which items, by their numbers, and for how long.
-struct Questions {
+/// Target of a request, the indexes of its items, and its timeout.
+struct TargetItems {
     target: Target,
-    numbers: Vec<usize>,
+    indexes: Vec<usize>,
     limit: Duration,
 }
 
-/// Asks one broker, for one thing after the other where a request cannot hold all.
-async fn ask_one<K, R, T>(
+/// Sends the requests for one target, one after another if they exceed the maximum index of items.
+async fn send_to_target<K, R, T>(
     cluster: &Cluster,
-    work: &Work<K>,
-    answers: &Answers<'_, K, T>,
-    questions: Questions,
-    build: &(impl Fn(&Asked<'_, K>) -> Result<R> + Sync),
-    read: &(impl Fn(&Asked<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync),
-) -> Round
+    request: &BatchedRequest<K>,
+    collector: &ResultCollector<'_, K, T>,
+    target_items: TargetItems,
+    build: &(impl Fn(&RequestBatch<'_, K>) -> Result<R> + Sync),
+    read: &(impl Fn(&RequestBatch<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync),
+) -> RoundResult
 where
     K: Clone + Ord + Send + Sync,
     R: Request,
     R::Response: Send + 'static,
     T: Send,
 {
-    let Questions { target, numbers, limit } = questions;
+    let TargetItems { target, indexes, limit } = target_items;
     let timeout_ms = i32::try_from((limit * 9 / 10).as_millis()).unwrap_or(i32::MAX);
-    let (node, most) = match target {
-        Target::Any => (None, Ok((work.most)(0))),
-        Target::Node(node) => (Some(node), cluster.version::<R>(node, limit).await.map(work.most)),
+    let (node, max_items) = match target {
+        Target::Any => (None, Ok((request.max_items)(0))),
+        Target::Node(node) => (Some(node), cluster.version::<R>(node, limit).await.map(request.max_items)),
     };
-    let most = match most {
-        Ok(most) => most.clamp(1, numbers.len().max(1)),
-        Err(error) => return vec![(numbers, Err(error))],
+    let max_items = match max_items {
+        Ok(max_items) => max_items.clamp(1, indexes.len().max(1)),
+        Err(error) => return vec![(indexes, Err(error))],
     };
     let control = node.is_none().then(|| cluster.control());
     let cluster = control.as_ref().unwrap_or(cluster);
     let mut round = Vec::new();
-    for numbers in numbers.chunks(most) {
-        let items: Vec<K> = numbers.iter().filter_map(|number| answers.known.get(*number).copied().cloned()).collect();
-        let asked = |version| Asked { version, node, items: &items, timeout_ms };
-        let asked = &asked;
+    for indexes in indexes.chunks(max_items) {
+        let items: Vec<K> =
+            indexes.iter().filter_map(|index| collector.distinct.get(*index).copied().cloned()).collect();
+        let batch = |version| RequestBatch { version, node, items: &items, timeout_ms };
+        let batch = &batch;
         let send = |node| -> PendingResponse<'_, _> {
             Box::pin(async move {
-                let (version, answer) = cluster.send_with(node, limit, |version| build(&asked(version))).await?;
-                Ok(read(&asked(version), answer).map(|said| answers.keep(numbers, said)))
+                let (version, response) = cluster.send_with(node, limit, |version| build(&batch(version))).await?;
+                Ok(read(&batch(version), response).map(|outcomes| collector.collect(indexes, outcomes)))
             })
         };
-        let said = match node {
+        let result = match node {
             Some(node) => send(node).await,
             None => cluster.first_response(R::KEY.name(), limit.into(), &send).await,
         };
-        round.push((numbers.to_vec(), said.flatten()));
+        round.push((indexes.to_vec(), result.flatten()));
     }
     round
 }

@@ -1,4 +1,4 @@
-//! Groups: listed, described, deleted, with both protocols.
+//! Groups of all types: list, describe and delete.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,110 +14,111 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::authorized_operations::operations;
-use super::batch::{Route, Work, of_groups};
-use super::engine::Asked;
+use super::batch::{BatchedRequest, Route, group_request};
+use super::engine::RequestBatch;
 use super::response_errors::check;
 use super::{AclOperation, Admin, PerGroup};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
-/// A group that exists.
+/// Listed group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupListing {
-    /// Its name.
+    /// Group id.
     pub group: String,
-    /// `consumer` for groups of consumers, empty for one that has only offsets.
+    /// Protocol type: `consumer` for consumer groups, empty for a group that has only offsets.
     pub protocol_type: String,
     /// `Stable`, `Empty` and so on; brokers before 2.6 do not report it.
     pub state: Option<String>,
-    /// `classic`, `consumer`, `share`; brokers before 3.8 do not report it.
+    /// Group type: `classic`, `consumer`, `share`; brokers before 3.8 do not report it.
     pub kind: Option<String>,
 }
 
-/// Which groups to list; an empty list lets all pass.
+/// Filter of listed groups; an empty list matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupFilter {
-    /// `Stable`, `Empty` and so on, in any case (KIP-518).
+    /// States: `Stable`, `Empty` and so on, case-insensitive (KIP-518).
     pub states: Vec<String>,
-    /// `classic`, `consumer`, `share`, `streams`, in any case (KIP-848).
+    /// Group types: `classic`, `consumer`, `share`, `streams`, case-insensitive (KIP-848).
     pub kinds: Vec<String>,
-    /// `consumer` for groups of consumers, empty for one that has only offsets. Brokers do not know this filter.
+    /// Protocol types: `consumer` for consumer groups, empty for groups that have only offsets. Filtered by the client.
     pub protocol_types: Vec<String>,
 }
 
-/// What a coordinator knows of a group.
+/// Description of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDescription {
-    /// `classic`, or `consumer` for one whose coordinator assigns (KIP-848).
+    /// Group type: `classic`, or `consumer` for the new protocol (KIP-848).
     pub kind: &'static str,
     /// `Stable`, `Empty` and so on.
     pub state: String,
-    /// `consumer` for groups of consumers, empty for one that has only offsets.
+    /// Protocol type: `consumer` for consumer groups, empty for a group that has only offsets.
     pub protocol_type: String,
-    /// Who assigns, by name; empty without members.
+    /// Name of the assignor; empty if the group has no members.
     pub assignor: String,
-    /// In the order of their ids.
+    /// Members, sorted by id.
     pub members: Vec<MemberDescription>,
-    /// What may be done with it, where that was asked for.
+    /// Authorized operations on the group, if requested.
     pub operations: Option<Vec<AclOperation>>,
 }
 
-/// A member of a group.
+/// Description of a group member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberDescription {
-    /// Its id.
+    /// Member id.
     pub member_id: String,
-    /// What makes it a static member.
+    /// Instance id of a static member.
     pub instance_id: Option<String>,
-    /// What the client calls itself.
+    /// Client id.
     pub client_id: String,
-    /// Where it is.
+    /// Host of the client.
     pub host: String,
-    /// What it has.
+    /// Assigned partitions.
     pub assignment: Vec<TopicPartition>,
-    /// What it is going to have, in groups whose coordinator assigns.
+    /// Target assignment, in groups of the new protocol.
     pub target: Option<Vec<TopicPartition>>,
 }
 
 impl Admin {
-    /// The groups of all brokers that `filter` lets pass, in the order of their names.
+    /// Lists the groups of all brokers that match `filter`, sorted by id.
     ///
     /// # Errors
-    /// When a broker cannot be asked within `timeout`: without it the list would lack its groups. When one is too old for
-    /// the filter.
+    /// The error of any broker that cannot be reached within `timeout`, because the list would lack its groups;
+    /// `UnsupportedVersion` if one is too old for the filter.
     pub async fn list_groups(&self, filter: &GroupFilter, timeout: Duration) -> Result<Vec<GroupListing>> {
         self.cluster.check_endpoint(ApiKey::ListGroups)?;
         let deadline = Instant::now() + timeout;
         let brokers = self.brokers(timeout).await?;
-        let read = |asked: &Asked<'_, i32>, answer: ListGroupsResponse| {
-            let broker = asked.items.first().copied().unwrap_or_default();
-            let said = check(answer.error_code, None, &format!("ListGroups of broker {broker}"), ApiKey::ListGroups);
-            Ok(vec![(broker, said.map(|()| answer.groups))])
+        let read = |batch: &RequestBatch<'_, i32>, response: ListGroupsResponse| {
+            let broker = batch.items.first().copied().unwrap_or_default();
+            let result =
+                check(response.error_code, None, &format!("ListGroups of broker {broker}"), ApiKey::ListGroups);
+            Ok(vec![(broker, result.map(|()| response.groups))])
         };
-        let work = Work {
-            what: |broker| format!("broker {broker}"),
-            ..Work::new(Route::Broker(|broker| *broker), deadline.saturating_duration_since(Instant::now()))
+        let request = BatchedRequest {
+            describe: |broker| format!("broker {broker}"),
+            ..BatchedRequest::new(Route::Broker(|broker| *broker), deadline.saturating_duration_since(Instant::now()))
         };
-        let build = |_: &Asked<'_, i32>| {
+        let build = |_: &RequestBatch<'_, i32>| {
             let (states_filter, types_filter) = (filter.states.clone(), filter.kinds.clone());
             Ok(ListGroupsRequest { states_filter, types_filter, ..Default::default() })
         };
-        let passes = |kind: &String| filter.protocol_types.is_empty() || filter.protocol_types.contains(kind);
-        let told = |text: String| Some(text).filter(|text| !text.is_empty());
+        let matches = |kind: &String| filter.protocol_types.is_empty() || filter.protocol_types.contains(kind);
+        let non_empty = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut groups: BTreeMap<String, GroupListing> = BTreeMap::new();
-        for (broker, listed) in self.settle(&work, &brokers, build, read).await? {
-            // One that left the cluster has no groups any more.
+        for (broker, listed) in self.send_batched(&request, &brokers, build, read).await? {
+            // The broker has left the cluster, so it has no groups.
             let gone = || !self.cluster.metadata().brokers.contains_key(&broker);
             let listed = match listed {
                 Err(_) if gone() => continue,
                 listed => listed?,
             };
-            groups.extend(listed.into_iter().filter(|group| passes(&group.protocol_type)).map(|group| {
+            groups.extend(listed.into_iter().filter(|group| matches(&group.protocol_type)).map(|group| {
                 let listing = GroupListing {
                     group: group.group_id.clone(),
                     protocol_type: group.protocol_type,
-                    state: told(group.group_state),
-                    kind: told(group.group_type).map(|kind| kind.to_lowercase()),
+                    state: non_empty(group.group_state),
+                    kind: non_empty(group.group_type).map(|kind| kind.to_lowercase()),
                 };
                 (group.group_id, listing)
             }));
@@ -125,11 +126,11 @@ impl Admin {
         Ok(groups.into_values().collect())
     }
 
-    /// State and members of groups, whichever protocol they have, with `operations` what may be done with them; each
-    /// group has its own outcome.
+    /// Describes groups of either protocol, and with `operations` the authorized operations; each group has its own
+    /// result.
     ///
     /// # Errors
-    /// What is not about one group.
+    /// Errors that do not concern a single group.
     pub async fn describe_groups(
         &self,
         groups: &[String],
@@ -137,69 +138,72 @@ impl Admin {
         timeout: Duration,
     ) -> Result<PerGroup<GroupDescription>> {
         let deadline = Instant::now() + timeout;
-        let build = |asked: &Asked<'_, String>| {
+        let build = |batch: &RequestBatch<'_, String>| {
             Ok(ConsumerGroupDescribeRequest {
-                group_ids: asked.items.to_vec(),
+                group_ids: batch.items.to_vec(),
                 include_authorized_operations: operations,
                 ..Default::default()
             })
         };
-        let asked = self.settle(&of_groups(timeout), groups, build, read_modern).await;
-        let mut done: HashMap<String, Result<GroupDescription>> = match asked {
-            Ok(found) => found.into_iter().filter(|(_, said)| !is_classic(said)).collect(),
-            // A broker that knows only classic groups.
+        let result = self.send_batched(&group_request(timeout), groups, build, read_modern).await;
+        let mut done: HashMap<String, Result<GroupDescription>> = match result {
+            Ok(described) => described.into_iter().filter(|(_, result)| !is_classic(result)).collect(),
+            // The broker supports only classic groups.
             Err(Error::UnsupportedVersion(_)) => HashMap::new(),
             Err(error) => return Err(error),
         };
         let rest: Vec<String> = groups.iter().filter(|group| !done.contains_key(*group)).cloned().collect();
         if !rest.is_empty() {
-            let build = |asked: &Asked<'_, String>| {
+            let build = |batch: &RequestBatch<'_, String>| {
                 Ok(DescribeGroupsRequest {
-                    groups: asked.items.to_vec(),
+                    groups: batch.items.to_vec(),
                     include_authorized_operations: operations,
                     ..Default::default()
                 })
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            done.extend(self.settle(&of_groups(left), &rest, build, read_classic).await?);
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            done.extend(self.send_batched(&group_request(remaining), &rest, build, read_classic).await?);
         }
         Ok(groups.iter().filter_map(|group| done.remove_entry(group)).collect())
     }
 
-    /// Deletes groups without members, and their offsets; each group has its own outcome.
+    /// Deletes groups without members, and their offsets; each group has its own result.
     ///
     /// # Errors
-    /// What is not about one group.
+    /// Errors that do not concern a single group.
     pub async fn delete_groups(&self, groups: &[String], timeout: Duration) -> Result<PerGroup<()>> {
-        let build = |asked: &Asked<'_, String>| {
-            Ok(DeleteGroupsRequest { groups_names: asked.items.to_vec(), ..Default::default() })
+        let build = |batch: &RequestBatch<'_, String>| {
+            Ok(DeleteGroupsRequest { groups_names: batch.items.to_vec(), ..Default::default() })
         };
-        let read = |_: &Asked<'_, String>, response: DeleteGroupsResponse| {
-            let said = response.results.into_iter().map(|result| {
-                let asked = format!("DeleteGroups of group {}", result.group_id);
-                let said = check(result.error_code, None, &asked, ApiKey::DeleteGroups);
-                (result.group_id, said)
+        let read = |_: &RequestBatch<'_, String>, response: DeleteGroupsResponse| {
+            let results = response.results.into_iter().map(|result| {
+                let context = format!("DeleteGroups of group {}", result.group_id);
+                let outcome = check(result.error_code, None, &context, ApiKey::DeleteGroups);
+                (result.group_id, outcome)
             });
-            Ok(said.collect())
+            Ok(results.collect())
         };
-        self.settle(&of_groups(timeout), groups, build, read).await
+        self.send_batched(&group_request(timeout), groups, build, read).await
     }
 }
 
-/// How a coordinator says that a group is none of its own kind.
-fn is_classic(said: &Result<GroupDescription>) -> bool {
-    let code = said.as_ref().err().and_then(Error::code);
-    [ErrorCode::GROUP_ID_NOT_FOUND, ErrorCode::UNSUPPORTED_VERSION].iter().any(|none| code == Some(none.code()))
+/// Returns true for the errors with which a coordinator reports a group that is not of the new protocol.
+fn is_classic(result: &Result<GroupDescription>) -> bool {
+    let code = result.as_ref().err().and_then(Error::code);
+    [ErrorCode::GROUP_ID_NOT_FOUND, ErrorCode::UNSUPPORTED_VERSION].iter().any(|expected| code == Some(expected.code()))
 }
 
-fn failed(key: ApiKey, group: &str, code: i16, message: Option<&str>) -> Result<()> {
+fn check_group(key: ApiKey, group: &str, code: i16, message: Option<&str>) -> Result<()> {
     check(code, message, &format!("{} of group {group}", key.name()), key)
 }
 
-fn read_modern(_: &Asked<'_, String>, response: ConsumerGroupDescribeResponse) -> Result<PerGroup<GroupDescription>> {
+fn read_modern(
+    _: &RequestBatch<'_, String>,
+    response: ConsumerGroupDescribeResponse,
+) -> Result<PerGroup<GroupDescription>> {
     let api = ApiKey::ConsumerGroupDescribe;
-    let assignment = |given: modern::Assignment| {
-        let topics = given.topic_partitions.into_iter().map(|topic| (topic.topic_name, topic.partitions));
+    let assignment = |assignment: modern::Assignment| {
+        let topics = assignment.topic_partitions.into_iter().map(|topic| (topic.topic_name, topic.partitions));
         partitions(topics)
     };
     let member = |member: modern::Member| MemberDescription {
@@ -210,31 +214,33 @@ fn read_modern(_: &Asked<'_, String>, response: ConsumerGroupDescribeResponse) -
         assignment: assignment(member.assignment),
         target: Some(assignment(member.target_assignment)),
     };
-    let said = response.groups.into_iter().map(|group| {
-        let said =
-            failed(api, &group.group_id, group.error_code, group.error_message.as_deref()).map(|()| GroupDescription {
-                kind: "consumer",
-                state: group.group_state,
-                protocol_type: "consumer".into(),
-                assignor: group.assignor_name,
-                members: in_order(group.members.into_iter().map(member)),
-                operations: operations(group.authorized_operations),
+    let groups = response.groups.into_iter().map(|group| {
+        let description =
+            check_group(api, &group.group_id, group.error_code, group.error_message.as_deref()).map(|()| {
+                GroupDescription {
+                    kind: "consumer",
+                    state: group.group_state,
+                    protocol_type: "consumer".into(),
+                    assignor: group.assignor_name,
+                    members: sorted(group.members.into_iter().map(member)),
+                    operations: operations(group.authorized_operations),
+                }
             });
-        (group.group_id, said)
+        (group.group_id, description)
     });
-    Ok(said.collect())
+    Ok(groups.collect())
 }
 
-fn read_classic(_: &Asked<'_, String>, response: DescribeGroupsResponse) -> Result<PerGroup<GroupDescription>> {
+fn read_classic(_: &RequestBatch<'_, String>, response: DescribeGroupsResponse) -> Result<PerGroup<GroupDescription>> {
     let api = ApiKey::DescribeGroups;
-    let said = response.groups.into_iter().map(|group| {
-        // How versions before 6 say that there is no such group.
+    let groups = response.groups.into_iter().map(|group| {
+        // Versions before 6 report an unknown group as `Dead`.
         let code = if group.error_code == 0 && group.group_state == "Dead" {
             ErrorCode::GROUP_ID_NOT_FOUND.code()
         } else {
             group.error_code
         };
-        // What other members than consumers carry means nothing to us.
+        // Assignments of other protocol types have another format.
         let consumers = group.protocol_type == "consumer";
         let member = |member: classic::DescribedGroupMember| MemberDescription {
             member_id: member.member_id,
@@ -242,34 +248,36 @@ fn read_classic(_: &Asked<'_, String>, response: DescribeGroupsResponse) -> Resu
             client_id: member.client_id,
             host: member.client_host,
             assignment: match ConsumerProtocolAssignment::from_bytes(member.member_assignment) {
-                Ok(given) if consumers => {
-                    partitions(given.assigned_partitions.into_iter().map(|topic| (topic.topic, topic.partitions)))
+                Ok(assignment) if consumers => {
+                    partitions(assignment.assigned_partitions.into_iter().map(|topic| (topic.topic, topic.partitions)))
                 }
                 _ => Vec::new(),
             },
             target: None,
         };
-        let said = failed(api, &group.group_id, code, group.error_message.as_deref()).map(|()| GroupDescription {
-            kind: "classic",
-            state: group.group_state,
-            protocol_type: group.protocol_type,
-            assignor: group.protocol_data,
-            members: in_order(group.members.into_iter().map(member)),
-            operations: operations(group.authorized_operations),
-        });
-        (group.group_id, said)
+        let description =
+            check_group(api, &group.group_id, code, group.error_message.as_deref()).map(|()| GroupDescription {
+                kind: "classic",
+                state: group.group_state,
+                protocol_type: group.protocol_type,
+                assignor: group.protocol_data,
+                members: sorted(group.members.into_iter().map(member)),
+                operations: operations(group.authorized_operations),
+            });
+        (group.group_id, description)
     });
-    Ok(said.collect())
+    Ok(groups.collect())
 }
 
 fn partitions(topics: impl Iterator<Item = (String, Vec<i32>)>) -> Vec<TopicPartition> {
-    let mut all: Vec<TopicPartition> =
-        topics.flat_map(|(topic, its)| its.into_iter().map(move |p| TopicPartition::new(topic.as_str(), p))).collect();
+    let mut all: Vec<TopicPartition> = topics
+        .flat_map(|(topic, partitions)| partitions.into_iter().map(move |p| TopicPartition::new(topic.as_str(), p)))
+        .collect();
     all.sort();
     all
 }
 
-fn in_order(members: impl Iterator<Item = MemberDescription>) -> Vec<MemberDescription> {
+fn sorted(members: impl Iterator<Item = MemberDescription>) -> Vec<MemberDescription> {
     let mut members: Vec<_> = members.collect();
     members.sort_by(|a, b| a.member_id.cmp(&b.member_id));
     members

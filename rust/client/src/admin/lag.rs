@@ -1,4 +1,4 @@
-//! Offsets that leaders know, and how far groups are behind them.
+//! Partition offsets, and the lag of groups.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,37 +12,38 @@ use crate::error::{Error, Result};
 use crate::offsets::{ListTarget, Listed, list_offsets_each};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// How far a group is behind in a partition.
+/// Lag of a group in a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionLag {
-    /// Which.
+    /// The partition.
     pub partition: TopicPartition,
-    /// What the group has committed.
+    /// Committed offset of the group.
     pub committed: OffsetAndMetadata,
-    /// The end of the partition, or why it is not known.
+    /// End offset of the partition, or the error of its lookup.
     pub end: Result<i64>,
 }
 
 impl Admin {
-    /// Offsets of partitions as their leaders know them; each has its own outcome, `None` where there is no such record.
+    /// Lists offsets of partitions at their leaders; each has its own result, `None` if no record matches.
     ///
     /// # Errors
-    /// The client starts from controllers, which lead no partitions.
+    /// `UNSUPPORTED_ENDPOINT_TYPE` if the client bootstraps from controllers.
     pub async fn list_offsets(
         &self,
-        wanted: &[(TopicPartition, ListTarget)],
+        targets: &[(TopicPartition, ListTarget)],
         isolation: IsolationLevel,
         timeout: Duration,
     ) -> Result<Vec<Listed>> {
         self.cluster.check_endpoint(ApiKey::ListOffsets)?;
-        Ok(list_offsets_each(&self.cluster, wanted, isolation, timeout).await)
+        Ok(list_offsets_each(&self.cluster, targets, isolation, timeout).await)
     }
 
-    /// How far groups are behind the ends of the partitions that they have committed for: one OffsetFetch for each
-    /// coordinator, one ListOffsets for each leader, however many groups there are.
+    /// Returns the lag of groups in all partitions with a committed offset.
+    ///
+    /// Sends one OffsetFetch per coordinator and one ListOffsets per leader, regardless of the number of groups.
     ///
     /// # Errors
-    /// What is not about one group.
+    /// Errors that do not concern a single group.
     pub async fn group_lag(
         &self,
         groups: &[String],
@@ -50,38 +51,39 @@ impl Admin {
         timeout: Duration,
     ) -> Result<PerGroup<Vec<PartitionLag>>> {
         let deadline = Instant::now() + timeout;
-        let wanted: Vec<(String, Option<Vec<TopicPartition>>)> =
+        let requests: Vec<(String, Option<Vec<TopicPartition>>)> =
             groups.iter().map(|group| (group.clone(), None)).collect();
-        let fetched = self.fetch_offsets(&wanted, &FetchSettings::default(), timeout).await?;
+        let fetched = self.fetch_offsets(&requests, &FetchSettings::default(), timeout).await?;
         let mut partitions: BTreeSet<TopicPartition> = BTreeSet::new();
-        for (_, found) in &fetched {
-            partitions.extend(found.iter().flatten().map(|(tp, _)| tp.clone()));
+        for (_, offsets) in &fetched {
+            partitions.extend(offsets.iter().flatten().map(|(tp, _)| tp.clone()));
         }
-        let asked: Vec<_> = partitions.into_iter().map(|tp| (tp, ListTarget::Latest)).collect();
-        let left = deadline.saturating_duration_since(Instant::now());
-        let ends: HashMap<TopicPartition, Result<i64>> = if asked.is_empty() {
+        let targets: Vec<_> = partitions.into_iter().map(|tp| (tp, ListTarget::Latest)).collect();
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let ends: HashMap<TopicPartition, Result<i64>> = if targets.is_empty() {
             HashMap::new()
         } else {
-            let listed = list_offsets_each(&self.cluster, &asked, isolation, left).await;
-            let end = |(tp, found): Listed| {
-                let none = || Error::protocol("a broker", format!("it gives no end of {tp}"));
-                let end = found.and_then(|found| found.map(|at| at.offset).ok_or_else(none));
+            let listed = list_offsets_each(&self.cluster, &targets, isolation, remaining).await;
+            let end = |(tp, result): Listed| {
+                let none =
+                    || Error::protocol("a broker", format!("the response to ListOffsets has no end offset of {tp}"));
+                let end = result.and_then(|listed| listed.map(|offset| offset.offset).ok_or_else(none));
                 (tp, end)
             };
             listed.into_iter().map(end).collect()
         };
         let lag = |(partition, committed): (TopicPartition, Option<OffsetAndMetadata>)| {
-            let lost = || Err(Error::timeout(format!("ListOffsets of {partition}"), timeout));
-            let end = ends.get(&partition).cloned().unwrap_or_else(lost);
+            let timed_out = || Err(Error::timeout(format!("ListOffsets of {partition}"), timeout));
+            let end = ends.get(&partition).cloned().unwrap_or_else(timed_out);
             Some(PartitionLag { committed: committed?, end, partition })
         };
-        let of_group = |(group, found): (String, Result<super::Fetched>)| {
-            let found = found.map(|found| {
-                let by_partition: BTreeMap<_, _> = found.into_iter().collect();
+        let with_lag = |(group, fetched): (String, Result<super::Fetched>)| {
+            let lags = fetched.map(|offsets| {
+                let by_partition: BTreeMap<_, _> = offsets.into_iter().collect();
                 by_partition.into_iter().filter_map(lag).collect()
             });
-            (group, found)
+            (group, lags)
         };
-        Ok(fetched.into_iter().map(of_group).collect())
+        Ok(fetched.into_iter().map(with_lag).collect())
     }
 }

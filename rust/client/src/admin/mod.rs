@@ -1,4 +1,4 @@
-//! What operators do to a cluster: one file a family of operations, one engine for all of them.
+//! Admin client: one module per family of operations, and an engine that routes and retries their requests.
 
 mod acls;
 mod authorized_operations;
@@ -17,28 +17,29 @@ mod replicas;
 mod response_errors;
 mod retry_rounds;
 mod routing;
+mod share_groups;
 mod share_state;
-mod special;
+mod streams_groups;
 mod tokens;
 mod topics;
 mod transactions;
 mod users;
 
-pub use acls::{AclBinding, AclFilter, AclOperation, AclPermission, Created, Deleted, PatternType, ResourceType};
+pub use acls::{
+    AclBinding, AclFilter, AclOperation, AclPermission, CreatedAcls, DeletedAcls, PatternType, ResourceType,
+};
 pub use cluster::{BrokerDescription, ClusterDescription, FeatureMetadata, Quorum, QuorumReplica};
 pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSynonym, PerResource};
 pub use coordinators::Node;
 pub use describe::{PartitionDescription, TopicDescription};
-pub use group_members::Leaving;
+pub use group_members::RemovedMember;
 pub use groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
 pub use lag::PartitionLag;
 pub use offsets::{CommitSettings, FetchSettings, Fetched, PerGroup, PerPartition};
 pub use quotas::{QuotaComponent, QuotaEntity, Quotas};
 pub use replicas::{LogDir, Reassignment, Replica, ReplicaInfo};
-pub use special::{
-    ShareGroupDescription, ShareMember, ShareOffset, ShareOffsets, StreamsGroupDescription, StreamsMember, Subtopology,
-    Tasks,
-};
+pub use share_groups::{ShareGroupDescription, ShareMember, ShareOffset, ShareOffsets};
+pub use streams_groups::{StreamsGroupDescription, StreamsMember, Subtopology, Tasks};
 pub use tokens::{DelegationToken, Principal};
 pub use topics::{CreatedTopic, NewPartitions, NewTopic, PerTopic, TopicListing, TopicRef};
 pub use transactions::{
@@ -56,37 +57,37 @@ use crate::config::Options;
 use crate::error::Result;
 use crate::metrics::Metrics;
 
-/// Administers a cluster. Made without I/O.
+/// Admin client. CreatedAcls without I/O.
 #[derive(Debug, Clone)]
 pub struct Admin {
     cluster: Cluster,
 }
 
 impl Admin {
-    /// For the brokers that `options` start from.
+    /// Creates a client that connects to the bootstrap servers of `options`.
     pub fn new(options: &Options) -> Result<Admin> {
         Ok(Admin { cluster: Cluster::new(options)? })
     }
 
-    /// What it counts.
+    /// Returns the metrics of this client.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.cluster.metrics()
     }
 
-    /// The id by which brokers know this client's metrics (KIP-714).
+    /// Returns the client instance id assigned by the brokers (KIP-714).
     ///
     /// # Errors
-    /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout`.
+    /// Metrics push is disabled or not supported by the brokers, or no broker responded within `timeout`.
     pub async fn client_instance_id(&self, timeout: Duration) -> Result<Uuid> {
         self.cluster.client_instance_id(timeout).await
     }
 
-    /// How long a call without a timeout of its own keeps trying.
+    /// Returns the timeout of calls that are not given one.
     pub fn default_timeout(&self) -> Duration {
         self.cluster.options().default_api_timeout
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub async fn close(&self) {
         self.cluster.close_within(self.default_timeout()).await;
     }

@@ -1,5 +1,5 @@
-//! Offsets of groups as an operator sets and reads them, in a version of choice: 0 is of the storage in ZooKeeper, 1 and
-//! up are of the storage in Kafka.
+//! Commit and fetch of group offsets by an operator, with a chosen request version: version 0 addresses the storage in
+//! ZooKeeper, later versions that in Kafka.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -12,59 +12,60 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::Admin;
-use super::batch::{Route, Work, of_groups};
-use super::engine::Asked;
+use super::batch::{BatchedRequest, Route, group_request};
+use super::engine::RequestBatch;
 use crate::api_versions::needed;
 use crate::cluster::{ApiVersionOverride, Cluster};
 use crate::error::{Error, Result};
 use crate::offsets::messages::{self, FETCH_GROUPS, FETCH_STABLE, by_group, commit_topics, committed};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// The last versions that name topics by name. An operator's tool means names, and needs no metadata for them.
+/// Newest versions with topic names instead of ids. Operators name topics, so these versions need no metadata.
 const LAST_BY_NAME: i16 = 9;
-/// The version with a timestamp of its own for each commit.
+/// Version of OffsetCommit with a timestamp per partition.
 const COMMIT_TIMESTAMP: i16 = 1;
-/// The versions that say how long an offset is kept (KIP-211 took that away).
+/// Versions of OffsetCommit with a retention time, which KIP-211 removed.
 const RETENTION: std::ops::RangeInclusive<i16> = 2..=4;
-/// From this version on a request can ask for all that a group has.
+/// First version of OffsetFetch that can request all partitions of a group.
 const FETCH_ALL: i16 = 2;
 
-/// What became of each partition, in the order of the request.
+/// Result per partition, in the order of the request.
 pub type PerPartition = Vec<(TopicPartition, Result<()>)>;
-/// What a group has committed, `None` where nothing.
+/// Committed offsets of a group, `None` for partitions without one.
 pub type Fetched = Vec<(TopicPartition, Option<OffsetAndMetadata>)>;
-/// What became of each group, in the order of the request.
+/// Result per group, in the order of the request.
 pub type PerGroup<T> = Vec<(String, Result<T>)>;
 
-/// How to commit.
+/// Settings of a commit.
 #[derive(Debug, Clone, Default)]
 pub struct CommitSettings {
-    /// The version of the request; without it what the options say, or the newest that names topics by name.
+    /// Request version; by default the one from the options, or the newest with topic names.
     pub version: Option<i16>,
-    /// How long the offsets are kept; versions 2 to 4.
+    /// Retention time of the offsets; versions 2 to 4.
     pub retention: Option<Duration>,
-    /// When they count as committed, in milliseconds since 1970; version 1.
+    /// Commit timestamp in milliseconds since 1970; version 1.
     pub timestamp: Option<i64>,
 }
 
-/// How to fetch.
+/// Settings of a fetch.
 #[derive(Debug, Clone, Default)]
 pub struct FetchSettings {
-    /// The version of the request; without it what the options say, or the newest that names topics by name.
+    /// Request version; by default the one from the options, or the newest with topic names.
     pub version: Option<i16>,
-    /// Wait for open transactions that hold offsets; from version 7 on.
+    /// Waits for open transactions with pending offset commits; version 7 and later.
     pub require_stable: bool,
 }
 
-/// Names and ids of topics, for versions that know only ids.
+/// Topic ids by name, for versions without topic names.
 type Ids = HashMap<String, Uuid>;
 
 impl Admin {
-    /// Commits offsets for a group, from outside of it. Each partition has its own outcome, in the order of `offsets`.
+    /// Commits offsets for a group without being a member; each partition has its own result, in the order of
+    /// `offsets`.
     ///
     /// # Errors
-    /// What the coordinator says of the group as a whole; a version that the broker does not speak, or that cannot hold
-    /// what `settings` ask for; a timeout with its cause.
+    /// An error of the group as a whole; a version that the broker does not support, or that does not support
+    /// `settings`; a timeout with its cause.
     pub async fn commit_offsets(
         &self,
         group: &str,
@@ -72,16 +73,16 @@ impl Admin {
         settings: &CommitSettings,
         timeout: Duration,
     ) -> Result<PerPartition> {
-        if let Some((tp, bad)) = offsets.iter().find(|(_, at)| at.offset < 0) {
-            let text = format!("cannot commit offset {} of {tp}: offsets start at 0", bad.offset);
+        if let Some((tp, invalid)) = offsets.iter().find(|(_, offset)| offset.offset < 0) {
+            let text = format!("cannot commit offset {} of {tp}: offsets start at 0", invalid.offset);
             return Err(Error::configuration(text));
         }
         if offsets.is_empty() {
             return Ok(Vec::new());
         }
         let deadline = Instant::now() + timeout;
-        let cluster = self.at_version(ApiKey::OffsetCommit, settings.version);
-        let ids = self.ids::<OffsetCommitRequest>(&cluster, settings.version, timeout).await?;
+        let cluster = self.with_api_version(ApiKey::OffsetCommit, settings.version);
+        let ids = self.topic_ids::<OffsetCommitRequest>(&cluster, settings.version, timeout).await?;
         let known = |tp: &TopicPartition| ids.as_ref().is_none_or(|ids| ids.contains_key(&*tp.topic));
         let sent: Vec<_> = offsets.iter().filter(|(tp, _)| known(tp)).cloned().collect();
         let mut outcomes: HashMap<TopicPartition, Result<()>> = HashMap::new();
@@ -90,65 +91,69 @@ impl Admin {
             outcomes.insert(tp.clone(), Err(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
         }
         if !sent.is_empty() {
-            let names = ids.as_ref().map(names_of).unwrap_or_default();
-            let build = |asked: &Asked<'_, String>| commit_request(group, asked.version, &sent, settings, ids.as_ref());
-            let read = |asked: &Asked<'_, String>, response| {
-                Ok(vec![(group.to_owned(), read_committed(group, asked.version, &sent, &names, response))])
+            let names = ids.as_ref().map(names_by_id).unwrap_or_default();
+            let build =
+                |batch: &RequestBatch<'_, String>| commit_request(group, batch.version, &sent, settings, ids.as_ref());
+            let read = |batch: &RequestBatch<'_, String>, response| {
+                Ok(vec![(group.to_owned(), read_committed(group, batch.version, &sent, &names, response))])
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let work = self.work(ApiKey::OffsetCommit, settings.version, left);
-            let done = self.settle_at(&cluster, &work, &[group.to_owned()], build, read).await?;
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let request = self.batched_request(ApiKey::OffsetCommit, settings.version, remaining);
+            let done = self.send_batched_on(&cluster, &request, &[group.to_owned()], build, read).await?;
             for (_, committed) in done {
                 outcomes.extend(committed?);
             }
         }
-        let taken = offsets.iter().filter_map(|(tp, _)| outcomes.remove_entry(tp));
-        Ok(taken.collect())
+        let results = offsets.iter().filter_map(|(tp, _)| outcomes.remove_entry(tp));
+        Ok(results.collect())
     }
 
-    /// What groups have committed: of the partitions given, in their order, or of all that the group has. Groups share
-    /// requests where the broker takes that.
+    /// Fetches the committed offsets of groups: of the given partitions, in order, or of all.
+    ///
+    /// Groups share requests if the broker supports it.
     ///
     /// # Errors
-    /// What is not about one group: a version that a broker does not speak or that cannot hold what is asked for.
+    /// Errors that do not concern a single group, such as a version that the broker does not support or that cannot
+    /// express the request.
     pub async fn fetch_offsets(
         &self,
         groups: &[(String, Option<Vec<TopicPartition>>)],
         settings: &FetchSettings,
         timeout: Duration,
     ) -> Result<PerGroup<Fetched>> {
-        let cluster = self.at_version(ApiKey::OffsetFetch, settings.version);
-        let ids = self.ids::<OffsetFetchRequest>(&cluster, settings.version, timeout).await?;
-        let names = ids.as_ref().map(names_of).unwrap_or_default();
-        let wanted: HashMap<&str, Option<&[TopicPartition]>> =
+        let cluster = self.with_api_version(ApiKey::OffsetFetch, settings.version);
+        let ids = self.topic_ids::<OffsetFetchRequest>(&cluster, settings.version, timeout).await?;
+        let names = ids.as_ref().map(names_by_id).unwrap_or_default();
+        let requested: HashMap<&str, Option<&[TopicPartition]>> =
             groups.iter().map(|(group, tps)| (group.as_str(), tps.as_deref())).collect();
-        let partitions = |group: &str| wanted.get(group).copied().flatten();
-        let build = |asked: &Asked<'_, String>| {
-            let groups = asked.items.iter().map(|group| (group.as_str(), partitions(group)));
-            fetch_request(asked.version, groups, settings.require_stable, ids.as_ref())
+        let partitions = |group: &str| requested.get(group).copied().flatten();
+        let build = |batch: &RequestBatch<'_, String>| {
+            let groups = batch.items.iter().map(|group| (group.as_str(), partitions(group)));
+            fetch_request(batch.version, groups, settings.require_stable, ids.as_ref())
         };
-        let read = |asked: &Asked<'_, String>, response| read_fetched(asked.version, response, asked.items, &names);
+        let read =
+            |batch: &RequestBatch<'_, String>, response| read_fetched(batch.version, response, batch.items, &names);
         let list: Vec<String> = groups.iter().map(|(group, _)| group.clone()).collect();
-        let work = Work {
-            most: |version| if version < FETCH_GROUPS { 1 } else { usize::MAX },
-            ..self.work(ApiKey::OffsetFetch, settings.version, timeout)
+        let request = BatchedRequest {
+            max_items: |version| if version < FETCH_GROUPS { 1 } else { usize::MAX },
+            ..self.batched_request(ApiKey::OffsetFetch, settings.version, timeout)
         };
-        let found = self.settle_at(&cluster, &work, &list, build, read).await?;
-        let in_order = |(group, found): (String, Result<HashMap<TopicPartition, OffsetAndMetadata>>)| {
+        let fetched = self.send_batched_on(&cluster, &request, &list, build, read).await?;
+        let in_order = |(group, fetched): (String, Result<HashMap<TopicPartition, OffsetAndMetadata>>)| {
             let tps = partitions(&group);
-            let found = found.map(|mut found| match tps {
-                Some(tps) => tps.iter().map(|tp| (tp.clone(), found.remove(tp))).collect(),
+            let fetched = fetched.map(|mut fetched| match tps {
+                Some(tps) => tps.iter().map(|tp| (tp.clone(), fetched.remove(tp))).collect(),
                 None => {
-                    let all: BTreeMap<_, _> = found.into_iter().collect();
-                    all.into_iter().map(|(tp, at)| (tp, Some(at))).collect()
+                    let all: BTreeMap<_, _> = fetched.into_iter().collect();
+                    all.into_iter().map(|(tp, offset)| (tp, Some(offset))).collect()
                 }
             });
-            (group, found)
+            (group, fetched)
         };
-        Ok(found.into_iter().map(in_order).collect())
+        Ok(fetched.into_iter().map(in_order).collect())
     }
 
-    fn at_version(&self, key: ApiKey, version: Option<i16>) -> Cluster {
+    fn with_api_version(&self, key: ApiKey, version: Option<i16>) -> Cluster {
         self.cluster
             .with_version(key, version.map_or(ApiVersionOverride::AtMost(LAST_BY_NAME), ApiVersionOverride::Exactly))
     }
@@ -157,16 +162,22 @@ impl Admin {
         version.or_else(|| self.cluster.options().api_versions.get(key.name()).copied())
     }
 
-    /// Offsets in ZooKeeper have no coordinator.
-    fn work(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> Work<String> {
-        let work = of_groups(timeout);
+    /// Returns a request for the coordinator, or for any broker if the offsets are in ZooKeeper.
+    fn batched_request(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> BatchedRequest<String> {
+        let request = group_request(timeout);
         let in_zookeeper = self.chosen(key, version) == Some(0);
-        Work { route: if in_zookeeper { Route::Any } else { work.route }, ..work }
+        BatchedRequest { route: if in_zookeeper { Route::Any } else { request.route }, ..request }
     }
 
-    /// The ids of all topics, if the version that was chosen needs them. A broker that does not speak it may know of no
-    /// ids, so that is found out first.
-    async fn ids<R: Request>(&self, cluster: &Cluster, version: Option<i16>, timeout: Duration) -> Result<Option<Ids>> {
+    /// Returns the ids of all topics, if the chosen version requires them.
+    ///
+    /// First checks that a broker supports the version, because an older one may not report ids.
+    async fn topic_ids<R: Request>(
+        &self,
+        cluster: &Cluster,
+        version: Option<i16>,
+        timeout: Duration,
+    ) -> Result<Option<Ids>> {
         if self.chosen(R::KEY, version).is_none_or(|version| version <= LAST_BY_NAME) {
             return Ok(None);
         }
@@ -182,18 +193,18 @@ impl Admin {
     }
 }
 
-fn names_of(ids: &Ids) -> HashMap<Uuid, String> {
+fn names_by_id(ids: &Ids) -> HashMap<Uuid, String> {
     ids.iter().map(|(name, id)| (*id, name.clone())).collect()
 }
 
-/// The topic of an answer: its name, or the one that belongs to its id.
-fn name_of(names: &HashMap<Uuid, String>, name: String, id: &Uuid) -> Result<String> {
+/// Returns the topic name of a response: the name itself, or the one with its id.
+fn topic_name(names: &HashMap<Uuid, String>, name: String, id: &Uuid) -> Result<String> {
     if !name.is_empty() {
         return Ok(name);
     }
     let known = names.get(id).cloned();
     known.ok_or_else(|| {
-        Error::protocol("the coordinator", format!("the answer names topic id {id:?}, which is unknown"))
+        Error::protocol("the coordinator", format!("the response contains topic id {id:?}, which is unknown"))
     })
 }
 
@@ -225,8 +236,8 @@ fn commit_request(
     })
 }
 
-/// Errors that are about the group, though the answer puts them on each partition.
-fn of_the_group(code: ErrorCode) -> bool {
+/// Returns true for errors of the whole group, which the response contains per partition.
+fn is_group_error(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::GROUP_AUTHORIZATION_FAILED
@@ -238,7 +249,7 @@ fn of_the_group(code: ErrorCode) -> bool {
             | ErrorCode::FENCED_INSTANCE_ID
             | ErrorCode::STALE_MEMBER_EPOCH
             | ErrorCode::UNSUPPORTED_VERSION
-            // These pass, and then all is asked for again.
+            // Retriable: the whole request is sent again.
             | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
             | ErrorCode::COORDINATOR_NOT_AVAILABLE
             | ErrorCode::NOT_COORDINATOR
@@ -255,31 +266,31 @@ fn read_committed(
     names: &HashMap<Uuid, String>,
     response: OffsetCommitResponse,
 ) -> Result<Committed> {
-    let mut silent: HashSet<&TopicPartition> = sent.iter().map(|(tp, _)| tp).collect();
+    let mut missing: HashSet<&TopicPartition> = sent.iter().map(|(tp, _)| tp).collect();
     let mut outcomes = Committed::new();
     for topic in response.topics {
-        let name = name_of(names, topic.name, &topic.topic_id)?;
+        let name = topic_name(names, topic.name, &topic.topic_id)?;
         for partition in topic.partitions {
             let tp = TopicPartition::new(&*name, partition.partition_index);
-            silent.remove(&tp);
+            missing.remove(&tp);
             let context = format!("OffsetCommit of {tp} for group {group}");
             match ErrorCode::from_i16(partition.error_code).ok() {
-                Err(code) if of_the_group(code) => return Err(Error::server(code, context + hint(code, version))),
+                Err(code) if is_group_error(code) => return Err(Error::server(code, context + hint(code, version))),
                 outcome => {
                     outcomes.insert(tp, outcome.map_err(|code| Error::server(code, context)));
                 }
             }
         }
     }
-    // Silence is no consent.
-    for tp in silent {
-        let reason = format!("the answer to OffsetCommit for group {group} leaves out {tp}");
+    // A missing partition is not committed.
+    for tp in missing {
+        let reason = format!("the response to OffsetCommit for group {group} leaves out {tp}");
         outcomes.insert(tp.clone(), Err(Error::protocol("the coordinator", reason)));
     }
     Ok(outcomes)
 }
 
-/// What is meant by an error that says something else.
+/// Returns a hint for errors whose name is misleading here.
 fn hint(code: ErrorCode, version: i16) -> &'static str {
     match (code, version) {
         (ErrorCode::UNKNOWN_MEMBER_ID, _) => " (the group has members: only they may commit until they leave)",
@@ -307,55 +318,55 @@ fn fetch_request<'a>(
             "OffsetFetch v{version} cannot ask for all that group {group} has, which {since}: name the partitions"
         )));
     }
-    // A topic without an id does not exist, so nothing is committed for it.
+    // A topic without an id does not exist, so it has no committed offset.
     let id_of = |topic: &str| Ok(ids.map_or(Some(Uuid::ZERO), |ids| ids.get(topic).copied()));
     Ok(OffsetFetchRequest { require_stable, ..messages::fetch_request(version, groups, id_of)? })
 }
 
-type Found = HashMap<TopicPartition, OffsetAndMetadata>;
+type FetchedByPartition = HashMap<TopicPartition, OffsetAndMetadata>;
 
 fn read_fetched(
     version: i16,
     response: OffsetFetchResponse,
-    asked: &[String],
+    groups: &[String],
     names: &HashMap<Uuid, String>,
-) -> Result<PerGroup<Found>> {
-    let one = asked.first().map(String::as_str).unwrap_or_default();
+) -> Result<PerGroup<FetchedByPartition>> {
+    let first = groups.first().map(String::as_str).unwrap_or_default();
     let mut all = Vec::new();
-    for answer in by_group(version, one, response) {
+    for group in by_group(version, first, response) {
         let mut partitions = Vec::new();
-        for topic in answer.topics {
-            let name = name_of(names, topic.name, &topic.topic_id)?;
-            let of_topic = topic.partitions.into_iter();
-            partitions.extend(of_topic.map(|p| (TopicPartition::new(&*name, p.partition_index), p)));
+        for topic in group.topics {
+            let name = topic_name(names, topic.name, &topic.topic_id)?;
+            let topic_partitions = topic.partitions.into_iter();
+            partitions.extend(topic_partitions.map(|p| (TopicPartition::new(&*name, p.partition_index), p)));
         }
-        let said = found(&answer.group_id, version, answer.error_code, partitions);
-        all.push((answer.group_id, said));
+        let result = read_group(&group.group_id, version, group.error_code, partitions);
+        all.push((group.group_id, result));
     }
     Ok(all)
 }
 
-fn found(
+fn read_group(
     group: &str,
     version: i16,
     code: i16,
     partitions: Vec<(TopicPartition, OffsetFetchResponsePartitions)>,
-) -> Result<Found> {
-    let mut found = Found::new();
-    // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
+) -> Result<FetchedByPartition> {
+    let mut offsets = FetchedByPartition::new();
+    // Apache Kafka reports an unknown group as one without offsets; other brokers return this error.
     if code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
-        return Ok(found);
+        return Ok(offsets);
     }
     let failed = |code| Error::server(code, format!("OffsetFetch for group {group}"));
     ErrorCode::from_i16(code).ok().map_err(failed)?;
     for (tp, partition) in partitions {
-        // How version 0 says that ZooKeeper holds nothing for a partition.
+        // Version 0 reports a partition without an offset in ZooKeeper by this error.
         if partition.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
             continue;
         }
         let context = |code| format!("OffsetFetch of {tp} for group {group}{}", hint(code, version));
         ErrorCode::from_i16(partition.error_code).ok().map_err(|code| Error::server(code, context(code)))?;
-        found.extend(committed(partition).map(|at| (tp, at)));
+        offsets.extend(committed(partition).map(|offset| (tp, offset)));
     }
-    Ok(found)
+    Ok(offsets)
 }

@@ -1,4 +1,4 @@
-//! Quotas of users, clients and addresses (KIP-546).
+//! Client quotas of users, client ids and IP addresses (KIP-546).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::engine::Asked;
-use super::response_errors::{check, check_of};
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
+use super::response_errors::{check, check_item};
 use crate::error::Result;
 
-/// Who a quota is for: the type of each part and its name, `None` for the default; sorted by type.
+/// Entity of a quota: type and name of each component, `None` for the default; sorted by type.
 pub type QuotaEntity = Vec<(String, Option<String>)>;
 
-/// A part of the entities to find.
+/// Component of a quota filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaComponent {
-    /// `user`, `client-id` or `ip`.
+    /// Entity type: `user`, `client-id` or `ip`.
     pub kind: String,
-    /// 0 for a name, 1 for the default, 2 for any.
+    /// Match type: 0 exact name, 1 default, 2 any name.
     pub matching: i8,
-    /// The name.
+    /// Name.
     pub name: Option<String>,
 }
 
-/// The quotas of an entity by name.
+/// Quota values of an entity by name.
 pub type Quotas = BTreeMap<String, f64>;
 
-fn shown(entity: &QuotaEntity) -> String {
+fn describe(entity: &QuotaEntity) -> String {
     let part = |(kind, name): &(String, Option<String>)| match name {
         Some(name) => format!("{kind} {name}"),
         None => format!("default {kind}"),
@@ -42,10 +42,10 @@ fn shown(entity: &QuotaEntity) -> String {
 }
 
 impl Admin {
-    /// The quotas of the entities that match all components, and with `strict` have no other parts.
+    /// Describes the quotas of entities that match all components; with `strict` they have no other components.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn describe_quotas(
         &self,
         components: &[QuotaComponent],
@@ -53,7 +53,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<Vec<(QuotaEntity, Quotas)>> {
         let key = ApiKey::DescribeClientQuotas;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             let component = |component: &QuotaComponent| ComponentData {
                 entity_type: component.kind.clone(),
                 match_type: component.matching,
@@ -65,23 +65,23 @@ impl Admin {
         };
         let read = |response: DescribeClientQuotasResponse| {
             check(response.error_code, response.error_message.as_deref(), key.name(), key)?;
-            let found = response.entries.unwrap_or_default().into_iter().map(|entry| {
+            let entries = response.entries.unwrap_or_default().into_iter().map(|entry| {
                 let mut entity: QuotaEntity =
                     entry.entity.into_iter().map(|part| (part.entity_type, part.entity_name)).collect();
                 entity.sort();
                 (entity, entry.values.into_iter().map(|value| (value.key, value.value)).collect())
             });
-            let mut found: Vec<(QuotaEntity, Quotas)> = found.collect();
-            found.sort_by(|(a, _), (b, _)| a.cmp(b));
-            Ok(found)
+            let mut quotas: Vec<(QuotaEntity, Quotas)> = entries.collect();
+            quotas.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(quotas)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Sets and removes (`None`) quotas, or only checks that they could be; each entity has its own outcome.
+    /// Sets or removes (`None`) quotas, or only validates the changes; each entity has its own result.
     ///
     /// # Errors
-    /// What is not about one entity; a timeout with its cause where no broker answered.
+    /// Errors that do not concern a single entity; a timeout with its cause if no broker responded.
     pub async fn alter_quotas(
         &self,
         changes: &BTreeMap<QuotaEntity, Vec<(String, Option<f64>)>>,
@@ -90,7 +90,7 @@ impl Admin {
     ) -> Result<Vec<(QuotaEntity, Result<()>)>> {
         let key = ApiKey::AlterClientQuotas;
         let entities: Vec<QuotaEntity> = changes.keys().cloned().collect();
-        let build = |asked: &Asked<'_, QuotaEntity>| {
+        let build = |batch: &RequestBatch<'_, QuotaEntity>| {
             let part = |(kind, name): &(String, Option<String>)| EntityData {
                 entity_type: kind.clone(),
                 entity_name: name.clone(),
@@ -107,20 +107,20 @@ impl Admin {
                 ops: changes.get(entity).into_iter().flatten().map(op).collect(),
                 ..Default::default()
             };
-            let entries = asked.items.iter().map(entry).collect();
+            let entries = batch.items.iter().map(entry).collect();
             Ok(AlterClientQuotasRequest { entries, validate_only, ..Default::default() })
         };
-        let read = |_: &Asked<'_, QuotaEntity>, response: AlterClientQuotasResponse| {
-            let one = |said: EntryResult| {
+        let read = |_: &RequestBatch<'_, QuotaEntity>, response: AlterClientQuotasResponse| {
+            let read_entry = |entry: EntryResult| {
                 let mut entity: QuotaEntity =
-                    said.entity.into_iter().map(|part| (part.entity_type, part.entity_name)).collect();
+                    entry.entity.into_iter().map(|part| (part.entity_type, part.entity_name)).collect();
                 entity.sort();
-                let outcome = check_of(key, shown(&entity), said.error_code, said.error_message.as_deref());
+                let outcome = check_item(key, describe(&entity), entry.error_code, entry.error_message.as_deref());
                 (entity, outcome)
             };
-            Ok(response.entries.into_iter().map(one).collect())
+            Ok(response.entries.into_iter().map(read_entry).collect())
         };
-        let work = Work { route: Route::Any, what: shown, most: |_| usize::MAX, timeout };
-        self.settle(&work, &entities, build, read).await
+        let request = BatchedRequest { route: Route::Any, describe: describe, max_items: |_| usize::MAX, timeout };
+        self.send_batched(&request, &entities, build, read).await
     }
 }

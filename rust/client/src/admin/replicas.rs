@@ -1,4 +1,4 @@
-//! Replicas: who leads, where they are, on which disks.
+//! Replicas: leader election, reassignment and log directories.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,66 +16,68 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::engine::Asked;
-use super::response_errors::{check, check_of};
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
+use super::response_errors::{check, check_item};
 use crate::error::Result;
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// Replicas that are being moved.
+/// Ongoing reassignment of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reassignment {
-    /// All, old and new.
+    /// All replicas, old and new.
     pub replicas: Vec<i32>,
-    /// Those that are coming.
+    /// Replicas being added.
     pub adding: Vec<i32>,
-    /// Those that are going.
+    /// Replicas being removed.
     pub removing: Vec<i32>,
 }
 
-/// A disk of a broker.
+/// Log directory of a broker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogDir {
-    /// Where it is mounted.
+    /// Path.
     pub path: String,
-    /// What is on it, or why that is not known.
+    /// Replicas in the directory, or the error of the directory.
     pub replicas: Result<Vec<ReplicaInfo>>,
-    /// How large it is, in bytes; brokers before 3.3 do not report it.
+    /// Total size of the volume, in bytes; brokers before 3.3 do not report it.
     pub total_bytes: Option<i64>,
-    /// How much is free, in bytes; brokers before 3.3 do not report it.
+    /// Usable size of the volume, in bytes; brokers before 3.3 do not report it.
     pub usable_bytes: Option<i64>,
-    /// Whether it takes no new replicas (KIP-1066).
+    /// True if the directory accepts no new replicas (KIP-1066).
     pub cordoned: bool,
 }
 
-/// A replica on a disk.
+/// Replica in a log directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaInfo {
-    /// Of which partition.
+    /// Partition.
     pub partition: TopicPartition,
-    /// Its size, in bytes.
+    /// Size, in bytes.
     pub size: i64,
-    /// How far it is behind.
+    /// Lag behind the leader or, for a future replica, behind the current one.
     pub offset_lag: i64,
-    /// Whether it is being copied here from another disk.
+    /// True if it is being moved here from another directory.
     pub future: bool,
 }
 
-/// A replica: of a partition, on a broker.
+/// Replica of a partition on a broker.
 pub type Replica = (TopicPartition, i32);
 
 fn topics(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, Vec<i32>)> {
     let topics = by_topic(partitions.iter().map(|tp| (tp.clone(), ())));
-    topics.into_iter().map(|(name, its)| (name.to_string(), its.into_iter().map(|(p, ())| p).collect()))
+    topics.into_iter().map(|(name, partitions)| (name.to_string(), partitions.into_iter().map(|(p, ())| p).collect()))
 }
 
 impl Admin {
-    /// Elects leaders: 0 the preferred replicas, 1 any that are alive. Gives for each partition whether its leader changed;
-    /// without a list, of those only whose leader had to change.
+    /// Elects leaders: 0 preferred, 1 unclean.
+    ///
+    /// Returns for each partition whether its leader has changed; without a list, only the partitions that needed an
+    /// election.
     ///
     /// # Errors
-    /// What is not about one partition; a timeout with its cause where no controller answered.
+    /// Errors that do not concern a single partition; a timeout with its cause if no controller responded.
     pub async fn elect_leaders(
         &self,
         election: i8,
@@ -83,122 +85,122 @@ impl Admin {
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Result<bool>)>> {
         let key = ApiKey::ElectLeaders;
-        let request = |some: Option<&[TopicPartition]>, timeout_ms| {
+        let request = |partitions: Option<&[TopicPartition]>, timeout_ms| {
             let topic = |(topic, partitions)| TopicPartitions { topic, partitions, ..Default::default() };
-            let topic_partitions = some.map(|some| topics(some).map(topic).collect());
+            let topic_partitions = partitions.map(|partitions| topics(partitions).map(topic).collect());
             Ok(ElectLeadersRequest { election_type: election, topic_partitions, timeout_ms, ..Default::default() })
         };
         let outcomes = |response: ElectLeadersResponse| {
             check(response.error_code, None, key.name(), key)?;
-            let mut said = Vec::new();
+            let mut results = Vec::new();
             for topic in response.replica_election_results {
                 for p in topic.partition_result {
                     let tp = TopicPartition::new(&*topic.topic, p.partition_id);
                     let outcome = match p.error_code == ErrorCode::ELECTION_NOT_NEEDED.code() {
                         true => Ok(false),
-                        false => check_of(key, &tp, p.error_code, p.error_message.as_deref()).map(|()| true),
+                        false => check_item(key, &tp, p.error_code, p.error_message.as_deref()).map(|()| true),
                     };
-                    said.push((tp, outcome));
+                    results.push((tp, outcome));
                 }
             }
-            Ok(said)
+            Ok(results)
         };
         match partitions {
             Some(partitions) => {
-                let build = |asked: &Asked<'_, TopicPartition>| request(Some(asked.items), asked.timeout_ms);
-                let read = |_: &Asked<'_, TopicPartition>, response| outcomes(response);
-                self.settle(&Work::new(Route::Controller, timeout), partitions, build, read).await
+                let build = |batch: &RequestBatch<'_, TopicPartition>| request(Some(batch.items), batch.timeout_ms);
+                let read = |_: &RequestBatch<'_, TopicPartition>, response| outcomes(response);
+                self.send_batched(&BatchedRequest::new(Route::Controller, timeout), partitions, build, read).await
             }
             None => {
-                let build = |asked: &Asked<'_, ()>| request(None, asked.timeout_ms);
-                let mut said = self.ask(Route::Controller, timeout, build, outcomes).await?;
-                said.retain(|(_, outcome)| *outcome != Ok(false));
-                Ok(said)
+                let build = |batch: &RequestBatch<'_, ()>| request(None, batch.timeout_ms);
+                let mut results = self.send_single(Route::Controller, timeout, build, outcomes).await?;
+                results.retain(|(_, outcome)| *outcome != Ok(false));
+                Ok(results)
             }
         }
     }
 
-    /// Moves replicas to other brokers, the preferred leader first; `None` gives up what is under way.
+    /// Reassigns replicas to brokers, the preferred leader first; `None` cancels an ongoing reassignment.
     ///
     /// # Errors
-    /// What is not about one partition; a timeout with its cause where no controller answered.
+    /// Errors that do not concern a single partition; a timeout with its cause if no controller responded.
     pub async fn alter_reassignments(
         &self,
-        wanted: &BTreeMap<TopicPartition, Option<Vec<i32>>>,
+        reassignments: &BTreeMap<TopicPartition, Option<Vec<i32>>>,
         allow_replication_factor_change: bool,
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Result<()>)>> {
         let key = ApiKey::AlterPartitionReassignments;
-        let partitions: Vec<TopicPartition> = wanted.keys().cloned().collect();
-        let build = |asked: &Asked<'_, TopicPartition>| {
-            let chosen = asked.items.iter().filter_map(|tp| Some((tp.clone(), wanted.get(tp)?.clone())));
+        let partitions: Vec<TopicPartition> = reassignments.keys().cloned().collect();
+        let build = |batch: &RequestBatch<'_, TopicPartition>| {
+            let replicas = batch.items.iter().filter_map(|tp| Some((tp.clone(), reassignments.get(tp)?.clone())));
             let partition =
                 |(partition_index, replicas)| ReassignablePartition { partition_index, replicas, ..Default::default() };
-            let topics = by_topic(chosen).into_iter().map(|(name, its)| ReassignableTopic {
+            let topics = by_topic(replicas).into_iter().map(|(name, partitions)| ReassignableTopic {
                 name: name.to_string(),
-                partitions: its.into_iter().map(partition).collect(),
+                partitions: partitions.into_iter().map(partition).collect(),
                 ..Default::default()
             });
             Ok(AlterPartitionReassignmentsRequest {
-                timeout_ms: asked.timeout_ms,
+                timeout_ms: batch.timeout_ms,
                 allow_replication_factor_change,
                 topics: topics.collect(),
                 ..Default::default()
             })
         };
-        let read = |_: &Asked<'_, TopicPartition>, response: AlterPartitionReassignmentsResponse| {
+        let read = |_: &RequestBatch<'_, TopicPartition>, response: AlterPartitionReassignmentsResponse| {
             check(response.error_code, response.error_message.as_deref(), key.name(), key)?;
-            let mut said = Vec::new();
+            let mut results = Vec::new();
             for topic in response.responses {
                 for p in topic.partitions {
                     let tp = TopicPartition::new(&*topic.name, p.partition_index);
-                    let outcome = check_of(key, &tp, p.error_code, p.error_message.as_deref());
-                    said.push((tp, outcome));
+                    let outcome = check_item(key, &tp, p.error_code, p.error_message.as_deref());
+                    results.push((tp, outcome));
                 }
             }
-            Ok(said)
+            Ok(results)
         };
-        self.settle(&Work::new(Route::Controller, timeout), &partitions, build, read).await
+        self.send_batched(&BatchedRequest::new(Route::Controller, timeout), &partitions, build, read).await
     }
 
-    /// The replicas that are being moved, of some partitions or of all.
+    /// Lists the ongoing reassignments, of some partitions or of all.
     ///
     /// # Errors
-    /// What the controller says; a timeout with its cause.
+    /// Errors of the controller; a timeout with its cause.
     pub async fn list_reassignments(
         &self,
         partitions: Option<&[TopicPartition]>,
         timeout: Duration,
     ) -> Result<BTreeMap<TopicPartition, Reassignment>> {
         let key = ApiKey::ListPartitionReassignments;
-        let build = |asked: &Asked<'_, ()>| {
+        let build = |batch: &RequestBatch<'_, ()>| {
             let topic = |(name, partition_indexes)| ListPartitionReassignmentsTopics {
                 name,
                 partition_indexes,
                 ..Default::default()
             };
-            let topics = partitions.map(|some| topics(some).map(topic).collect());
-            Ok(ListPartitionReassignmentsRequest { timeout_ms: asked.timeout_ms, topics, ..Default::default() })
+            let topics = partitions.map(|partitions| topics(partitions).map(topic).collect());
+            Ok(ListPartitionReassignmentsRequest { timeout_ms: batch.timeout_ms, topics, ..Default::default() })
         };
         let read = |response: ListPartitionReassignmentsResponse| {
             check(response.error_code, response.error_message.as_deref(), key.name(), key)?;
-            let mut found = BTreeMap::new();
+            let mut reassignments = BTreeMap::new();
             for topic in response.topics {
                 for p in topic.partitions {
                     let (replicas, adding, removing) = (p.replicas, p.adding_replicas, p.removing_replicas);
                     let tp = TopicPartition::new(&*topic.name, p.partition_index);
-                    found.insert(tp, Reassignment { replicas, adding, removing });
+                    reassignments.insert(tp, Reassignment { replicas, adding, removing });
                 }
             }
-            Ok(found)
+            Ok(reassignments)
         };
-        self.ask(Route::Controller, timeout, build, read).await
+        self.send_single(Route::Controller, timeout, build, read).await
     }
 
-    /// What is on the disks of brokers, of these or of all; each broker has its own outcome.
+    /// Describes the log directories of some brokers or of all; each broker has its own result.
     ///
     /// # Errors
-    /// When the brokers are not known and cannot be asked for.
+    /// An error if the ids of all brokers are requested and cannot be fetched.
     pub async fn log_dirs(
         &self,
         brokers: Option<&[i32]>,
@@ -209,62 +211,71 @@ impl Admin {
             Some(brokers) => brokers.to_vec(),
             None => self.brokers(timeout).await?,
         };
-        let build = |_: &Asked<'_, i32>| Ok(DescribeLogDirsRequest::default());
-        let read = |asked: &Asked<'_, i32>, response: DescribeLogDirsResponse| {
-            let one = |broker: &i32| {
-                let said = check_of(key, format!("broker {broker}"), response.error_code, None);
-                (*broker, said.map(|()| response.results.iter().map(|dir| log_dir(*broker, dir)).collect()))
+        let build = |_: &RequestBatch<'_, i32>| Ok(DescribeLogDirsRequest::default());
+        let read = |batch: &RequestBatch<'_, i32>, response: DescribeLogDirsResponse| {
+            let read_broker = |broker: &i32| {
+                let result = check_item(key, format!("broker {broker}"), response.error_code, None);
+                (*broker, result.map(|()| response.results.iter().map(|dir| log_dir(*broker, dir)).collect()))
             };
-            Ok(asked.items.iter().map(one).collect())
+            Ok(batch.items.iter().map(read_broker).collect())
         };
-        let work = Work { what: |id| format!("broker {id}"), ..Work::new(Route::Broker(|id| *id), timeout) };
-        self.settle(&work, &brokers, build, read).await
+        let request = BatchedRequest {
+            describe: |id| format!("broker {id}"),
+            ..BatchedRequest::new(Route::Broker(|id| *id), timeout)
+        };
+        self.send_batched(&request, &brokers, build, read).await
     }
 
-    /// Moves replicas to other disks of their brokers. For a replica that is not there yet it says where it will be.
+    /// Moves replicas to other log directories of their brokers. For a replica that does not exist yet, sets its
+    /// directory.
     ///
     /// # Errors
-    /// What is not about one replica; a timeout with its cause where no broker answered.
+    /// Errors that do not concern a single replica; a timeout with its cause if no broker responded.
     pub async fn move_replicas(
         &self,
-        wanted: &BTreeMap<Replica, String>,
+        directories: &BTreeMap<Replica, String>,
         timeout: Duration,
     ) -> Result<Vec<(Replica, Result<()>)>> {
         let key = ApiKey::AlterReplicaLogDirs;
-        let replicas: Vec<Replica> = wanted.keys().cloned().collect();
-        let build = |asked: &Asked<'_, Replica>| {
+        let replicas: Vec<Replica> = directories.keys().cloned().collect();
+        let build = |batch: &RequestBatch<'_, Replica>| {
             let mut dirs: BTreeMap<&String, Vec<TopicPartition>> = BTreeMap::new();
-            for replica in asked.items {
-                if let Some(dir) = wanted.get(replica) {
+            for replica in batch.items {
+                if let Some(dir) = directories.get(replica) {
                     dirs.entry(dir).or_default().push(replica.0.clone());
                 }
             }
             let topic = |(name, partitions)| AlterReplicaLogDirTopic { name, partitions, ..Default::default() };
-            let dirs = dirs.into_iter().map(|(path, its)| AlterReplicaLogDir {
+            let dirs = dirs.into_iter().map(|(path, partitions)| AlterReplicaLogDir {
                 path: path.clone(),
-                topics: topics(&its).map(topic).collect(),
+                topics: topics(&partitions).map(topic).collect(),
                 ..Default::default()
             });
             Ok(AlterReplicaLogDirsRequest { dirs: dirs.collect(), ..Default::default() })
         };
-        let read = |asked: &Asked<'_, Replica>, response: AlterReplicaLogDirsResponse| {
-            let mut said = Vec::new();
+        let read = |batch: &RequestBatch<'_, Replica>, response: AlterReplicaLogDirsResponse| {
+            let mut results = Vec::new();
             for topic in response.results {
                 for p in topic.partitions {
                     let tp = TopicPartition::new(&*topic.topic_name, p.partition_index);
-                    let replica = (tp, asked.node.unwrap_or(-1));
-                    let outcome = check_of(key, shown(&replica), p.error_code, None);
-                    said.push((replica, outcome));
+                    let replica = (tp, batch.node.unwrap_or(-1));
+                    let outcome = check_item(key, describe(&replica), p.error_code, None);
+                    results.push((replica, outcome));
                 }
             }
-            Ok(said)
+            Ok(results)
         };
-        let work = Work { route: Route::Broker(|(_, broker)| *broker), what: shown, most: |_| usize::MAX, timeout };
-        self.settle(&work, &replicas, build, read).await
+        let request = BatchedRequest {
+            route: Route::Broker(|(_, broker)| *broker),
+            describe: describe,
+            max_items: |_| usize::MAX,
+            timeout,
+        };
+        self.send_batched(&request, &replicas, build, read).await
     }
 }
 
-fn shown((tp, broker): &Replica) -> String {
+fn describe((tp, broker): &Replica) -> String {
     format!("{tp} on broker {broker}")
 }
 
@@ -279,10 +290,10 @@ fn log_dir(broker: i32, dir: &DescribeLogDirsResult) -> LogDir {
     });
     let mut replicas: Vec<ReplicaInfo> = replicas.collect();
     replicas.sort_by(|a, b| (&a.partition, a.future).cmp(&(&b.partition, b.future)));
-    let asked = format!("{} of broker {broker}", dir.log_dir);
+    let context = format!("{} of broker {broker}", dir.log_dir);
     LogDir {
         path: dir.log_dir.clone(),
-        replicas: check_of(ApiKey::DescribeLogDirs, asked, dir.error_code, None).map(|()| replicas),
+        replicas: check_item(ApiKey::DescribeLogDirs, context, dir.error_code, None).map(|()| replicas),
         total_bytes: Some(dir.total_bytes).filter(|bytes| *bytes >= 0),
         usable_bytes: Some(dir.usable_bytes).filter(|bytes| *bytes >= 0),
         cordoned: dir.is_cordoned,

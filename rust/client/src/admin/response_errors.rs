@@ -1,4 +1,4 @@
-//! The errors that answers hold, with what to do about them.
+//! Errors in responses, with hints for the operator.
 
 use std::fmt;
 
@@ -8,38 +8,38 @@ use samsarrow_wire::messages::ApiKey;
 use crate::error::{Error, Result};
 use crate::security::redact::Veil;
 
-/// The error that an answer holds, if it does: what was asked, what the broker said of it, and what to do.
+/// Returns the error of a response as `Err`, with the broker's message and a hint.
 ///
 /// # Errors
-/// That one.
-pub(super) fn check(code: i16, message: Option<&str>, asked: &str, key: ApiKey) -> Result<()> {
+/// The error of `code`, if it is not `NONE`.
+pub(super) fn check(code: i16, message: Option<&str>, context: &str, key: ApiKey) -> Result<()> {
     let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(()) };
-    let said =
+    let message =
         message.map(|text| Veil::default().show(text.trim().trim_end_matches('.'))).filter(|text| !text.is_empty());
-    let parts: Vec<String> = said.into_iter().chain(remedy(code, key).map(str::to_owned)).collect();
+    let parts: Vec<String> = message.into_iter().chain(hint(code, key).map(str::to_owned)).collect();
     Err(match parts.as_slice() {
-        [] => Error::server(code, asked),
-        parts => Error::server(code, format!("{asked} ({})", parts.join("; "))),
+        [] => Error::server(code, context),
+        parts => Error::server(code, format!("{context} ({})", parts.join("; "))),
     })
 }
 
-/// The same of an item, which is named as in other errors of its API.
+/// Like [`check`], for one item of a request.
 ///
 /// # Errors
-/// That one.
-pub(super) fn check_of(key: ApiKey, what: impl fmt::Display, code: i16, message: Option<&str>) -> Result<()> {
-    check(code, message, &format!("{} of {what}", key.name()), key)
+/// The error of `code`, if it is not `NONE`.
+pub(super) fn check_item(key: ApiKey, item: impl fmt::Display, code: i16, message: Option<&str>) -> Result<()> {
+    check(code, message, &format!("{} of {item}", key.name()), key)
 }
 
-/// What to do about an error that the broker's own words leave open.
-fn remedy(code: ErrorCode, key: ApiKey) -> Option<&'static str> {
-    let reads =
+/// Returns a hint on how to fix an error, if the broker's message is not enough.
+fn hint(code: ErrorCode, key: ApiKey) -> Option<&'static str> {
+    let is_describe =
         matches!(key, ApiKey::DescribeAcls | ApiKey::DescribeUserScramCredentials | ApiKey::DescribeClientQuotas);
     Some(match code {
         ErrorCode::SECURITY_DISABLED => {
             "the cluster has no authorizer and so no ACLs: set authorizer.class.name on brokers and controllers"
         }
-        ErrorCode::CLUSTER_AUTHORIZATION_FAILED if reads => {
+        ErrorCode::CLUSTER_AUTHORIZATION_FAILED if is_describe => {
             "the user that is logged in needs the operation DESCRIBE on the cluster"
         }
         ErrorCode::CLUSTER_AUTHORIZATION_FAILED => {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_was_asked_what_was_said_and_what_to_do() {
+    fn check_includes_context_message_and_hint() {
         let text = |code: ErrorCode, message| {
             check(code.code(), message, "DescribeAcls", ApiKey::DescribeAcls).unwrap_err().to_string()
         };
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brokers_text_does_nothing_to_a_terminal() {
+    fn control_characters_in_broker_messages_are_escaped() {
         let long = format!("\u{1b}[2J{}", "x".repeat(400));
         let text = check(42, Some(&long), "a", ApiKey::CreateAcls).unwrap_err().to_string();
         assert!(text.starts_with("a (\\u{1b}[2Jxxx") && text.contains("x…)") && text.len() < 400, "{text}");

@@ -1,4 +1,4 @@
-//! Rounds of questions about items, which are numbers here: compiled once, and not for each kind of request.
+//! Retry loop of batched requests. Items are indexes here, so that it is compiled once and not for each request type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -7,125 +7,128 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-use super::batch::Way;
-use super::routing::{Target, place};
+use super::batch::Routes;
+use super::routing::{Target, route_items};
 use crate::cluster::{Cluster, first_completed};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::some_of;
 
-/// What became of requests: their items, and what was said of each or the error of all.
-pub(super) type Round = Vec<(Vec<usize>, Result<Vec<(usize, Result<()>)>>)>;
-pub(super) type Asking<'a> = Pin<Box<dyn Future<Output = Round> + Send + 'a>>;
+/// Results of requests: the item indexes, and a result per item or an error of all.
+pub(super) type RoundResult = Vec<(Vec<usize>, Result<Vec<(usize, Result<()>)>>)>;
+pub(super) type PendingRound<'a> = Pin<Box<dyn Future<Output = RoundResult> + Send + 'a>>;
 
-pub(super) struct Rounds<'a> {
+pub(super) struct RetryRounds<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) key: ApiKey,
-    pub(super) way: Way<'a>,
+    pub(super) routes: Routes<'a>,
     pub(super) timeout: Duration,
-    /// An item in an error.
-    pub(super) what: &'a (dyn Fn(usize) -> String + Sync),
-    /// Asks for items, for as long as this.
-    pub(super) ask: &'a (dyn Fn(Target, Vec<usize>, Duration) -> Asking<'a> + Sync),
+    /// Returns the description of an item in errors.
+    pub(super) describe: &'a (dyn Fn(usize) -> String + Sync),
+    /// Sends requests for items to a target, with a timeout.
+    pub(super) send: &'a (dyn Fn(Target, Vec<usize>, Duration) -> PendingRound<'a> + Sync),
 }
 
-impl Rounds<'_> {
-    /// Asks until each item below `items` has an outcome.
+impl RetryRounds<'_> {
+    /// Sends requests until each of the `items` items has a result.
     ///
     /// # Errors
-    /// As [`super::Admin::settle`].
+    /// Like [`super::Admin::send_batched`].
     pub(super) async fn run(&self, items: usize) -> Result<BTreeMap<usize, Result<()>>> {
-        let Rounds { cluster, key, way, timeout, .. } = self;
+        let RetryRounds { cluster, key, routes, timeout, .. } = self;
         cluster.check_endpoint(*key)?;
         let mut retry = Retry::new(cluster.options(), *timeout);
         let mut done: BTreeMap<usize, Result<()>> = BTreeMap::new();
-        let mut answered = false;
-        // What the items met before: that the last try had no time left says less.
-        let mut met: BTreeMap<usize, Error> = BTreeMap::new();
-        // Items of requests without a response: a broker may have done what they want.
-        let mut lost: BTreeSet<usize> = BTreeSet::new();
+        let mut any_response = false;
+        // Last errors by item; they explain more than an attempt that timed out.
+        let mut last_errors: BTreeMap<usize, Error> = BTreeMap::new();
+        // Items of requests without a response, which a broker may have processed.
+        let mut unanswered: BTreeSet<usize> = BTreeSet::new();
         loop {
             let open: BTreeSet<usize> = (0..items).filter(|item| !done.contains_key(item)).collect();
             if open.is_empty() {
                 return Ok(done);
             }
             let limit = retry.left().min(cluster.options().request_timeout);
-            let mut passed: BTreeMap<usize, Error> = BTreeMap::new();
-            let placed = place(cluster, way, open, limit).await?;
-            done.extend(placed.settled.into_iter().map(|(item, error)| (item, Err(error))));
-            for (item, error) in placed.failures {
-                match way.passing(&error) {
-                    true => drop(passed.insert(item, error)),
+            let mut retriable: BTreeMap<usize, Error> = BTreeMap::new();
+            let routed = route_items(cluster, routes, open, limit).await?;
+            done.extend(routed.completed.into_iter().map(|(item, error)| (item, Err(error))));
+            for (item, error) in routed.failures {
+                match routes.is_retriable(&error) {
+                    true => drop(retriable.insert(item, error)),
                     false => drop(done.insert(item, Err(error))),
                 }
             }
-            for (asked, said) in self.ask_all(placed.targets, limit).await {
-                let said = match said {
-                    Ok(said) => said,
-                    Err(error) if way.passing(&error) || error.retriable() => {
+            for (indexes, results) in self.send_all(routed.targets, limit).await {
+                let results = match results {
+                    Ok(results) => results,
+                    Err(error) if routes.is_retriable(&error) || error.retriable() => {
                         cluster.request_refresh();
                         if error.unanswered() {
-                            lost.extend(&asked);
+                            unanswered.extend(&indexes);
                         }
-                        passed.extend(asked.into_iter().map(|item| (item, error.clone())));
+                        retriable.extend(indexes.into_iter().map(|item| (item, error.clone())));
                         continue;
                     }
-                    Err(error) if matches!(way, Way::Broker(_)) => {
-                        done.extend(asked.into_iter().map(|item| (item, Err(error.clone()))));
+                    Err(error) if matches!(routes, Routes::Broker(_)) => {
+                        done.extend(indexes.into_iter().map(|item| (item, Err(error.clone()))));
                         continue;
                     }
-                    Err(error) => return Err(late_in_kraft(*key, error)),
+                    Err(error) => return Err(add_kraft_release(*key, error)),
                 };
-                answered = true;
-                let mut silent: BTreeSet<usize> = asked.into_iter().collect();
-                for (item, said) in said {
-                    silent.remove(&item);
-                    match said {
-                        Err(error) if way.passing(&error) => drop(passed.insert(item, error)),
-                        Err(error) if lost.contains(&item) => drop(done.insert(item, Err(after_loss(*key, error)))),
-                        said => drop(done.insert(item, said)),
+                any_response = true;
+                let mut missing: BTreeSet<usize> = indexes.into_iter().collect();
+                for (item, result) in results {
+                    missing.remove(&item);
+                    match result {
+                        Err(error) if routes.is_retriable(&error) => drop(retriable.insert(item, error)),
+                        Err(error) if unanswered.contains(&item) => {
+                            drop(done.insert(item, Err(add_earlier_request(*key, error))));
+                        }
+                        result => drop(done.insert(item, result)),
                     }
                 }
-                for item in silent {
-                    let reason = format!("the answer to {} leaves out {}", key.name(), (self.what)(item));
+                for item in missing {
+                    let reason = format!("the response to {} leaves out {}", key.name(), (self.describe)(item));
                     done.insert(item, Err(Error::protocol("a broker", reason)));
                 }
             }
-            let refresh = passed.values().any(Error::refresh_metadata);
-            for (item, error) in passed {
-                let error = error.after(met.remove(&item));
-                met.insert(item, error);
+            let refresh = retriable.values().any(Error::refresh_metadata);
+            for (item, error) in retriable {
+                let error = error.after(last_errors.remove(&item));
+                last_errors.insert(item, error);
             }
-            met.retain(|item, _| !done.contains_key(item));
-            let Some(cause) = met.values().next().cloned() else { continue };
+            last_errors.retain(|item, _| !done.contains_key(item));
+            let Some(cause) = last_errors.values().next().cloned() else { continue };
             if refresh {
                 cluster.request_refresh();
             }
-            let what = || self.words(met.keys());
-            if let Err(late) = retry.wait(cause, what).await {
-                if !answered && done.is_empty() {
+            let context = || self.error_context(last_errors.keys());
+            if let Err(late) = retry.wait(cause, context).await {
+                if !any_response && done.is_empty() {
                     return Err(late);
                 }
-                for (item, cause) in std::mem::take(&mut met) {
-                    let what = self.words(std::iter::once(&item));
-                    done.insert(item, Err(Error::timeout_because(what, *timeout, Some(cause))));
+                for (item, cause) in std::mem::take(&mut last_errors) {
+                    let context = self.error_context(std::iter::once(&item));
+                    done.insert(item, Err(Error::timeout_because(context, *timeout, Some(cause))));
                 }
             }
         }
     }
 
-    /// Asks all brokers at the same time.
-    async fn ask_all(&self, targets: BTreeMap<Target, Vec<usize>>, limit: Duration) -> Round {
-        let mut running: Vec<_> = targets.into_iter().map(|(target, items)| (self.ask)(target, items, limit)).collect();
-        let mut rounds = Vec::new();
+    /// Sends the requests of all targets concurrently.
+    async fn send_all(&self, targets: BTreeMap<Target, Vec<usize>>, limit: Duration) -> RoundResult {
+        let mut running: Vec<_> =
+            targets.into_iter().map(|(target, items)| (self.send)(target, items, limit)).collect();
+        let mut results = Vec::new();
         while !running.is_empty() {
-            rounds.extend(first_completed(&mut running).await);
+            results.extend(first_completed(&mut running).await);
         }
-        rounds
+        results
     }
 
-    fn words<'i>(&self, items: impl Iterator<Item = &'i usize>) -> String {
-        match some_of(items.map(|item| (self.what)(*item))) {
+    fn error_context<'i>(&self, items: impl Iterator<Item = &'i usize>) -> String {
+        match some_of(items.map(|item| (self.describe)(*item))) {
             items if items.is_empty() => self.key.name().to_owned(),
             items => format!("{} of {items}", self.key.name()),
         }
@@ -133,9 +136,9 @@ impl Rounds<'_> {
 }
 
 /// Adds to an error that the request was sent twice, if the first may be the reason for it.
-fn after_loss(key: ApiKey, error: Error) -> Error {
+fn add_earlier_request(key: ApiKey, error: Error) -> Error {
     let Error::Server { code, .. } = &error else { return error };
-    let done_before = match key {
+    let may_be_done = match key {
         ApiKey::CreateTopics => *code == ErrorCode::TOPIC_ALREADY_EXISTS,
         ApiKey::DeleteTopics => [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ErrorCode::UNKNOWN_TOPIC_ID].contains(code),
         ApiKey::CreatePartitions => *code == ErrorCode::INVALID_PARTITIONS,
@@ -147,14 +150,14 @@ fn after_loss(key: ApiKey, error: Error) -> Error {
         ApiKey::UnregisterBroker => *code == ErrorCode::BROKER_ID_NOT_REGISTERED,
         _ => false,
     };
-    if !done_before {
+    if !may_be_done {
         return error;
     }
     error.context(format!("{} was sent again because no response came, and the first may have done it", key.name()))
 }
 
-/// KRaft came without some APIs: what is said of their age holds for clusters with ZooKeeper.
-fn late_in_kraft(key: ApiKey, error: Error) -> Error {
+/// Adds the first KRaft release to an error about an API that ZooKeeper clusters had earlier.
+fn add_kraft_release(key: ApiKey, error: Error) -> Error {
     let since = match key {
         ApiKey::DescribeUserScramCredentials | ApiKey::AlterUserScramCredentials => "3.5",
         ApiKey::CreateDelegationToken
@@ -176,10 +179,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kraft_has_some_apis_later() {
-        let error = late_in_kraft(ApiKey::CreateDelegationToken, Error::UnsupportedVersion("no".into()));
+    fn kraft_release_is_added() {
+        let error = add_kraft_release(ApiKey::CreateDelegationToken, Error::UnsupportedVersion("no".into()));
         assert_eq!(error.to_string(), "no; without ZooKeeper Kafka has it since 3.6");
-        let error = late_in_kraft(ApiKey::CreateAcls, Error::UnsupportedVersion("no".into()));
+        let error = add_kraft_release(ApiKey::CreateAcls, Error::UnsupportedVersion("no".into()));
         assert_eq!(error.to_string(), "no");
     }
 }

@@ -1,65 +1,72 @@
-//! Who can answer for which items: found out before each round of questions.
+//! Routing of items to brokers, before each round of requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::batch::Way;
-use super::coordinators::{CoordinatorType, find};
+use super::batch::Routes;
+use super::coordinators::{CoordinatorType, find_coordinators};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::offsets::absent;
 use crate::types::{TopicPartition, some_of};
 
-/// Who is asked.
+/// Destination of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     Any,
     Node(i32),
 }
 
-/// Who is asked for which items, by their numbers.
+/// Item indexes by destination.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct RoutedItems {
     pub(super) targets: BTreeMap<Target, Vec<usize>>,
-    /// Items that nobody can be asked for, now or at all.
+    /// Items that cannot be sent now.
     pub(super) failures: Vec<(usize, Error)>,
-    /// Items that nobody needs to be asked for: this is what became of them.
-    pub(super) settled: Vec<(usize, Error)>,
+    /// Items completed without a request.
+    pub(super) completed: Vec<(usize, Error)>,
 }
 
-impl Placed {
-    fn at(target: Target, items: impl IntoIterator<Item = usize>) -> Self {
+impl RoutedItems {
+    fn to_target(target: Target, items: impl IntoIterator<Item = usize>) -> Self {
         Self { targets: [(target, items.into_iter().collect())].into(), ..Self::default() }
     }
 }
 
-/// Who can answer for which items.
+/// Routes items to brokers.
 ///
 /// # Errors
-/// What keeps the client from asking anybody, and stays.
-pub(super) async fn place(cluster: &Cluster, way: &Way<'_>, open: BTreeSet<usize>, limit: Duration) -> Result<Placed> {
-    match way {
-        Way::Any if !cluster.options().at_controllers => Ok(Placed::at(Target::Any, open)),
-        // Of controllers only the active one answers everything.
-        Way::Any | Way::Controller => {
+/// Errors that are not retriable and concern all items.
+pub(super) async fn route_items(
+    cluster: &Cluster,
+    routes: &Routes<'_>,
+    open: BTreeSet<usize>,
+    limit: Duration,
+) -> Result<RoutedItems> {
+    match routes {
+        Routes::Any if !cluster.options().at_controllers => Ok(RoutedItems::to_target(Target::Any, open)),
+        // Only the active controller serves all APIs.
+        Routes::Any | Routes::Controller => {
             match cluster.refresh(limit).await {
-                // Where none is known, any broker can say so, or that it is too old to have one.
+                // If none is known, any broker returns the error, for example that its version is too old.
                 Ok(()) => match cluster.metadata().controller {
-                    ..0 => Ok(Placed::at(Target::Any, open)),
-                    id => Ok(Placed::at(Target::Node(id), open)),
+                    ..0 => Ok(RoutedItems::to_target(Target::Any, open)),
+                    id => Ok(RoutedItems::to_target(Target::Node(id), open)),
                 },
                 Err(error) if !error.retriable() => Err(error),
                 Err(error) => {
                     let failures = open.into_iter().map(|item| (item, error.clone())).collect();
-                    Ok(Placed { failures, ..Placed::default() })
+                    Ok(RoutedItems { failures, ..RoutedItems::default() })
                 }
             }
         }
-        Way::Leader(partitions) => by_leader(cluster, partitions, open, limit).await,
-        Way::Coordinator(kind, keys) => by_coordinator(cluster, *kind, keys, open, limit).await,
-        Way::Broker(ids) => by_broker(cluster, ids, open, limit).await,
+        Routes::Leader(partitions) => by_leader(cluster, partitions, open, limit).await,
+        Routes::Coordinator(coordinator_type, keys) => {
+            by_coordinator(cluster, *coordinator_type, keys, open, limit).await
+        }
+        Routes::Broker(ids) => by_broker(cluster, ids, open, limit).await,
     }
 }
 
@@ -68,12 +75,12 @@ async fn by_leader(
     partitions: &[&TopicPartition],
     open: BTreeSet<usize>,
     limit: Duration,
-) -> Result<Placed> {
+) -> Result<RoutedItems> {
     let open: Vec<_> = open.iter().filter_map(|item| Some((*item, *partitions.get(*item)?))).collect();
     let names: BTreeSet<&str> = open.iter().map(|(_, tp)| &*tp.topic).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let topics = cluster.topics_each(&names, limit).await;
-    // Partitions may have come since.
+    // Partitions may have been added since.
     if open.iter().any(|(_, tp)| absent(&cluster.metadata(), tp).is_some()) {
         match cluster.refresh(limit).await {
             Err(error) if !error.retriable() => return Err(error),
@@ -81,31 +88,31 @@ async fn by_leader(
         }
     }
     let metadata = cluster.metadata();
-    let mut placed = Placed::default();
+    let mut routed = RoutedItems::default();
     for (item, tp) in open {
         let unknown = topics.get(&*tp.topic).and_then(|known| known.as_ref().err().cloned());
         let leader = metadata.leader(&tp.topic, tp.partition);
         match (unknown.or_else(|| absent(&metadata, tp)), leader) {
-            // That it is not there was asked for often enough.
-            (Some(error @ Error::Server { .. }), _) => placed.settled.push((item, error)),
-            (Some(error), _) => placed.failures.push((item, error)),
-            (None, Some(leader)) => placed.targets.entry(Target::Node(leader.node)).or_default().push(item),
+            // `topics_each` has already retried a missing topic.
+            (Some(error @ Error::Server { .. }), _) => routed.completed.push((item, error)),
+            (Some(error), _) => routed.failures.push((item, error)),
+            (None, Some(leader)) => routed.targets.entry(Target::Node(leader.node)).or_default().push(item),
             (None, None) => {
                 let error = Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string());
-                placed.failures.push((item, error));
+                routed.failures.push((item, error));
             }
         }
     }
-    Ok(placed)
+    Ok(routed)
 }
 
 async fn by_coordinator(
     cluster: &Cluster,
-    kind: CoordinatorType,
+    coordinator_type: CoordinatorType,
     keys: &[&str],
     open: BTreeSet<usize>,
     limit: Duration,
-) -> Result<Placed> {
+) -> Result<RoutedItems> {
     let mut by_key: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for item in open {
         let Some(key) = keys.get(item) else { continue };
@@ -113,33 +120,33 @@ async fn by_coordinator(
     }
     let keys: Vec<String> = by_key.keys().cloned().collect();
     let (mut targets, mut failures) = (BTreeMap::<Target, Vec<usize>>::new(), Vec::new());
-    let mut found = match find(cluster, kind, &keys, limit).await {
-        Ok(found) => found,
-        // Nobody can be asked at the moment.
+    let mut coordinators = match find_coordinators(cluster, coordinator_type, &keys, limit).await {
+        Ok(coordinators) => coordinators,
+        // No broker can be reached now.
         Err(error) if error.retriable() => keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect(),
         Err(error) => return Err(error),
     };
     for (key, items) in by_key {
-        match found.remove(&key) {
+        match coordinators.remove(&key) {
             Some(Ok(node)) => targets.entry(Target::Node(node.id)).or_default().extend(items),
             Some(Err(error)) => failures.extend(items.into_iter().map(|item| (item, error.clone()))),
             None => {
-                let error = Error::protocol("a broker", format!("the answer to FindCoordinator leaves out {key}"));
+                let error = Error::protocol("a broker", format!("the response to FindCoordinator leaves out {key}"));
                 failures.extend(items.into_iter().map(|item| (item, error.clone())));
             }
         }
     }
-    know(cluster, &targets, limit).await?;
-    Ok(Placed { targets, failures, settled: Vec::new() })
+    refresh_unknown(cluster, &targets, limit).await?;
+    Ok(RoutedItems { targets, failures, completed: Vec::new() })
 }
 
-async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit: Duration) -> Result<Placed> {
+async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit: Duration) -> Result<RoutedItems> {
     let mut targets = BTreeMap::<Target, Vec<usize>>::new();
     for item in open {
         let Some(id) = ids.get(item) else { continue };
         targets.entry(Target::Node(*id)).or_default().push(item);
     }
-    let asked = know(cluster, &targets, limit).await?;
+    let error = refresh_unknown(cluster, &targets, limit).await?;
     let metadata = cluster.metadata();
     let mut failures = Vec::new();
     let known = |target: &Target| match target {
@@ -148,7 +155,7 @@ async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit:
     };
     let (known, unknown): (BTreeMap<_, _>, BTreeMap<_, _>) = targets.into_iter().partition(|(target, _)| known(target));
     for (target, items) in unknown {
-        let error = match (&asked, target) {
+        let error = match (&error, target) {
             (Some(error), _) => error.clone(),
             (None, Target::Node(node)) => Error::configuration(format!(
                 "there is no broker {node}: the cluster has {}",
@@ -158,11 +165,15 @@ async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit:
         };
         failures.extend(items.into_iter().map(|item| (item, error.clone())));
     }
-    Ok(Placed { targets: known, failures, settled: Vec::new() })
+    Ok(RoutedItems { targets: known, failures, completed: Vec::new() })
 }
 
-/// Learns where brokers are that are not known yet; what kept it from that, where it may pass.
-async fn know(cluster: &Cluster, targets: &BTreeMap<Target, Vec<usize>>, limit: Duration) -> Result<Option<Error>> {
+/// Refreshes metadata if a target is not in it. Returns the error if it is retriable.
+async fn refresh_unknown(
+    cluster: &Cluster,
+    targets: &BTreeMap<Target, Vec<usize>>,
+    limit: Duration,
+) -> Result<Option<Error>> {
     let metadata = cluster.metadata();
     let unknown = |target: &Target| matches!(target, Target::Node(node) if !metadata.brokers.contains_key(node));
     if !targets.keys().any(unknown) {

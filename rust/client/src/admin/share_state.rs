@@ -1,8 +1,8 @@
-//! Where brokers keep the state of share groups: a topic of their own, which they make when it is first needed.
+//! The topic that stores the state of share groups, which brokers create on first use.
 //!
-//! Where it cannot be made, Kafka 4.3 answers only after half a minute, and that it found no coordinator: measured with one
-//! broker and the default of three replicas. Until then it reads nothing else from that connection, so that what asks here
-//! goes over another one.
+//! If it cannot be created, Kafka 4.3 responds only after 30 seconds, with an error that no coordinator was found
+//! (measured with one broker and the default of three replicas). Until then the broker reads no other request from that
+//! connection, so these requests use a connection of their own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,55 +13,55 @@ use tokio::time::sleep;
 use super::{Admin, ConfigResource};
 use crate::error::{Error, Result};
 
-/// The topic.
-const TOPIC: &str = "__share_group_state";
+/// Name of the topic.
+const STATE_TOPIC: &str = "__share_group_state";
 const REPLICAS: &str = "share.coordinator.state.topic.replication.factor";
 const BROKER: i8 = 4;
-/// Brokers that can make the topic have done so by then.
-const USUAL: Duration = Duration::from_secs(1);
+/// Time within which brokers create the topic, if they can.
+const CREATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Admin {
-    /// What `asked` gives, or why brokers will not answer it.
+    /// Returns the result of `request`, or the reason why the topic cannot be created.
     ///
     /// # Errors
-    /// That of `asked`; that the topic cannot be made.
+    /// The error of `request`; `INVALID_REPLICATION_FACTOR` if the topic cannot be created.
     pub(super) async fn with_share_state<T>(
         &self,
-        what: &str,
+        context: &str,
         timeout: Duration,
-        asked: impl Future<Output = Result<T>>,
+        request: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let impossible = async {
-            sleep(USUAL).await;
-            match self.impossible(what, timeout).await {
+        let failure = async {
+            sleep(CREATION_TIMEOUT).await;
+            match self.topic_error(context, timeout).await {
                 Ok(Some(error)) => error,
-                // Whatever it is, the brokers' own answer says it better.
+                // The response of the brokers is more precise.
                 Ok(None) | Err(_) => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            done = asked => done,
-            error = impossible => Err(error),
+            done = request => done,
+            error = failure => Err(error),
         }
     }
 
-    async fn impossible(&self, what: &str, timeout: Duration) -> Result<Option<Error>> {
-        if !self.list_topics(Some(&[TOPIC.to_owned()]), timeout).await?.is_empty() {
+    async fn topic_error(&self, context: &str, timeout: Duration) -> Result<Option<Error>> {
+        if !self.list_topics(Some(&[STATE_TOPIC.to_owned()]), timeout).await?.is_empty() {
             return Ok(None);
         }
         let brokers = self.brokers(timeout).await?;
         let Some(broker) = brokers.first() else { return Ok(None) };
         let resource = ConfigResource { kind: BROKER, name: broker.to_string() };
-        let wanted = BTreeMap::from([(resource, Some(vec![REPLICAS.to_owned()]))]);
-        let told = self.describe_configs(&wanted, false, false, timeout).await?;
-        let entries = told.into_iter().next().map_or_else(|| Ok(Vec::new()), |(_, entries)| entries)?;
+        let keys = BTreeMap::from([(resource, Some(vec![REPLICAS.to_owned()]))]);
+        let described = self.describe_configs(&keys, false, false, timeout).await?;
+        let entries = described.into_iter().next().map_or_else(|| Ok(Vec::new()), |(_, entries)| entries)?;
         let replicas = entries.into_iter().find(|entry| entry.name == REPLICAS).and_then(|entry| entry.value);
         let count = brokers.len();
         let missing = replicas.and_then(|text| text.parse::<usize>().ok()).filter(|replicas| *replicas > count);
         Ok(missing.map(|replicas| {
             let text = format!(
-                "{what} (brokers keep it in the topic {TOPIC}, which they cannot make: {REPLICAS} is {replicas}, and the \
+                "{context} (brokers keep it in the topic {STATE_TOPIC}, which they cannot make: {REPLICAS} is {replicas}, and the \
                  cluster has {count} of them; lower it on the brokers and start them again)"
             );
             Error::server(ErrorCode::INVALID_REPLICATION_FACTOR, text)

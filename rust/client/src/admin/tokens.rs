@@ -1,4 +1,4 @@
-//! Delegation tokens: logins for a while, without a password (KIP-48).
+//! Delegation tokens: temporary credentials without a password (KIP-48).
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,19 +15,19 @@ use samsarrow_wire::messages::{
 
 use super::Admin;
 use super::batch::Route;
-use super::engine::Asked;
+use super::engine::RequestBatch;
 use super::response_errors::check;
 use crate::error::{Error, Result};
 
-/// From this version on tokens can be made for others (KIP-373).
+/// First version of CreateDelegationToken with an owner (KIP-373).
 const OWNERS: i16 = 3;
 
-/// Who a broker takes a client for.
+/// Principal of a client, as authenticated by a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Principal {
-    /// `User`, unless brokers have a principal builder of their own.
+    /// `User`, unless brokers use a custom principal builder.
     pub kind: String,
-    /// The name.
+    /// Name.
     pub name: String,
 }
 
@@ -52,33 +52,33 @@ impl fmt::Display for Principal {
     }
 }
 
-/// A token. Times are milliseconds since 1970.
+/// Delegation token. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelegationToken {
-    /// Its name, the user of a login.
+    /// Token id, the user name of a login.
     pub token_id: String,
-    /// Its secret, the password of a login once it is written as base64.
+    /// HMAC; encoded as base64, it is the password of a login.
     pub hmac: Hidden,
-    /// Who a client is that logs in with it.
+    /// Principal of clients that log in with the token.
     pub owner: Principal,
-    /// Who asked for it; brokers before 3.3 do not say.
+    /// Principal that requested the token; brokers before 3.3 do not report it.
     pub requester: Option<Principal>,
-    /// Who may renew it besides its owner.
+    /// Principals that may renew the token, besides its owner.
     pub renewers: Vec<Principal>,
-    /// When it was made.
+    /// Time of creation.
     pub issued: i64,
-    /// When it expires unless it is renewed.
+    /// Time of expiry unless it is renewed.
     pub expires: i64,
-    /// When it expires for good.
+    /// Latest time of expiry, regardless of renewals.
     pub ends: i64,
 }
 
 impl Admin {
-    /// Makes a token, for `owner` or anyone who is logged in, that expires for good after `lifetime` or the broker's
+    /// Creates a token for `owner`, by default the current user. Its maximum lifetime is `lifetime` or the broker's
     /// `delegation.token.max.lifetime.ms`.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause, after which a token may have been made that nobody knows.
+    /// Errors of brokers; a timeout with its cause, after which an unknown token may exist.
     pub async fn create_delegation_token(
         &self,
         owner: Option<&Principal>,
@@ -87,12 +87,12 @@ impl Admin {
         timeout: Duration,
     ) -> Result<DelegationToken> {
         let key = ApiKey::CreateDelegationToken;
-        // Brokers would take it for none, and make a token that lives as long as they allow.
+        // Brokers would treat 0 as unset, and create a token with the maximum lifetime.
         if milliseconds(lifetime) == 0 {
             return Err(Error::configuration("a delegation token needs a lifetime of more than a millisecond"));
         }
-        let build = |asked: &Asked<'_, ()>| {
-            let version = asked.version;
+        let build = |batch: &RequestBatch<'_, ()>| {
+            let version = batch.version;
             if let Some(owner) = owner
                 && version < OWNERS
             {
@@ -102,9 +102,9 @@ impl Admin {
                     key.name()
                 )));
             }
-            let renewer = |who: &Principal| CreatableRenewers {
-                principal_type: who.kind.clone(),
-                principal_name: who.name.clone(),
+            let renewer = |principal: &Principal| CreatableRenewers {
+                principal_type: principal.kind.clone(),
+                principal_name: principal.name.clone(),
                 ..Default::default()
             };
             Ok(CreateDelegationTokenRequest {
@@ -128,14 +128,14 @@ impl Admin {
                 ends: response.max_timestamp_ms,
             })
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Makes a token expire `period` from now, or after the broker's `delegation.token.expiry.time.ms`, but not after it
-    /// ends. Returns when it expires.
+    /// Sets the expiry of a token to `period` from now, or to the broker's `delegation.token.expiry.time.ms`, limited
+    /// by its maximum lifetime. Returns the time of expiry.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn renew_delegation_token(
         &self,
         hmac: &Bytes,
@@ -143,20 +143,20 @@ impl Admin {
         timeout: Duration,
     ) -> Result<i64> {
         let key = ApiKey::RenewDelegationToken;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             let renew_period_ms = milliseconds(period);
             Ok(RenewDelegationTokenRequest { hmac: Hidden(hmac.clone()), renew_period_ms, ..Default::default() })
         };
         let read = |response: RenewDelegationTokenResponse| {
             check(response.error_code, None, key.name(), key).map(|()| response.expiry_timestamp_ms)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Makes a token expire after `period`, or at once. Returns when it expires.
+    /// Expires a token after `period`, or immediately. Returns the time of expiry.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn expire_delegation_token(
         &self,
         hmac: &Bytes,
@@ -164,30 +164,30 @@ impl Admin {
         timeout: Duration,
     ) -> Result<i64> {
         let key = ApiKey::ExpireDelegationToken;
-        let build = |_: &Asked<'_, ()>| {
+        let build = |_: &RequestBatch<'_, ()>| {
             let expiry_time_period_ms = milliseconds(period);
             Ok(ExpireDelegationTokenRequest { hmac: Hidden(hmac.clone()), expiry_time_period_ms, ..Default::default() })
         };
         let read = |response: ExpireDelegationTokenResponse| {
             check(response.error_code, None, key.name(), key).map(|()| response.expiry_timestamp_ms)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// The tokens of these owners, or of all, that anyone who is logged in may see; by the time that they were made.
+    /// Describes the tokens of these owners, or of all, that the current user may describe; sorted by time of creation.
     ///
     /// # Errors
-    /// What brokers say; a timeout with its cause.
+    /// Errors of brokers; a timeout with its cause.
     pub async fn describe_delegation_tokens(
         &self,
         owners: Option<&[Principal]>,
         timeout: Duration,
     ) -> Result<Vec<DelegationToken>> {
         let key = ApiKey::DescribeDelegationToken;
-        let build = |_: &Asked<'_, ()>| {
-            let owner = |who: &Principal| DescribeDelegationTokenOwner {
-                principal_type: who.kind.clone(),
-                principal_name: who.name.clone(),
+        let build = |_: &RequestBatch<'_, ()>| {
+            let owner = |principal: &Principal| DescribeDelegationTokenOwner {
+                principal_type: principal.kind.clone(),
+                principal_name: principal.name.clone(),
                 ..Default::default()
             };
             let owners = owners.map(|owners| owners.iter().map(owner).collect());
@@ -199,21 +199,23 @@ impl Admin {
             tokens.sort_by(|a, b| (a.issued, &a.token_id).cmp(&(b.issued, &b.token_id)));
             Ok(tokens)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 }
 
-fn token(said: DescribedDelegationToken) -> DelegationToken {
-    let renewers = said.renewers.into_iter();
+fn token(token: DescribedDelegationToken) -> DelegationToken {
+    let renewers = token.renewers.into_iter();
     DelegationToken {
-        token_id: said.token_id,
-        hmac: said.hmac,
-        owner: Principal { kind: said.principal_type, name: said.principal_name },
-        requester: requester(said.token_requester_principal_type, said.token_requester_principal_name),
-        renewers: renewers.map(|who| Principal { kind: who.principal_type, name: who.principal_name }).collect(),
-        issued: said.issue_timestamp,
-        expires: said.expiry_timestamp,
-        ends: said.max_timestamp,
+        token_id: token.token_id,
+        hmac: token.hmac,
+        owner: Principal { kind: token.principal_type, name: token.principal_name },
+        requester: requester(token.token_requester_principal_type, token.token_requester_principal_name),
+        renewers: renewers
+            .map(|principal| Principal { kind: principal.principal_type, name: principal.principal_name })
+            .collect(),
+        issued: token.issue_timestamp,
+        expires: token.expiry_timestamp,
+        ends: token.max_timestamp,
     }
 }
 
@@ -221,7 +223,7 @@ fn requester(kind: String, name: String) -> Option<Principal> {
     (!kind.is_empty()).then_some(Principal { kind, name })
 }
 
-/// −1 stands for none: the broker's own time, or at once where a token is to expire.
+/// Returns −1 for `None`: the broker's default, or immediate expiry.
 fn milliseconds(time: Option<Duration>) -> i64 {
     time.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_leaves_it_to_the_broker() {
+    fn unset_durations_are_minus_one() {
         assert_eq!(milliseconds(None), -1);
         assert_eq!(milliseconds(Some(Duration::from_millis(1500))), 1500);
         assert_eq!(milliseconds(Some(Duration::MAX)), i64::MAX);

@@ -1,4 +1,4 @@
-//! Topics: created, deleted, listed, described; more partitions for them, fewer records.
+//! Topics: create, delete and list topics, add partitions, and delete records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,50 +19,50 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::engine::Asked;
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
 use super::response_errors::check;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// From this version on, a broker has its own numbers of partitions and replicas for new topics (KIP-464).
+/// First version of CreateTopics with the broker's defaults for partitions and replicas (KIP-464).
 const CREATE_DEFAULTS: i16 = 4;
-/// From this version on, topics to delete are a list of structs with names or ids (KIP-516).
+/// First version of DeleteTopics with structs of names or ids (KIP-516).
 const DELETE_STRUCTS: i16 = 6;
 
-/// A topic to create.
+/// Topic to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewTopic {
-    /// Its name.
+    /// Topic name.
     pub name: String,
-    /// −1 takes the broker's default.
+    /// Number of partitions; −1 for the broker's default.
     pub num_partitions: i32,
-    /// −1 takes the broker's default.
+    /// Replication factor; −1 for the broker's default.
     pub replication_factor: i16,
-    /// The brokers of each partition; then both numbers are −1.
+    /// Replicas of each partition; if set, both numbers are −1.
     pub assignment: Vec<Vec<i32>>,
-    /// Settings of the topic.
+    /// Topic configs.
     pub configs: Vec<(String, String)>,
 }
 
-/// A topic that was created, or could be. Brokers before 2.4 say nothing of it.
+/// Result of a topic creation or its validation. Brokers before 2.4 do not report the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreatedTopic {
-    /// Its id, zero where brokers have none.
+    /// Topic id, zero if brokers do not report ids.
     pub topic_id: Uuid,
-    /// How many partitions it has, −1 where the broker does not report it.
+    /// Number of partitions, −1 if the broker does not report it.
     pub num_partitions: i32,
-    /// How many replicas each has, −1 where the broker does not report it.
+    /// Replication factor, −1 if the broker does not report it.
     pub replication_factor: i16,
 }
 
-/// A topic by its name or its id.
+/// Reference to a topic, by name or id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopicRef {
     /// By name.
     Name(String),
-    /// By id, which no other topic ever has (KIP-516).
+    /// By id, which is never reused (KIP-516).
     Id([u8; 16]),
 }
 
@@ -81,40 +81,40 @@ impl fmt::Display for TopicRef {
     }
 }
 
-/// How many partitions a topic is to have.
+/// New number of partitions of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPartitions {
-    /// With those that it has.
+    /// Total number, including the existing ones.
     pub count: i32,
-    /// The brokers of each new partition; `None` leaves that to the controller.
+    /// Replicas of each new partition; `None` for assignment by the controller.
     pub assignment: Option<Vec<Vec<i32>>>,
 }
 
-/// A topic that exists.
+/// Listed topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicListing {
-    /// Its name.
+    /// Topic name.
     pub name: String,
-    /// Its id, zero where brokers have none.
+    /// Topic id, zero if brokers do not report ids.
     pub topic_id: Uuid,
-    /// How many partitions it has.
+    /// Number of partitions.
     pub partitions: usize,
-    /// Whether Kafka keeps it for itself.
+    /// True for Kafka's internal topics.
     pub internal: bool,
 }
 
-/// What became of each topic, in the order of the request.
+/// Result per topic, in the order of the request.
 pub type PerTopic<T> = Vec<(String, Result<T>)>;
 
-fn topics(timeout: Duration) -> Work<String> {
-    Work { what: |name| format!("topic {name}"), ..Work::new(Route::Controller, timeout) }
+fn controller_request(timeout: Duration) -> BatchedRequest<String> {
+    BatchedRequest { describe: |name| format!("topic {name}"), ..BatchedRequest::new(Route::Controller, timeout) }
 }
 
 impl Admin {
-    /// Creates topics, or only checks that they could be; each has its own outcome.
+    /// Creates topics, or only validates the requests; each topic has its own result.
     ///
     /// # Errors
-    /// When no controller can be asked within `timeout`.
+    /// A duplicate name; a timeout with its cause if no controller responded.
     pub async fn create_topics(
         &self,
         new: &[NewTopic],
@@ -129,55 +129,55 @@ impl Admin {
             }
         }
         let names: Vec<String> = new.iter().map(|topic| topic.name.clone()).collect();
-        let build = |asked: &Asked<'_, String>| {
-            let topics = asked.items.iter().filter_map(|name| by_name.get(name)).map(|topic| {
+        let build = |batch: &RequestBatch<'_, String>| {
+            let topics = batch.items.iter().filter_map(|name| by_name.get(name)).map(|topic| {
                 let defaults = topic.num_partitions < 0 || topic.replication_factor < 0;
-                if asked.version < CREATE_DEFAULTS && defaults && topic.assignment.is_empty() {
+                if batch.version < CREATE_DEFAULTS && defaults && topic.assignment.is_empty() {
                     return Err(Error::UnsupportedVersion(format!(
                         "topic {}: the broker's own number of partitions and replicas (-1) needs Kafka 2.4 or later, and \
                          this broker is older (CreateTopics v{}): give both numbers",
-                        topic.name, asked.version
+                        topic.name, batch.version
                     )));
                 }
                 Ok(creatable(topic))
             });
             let topics = topics.collect::<Result<_>>()?;
-            Ok(CreateTopicsRequest { topics, timeout_ms: asked.timeout_ms, validate_only, ..Default::default() })
+            Ok(CreateTopicsRequest { topics, timeout_ms: batch.timeout_ms, validate_only, ..Default::default() })
         };
-        let read = |_: &Asked<'_, String>, response: CreateTopicsResponse| {
-            let one = |t: CreatableTopicResult| {
-                let asked = format!("{} of topic {}", key.name(), t.name);
-                let created = check(t.error_code, t.error_message.as_deref(), &asked, key).map(|()| CreatedTopic {
+        let read = |_: &RequestBatch<'_, String>, response: CreateTopicsResponse| {
+            let read_topic = |t: CreatableTopicResult| {
+                let context = format!("{} of topic {}", key.name(), t.name);
+                let created = check(t.error_code, t.error_message.as_deref(), &context, key).map(|()| CreatedTopic {
                     topic_id: t.topic_id,
                     num_partitions: t.num_partitions,
                     replication_factor: t.replication_factor,
                 });
                 (t.name, created)
             };
-            Ok(response.topics.into_iter().map(one).collect())
+            Ok(response.topics.into_iter().map(read_topic).collect())
         };
-        self.settle(&topics(timeout), &names, build, read).await
+        self.send_batched(&controller_request(timeout), &names, build, read).await
     }
 
-    /// Deletes topics; each has its own outcome.
+    /// Deletes topics; each has its own result.
     ///
     /// # Errors
-    /// When no controller can be asked within `timeout`.
+    /// A timeout with its cause if no controller responded.
     pub async fn delete_topics(&self, topics: &[TopicRef], timeout: Duration) -> Result<Vec<(TopicRef, Result<()>)>> {
         let key = ApiKey::DeleteTopics;
-        let build = |asked: &Asked<'_, TopicRef>| {
-            let mut request = DeleteTopicsRequest { timeout_ms: asked.timeout_ms, ..Default::default() };
-            for topic in asked.items {
+        let build = |batch: &RequestBatch<'_, TopicRef>| {
+            let mut request = DeleteTopicsRequest { timeout_ms: batch.timeout_ms, ..Default::default() };
+            for topic in batch.items {
                 match topic {
-                    TopicRef::Name(name) if asked.version < DELETE_STRUCTS => request.topic_names.push(name.clone()),
+                    TopicRef::Name(name) if batch.version < DELETE_STRUCTS => request.topic_names.push(name.clone()),
                     TopicRef::Name(name) => {
                         request.topics.push(DeleteTopicState { name: Some(name.clone()), ..Default::default() });
                     }
-                    TopicRef::Id(_) if asked.version < DELETE_STRUCTS => {
+                    TopicRef::Id(_) if batch.version < DELETE_STRUCTS => {
                         return Err(Error::UnsupportedVersion(format!(
                             "{topic}: to delete by id needs Kafka 2.8 or later, and this broker is older (DeleteTopics \
                              v{}): name the topic",
-                            asked.version
+                            batch.version
                         )));
                     }
                     TopicRef::Id(id) => {
@@ -187,36 +187,36 @@ impl Admin {
             }
             Ok(request)
         };
-        let read = |asked: &Asked<'_, TopicRef>, response: DeleteTopicsResponse| {
-            let mut said = Vec::new();
+        let read = |batch: &RequestBatch<'_, TopicRef>, response: DeleteTopicsResponse| {
+            let mut results = Vec::new();
             for t in response.responses {
-                // Answers to ids have names as well, where the topic was there.
+                // Responses to ids contain the name too, if the topic existed.
                 let id = TopicRef::Id(t.topic_id.0);
                 let topic = match t.name {
-                    Some(name) if !asked.items.contains(&id) => TopicRef::Name(name),
+                    Some(name) if !batch.items.contains(&id) => TopicRef::Name(name),
                     _ => id,
                 };
-                let text = format!("{} of {topic}", key.name());
-                said.push((topic, check(t.error_code, t.error_message.as_deref(), &text, key)));
+                let context = format!("{} of {topic}", key.name());
+                results.push((topic, check(t.error_code, t.error_message.as_deref(), &context, key)));
             }
-            Ok(said)
+            Ok(results)
         };
-        self.settle(&Work::new(Route::Controller, timeout), topics, build, read).await
+        self.send_batched(&BatchedRequest::new(Route::Controller, timeout), topics, build, read).await
     }
 
-    /// Gives topics more partitions, or only checks that they could have them; each has its own outcome.
+    /// Adds partitions to topics, or only validates the requests; each topic has its own result.
     ///
     /// # Errors
-    /// When no controller can be asked within `timeout`.
+    /// A timeout with its cause if no controller responded.
     pub async fn create_partitions(
         &self,
-        wanted: &BTreeMap<String, NewPartitions>,
+        new: &BTreeMap<String, NewPartitions>,
         validate_only: bool,
         timeout: Duration,
     ) -> Result<PerTopic<()>> {
         let key = ApiKey::CreatePartitions;
-        let names: Vec<String> = wanted.keys().cloned().collect();
-        let build = |asked: &Asked<'_, String>| {
+        let names: Vec<String> = new.keys().cloned().collect();
+        let build = |batch: &RequestBatch<'_, String>| {
             let replicas = |broker_ids: &Vec<i32>| CreatePartitionsAssignment {
                 broker_ids: broker_ids.clone(),
                 ..Default::default()
@@ -227,25 +227,25 @@ impl Admin {
                 assignments: new.assignment.as_ref().map(|all| all.iter().map(replicas).collect()),
                 ..Default::default()
             };
-            let topics = asked.items.iter().filter_map(|name| wanted.get_key_value(name)).map(topic).collect();
-            Ok(CreatePartitionsRequest { topics, timeout_ms: asked.timeout_ms, validate_only, ..Default::default() })
+            let topics = batch.items.iter().filter_map(|name| new.get_key_value(name)).map(topic).collect();
+            Ok(CreatePartitionsRequest { topics, timeout_ms: batch.timeout_ms, validate_only, ..Default::default() })
         };
-        let read = |_: &Asked<'_, String>, response: CreatePartitionsResponse| {
-            let one = |t: samsarrow_wire::messages::create_partitions::CreatePartitionsTopicResult| {
-                let asked = format!("{} of topic {}", key.name(), t.name);
-                let said = check(t.error_code, t.error_message.as_deref(), &asked, key);
-                (t.name, said)
+        let read = |_: &RequestBatch<'_, String>, response: CreatePartitionsResponse| {
+            let read_topic = |t: samsarrow_wire::messages::create_partitions::CreatePartitionsTopicResult| {
+                let context = format!("{} of topic {}", key.name(), t.name);
+                let result = check(t.error_code, t.error_message.as_deref(), &context, key);
+                (t.name, result)
             };
-            Ok(response.results.into_iter().map(one).collect())
+            Ok(response.results.into_iter().map(read_topic).collect())
         };
-        self.settle(&topics(timeout), &names, build, read).await
+        self.send_batched(&controller_request(timeout), &names, build, read).await
     }
 
-    /// Deletes the records before an offset of each partition; −1 stands for its high watermark. Gives where each starts
-    /// now.
+    /// Deletes the records before an offset of each partition; −1 for the high watermark. Returns the new low
+    /// watermarks.
     ///
     /// # Errors
-    /// What is not about one partition; a timeout with its cause where no leader answered.
+    /// Errors that do not concern a single partition; a timeout with its cause if no leader responded.
     pub async fn delete_records(
         &self,
         before: &BTreeMap<TopicPartition, i64>,
@@ -258,32 +258,32 @@ impl Admin {
             )));
         }
         let partitions: Vec<TopicPartition> = before.keys().cloned().collect();
-        let build = |asked: &Asked<'_, TopicPartition>| {
+        let build = |batch: &RequestBatch<'_, TopicPartition>| {
             let partition =
                 |(partition_index, offset)| DeleteRecordsPartition { partition_index, offset, ..Default::default() };
-            let offsets = asked.items.iter().filter_map(|tp| Some((tp.clone(), *before.get(tp)?)));
-            let topics = by_topic(offsets).into_iter().map(|(name, its)| DeleteRecordsTopic {
+            let offsets = batch.items.iter().filter_map(|tp| Some((tp.clone(), *before.get(tp)?)));
+            let topics = by_topic(offsets).into_iter().map(|(name, partitions)| DeleteRecordsTopic {
                 name: name.to_string(),
-                partitions: its.into_iter().map(partition).collect(),
+                partitions: partitions.into_iter().map(partition).collect(),
                 ..Default::default()
             });
-            Ok(DeleteRecordsRequest { topics: topics.collect(), timeout_ms: asked.timeout_ms, ..Default::default() })
+            Ok(DeleteRecordsRequest { topics: topics.collect(), timeout_ms: batch.timeout_ms, ..Default::default() })
         };
-        let read = |_: &Asked<'_, TopicPartition>, response: DeleteRecordsResponse| {
-            let mut said = Vec::new();
+        let read = |_: &RequestBatch<'_, TopicPartition>, response: DeleteRecordsResponse| {
+            let mut results = Vec::new();
             for topic in response.topics {
                 for p in topic.partitions {
                     let tp = TopicPartition::new(&*topic.name, p.partition_index);
                     let outcome = check(p.error_code, None, &format!("{} of {tp}", key.name()), key);
-                    said.push((tp, outcome.map(|()| p.low_watermark)));
+                    results.push((tp, outcome.map(|()| p.low_watermark)));
                 }
             }
-            Ok(said)
+            Ok(results)
         };
-        self.settle(&Work::new(Route::Leader(|tp| tp), timeout), &partitions, build, read).await
+        self.send_batched(&BatchedRequest::new(Route::Leader(|tp| tp), timeout), &partitions, build, read).await
     }
 
-    /// All topics, or those of `names` that exist, in the order of their names.
+    /// Lists all topics, or the existing ones of `names`, sorted by name.
     ///
     /// # Errors
     /// No broker responds within `timeout`, or brokers reject one of the names.
@@ -291,8 +291,7 @@ impl Admin {
         self.find_topics(names, timeout).await?.into_iter().map(|(_, topic)| topic).collect()
     }
 
-    /// All topics, or those of `names` that exist, in the order of their names, and an error for each name that brokers
-    /// reject.
+    /// Lists all topics, or the existing ones of `names`, sorted by name, with an error for each name that brokers reject.
     ///
     /// # Errors
     /// No broker responds within `timeout`.
@@ -304,15 +303,15 @@ impl Admin {
         if names.is_some_and(<[String]>::is_empty) {
             return Ok(Vec::new());
         }
-        let build = |asked: &Asked<'_, ()>| Ok(metadata_request(asked.version, names));
-        self.ask(Route::Any, timeout, build, listings).await
+        let build = |batch: &RequestBatch<'_, ()>| Ok(metadata_request(batch.version, names));
+        self.send_single(Route::Any, timeout, build, listings).await
     }
 }
 
-/// A request for topics by name, or for all.
+/// Returns a request for topics by name, or for all.
 pub(super) fn metadata_request(version: i16, names: Option<&[String]>) -> MetadataRequest {
     let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
-    // No list asks for all topics; version 0 said so with an empty one.
+    // A null list requests all topics; version 0 uses an empty one.
     let all = if version == 0 { Some(Vec::new()) } else { None };
     let topics = names.map_or(all, |names| Some(names.iter().map(named).collect()));
     MetadataRequest { topics, allow_auto_topic_creation: version < 4, ..Default::default() }
@@ -339,12 +338,12 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
     }
 }
 
-/// Returns the topics of a response; one that does not exist is left out.
+/// Returns the topics of a response, with an error for each name that brokers reject; missing ones are omitted.
 fn listings(response: MetadataResponse) -> Result<Vec<(String, Result<TopicListing>)>> {
     let mut topics = Vec::with_capacity(response.topics.len());
     for topic in response.topics {
         let (name, code) = (topic.name.unwrap_or_default(), ErrorCode::from_i16(topic.error_code));
-        // Without a leader yet, a topic has its partitions all the same.
+        // A topic with partitions is listed even if they have no leader yet.
         if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
             continue;
         } else if code != ErrorCode::NONE && topic.partitions.is_empty() {

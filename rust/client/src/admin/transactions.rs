@@ -1,4 +1,4 @@
-//! Transactions: listed, described, ended by force (KIP-664).
+//! Transactions: list, describe, abort and fence (KIP-664).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,95 +13,95 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::Admin;
-use super::batch::{Route, Work};
+use super::batch::{BatchedRequest, Route};
 use super::coordinators::CoordinatorType;
-use super::engine::Asked;
-use super::response_errors::check_of;
+use super::engine::RequestBatch;
+use super::response_errors::check_item;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// Which transactional ids to list; what is empty or `None` lets all pass.
+/// Filter of listed transactional ids; empty lists and `None` match all.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionFilter {
-    /// By the state.
+    /// Transaction states.
     pub states: Vec<String>,
-    /// By the producer.
+    /// Producer ids.
     pub producer_ids: Vec<i64>,
-    /// Open for longer than this; Kafka 3.8 and later.
+    /// Minimum duration of an open transaction; Kafka 3.8 and later.
     pub longer_than: Option<Duration>,
-    /// By a regular expression that brokers apply (RE2J); Kafka 4.1 and later.
+    /// Regular expression of transactional ids, applied by brokers (RE2J); Kafka 4.1 and later.
     pub pattern: Option<String>,
 }
 
-/// A transactional id.
+/// Listed transactional id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionListing {
-    /// Its name.
+    /// Transactional id.
     pub transactional_id: String,
-    /// Its producer.
+    /// Producer id.
     pub producer_id: i64,
     /// `Empty`, `Ongoing` and so on.
     pub state: String,
 }
 
-/// A transactional id and its transaction.
+/// Description of a transactional id and its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionDescription {
-    /// The broker that coordinates it.
+    /// Id of the transaction coordinator.
     pub coordinator: i32,
     /// `Empty`, `Ongoing` and so on.
     pub state: String,
-    /// Its producer.
+    /// Producer id.
     pub producer_id: i64,
-    /// The producer's epoch.
+    /// Producer epoch.
     pub producer_epoch: i16,
-    /// How long a transaction may be open, in milliseconds.
+    /// Transaction timeout, in milliseconds.
     pub timeout_ms: i32,
-    /// When it began, in milliseconds since 1970, if one is open.
+    /// Start time in milliseconds since 1970, if a transaction is open.
     pub start: Option<i64>,
-    /// The partitions that are in it.
+    /// Partitions of the transaction.
     pub partitions: Vec<TopicPartition>,
 }
 
-/// What a partition knows of one who writes to it.
+/// State of a producer in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerState {
-    /// Its id.
+    /// Producer id.
     pub producer_id: i64,
-    /// Its epoch.
+    /// Producer epoch.
     pub producer_epoch: i32,
-    /// The sequence of its last record, −1 for none.
+    /// Sequence number of its last record, −1 if none.
     pub last_sequence: i32,
-    /// The time of its last record, in milliseconds since 1970, −1 for none.
+    /// Timestamp of its last record in milliseconds since 1970, −1 if none.
     pub last_timestamp: i64,
-    /// The epoch of the coordinator that ended its last transaction.
+    /// Epoch of the coordinator that completed its last transaction.
     pub coordinator_epoch: Option<i32>,
-    /// Where its open transaction begins.
+    /// Start offset of its open transaction.
     pub transaction_start: Option<i64>,
 }
 
-/// A transaction that keeps a partition from being read, and that no coordinator will end.
+/// Transaction that blocks the last stable offset of a partition, and that no coordinator will complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HangingTransaction {
-    /// Where.
+    /// Partition.
     pub partition: TopicPartition,
-    /// Whose, as far as the partition knows.
+    /// State of the producer in the partition.
     pub producer: ProducerState,
-    /// The transactional id, if a coordinator still knows it.
+    /// Transactional id, if a coordinator still has it.
     pub transactional_id: Option<String>,
 }
 
-fn of_ids(timeout: Duration) -> Work<String> {
+fn transactional_id_request(timeout: Duration) -> BatchedRequest<String> {
     let route = Route::Coordinator(CoordinatorType::Transactions, |id: &String| id);
-    Work { what: |id| format!("transactional id {id}"), ..Work::new(route, timeout) }
+    BatchedRequest { describe: |id| format!("transactional id {id}"), ..BatchedRequest::new(route, timeout) }
 }
 
 impl Admin {
-    /// The transactional ids of all brokers, in their order.
+    /// Lists the transactional ids of all brokers, sorted.
     ///
     /// # Errors
-    /// When a broker cannot be asked within `timeout`: without it the list would lack its ids.
+    /// The error of any broker that cannot be reached within `timeout`, because the list would lack its ids.
     pub async fn list_transactions(
         &self,
         filter: &TransactionFilter,
@@ -110,120 +110,124 @@ impl Admin {
         let key = ApiKey::ListTransactions;
         let deadline = Instant::now() + timeout;
         let brokers = self.brokers(timeout).await?;
-        let build = |_: &Asked<'_, i32>| {
-            let least = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let build = |_: &RequestBatch<'_, i32>| {
+            let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
             Ok(ListTransactionsRequest {
                 state_filters: filter.states.clone(),
                 producer_id_filters: filter.producer_ids.clone(),
-                duration_filter: filter.longer_than.map_or(-1, least),
+                duration_filter: filter.longer_than.map_or(-1, millis),
                 transactional_id_pattern: filter.pattern.clone(),
                 ..Default::default()
             })
         };
-        let read = |asked: &Asked<'_, i32>, response: ListTransactionsResponse| {
-            let broker = asked.items.first().copied().unwrap_or_default();
-            let mut said = check_of(key, format!("broker {broker}"), response.error_code, None);
-            if said.is_ok() && !response.unknown_state_filters.is_empty() {
+        let read = |batch: &RequestBatch<'_, i32>, response: ListTransactionsResponse| {
+            let broker = batch.items.first().copied().unwrap_or_default();
+            let mut result = check_item(key, format!("broker {broker}"), response.error_code, None);
+            if result.is_ok() && !response.unknown_state_filters.is_empty() {
                 let unknown = response.unknown_state_filters.join(", ");
-                said = Err(Error::configuration(format!("no state of a transaction: {unknown}")));
+                result = Err(Error::configuration(format!("no state of a transaction: {unknown}")));
             }
-            Ok(vec![(broker, said.map(|()| response.transaction_states))])
+            Ok(vec![(broker, result.map(|()| response.transaction_states))])
         };
-        let left = deadline.saturating_duration_since(Instant::now());
-        let work = Work { what: |id| format!("broker {id}"), ..Work::new(Route::Broker(|id| *id), left) };
-        let mut found = Vec::new();
-        for (_, listed) in self.settle(&work, &brokers, build, read).await? {
-            found.extend(listed?.into_iter().map(|told| TransactionListing {
-                transactional_id: told.transactional_id,
-                producer_id: told.producer_id,
-                state: told.transaction_state,
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let request = BatchedRequest {
+            describe: |id| format!("broker {id}"),
+            ..BatchedRequest::new(Route::Broker(|id| *id), remaining)
+        };
+        let mut listings = Vec::new();
+        for (_, listed) in self.send_batched(&request, &brokers, build, read).await? {
+            listings.extend(listed?.into_iter().map(|state| TransactionListing {
+                transactional_id: state.transactional_id,
+                producer_id: state.producer_id,
+                state: state.transaction_state,
             }));
         }
-        found.sort_by(|a, b| a.transactional_id.cmp(&b.transactional_id));
-        found.dedup_by(|a, b| a.transactional_id == b.transactional_id);
-        Ok(found)
+        listings.sort_by(|a, b| a.transactional_id.cmp(&b.transactional_id));
+        listings.dedup_by(|a, b| a.transactional_id == b.transactional_id);
+        Ok(listings)
     }
 
-    /// Transactions by their transactional ids; each has its own outcome.
+    /// Describes transactional ids; each has its own result.
     ///
     /// # Errors
-    /// What is not about one id; a timeout with its cause where no broker answered.
+    /// Errors that do not concern a single id; a timeout with its cause if no broker responded.
     pub async fn describe_transactions(
         &self,
         ids: &[String],
         timeout: Duration,
     ) -> Result<Vec<(String, Result<TransactionDescription>)>> {
         let key = ApiKey::DescribeTransactions;
-        let build = |asked: &Asked<'_, String>| {
-            Ok(DescribeTransactionsRequest { transactional_ids: asked.items.to_vec(), ..Default::default() })
+        let build = |batch: &RequestBatch<'_, String>| {
+            Ok(DescribeTransactionsRequest { transactional_ids: batch.items.to_vec(), ..Default::default() })
         };
-        let read = |asked: &Asked<'_, String>, response: DescribeTransactionsResponse| {
-            let one = |told: samsarrow_wire::messages::describe_transactions::TransactionState| {
-                let what = format!("transactional id {}", told.transactional_id);
-                let topics = told.topics.into_iter();
+        let read = |batch: &RequestBatch<'_, String>, response: DescribeTransactionsResponse| {
+            let read_state = |state: samsarrow_wire::messages::describe_transactions::TransactionState| {
+                let context = format!("transactional id {}", state.transactional_id);
+                let topics = state.topics.into_iter();
                 let mut partitions: Vec<TopicPartition> = topics
                     .flat_map(|t| t.partitions.into_iter().map(move |p| TopicPartition::new(&*t.topic, p)))
                     .collect();
                 partitions.sort();
-                let found = check_of(key, what, told.error_code, None).map(|()| TransactionDescription {
-                    coordinator: asked.node.unwrap_or(-1),
-                    state: told.transaction_state,
-                    producer_id: told.producer_id,
-                    producer_epoch: told.producer_epoch,
-                    timeout_ms: told.transaction_timeout_ms,
-                    start: Some(told.transaction_start_time_ms).filter(|time| *time >= 0),
+                let description = check_item(key, context, state.error_code, None).map(|()| TransactionDescription {
+                    coordinator: batch.node.unwrap_or(-1),
+                    state: state.transaction_state,
+                    producer_id: state.producer_id,
+                    producer_epoch: state.producer_epoch,
+                    timeout_ms: state.transaction_timeout_ms,
+                    start: Some(state.transaction_start_time_ms).filter(|time| *time >= 0),
                     partitions,
                 });
-                (told.transactional_id, found)
+                (state.transactional_id, description)
             };
-            Ok(response.transaction_states.into_iter().map(one).collect())
+            Ok(response.transaction_states.into_iter().map(read_state).collect())
         };
-        self.settle(&of_ids(timeout), ids, build, read).await
+        self.send_batched(&transactional_id_request(timeout), ids, build, read).await
     }
 
-    /// Who writes to partitions with idempotence, as their leaders know it.
+    /// Describes the idempotent producers of partitions, as known by the leaders.
     ///
     /// # Errors
-    /// What is not about one partition; a timeout with its cause where no leader answered.
+    /// Errors that do not concern a single partition; a timeout with its cause if no leader responded.
     pub async fn describe_producers(
         &self,
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Result<Vec<ProducerState>>)>> {
         let key = ApiKey::DescribeProducers;
-        let build = |asked: &Asked<'_, TopicPartition>| {
-            let topics = by_topic(asked.items.iter().map(|tp| (tp.clone(), ()))).into_iter().map(|(name, its)| {
-                let partition_indexes = its.into_iter().map(|(partition, ())| partition).collect();
-                TopicRequest { name: name.to_string(), partition_indexes, ..Default::default() }
-            });
+        let build = |batch: &RequestBatch<'_, TopicPartition>| {
+            let topics =
+                by_topic(batch.items.iter().map(|tp| (tp.clone(), ()))).into_iter().map(|(name, partitions)| {
+                    let partition_indexes = partitions.into_iter().map(|(partition, ())| partition).collect();
+                    TopicRequest { name: name.to_string(), partition_indexes, ..Default::default() }
+                });
             Ok(DescribeProducersRequest { topics: topics.collect(), ..Default::default() })
         };
-        let read = |_: &Asked<'_, TopicPartition>, response: DescribeProducersResponse| {
-            let mut said = Vec::new();
+        let read = |_: &RequestBatch<'_, TopicPartition>, response: DescribeProducersResponse| {
+            let mut results = Vec::new();
             for topic in response.topics {
                 for p in topic.partitions {
                     let tp = TopicPartition::new(&*topic.name, p.partition_index);
-                    let producer = |told: samsarrow_wire::messages::describe_producers::ProducerState| ProducerState {
-                        producer_id: told.producer_id,
-                        producer_epoch: told.producer_epoch,
-                        last_sequence: told.last_sequence,
-                        last_timestamp: told.last_timestamp,
-                        coordinator_epoch: Some(told.coordinator_epoch).filter(|epoch| *epoch >= 0),
-                        transaction_start: Some(told.current_txn_start_offset).filter(|offset| *offset >= 0),
+                    let producer = |state: samsarrow_wire::messages::describe_producers::ProducerState| ProducerState {
+                        producer_id: state.producer_id,
+                        producer_epoch: state.producer_epoch,
+                        last_sequence: state.last_sequence,
+                        last_timestamp: state.last_timestamp,
+                        coordinator_epoch: Some(state.coordinator_epoch).filter(|epoch| *epoch >= 0),
+                        transaction_start: Some(state.current_txn_start_offset).filter(|offset| *offset >= 0),
                     };
-                    let found = check_of(key, &tp, p.error_code, p.error_message.as_deref());
-                    said.push((tp, found.map(|()| p.active_producers.into_iter().map(producer).collect())));
+                    let result = check_item(key, &tp, p.error_code, p.error_message.as_deref());
+                    results.push((tp, result.map(|()| p.active_producers.into_iter().map(producer).collect())));
                 }
             }
-            Ok(said)
+            Ok(results)
         };
-        self.settle(&Work::new(Route::Leader(|tp| tp), timeout), partitions, build, read).await
+        self.send_batched(&BatchedRequest::new(Route::Leader(|tp| tp), timeout), partitions, build, read).await
     }
 
-    /// Ends an open transaction in one partition, as aborted, whatever its coordinator thinks.
+    /// Aborts an open transaction in one partition, without its coordinator.
     ///
     /// # Errors
-    /// What the leader says; a timeout with its cause.
+    /// The error of the leader; a timeout with its cause.
     pub async fn abort_transaction(
         &self,
         partition: &TopicPartition,
@@ -232,7 +236,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<()> {
         let key = ApiKey::WriteTxnMarkers;
-        let build = |_: &Asked<'_, TopicPartition>| {
+        let build = |_: &RequestBatch<'_, TopicPartition>| {
             let topic = WritableTxnMarkerTopic {
                 name: partition.topic.to_string(),
                 partition_indexes: vec![partition.partition],
@@ -248,54 +252,55 @@ impl Admin {
             };
             Ok(WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() })
         };
-        let read = |_: &Asked<'_, TopicPartition>, response: WriteTxnMarkersResponse| {
-            let mut said = Vec::new();
+        let read = |_: &RequestBatch<'_, TopicPartition>, response: WriteTxnMarkersResponse| {
+            let mut results = Vec::new();
             for topic in response.markers.into_iter().flat_map(|marker| marker.topics) {
                 for p in topic.partitions {
                     let tp = TopicPartition::new(&*topic.name, p.partition_index);
-                    let outcome = check_of(key, &tp, p.error_code, None);
-                    said.push((tp, outcome));
+                    let outcome = check_item(key, &tp, p.error_code, None);
+                    results.push((tp, outcome));
                 }
             }
-            Ok(said)
+            Ok(results)
         };
-        let work = Work::new(Route::Leader(|tp| tp), timeout);
-        let said = self.settle(&work, std::slice::from_ref(partition), build, read).await?;
-        said.into_iter().try_for_each(|(_, said)| said)
+        let request = BatchedRequest::new(Route::Leader(|tp| tp), timeout);
+        let results = self.send_batched(&request, std::slice::from_ref(partition), build, read).await?;
+        results.into_iter().try_for_each(|(_, result)| result)
     }
 
-    /// Fences the producers of transactional ids, whose open transactions are aborted. Gives their ids and new epochs.
+    /// Fences the producers of transactional ids, which aborts their open transactions. Returns producer ids and new
+    /// epochs.
     ///
     /// # Errors
-    /// What is not about one id; a timeout with its cause where no broker answered.
+    /// Errors that do not concern a single id; a timeout with its cause if no broker responded.
     pub async fn fence_producers(
         &self,
         ids: &[String],
         timeout: Duration,
     ) -> Result<Vec<(String, Result<(i64, i16)>)>> {
         let key = ApiKey::InitProducerId;
-        let build = |asked: &Asked<'_, String>| {
+        let build = |batch: &RequestBatch<'_, String>| {
             Ok(InitProducerIdRequest {
-                transactional_id: asked.items.first().cloned(),
-                // Java's: nobody is going to use the transaction, so the time does not matter.
+                transactional_id: batch.items.first().cloned(),
+                // Same value as in the Java client. It has no effect, because no transaction will use it.
                 transaction_timeout_ms: 1,
                 ..Default::default()
             })
         };
-        let read = |asked: &Asked<'_, String>, response: InitProducerIdResponse| {
-            let id = asked.items.first().cloned().unwrap_or_default();
-            let said = check_of(key, format!("transactional id {id}"), response.error_code, None);
-            Ok(vec![(id, said.map(|()| (response.producer_id, response.producer_epoch)))])
+        let read = |batch: &RequestBatch<'_, String>, response: InitProducerIdResponse| {
+            let id = batch.items.first().cloned().unwrap_or_default();
+            let result = check_item(key, format!("transactional id {id}"), response.error_code, None);
+            Ok(vec![(id, result.map(|()| (response.producer_id, response.producer_epoch)))])
         };
-        let work = Work { most: |_| 1, ..of_ids(timeout) };
-        self.settle(&work, ids, build, read).await
+        let request = BatchedRequest { max_items: |_| 1, ..transactional_id_request(timeout) };
+        self.send_batched(&request, ids, build, read).await
     }
 
-    /// Transactions that are open in `partitions`, or anywhere, for longer than `longer_than`, and that no coordinator knows
-    /// to be open there.
+    /// Finds transactions that are open in `partitions`, or in any partition, for longer than `longer_than`, and that
+    /// no coordinator has as open there.
     ///
     /// # Errors
-    /// Of the first thing that could not be asked for: without it a hanging transaction could be missed.
+    /// The first error of any request, because a hanging transaction could be missed.
     pub async fn find_hanging(
         &self,
         partitions: Option<&[TopicPartition]>,
@@ -303,7 +308,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<Vec<HangingTransaction>> {
         let deadline = Instant::now() + timeout;
-        let left = || deadline.saturating_duration_since(Instant::now());
+        let remaining = || deadline.saturating_duration_since(Instant::now());
         let partitions = match partitions {
             Some(partitions) => partitions.to_vec(),
             None => {
@@ -319,7 +324,7 @@ impl Admin {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
         let since = i64::try_from(now.saturating_sub(longer_than.as_millis())).unwrap_or(i64::MAX);
         let mut open: Vec<(TopicPartition, ProducerState)> = Vec::new();
-        for (tp, producers) in self.describe_producers(&partitions, left()).await? {
+        for (tp, producers) in self.describe_producers(&partitions, remaining()).await? {
             let stale = |p: &ProducerState| p.transaction_start.is_some() && p.last_timestamp < since;
             open.extend(producers?.into_iter().filter(stale).map(|producer| (tp.clone(), producer)));
         }
@@ -328,18 +333,18 @@ impl Admin {
         }
         let producer_ids: BTreeSet<i64> = open.iter().map(|(_, producer)| producer.producer_id).collect();
         let filter = TransactionFilter { producer_ids: producer_ids.into_iter().collect(), ..Default::default() };
-        let listed = self.list_transactions(&filter, left()).await?;
+        let listed = self.list_transactions(&filter, remaining()).await?;
         let names: BTreeMap<i64, String> = listed.into_iter().map(|t| (t.producer_id, t.transactional_id)).collect();
         let ids: Vec<String> = names.values().cloned().collect();
         let mut known: BTreeMap<String, Vec<TopicPartition>> = BTreeMap::new();
-        for (id, told) in self.describe_transactions(&ids, left()).await? {
-            known.insert(id, told?.partitions);
+        for (id, description) in self.describe_transactions(&ids, remaining()).await? {
+            known.insert(id, description?.partitions);
         }
         let hanging = open.into_iter().filter_map(|(partition, producer)| {
             let transactional_id = names.get(&producer.producer_id).cloned();
             let coordinated = transactional_id.as_ref().and_then(|id| known.get(id));
-            let ends = coordinated.is_some_and(|its| its.contains(&partition));
-            (!ends).then_some(HangingTransaction { partition, producer, transactional_id })
+            let coordinator_has_it = coordinated.is_some_and(|partitions| partitions.contains(&partition));
+            (!coordinator_has_it).then_some(HangingTransaction { partition, producer, transactional_id })
         });
         Ok(hanging.collect())
     }

@@ -1,4 +1,4 @@
-//! Users that log in by SCRAM (KIP-554).
+//! SCRAM credentials of users (KIP-554).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,22 +21,22 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::Admin;
-use super::batch::{Route, Work};
-use super::engine::Asked;
+use super::batch::{BatchedRequest, Route};
+use super::engine::RequestBatch;
 use super::response_errors::check;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// RFC 7677 wants no fewer, and neither do brokers.
-const LEAST_ITERATIONS: u32 = 4096;
-/// Brokers take up to 16384; what is beyond this no client of ours would log in with.
-const MOST_ITERATIONS: u32 = 1_000_000;
+/// Minimum of RFC 7677 and of brokers.
+const MIN_ITERATIONS: u32 = 4096;
+/// Maximum that this client accepts in a SCRAM login; brokers accept up to 16384.
+const MAX_ITERATIONS: u32 = 1_000_000;
 const SALT: usize = 32;
 
-/// How passwords are proven.
+/// SCRAM mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ScramMechanism {
-    /// One that is newer than this client.
+    /// A mechanism newer than this client.
     Unknown,
     /// SCRAM-SHA-256.
     Sha256,
@@ -45,7 +45,7 @@ pub enum ScramMechanism {
 }
 
 impl ScramMechanism {
-    /// That of a number in the protocol.
+    /// Returns the mechanism with this code.
     pub fn of(code: i8) -> Self {
         match code {
             1 => Self::Sha256,
@@ -54,7 +54,7 @@ impl ScramMechanism {
         }
     }
 
-    /// Its number in the protocol.
+    /// Returns the protocol's code.
     pub fn code(self) -> i8 {
         match self {
             Self::Unknown => 0,
@@ -63,7 +63,7 @@ impl ScramMechanism {
         }
     }
 
-    /// The name that options and brokers have for it.
+    /// Returns the name used in options and by brokers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN",
@@ -72,7 +72,7 @@ impl ScramMechanism {
         }
     }
 
-    /// The algorithm, and how many bytes it gives.
+    /// Returns the PBKDF2 algorithm and the length of its output in bytes.
     fn algorithm(self) -> Option<(pbkdf2::Algorithm, usize)> {
         match self {
             Self::Unknown => None,
@@ -88,45 +88,45 @@ impl fmt::Display for ScramMechanism {
     }
 }
 
-/// What brokers show of a password.
+/// SCRAM credential, without its secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScramCredential {
-    /// How it is proven.
+    /// Mechanism.
     pub mechanism: ScramMechanism,
-    /// How often it was hashed.
+    /// Number of iterations.
     pub iterations: i32,
 }
 
-/// A change of one user's password for one mechanism.
+/// Change of a user's credential for one mechanism.
 #[derive(Debug, Clone)]
 pub struct UserAlteration {
-    /// Whose.
+    /// User name.
     pub user: String,
-    /// For which.
+    /// Mechanism.
     pub mechanism: ScramMechanism,
-    /// What is set; `None` deletes.
+    /// New password; `None` deletes the credential.
     pub password: Option<NewPassword>,
 }
 
-/// A password to set.
+/// Password of a new credential.
 #[derive(Debug, Clone)]
 pub struct NewPassword {
-    /// The password, which never travels.
+    /// Password. Only its salted hash is sent.
     pub password: Secret,
-    /// How often it is hashed.
+    /// Number of iterations.
     pub iterations: u32,
-    /// What it is hashed with; random by default.
+    /// Salt; random by default.
     pub salt: Option<Vec<u8>>,
 }
 
-/// What became of each user, in the order of their first change.
+/// Result per user, in the order of their first change.
 pub type PerUser<T> = Vec<(String, Result<T>)>;
 
 impl Admin {
-    /// The mechanisms that users may log in by: of these users, or of all.
+    /// Describes the SCRAM credentials of some users or of all.
     ///
     /// # Errors
-    /// What brokers say that is not about one user; a timeout with its cause.
+    /// Errors that do not concern a single user; a timeout with its cause.
     pub async fn describe_users(
         &self,
         users: Option<&[String]>,
@@ -136,60 +136,62 @@ impl Admin {
         if users.is_some_and(<[String]>::is_empty) {
             return Ok(Vec::new());
         }
-        let build = |_: &Asked<'_, ()>| {
-            // No names stand for all users. So does null, but brokers that would refuse it do not answer it at all.
+        let build = |_: &RequestBatch<'_, ()>| {
+            // An empty list requests all users. A null list does too, but brokers that reject the request then send no
+            // response.
             let named = |name: &String| UserName { name: name.clone(), ..Default::default() };
             let users = Some(users.unwrap_or_default().iter().map(named).collect());
             Ok(DescribeUserScramCredentialsRequest { users, ..Default::default() })
         };
         let read = |response: DescribeUserScramCredentialsResponse| {
             check(response.error_code, response.error_message.as_deref(), key.name(), key)?;
-            let one = |result: DescribeUserScramCredentialsResult| {
-                let asked = format!("{} of user {}", key.name(), result.user);
+            let read_user = |result: DescribeUserScramCredentialsResult| {
+                let context = format!("{} of user {}", key.name(), result.user);
                 let credential = |info: CredentialInfo| ScramCredential {
                     mechanism: ScramMechanism::of(info.mechanism),
                     iterations: info.iterations,
                 };
-                let found = check(result.error_code, result.error_message.as_deref(), &asked, key).map(|()| {
-                    let mut found: Vec<_> = result.credential_infos.into_iter().map(credential).collect();
-                    found.sort();
-                    found
+                let credentials = check(result.error_code, result.error_message.as_deref(), &context, key).map(|()| {
+                    let mut credentials: Vec<_> = result.credential_infos.into_iter().map(credential).collect();
+                    credentials.sort();
+                    credentials
                 });
-                (result.user, found)
+                (result.user, credentials)
             };
-            let mut found: PerUser<_> = response.results.into_iter().map(one).collect();
+            let mut results: PerUser<_> = response.results.into_iter().map(read_user).collect();
             match users {
-                None => found.sort_by(|(a, _), (b, _)| a.cmp(b)),
+                None => results.sort_by(|(a, _), (b, _)| a.cmp(b)),
                 Some(users) => {
-                    let mut by_name: HashMap<String, _> = found.into_iter().collect();
-                    let answer =
-                        |user: &String| (user.clone(), by_name.remove(user).unwrap_or_else(|| left_out(key, user)));
-                    found = users.iter().map(answer).collect();
+                    let mut by_name: HashMap<String, _> = results.into_iter().collect();
+                    let result =
+                        |user: &String| (user.clone(), by_name.remove(user).unwrap_or_else(|| missing_user(key, user)));
+                    results = users.iter().map(result).collect();
                 }
             }
-            Ok(found)
+            Ok(results)
         };
-        self.ask(Route::Any, timeout, build, read).await
+        self.send_single(Route::Any, timeout, build, read).await
     }
 
-    /// Sets and deletes passwords; each user has one outcome for all of its changes. Brokers take one change a user in a
-    /// request: of several, those after one that fails are not tried.
+    /// Sets and deletes credentials; each user has one result.
+    ///
+    /// Brokers accept one change per user and request: after a failed change, the user's remaining ones are not sent.
     ///
     /// # Errors
-    /// A change that cannot be, before anything is sent; a timeout with its cause.
+    /// An invalid change, before a request is sent; a timeout with its cause.
     pub async fn alter_users(&self, changes: Vec<UserAlteration>, timeout: Duration) -> Result<PerUser<()>> {
         changes.iter().try_for_each(UserAlteration::check)?;
         let deadline = Instant::now() + timeout;
         let mut done: PerUser<()> = Vec::new();
         for mut round in rounds(changes)? {
-            // The first round has all users.
+            // The first round contains all users.
             let failed = |user: &String| done.iter().any(|(known, outcome)| known == user && outcome.is_err());
             round.retain(|change| !failed(&change.user));
             if round.is_empty() {
                 continue;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            for (user, outcome) in self.alter_once(round, left).await? {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            for (user, outcome) in self.alter_once(round, remaining).await? {
                 match done.iter_mut().find(|(known, _)| *known == user) {
                     Some((_, before)) => *before = outcome,
                     None => done.push((user, outcome)),
@@ -199,38 +201,41 @@ impl Admin {
         Ok(done)
     }
 
-    /// Makes changes of as many users, each of which has an outcome.
+    /// Sends changes of distinct users; each user has its own result.
     async fn alter_once(&self, changes: Vec<UserAlteration>, timeout: Duration) -> Result<PerUser<()>> {
         let key = ApiKey::AlterUserScramCredentials;
         let users: Vec<String> = changes.iter().map(|change| change.user.clone()).collect();
-        // To hash takes milliseconds, on purpose.
+        // Hashing takes milliseconds by design.
         let request = spawn_blocking(move || request(changes));
         let request = request.await.map_err(|_| Error::State("hashing passwords was interrupted".into()))??;
-        let build = |asked: &Asked<'_, String>| {
+        let build = |batch: &RequestBatch<'_, String>| {
             let mut request = request.clone();
-            request.upsertions.retain(|change| asked.items.contains(&change.name));
-            request.deletions.retain(|change| asked.items.contains(&change.name));
+            request.upsertions.retain(|change| batch.items.contains(&change.name));
+            request.deletions.retain(|change| batch.items.contains(&change.name));
             Ok(request)
         };
-        let read = |_: &Asked<'_, String>, response: AlterUserScramCredentialsResponse| {
-            let one = |result: AlterUserScramCredentialsResult| {
-                let asked = format!("{} of user {}", key.name(), result.user);
-                let outcome = check(result.error_code, result.error_message.as_deref(), &asked, key);
+        let read = |_: &RequestBatch<'_, String>, response: AlterUserScramCredentialsResponse| {
+            let read_user = |result: AlterUserScramCredentialsResult| {
+                let context = format!("{} of user {}", key.name(), result.user);
+                let outcome = check(result.error_code, result.error_message.as_deref(), &context, key);
                 (result.user, outcome)
             };
-            Ok(response.results.into_iter().map(one).collect())
+            Ok(response.results.into_iter().map(read_user).collect())
         };
-        let work = Work { what: |user| format!("user {user}"), ..Work::new(Route::Controller, timeout) };
-        self.settle(&work, &users, build, read).await
+        let request = BatchedRequest {
+            describe: |user| format!("user {user}"),
+            ..BatchedRequest::new(Route::Controller, timeout)
+        };
+        self.send_batched(&request, &users, build, read).await
     }
 }
 
-/// Changes in an order in which each round has a user once.
+/// Groups changes into rounds that contain each user at most once.
 fn rounds(changes: Vec<UserAlteration>) -> Result<Vec<Vec<UserAlteration>>> {
     let mut rounds: Vec<Vec<UserAlteration>> = Vec::new();
-    let mut seen: HashMap<String, Vec<ScramMechanism>> = HashMap::new();
+    let mut mechanisms: HashMap<String, Vec<ScramMechanism>> = HashMap::new();
     for change in changes {
-        let before = seen.entry(change.user.clone()).or_default();
+        let before = mechanisms.entry(change.user.clone()).or_default();
         if before.contains(&change.mechanism) {
             let (user, mechanism) = (change.user, change.mechanism);
             return Err(Error::configuration(format!("user {user}: {mechanism} is changed twice in one call")));
@@ -245,22 +250,22 @@ fn rounds(changes: Vec<UserAlteration>) -> Result<Vec<Vec<UserAlteration>>> {
 }
 
 impl UserAlteration {
-    /// What no broker would find out, or only after the work is done.
+    /// Checks for errors that brokers detect late or not at all.
     fn check(&self) -> Result<()> {
-        let wrong = |what: String| Err(Error::configuration(format!("user {}: {what}", self.user)));
+        let invalid = |reason: String| Err(Error::configuration(format!("user {}: {reason}", self.user)));
         if self.mechanism == ScramMechanism::Unknown {
-            return wrong("the mechanism must be SCRAM-SHA-256 or SCRAM-SHA-512".into());
+            return invalid("the mechanism must be SCRAM-SHA-256 or SCRAM-SHA-512".into());
         }
         let Some(new) = &self.password else { return Ok(()) };
         if new.password.reveal().is_empty() {
-            return wrong("the password is empty".into());
+            return invalid("the password is empty".into());
         }
         if new.salt.as_ref().is_some_and(Vec::is_empty) {
-            return wrong("the salt is empty".into());
+            return invalid("the salt is empty".into());
         }
-        if !(LEAST_ITERATIONS..=MOST_ITERATIONS).contains(&new.iterations) {
-            return wrong(format!(
-                "{} iterations are not between {LEAST_ITERATIONS} and {MOST_ITERATIONS} (Kafka's brokers take up to \
+        if !(MIN_ITERATIONS..=MAX_ITERATIONS).contains(&new.iterations) {
+            return invalid(format!(
+                "{} iterations are not between {MIN_ITERATIONS} and {MAX_ITERATIONS} (Kafka's brokers take up to \
                  16384)",
                 new.iterations
             ));
@@ -299,7 +304,7 @@ fn random_salt() -> Result<Vec<u8>> {
     Ok(salt)
 }
 
-/// RFC 5802's `Hi`, which is PBKDF2; as Kafka has it, without SASLprep.
+/// Computes `Hi` of RFC 5802, which is PBKDF2. Like Kafka, without SASLprep.
 fn salted(mechanism: ScramMechanism, password: &Secret, salt: &[u8], iterations: u32) -> Result<Bytes> {
     let known = mechanism.algorithm().zip(NonZeroU32::new(iterations));
     let ((algorithm, length), iterations) =
@@ -309,8 +314,8 @@ fn salted(mechanism: ScramMechanism, password: &Secret, salt: &[u8], iterations:
     Ok(salted.into())
 }
 
-fn left_out<T>(key: ApiKey, user: &str) -> Result<T> {
-    Err(Error::protocol("a broker", format!("the answer to {} leaves out user {user}", key.name())))
+fn missing_user<T>(key: ApiKey, user: &str) -> Result<T> {
+    Err(Error::protocol("a broker", format!("the response to {} leaves out user {user}", key.name())))
 }
 
 #[cfg(test)]
@@ -329,9 +334,9 @@ mod tests {
         }
     }
 
-    /// From RFC 7677's example, whose proof follows from this; the other made with Python's hashlib.
+    /// The first from the example of RFC 7677, whose proof follows from it; the second computed with Python's hashlib.
     #[test]
-    fn passwords_are_salted_as_the_rfc_says() {
+    fn salted_password_matches_rfc_7677() {
         let salt = [0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81];
         let hex = |bytes: Bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let pencil = Secret::from("pencil".to_owned());
@@ -345,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn salts_are_random_and_nothing_shows() {
+    fn salts_are_random_and_debug_output_is_redacted() {
         let made = request(vec![set("a", 4096, "hunter2", None), set("b", 4096, "hunter2", None)]).unwrap();
         let [a, b] = made.upsertions.as_slice() else { panic!("{made:?}") };
         assert_eq!((a.salt.len(), b.salt.len()), (SALT, SALT));
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_before_it_is_sent() {
+    fn invalid_alterations_are_rejected() {
         let text = |change: UserAlteration| change.check().unwrap_err().to_string();
         assert_eq!(text(set("u", 4096, "", None)), "user u: the password is empty");
         assert_eq!(text(set("u", 4096, "p", Some(b""))), "user u: the salt is empty");

@@ -295,7 +295,7 @@ async fn acls_have_outcomes_in_their_order() {
         "{text}"
     );
     assert!(
-        done[2].1.as_ref().unwrap_err().to_string().contains("the answer to CreateAcls leaves out ALLOW User:alice")
+        done[2].1.as_ref().unwrap_err().to_string().contains("the response to CreateAcls leaves out ALLOW User:alice")
     );
     assert_eq!(fake.asked().len(), 1);
     // Nothing vague is sent.

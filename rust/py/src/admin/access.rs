@@ -5,8 +5,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use samsarrow_client::admin::{
-    AclBinding, AclFilter, AclOperation, AclPermission, Created, DelegationToken, NewPassword, PatternType, Principal,
-    ResourceType, ScramCredential, ScramMechanism, UserAlteration,
+    AclBinding, AclFilter, AclOperation, AclPermission, CreatedAcls, DelegationToken, NewPassword, PatternType,
+    Principal, ResourceType, ScramCredential, ScramMechanism, UserAlteration,
 };
 use samsarrow_client::config::Secret;
 use samsarrow_client::error::{Error, Result};
@@ -176,7 +176,7 @@ pub(crate) fn admin_delete_acls(
             (kind, f.resource_name, pattern, f.principal, f.host, operation, f.permission.code())
         };
         let of_acl = |(one, outcome): (AclBinding, Result<()>)| (acl(one), failure(py, outcome));
-        said(py, done, plain, |acls: Created| acls.into_iter().map(of_acl).collect::<Vec<_>>())
+        said(py, done, plain, |acls: CreatedAcls| acls.into_iter().map(of_acl).collect::<Vec<_>>())
     })
 }
 

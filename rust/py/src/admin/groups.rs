@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
-use samsarrow_client::admin::{GroupDescription, GroupFilter, Leaving};
+use samsarrow_client::admin::{GroupDescription, GroupFilter, RemovedMember};
 
 use super::{Admin, Core, codes, listed, said};
 use crate::partitions::{Tp, tuples};
@@ -85,8 +85,8 @@ pub(crate) fn admin_remove_members(
     reason: String,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let one = |(member_id, instance_id)| Leaving { member_id, instance_id };
-    let members: Option<Vec<Leaving>> = members.map(|members| members.into_iter().map(one).collect());
+    let one = |(member_id, instance_id)| RemovedMember { member_id, instance_id };
+    let members: Option<Vec<RemovedMember>> = members.map(|members| members.into_iter().map(one).collect());
     let work = |core: Core, time| async move { core.remove_members(&group, members.as_deref(), &reason, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |m: Leaving| (m.member_id, m.instance_id), |()| ()))
+    admin.call(py, timeout, work, |py, done| said(py, done, |m: RemovedMember| (m.member_id, m.instance_id), |()| ()))
 }

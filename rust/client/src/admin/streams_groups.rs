@@ -1,0 +1,147 @@
+//! Groups of Kafka Streams (KIP-1071): describe groups.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use samsarrow_wire::messages::{
+    ApiKey, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, streams_group_describe as streams,
+};
+
+use super::batch::group_request;
+use super::engine::RequestBatch;
+use super::response_errors::check_item;
+use super::{Admin, PerGroup};
+use crate::error::Result;
+
+/// Description of a streams group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamsGroupDescription {
+    /// `Stable`, `Empty` and so on.
+    pub state: String,
+    /// Group epoch, which rises with each change of members or topology.
+    pub epoch: i32,
+    /// Group epoch of the current assignment.
+    pub assignment_epoch: i32,
+    /// Epoch of the topology, −1 if none.
+    pub topology_epoch: i32,
+    /// Subtopologies of the group's topology.
+    pub subtopologies: Vec<Subtopology>,
+    /// Members, sorted by id.
+    pub members: Vec<StreamsMember>,
+}
+
+/// Subtopology of a streams topology.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subtopology {
+    /// Subtopology id.
+    pub id: String,
+    /// Source topics.
+    pub sources: Vec<String>,
+    /// Repartition topics that it writes.
+    pub sinks: Vec<String>,
+    /// Changelog topics of its state stores.
+    pub changelogs: Vec<String>,
+    /// Repartition topics that it reads.
+    pub repartitions: Vec<String>,
+}
+
+/// Task partitions by subtopology id.
+pub type Tasks = BTreeMap<String, Vec<i32>>;
+
+/// Member of a streams group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamsMember {
+    /// Member id.
+    pub member_id: String,
+    /// Member epoch.
+    pub epoch: i32,
+    /// Instance id of a static member.
+    pub instance_id: Option<String>,
+    /// Rack of the client.
+    pub rack: Option<String>,
+    /// Client id.
+    pub client_id: String,
+    /// Host of the client.
+    pub host: String,
+    /// Topology epoch of the member.
+    pub topology_epoch: i32,
+    /// Id of the process that runs the member.
+    pub process_id: String,
+    /// Current tasks: active, standby, warm-up.
+    pub assignment: [Tasks; 3],
+    /// Target tasks: active, standby, warm-up.
+    pub target: [Tasks; 3],
+}
+
+impl Admin {
+    /// Describes streams groups; each group has its own result.
+    ///
+    /// # Errors
+    /// Errors that do not concern a single group.
+    pub async fn describe_streams_groups(
+        &self,
+        groups: &[String],
+        timeout: Duration,
+    ) -> Result<PerGroup<StreamsGroupDescription>> {
+        let key = ApiKey::StreamsGroupDescribe;
+        let build = |batch: &RequestBatch<'_, String>| {
+            Ok(StreamsGroupDescribeRequest { group_ids: batch.items.to_vec(), ..Default::default() })
+        };
+        let read = |_: &RequestBatch<'_, String>, response: StreamsGroupDescribeResponse| {
+            let read_group = |group: streams::DescribedGroup| {
+                let context = format!("group {}", group.group_id);
+                let result = check_item(key, context, group.error_code, group.error_message.as_deref());
+                let name = group.group_id.clone();
+                (name, result.map(|()| description(group)))
+            };
+            Ok(response.groups.into_iter().map(read_group).collect())
+        };
+        self.send_batched(&group_request(timeout), groups, build, read).await
+    }
+}
+
+fn tasks(assignment: streams::Assignment) -> [Tasks; 3] {
+    let by_subtopology =
+        |tasks: Vec<streams::TaskIds>| tasks.into_iter().map(|t| (t.subtopology_id, t.partitions)).collect();
+    [
+        by_subtopology(assignment.active_tasks),
+        by_subtopology(assignment.standby_tasks),
+        by_subtopology(assignment.warmup_tasks),
+    ]
+}
+
+fn description(group: streams::DescribedGroup) -> StreamsGroupDescription {
+    let names = |topics: Vec<streams::TopicInfo>| topics.into_iter().map(|topic| topic.name).collect();
+    let subtopology = |part: streams::Subtopology| Subtopology {
+        id: part.subtopology_id,
+        sources: part.source_topics,
+        sinks: part.repartition_sink_topics,
+        changelogs: names(part.state_changelog_topics),
+        repartitions: names(part.repartition_source_topics),
+    };
+    let member = |m: streams::Member| StreamsMember {
+        member_id: m.member_id,
+        epoch: m.member_epoch,
+        instance_id: m.instance_id,
+        rack: m.rack_id,
+        client_id: m.client_id,
+        host: m.client_host,
+        topology_epoch: m.topology_epoch,
+        process_id: m.process_id,
+        assignment: tasks(m.assignment),
+        target: tasks(m.target_assignment),
+    };
+    let mut members: Vec<StreamsMember> = group.members.into_iter().map(member).collect();
+    members.sort_by(|a, b| a.member_id.cmp(&b.member_id));
+    let (topology_epoch, parts) = group
+        .topology
+        .map_or((-1, Vec::new()), |topology| (topology.epoch, topology.subtopologies.unwrap_or_default()));
+    StreamsGroupDescription {
+        state: group.group_state,
+        epoch: group.group_epoch,
+        assignment_epoch: group.assignment_epoch,
+        topology_epoch,
+        subtopologies: parts.into_iter().map(subtopology).collect(),
+        members,
+    }
+}
