@@ -185,7 +185,7 @@ struct Told {
 }
 
 impl Observer for Told {
-    fn tell(&self, event: Event) {
+    fn notify(&self, event: Event) {
         let function = Arc::clone(&self.function);
         let taken = self.lane.push(WAITING, move |py| called(py, &function.0, &function.1, event));
         if !self.dropping.swap(!taken, Ordering::Relaxed) && !taken {

@@ -236,7 +236,7 @@ impl BrokerHandle {
                 let until = at + state.backoff.next_delay();
                 state.failure = Some(Failure { at, until, error: error.clone() });
                 if matches!(error, Error::Authentication { .. } | Error::Tls { .. }) {
-                    self.meter.refused(&self.address, error);
+                    self.meter.authentication_failed(&self.address, error);
                 }
                 self.connect_errors.log_failure(&self.address, error);
             }

@@ -100,7 +100,7 @@ impl Source for Inner {
         }
         let handles: Vec<_> = self.handles.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let in_flight: usize = handles.iter().filter_map(|handle| handle.open()).map(|open| open.load()).sum();
-        sink.one(Id::RequestsInFlight, in_flight as f64);
+        sink.unlabeled(Id::RequestsInFlight, in_flight as f64);
         let received_at = *self.metadata_received_at.lock().unwrap_or_else(PoisonError::into_inner);
         sink.age(Id::MetadataAge, received_at.map(Instant::into_std));
     }

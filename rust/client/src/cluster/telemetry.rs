@@ -80,7 +80,7 @@ impl Telemetry {
 
 impl Source for Telemetry {
     fn collect(&self, sink: &mut Sink) {
-        sink.one(Id::PushTotal, self.pushes.load(Ordering::Relaxed) as f64);
+        sink.unlabeled(Id::PushTotal, self.pushes.load(Ordering::Relaxed) as f64);
     }
 }
 

@@ -200,7 +200,7 @@ impl Consumer {
     /// The listener was notified.
     pub fn acknowledge(&self, event: &Rebalance) {
         let Some(group) = &self.group else { return };
-        self.cluster.metrics().tell(|| Event::Rebalanced(event.clone()));
+        self.cluster.metrics().emit(|| Event::Rebalanced(event.clone()));
         group.acknowledge();
         if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = event {
             group.forget(gone);

@@ -253,7 +253,7 @@ impl Source {
         }
         drop(answer);
         desk.buffers = buffers;
-        self.shared.lock().meters.came(Instant::now(), learned.bytes, learned.records);
+        self.shared.lock().meters.response_received(Instant::now(), learned.bytes, learned.records);
         if learned.refresh {
             self.cluster.request_refresh();
         }

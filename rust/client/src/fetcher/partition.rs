@@ -91,7 +91,7 @@ impl<'a> Reading<'a> {
         for (base, largest, count) in &end.times {
             self.count += count;
             if !state.meters.by_row {
-                state.meters.aged(now_ms, *base, *largest, *count);
+                state.meters.batch_age(now_ms, *base, *largest, *count);
             }
         }
         let cursor = state.at_version(&self.asked.tp, self.asked.version);
@@ -134,7 +134,7 @@ impl<'a> Reading<'a> {
         let mut state = source.shared.lock();
         learned.bytes += self.whole;
         learned.records += self.count;
-        state.meters.came_of(Instant::now(), &asked.tp.topic, self.whole);
+        state.meters.topic_bytes_received(Instant::now(), &asked.tp.topic, self.whole);
         match ErrorCode::from_i16(data.error_code).ok() {
             Ok(()) => {}
             Err(ErrorCode::OFFSET_OUT_OF_RANGE) => {
@@ -247,7 +247,7 @@ pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diver
     tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end,
         "the log was truncated: reading continues where the logs diverged");
     let reason = format!("the log was truncated: it parts at {end}");
-    source.cluster.metrics().tell(|| asked.reset(reason));
+    source.cluster.metrics().emit(|| asked.reset(reason));
     if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
         cursor.corrected(source.cluster.backoff(), Instant::now());
     }

@@ -96,7 +96,7 @@ impl Shared {
             );
             for (partition, offset) in positions {
                 let reason = format!("topic {topic} was deleted and created again: its id was {old:?} and is {new:?}");
-                cluster.metrics().tell(|| Event::OffsetReset { partition, offset, reason });
+                cluster.metrics().emit(|| Event::OffsetReset { partition, offset, reason });
             }
         }
         self.ring_work();

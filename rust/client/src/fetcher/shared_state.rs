@@ -211,8 +211,8 @@ impl Source for Shared {
     fn collect(&self, sink: &mut Sink) {
         let state = self.lock();
         state.meters.collect(sink);
-        sink.one(Id::QueuedBytes, state.queued as f64);
-        sink.one(Id::AssignedPartitions, state.cursors.len() as f64);
+        sink.unlabeled(Id::QueuedBytes, state.queued as f64);
+        sink.unlabeled(Id::AssignedPartitions, state.cursors.len() as f64);
         let (mut lag, mut lead) = (None::<i64>, None::<i64>);
         for (tp, cursor) in &state.cursors {
             let (Some(position), Some(log)) = (cursor.position, cursor.log) else { continue };
@@ -228,7 +228,7 @@ impl Source for Shared {
         }
         for (id, value) in [(Id::RecordsLagMax, lag), (Id::RecordsLeadMin, lead)] {
             if let Some(value) = value {
-                sink.one(id, value as f64);
+                sink.unlabeled(id, value as f64);
             }
         }
     }

@@ -144,13 +144,13 @@ impl State {
         };
         let taken = take(chunk, limit, fate, |segment| cursors.get(&segment.tp)?.until);
         let now = Instant::now();
-        self.meters.given(now, taken.rows.num_rows());
+        self.meters.rows_returned(now, taken.rows.num_rows());
         if self.meters.by_row {
             age_rows(&mut self.meters, &taken.rows);
         }
         let mut row = 0;
         for segment in taken.moved {
-            self.meters.given_of(now, &segment.tp.topic, segment.rows);
+            self.meters.topic_rows_returned(now, &segment.tp.topic, segment.rows);
             row += segment.rows;
             let last_row = if segment.rows == 0 { None } else { offset_at(&taken.rows, row - 1) };
             // Not `at_version`: the borrow would be of all of self.
@@ -456,5 +456,5 @@ fn age_rows(meters: &mut ReadMeters, rows: &RecordBatch) {
         return;
     };
     let now_ms = now_ms();
-    stamps.iter().flatten().for_each(|stamp| meters.aged_row(now_ms, stamp, 1));
+    stamps.iter().flatten().for_each(|stamp| meters.row_age(now_ms, stamp, 1));
 }

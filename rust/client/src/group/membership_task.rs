@@ -21,7 +21,7 @@ impl Member {
             let group = self.coordinator.group();
             if let Some(end) = &end {
                 self.membership.failed();
-                self.cluster.metrics().tell(|| Event::Fenced { reason: end.to_string() });
+                self.cluster.metrics().emit(|| Event::Fenced { reason: end.to_string() });
             }
             match end {
                 None => {

@@ -1,65 +1,65 @@
-//! What happens seldom, and a program may want to know of.
+//! Client events for the application.
 
 use crate::types::Rebalance;
 use crate::types::TopicPartition;
 
-/// Something that happened.
+/// Client event.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A connection to a broker was made.
+    /// A connection to a broker was opened.
     Connected {
-        /// The broker; bootstrap servers have -1, -2, …
+        /// Broker id; bootstrap servers have the ids -1, -2, …
         node: i32,
         /// Host and port.
         address: String,
     },
-    /// A connection ended.
+    /// A connection was closed.
     Disconnected {
-        /// The broker.
+        /// Broker id.
         node: i32,
         /// Host and port.
         address: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// A login, or a TLS handshake, was refused, by the broker or by the client.
+    /// A login or TLS handshake was rejected by the broker or the client.
     AuthenticationFailed {
-        /// The broker.
+        /// Broker id.
         node: i32,
         /// Host and port.
         address: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// A broker asked to be left alone (KIP-219).
+    /// A broker throttled the client (KIP-219).
     Throttled {
-        /// The broker.
+        /// Broker id.
         node: i32,
         /// Host and port.
         address: String,
-        /// For how long.
+        /// Throttle time.
         milliseconds: u64,
     },
-    /// Partitions came or went.
+    /// The assignment changed.
     Rebalanced(Rebalance),
-    /// The position was not in the log, or the log was truncated: reading goes on elsewhere.
+    /// The position was out of range, or the log was truncated; the position was reset.
     OffsetReset {
-        /// Of which partition.
+        /// Partition.
         partition: TopicPartition,
-        /// What was to be read.
+        /// Offset that was requested.
         offset: i64,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// Another has the same name, or the coordinator takes this client for dead.
+    /// Another client with the same id fenced this one, or the coordinator removed it.
     Fenced {
-        /// What the broker said.
+        /// Error of the broker.
         reason: String,
     },
 }
 
-/// Is notified of events, on threads of the core: it must not wait.
+/// Observer of events. Called on threads of the runtime: it must not block.
 pub trait Observer: Send + Sync + std::fmt::Debug {
-    /// Something happened.
-    fn tell(&self, event: Event);
+    /// Handles an event.
+    fn notify(&self, event: Event);
 }

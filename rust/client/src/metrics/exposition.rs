@@ -1,4 +1,4 @@
-//! Prometheus' text format (version 0.0.4).
+//! Prometheus text format (version 0.0.4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,17 +8,17 @@ use super::sample::{Label, Sample, Value};
 use super::table::{Id, Kind};
 use crate::types::ClientKind;
 
-/// Of summaries.
+/// Quantiles of summaries.
 const QUANTILES: [&str; 3] = ["0.5", "0.95", "0.99"];
 
-/// The metrics of several clients as one page, each metric once.
+/// Returns the metrics of several clients as one page, each metric once.
 pub fn exposition(clients: &[&Metrics]) -> String {
     let mut page = String::new();
     for kind in [ClientKind::Producer, ClientKind::Consumer, ClientKind::Admin] {
-        let of_kind: Vec<_> = clients.iter().filter(|metrics| metrics.client() == kind).collect();
-        let read: Vec<_> = of_kind.iter().map(|metrics| (quoted(metrics.client_id()), metrics.samples())).collect();
+        let of_type: Vec<_> = clients.iter().filter(|metrics| metrics.client() == kind).collect();
+        let sampled: Vec<_> = of_type.iter().map(|metrics| (quoted(metrics.client_id()), metrics.samples())).collect();
         let mut families: BTreeMap<Id, Vec<(&str, &Sample)>> = BTreeMap::new();
-        for (client, samples) in &read {
+        for (client, samples) in &sampled {
             for sample in samples {
                 families.entry(sample.id).or_default().push((client, sample));
             }
@@ -31,7 +31,7 @@ pub fn exposition(clients: &[&Metrics]) -> String {
                 Kind::Gauge => "gauge",
                 Kind::Summary => "summary",
             };
-            // Writing to a String never fails.
+            // Writing to a `String` never fails.
             let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {text}", spec.doc.replace('\\', "\\\\"));
             for (client, sample) in samples {
                 write_sample(&mut page, &name, client, sample, spec.scale());
@@ -56,7 +56,7 @@ fn write_sample(page: &mut String, name: &str, client: &str, sample: &Sample, sc
         }
         Value::Summary(latency) => {
             for (quantile, time) in QUANTILES.iter().zip([latency.p50, latency.p95, latency.p99]) {
-                // Of nothing there are no percentiles.
+                // An empty summary has no quantiles.
                 let value = if latency.count == 0 { f64::NAN } else { time.as_secs_f64() };
                 let _ = writeln!(page, "{name}{{{labels},quantile=\"{quantile}\"}} {value}");
             }
@@ -66,7 +66,7 @@ fn write_sample(page: &mut String, name: &str, client: &str, sample: &Sample, sc
     }
 }
 
-/// The value of a label.
+/// Escapes and quotes a label value.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

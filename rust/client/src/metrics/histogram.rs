@@ -1,19 +1,19 @@
-//! How long things took, by time: percentiles out of a few hundred numbers.
+//! Latency histogram with fixed buckets.
 
 use std::time::Duration;
 
-/// Each power of two is cut into this many parts, so a percentile is at most an eighth too large.
+/// Buckets per power of two; limits the error of a percentile to one eighth.
 const PARTS: usize = 8;
-/// Up to 2³⁶ µs, which is 19 hours.
+/// Number of powers of two: up to 2³⁶ µs, which is 19 hours.
 const POWERS: usize = 36;
 
-/// How long something took, by time.
+/// Histogram of durations.
 #[derive(Clone)]
 pub(crate) struct Histogram {
     buckets: Box<[u64; PARTS * POWERS]>,
     count: u64,
     largest: u64,
-    /// In microseconds.
+    /// Sum of all values in microseconds.
     sum: u128,
 }
 
@@ -29,33 +29,33 @@ impl Default for Histogram {
     }
 }
 
-/// Percentiles of a time.
+/// Percentiles of a latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Half took no longer.
+    /// 50th percentile.
     pub p50: Duration,
-    /// 95 % took no longer.
+    /// 95th percentile.
     pub p95: Duration,
-    /// 99 % took no longer.
+    /// 99th percentile.
     pub p99: Duration,
-    /// None took longer.
+    /// Maximum.
     pub max: Duration,
-    /// How many there were.
+    /// Number of values.
     pub count: u64,
-    /// All of them one after the other.
+    /// Sum of all values.
     pub sum: Duration,
 }
 
 impl Histogram {
-    pub(crate) fn add(&mut self, took: Duration, times: u64) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    pub(crate) fn add(&mut self, duration: Duration, count: u64) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get_mut(bucket(micros).min(PARTS * POWERS - 1))
-            && times > 0
+            && count > 0
         {
-            *bucket += times;
-            self.count += times;
+            *bucket += count;
+            self.count += count;
             self.largest = self.largest.max(micros);
-            self.sum += u128::from(micros) * u128::from(times);
+            self.sum += u128::from(micros) * u128::from(count);
         }
     }
 
@@ -65,29 +65,29 @@ impl Histogram {
         Latency { p50, p95, p99, max: Duration::from_micros(self.largest), count: self.count, sum }
     }
 
-    /// An upper bound of what this many percent took at most.
+    /// Returns an upper bound of the percentile.
     fn percentile(&self, percent: u64) -> Duration {
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100);
-        let mut seen = 0;
-        for (at, times) in self.buckets.iter().enumerate() {
-            seen += u128::from(*times);
-            if seen >= rank && *times > 0 {
-                return Duration::from_micros(end(at).min(self.largest));
+        let mut cumulative = 0;
+        for (index, count) in self.buckets.iter().enumerate() {
+            cumulative += u128::from(*count);
+            if cumulative >= rank && *count > 0 {
+                return Duration::from_micros(upper_bound(index).min(self.largest));
             }
         }
         Duration::ZERO
     }
 }
 
-/// The first buckets hold one value each, then each power of two has its parts.
+/// Returns the bucket of a value. The first buckets hold one value each; then each power of two has [`PARTS`] buckets.
 fn bucket(micros: u64) -> usize {
     let power = micros.max(1).ilog2();
     let Some(shift) = power.checked_sub(PARTS.ilog2()) else { return micros as usize };
     (shift as usize + 1) * PARTS + ((micros >> shift) as usize & (PARTS - 1))
 }
 
-/// The largest value of a bucket.
-fn end(bucket: usize) -> u64 {
+/// Returns the largest value of a bucket.
+fn upper_bound(bucket: usize) -> u64 {
     let (row, part) = (bucket / PARTS, (bucket % PARTS) as u64);
     match row.checked_sub(1) {
         None => part,
@@ -100,30 +100,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_join_without_gaps() {
+    fn buckets_are_contiguous() {
         let mut last = 0;
         for micros in 0..100_000 {
-            let at = bucket(micros);
-            assert!(at == last || at == last + 1, "{micros}");
-            assert!(micros <= end(at) && (at == 0 || micros > end(at - 1)), "{micros} in {at}");
-            last = at;
+            let index = bucket(micros);
+            assert!(index == last || index == last + 1, "{micros}");
+            assert!(
+                micros <= upper_bound(index) && (index == 0 || micros > upper_bound(index - 1)),
+                "{micros} in {index}"
+            );
+            last = index;
         }
         assert!(bucket(u64::MAX) > bucket(1 << 40));
     }
 
     #[test]
-    fn percentiles_are_an_eighth_too_large_at_most() {
+    fn percentile_error_is_bounded() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.summary(), Latency::default());
         for micros in 1..=10_000 {
             histogram.add(Duration::from_micros(micros), 1);
         }
         histogram.add(Duration::from_secs(1 << 40), 0);
-        let found = histogram.summary();
-        for (percentile, wanted) in [(found.p50, 5_000), (found.p95, 9_500), (found.p99, 9_900)] {
+        let summary = histogram.summary();
+        for (percentile, expected) in [(summary.p50, 5_000), (summary.p95, 9_500), (summary.p99, 9_900)] {
             let micros = percentile.as_micros();
-            assert!((wanted..=wanted * 9 / 8).contains(&micros), "{micros} for {wanted}");
+            assert!((expected..=expected * 9 / 8).contains(&micros), "{micros} for {expected}");
         }
-        assert_eq!((found.count, found.sum), (10_000, Duration::from_micros(50_005_000)));
+        assert_eq!((summary.count, summary.sum), (10_000, Duration::from_micros(50_005_000)));
     }
 }

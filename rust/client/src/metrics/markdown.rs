@@ -1,9 +1,9 @@
-//! The table as a page of Markdown.
+//! Metrics table as Markdown.
 
 use super::names::client_name;
 use super::table::{CONVENTIONS, Kind, LabelKind, METRICS};
 
-/// The page docs/metrics.md.
+/// Returns the page docs/metrics.md.
 pub fn metrics_markdown() -> String {
     let mut page = format!(
         "# Metrics\n\n`client.metrics()` returns typed metrics, `client.metrics().java()` returns them by Java's names. \
@@ -38,7 +38,7 @@ pub fn metrics_markdown() -> String {
                 Kind::Gauge => "gauge",
                 Kind::Summary => "summary",
             };
-            let of = match spec.labels {
+            let label = match spec.labels {
                 LabelKind::None => "–",
                 LabelKind::Topic => "topic",
                 LabelKind::Partition => "partition",
@@ -47,7 +47,7 @@ pub fn metrics_markdown() -> String {
             };
             let code = |name: Option<String>| name.map_or_else(|| "–".to_owned(), |name| format!("`{name}`"));
             page += &format!(
-                "| `{}` `{}` | {kind} | {} | {of} | {} | {} | {} | {} |\n",
+                "| `{}` `{}` | {kind} | {} | {label} | {} | {} | {} | {} |\n",
                 spec.group_name(client),
                 spec.name,
                 spec.unit_name(),

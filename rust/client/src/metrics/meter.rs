@@ -1,14 +1,14 @@
-//! Totals, and what the last windows of time held: rates, means and extremes as Java's client has them.
+//! Totals and time windows: rates, averages and extremes, computed as in the Java client.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long metrics look back: `metrics.num.samples` windows of `metrics.sample.window.ms`.
+/// Time windows: `metrics.num.samples` windows of `metrics.sample.window.ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// How many there are.
+    /// Number of windows.
     pub count: usize,
-    /// How long each of them is.
+    /// Length of a window.
     pub span: Duration,
 }
 
@@ -26,46 +26,46 @@ struct Window {
     largest: f64,
 }
 
-/// What is counted of one kind of thing: how often it happened, and how much of something each brought.
+/// Meter of a repeated event: the number of events, and the sum and maximum of their values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     windows: Windows,
     recent: VecDeque<Window>,
-    /// Of all values.
+    /// Sum of all values.
     pub(crate) sum: f64,
-    /// How many values there were.
+    /// Number of values.
     pub(crate) count: u64,
-    /// When the last one came.
+    /// Time of the last value.
     pub(crate) last: Option<Instant>,
 }
 
-/// What the windows hold.
+/// Values in the current windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Recent {
     pub(crate) sum: f64,
     pub(crate) count: u64,
     pub(crate) largest: f64,
-    /// Seconds that they cover.
+    /// Time that the windows cover.
     pub(crate) seconds: f64,
 }
 
 impl Recent {
-    /// What each value was in the mean.
+    /// Returns the average of the values.
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     pub(crate) fn max(&self) -> Option<f64> {
         (self.count > 0).then_some(self.largest)
     }
 
-    /// How much a second.
+    /// Returns the sum per second.
     pub(crate) fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.sum / self.seconds } else { 0.0 }
     }
 
-    /// How often a second.
+    /// Returns the number of values per second.
     pub(crate) fn count_rate(&self) -> f64 {
         if self.seconds > 0.0 { self.count as f64 / self.seconds } else { 0.0 }
     }
@@ -76,12 +76,12 @@ impl Meter {
         Self { windows, ..Self::default() }
     }
 
-    /// One more value.
+    /// Records one value.
     pub(crate) fn add(&mut self, now: Instant, value: f64) {
         self.add_many(now, value, 1, value);
     }
 
-    /// Several values at once.
+    /// Records several values.
     pub(crate) fn add_many(&mut self, now: Instant, sum: f64, count: u64, largest: f64) {
         self.sum += sum;
         self.count += count;
@@ -100,23 +100,26 @@ impl Meter {
         }
     }
 
-    /// What the windows hold now. As with Java's client the time covered is never less than all windows but one: what has
-    /// just begun is no burst.
+    /// Returns the values in the current windows.
+    ///
+    /// As in the Java client, the time covered is at min_span all windows but one, so that the first values do not appear
+    /// as a burst.
     pub(crate) fn recent(&self, now: Instant) -> Recent {
         let Windows { count: windows, span } = self.windows;
         let all = span.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX));
-        let live = |window: &&Window| now.saturating_duration_since(window.start) < all;
-        let mut found = Recent::default();
+        let is_current = |window: &&Window| now.saturating_duration_since(window.start) < all;
+        let mut recent = Recent::default();
         let mut oldest = None;
-        for window in self.recent.iter().filter(live) {
+        for window in self.recent.iter().filter(is_current) {
             oldest = oldest.or(Some(window.start));
-            found.largest = if found.count == 0 { window.largest } else { found.largest.max(window.largest) };
-            found.sum += window.sum;
-            found.count += window.count;
+            recent.largest = if recent.count == 0 { window.largest } else { recent.largest.max(window.largest) };
+            recent.sum += window.sum;
+            recent.count += window.count;
         }
-        let least = span.saturating_mul(u32::try_from(windows.saturating_sub(1).max(1)).unwrap_or(u32::MAX));
-        found.seconds = oldest.map_or(least, |at| now.saturating_duration_since(at).max(least)).as_secs_f64();
-        found
+        let min_span = span.saturating_mul(u32::try_from(windows.saturating_sub(1).max(1)).unwrap_or(u32::MAX));
+        recent.seconds =
+            oldest.map_or(min_span, |start| now.saturating_duration_since(start).max(min_span)).as_secs_f64();
+        recent
     }
 }
 
@@ -125,22 +128,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_forget_and_totals_do_not() {
+    fn windows_expire_and_totals_persist() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut meter = Meter::default();
         assert_eq!(meter.recent(start), Recent { seconds: 30.0, ..Recent::default() });
         meter.add(start, 6.0);
         meter.add_many(at(10), 3.0, 2, 2.0);
-        let found = meter.recent(at(15));
-        assert_eq!((found.sum, found.count, found.max(), found.mean()), (9.0, 3, Some(6.0), Some(3.0)));
-        // What has just begun is spread over one window at least.
-        assert!((found.rate() - 0.3).abs() < 1e-9 && (found.count_rate() - 0.1).abs() < 1e-9);
+        let recent = meter.recent(at(15));
+        assert_eq!((recent.sum, recent.count, recent.max(), recent.mean()), (9.0, 3, Some(6.0), Some(3.0)));
+        // The rate of a first value is computed over at min_span one window.
+        assert!((recent.rate() - 0.3).abs() < 1e-9 && (recent.count_rate() - 0.1).abs() < 1e-9);
         meter.add(at(40), 1.0);
         assert!((meter.recent(at(50)).rate() - 0.2).abs() < 1e-9);
         assert_eq!(meter.recent(at(65)).max(), Some(1.0));
-        let found = meter.recent(at(200));
-        assert_eq!((found.count, found.mean(), found.max()), (0, None, None));
+        let recent = meter.recent(at(200));
+        assert_eq!((recent.count, recent.mean(), recent.max()), (0, None, None));
         assert_eq!((meter.sum, meter.count, meter.last), (10.0, 4, Some(at(40))));
         for seconds in 0..1000 {
             meter.add(at(200 + seconds), 1.0);

@@ -1,6 +1,7 @@
-//! What a client counts, and what it makes of that: one table of names, values read when somebody asks.
+//! Client metrics: one table of all metrics, with values computed on request.
 //!
-//! Counters move with each request, answer or batch, never with each record, most of them under locks that are held anyway.
+//! Counters are updated per request, response or batch, never per record, mostly under locks that the caller already
+//! holds.
 
 mod event;
 mod exposition;
@@ -32,7 +33,7 @@ pub(crate) use poll_metrics::Polls;
 pub(crate) use reading::ReadMeters;
 pub(crate) use rebalances::Rebalances;
 pub use sample::{Label, Sample, Value};
-pub(crate) use sample::{Names, Sink};
+pub(crate) use sample::{MeterIds, Sink};
 pub use table::{CONVENTIONS, Group, Id, Kind, LabelKind, METRICS, MetricSpec, Unit};
 
 use crate::types::ClientKind;
@@ -40,34 +41,34 @@ use crate::types::ClientKind;
 /// Options of a client's metrics.
 #[derive(Debug, Clone)]
 pub struct MetricsOptions {
-    /// Whose they are.
+    /// Type of the client.
     pub client: ClientKind,
-    /// What the client calls itself.
+    /// Client id.
     pub client_id: String,
-    /// How far they look back.
+    /// Time windows of rates, averages and extremes.
     pub windows: Windows,
-    /// Whether the age of each row counts, and not of each batch.
+    /// True if end-to-end latency is measured per row instead of per batch.
     pub by_row: bool,
-    /// Whether brokers get what they ask for (KIP-714).
+    /// True if metrics are pushed to brokers that request them (KIP-714).
     pub push: bool,
-    /// What the client belongs to, as brokers get it.
+    /// Resource attributes sent to brokers.
     pub attributes: Vec<(&'static str, String)>,
-    /// Is notified of events.
+    /// Observer of events.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-/// Has metrics of its own.
+/// Provider of metrics.
 pub(crate) trait Source: Send + Sync {
-    /// Gives them.
+    /// Adds its samples to `sink`.
     fn collect(&self, sink: &mut Sink);
 
-    /// What else the client belongs to, as brokers get it.
+    /// Returns additional resource attributes sent to brokers.
     fn attributes(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 }
 
-/// The metrics of one client.
+/// Metrics of one client.
 pub struct Metrics {
     pub(crate) options: MetricsOptions,
     started: SystemTime,
@@ -93,27 +94,27 @@ impl Metrics {
         }
     }
 
-    /// What else is asked for metrics, as long as it lives.
+    /// Registers a source, which is collected while it lives.
     pub(crate) fn add(&self, source: Weak<dyn Source>) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
     }
 
-    /// An event for the program, made only where it wants to know.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
-        self.network.tell(event);
+    /// Emits an event; `event` is called only if an observer is set.
+    pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
+        self.network.emit(event);
     }
 
-    /// What the client calls itself.
+    /// Returns the client id.
     pub fn client_id(&self) -> &str {
         &self.options.client_id
     }
 
-    /// Whose they are.
+    /// Returns the type of the client.
     pub fn client(&self) -> ClientKind {
         self.options.client
     }
 
-    /// When the client was made.
+    /// Returns the time of the client's creation.
     pub(crate) fn started(&self) -> SystemTime {
         self.started
     }
@@ -122,17 +123,17 @@ impl Metrics {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// What the client belongs to, as brokers get it.
+    /// Returns the resource attributes sent to brokers.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let own = self.options.attributes.iter().cloned();
         own.chain(self.sources().iter().flat_map(|source| source.attributes())).collect()
     }
 
-    /// All that there are now, those of a metric together in no certain order.
+    /// Returns all current samples, grouped by metric.
     pub fn samples(&self) -> Vec<Sample> {
         let mut sink = Sink::new(Instant::now());
         let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        sink.one(Id::StartTime, started.as_millis() as f64);
+        sink.unlabeled(Id::StartTime, started.as_millis() as f64);
         self.network.collect(self.options.client, &mut sink);
         if self.options.client == ClientKind::Consumer {
             self.polls.collect(&mut sink);

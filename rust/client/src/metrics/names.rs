@@ -1,9 +1,9 @@
-//! What others call a metric: Java, brokers, Prometheus, OpenTelemetry.
+//! MeterIds of metrics in Java, KIP-714, Prometheus and OpenTelemetry.
 
 use super::table::{Group, Kind, MetricSpec, Unit};
 use crate::types::ClientKind::{self, Admin, Consumer, Producer};
 
-/// How names of a client's begin.
+/// Returns the prefix of names of this client type.
 pub fn client_name(kind: ClientKind) -> &'static str {
     match kind {
         Producer => "producer",
@@ -13,7 +13,7 @@ pub fn client_name(kind: ClientKind) -> &'static str {
 }
 
 impl MetricSpec {
-    /// Java's group.
+    /// Returns the name of the Java group.
     pub fn group_name(&self, client: ClientKind) -> String {
         let prefix = match client {
             Admin => "admin-client",
@@ -30,7 +30,7 @@ impl MetricSpec {
         }
     }
 
-    /// The name by which brokers ask for it (KIP-714); what Java's client does not have is not pushed.
+    /// Returns the KIP-714 name; metrics that the Java client lacks are not pushed.
     pub fn telemetry_name(&self, client: ClientKind) -> Option<String> {
         let group = self.group_name(client);
         let group = group.strip_suffix("-metrics").unwrap_or(&group);
@@ -38,12 +38,12 @@ impl MetricSpec {
         pushed.then(|| format!("org.apache.kafka.{}.{}", group.replace('-', "."), self.name.replace('-', ".")))
     }
 
-    /// Prometheus' name.
+    /// Returns the Prometheus name.
     pub fn prometheus_name(&self, client: ClientKind) -> Option<String> {
         (!self.prometheus.is_empty()).then(|| format!("samsarrow_{}_{}", client_name(client), self.prometheus))
     }
 
-    /// OpenTelemetry's name: that of the conventions, or one in their style.
+    /// Returns the OpenTelemetry name: from the semantic conventions, or in their style.
     pub fn opentelemetry_name(&self, client: ClientKind) -> Option<String> {
         if !self.convention.is_empty() {
             return Some(self.convention.to_owned());
@@ -54,12 +54,12 @@ impl MetricSpec {
         (!bare.is_empty()).then(|| format!("samsarrow.{}.{bare}", client_name(client)))
     }
 
-    /// What a value is multiplied with for Prometheus and OpenTelemetry, which count in base units.
+    /// Returns the factor to the base unit, which Prometheus and OpenTelemetry use.
     pub fn scale(&self) -> f64 {
         if self.unit == Unit::Millis { 1e-3 } else { 1.0 }
     }
 
-    /// OpenTelemetry's unit (UCUM).
+    /// Returns the OpenTelemetry unit (UCUM).
     pub fn base_unit(&self) -> &'static str {
         match self.unit {
             Unit::Count if !self.convention.is_empty() => "{message}",
@@ -73,7 +73,7 @@ impl MetricSpec {
         }
     }
 
-    /// Java's unit.
+    /// Returns the Java unit.
     pub fn unit_name(&self) -> &'static str {
         match self.unit {
             Unit::Count => "count",

@@ -1,4 +1,4 @@
-//! Connections, requests and answers, by broker and by kind of request.
+//! Metrics of connections, requests and responses, by broker and API.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use super::event::{Event, Observer};
 use super::histogram::Histogram;
 use super::meter::{Meter, Windows};
-use super::sample::{Label, Names, Sink};
+use super::sample::{Label, MeterIds, Sink};
 use super::table::Id;
 use crate::error::Error;
 use crate::types::ClientKind;
 
-/// Requests and answers of one broker, or of all.
+/// Requests and responses of one broker, or of all.
 #[derive(Debug)]
 struct Traffic {
     /// Bytes of requests.
     sent: Meter,
-    /// Bytes of answers.
+    /// Bytes of responses.
     received: Meter,
-    /// Milliseconds.
+    /// Latency in milliseconds.
     latency: Meter,
     histogram: Histogram,
     open: u64,
@@ -33,13 +33,13 @@ impl Traffic {
     }
 }
 
-/// One kind of request.
+/// Metrics of one API.
 #[derive(Debug)]
 struct Api {
-    /// Milliseconds.
+    /// Latency in milliseconds.
     latency: Meter,
     histogram: Histogram,
-    /// Milliseconds that its answers asked for.
+    /// Throttle time of responses in milliseconds.
     throttle: Meter,
 }
 
@@ -51,11 +51,11 @@ struct Inner {
     created: Meter,
     closed: Meter,
     logins: u64,
-    refused: u64,
+    failed_logins: u64,
     throttled: f64,
 }
 
-/// What one client's connections count.
+/// Metrics of one client's connections.
 #[derive(Debug)]
 pub(crate) struct Network {
     windows: Windows,
@@ -72,7 +72,7 @@ impl Network {
             created: Meter::new(windows),
             closed: Meter::new(windows),
             logins: 0,
-            refused: 0,
+            failed_logins: 0,
             throttled: 0.0,
         };
         Self { windows, observer, inner: Mutex::new(inner) }
@@ -82,14 +82,14 @@ impl Network {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An event for the program, made only where it wants to know.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
+    /// Emits an event; `event` is called only if an observer is set.
+    pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         if let Some(observer) = &self.observer {
-            observer.tell(event());
+            observer.notify(event());
         }
     }
 
-    /// What is known of one kind of request.
+    /// Updates the metrics of one API.
     fn api(&self, api: &'static str, change: impl FnOnce(&mut Api)) {
         let mut inner = self.lock();
         let new = || Api {
@@ -103,23 +103,23 @@ impl Network {
     pub(crate) fn collect(&self, client: ClientKind, sink: &mut Sink) {
         let inner = self.lock();
         let none = &Label::None;
-        sink.one(Id::ConnectionCount, inner.all.open as f64);
-        let created = Names {
+        sink.unlabeled(Id::ConnectionCount, inner.all.open as f64);
+        let created = MeterIds {
             count: Some(Id::ConnectionCreationTotal),
             count_rate: Some(Id::ConnectionCreationRate),
-            ..Names::default()
+            ..MeterIds::default()
         };
         sink.meter(&inner.created, none, created);
-        let closed = Names {
+        let closed = MeterIds {
             count: Some(Id::ConnectionCloseTotal),
             count_rate: Some(Id::ConnectionCloseRate),
-            ..Names::default()
+            ..MeterIds::default()
         };
         sink.meter(&inner.closed, none, closed);
-        sink.one(Id::SuccessfulAuthenticationTotal, inner.logins as f64);
-        sink.one(Id::FailedAuthenticationTotal, inner.refused as f64);
+        sink.unlabeled(Id::SuccessfulAuthenticationTotal, inner.logins as f64);
+        sink.unlabeled(Id::FailedAuthenticationTotal, inner.failed_logins as f64);
         let (sent, received) = (&inner.all.sent, &inner.all.received);
-        let names = Names {
+        let ids = MeterIds {
             sum: Some(Id::OutgoingByteTotal),
             rate: Some(Id::OutgoingByteRate),
             count: Some(Id::RequestTotal),
@@ -127,22 +127,22 @@ impl Network {
             mean: Some(Id::RequestSizeAvg),
             max: Some(Id::RequestSizeMax),
         };
-        sink.meter(sent, none, names);
-        let names = Names {
+        sink.meter(sent, none, ids);
+        let ids = MeterIds {
             sum: Some(Id::IncomingByteTotal),
             rate: Some(Id::IncomingByteRate),
             count: Some(Id::ResponseTotal),
             count_rate: Some(Id::ResponseRate),
-            ..Names::default()
+            ..MeterIds::default()
         };
-        sink.meter(received, none, names);
-        sink.one(Id::NetworkIoTotal, (sent.count + received.count) as f64);
+        sink.meter(received, none, ids);
+        sink.unlabeled(Id::NetworkIoTotal, (sent.count + received.count) as f64);
         let rate = sent.recent(sink.now).count_rate() + received.recent(sink.now).count_rate();
-        sink.one(Id::NetworkIoRate, rate);
-        sink.one(Id::Throttled, inner.throttled);
+        sink.unlabeled(Id::NetworkIoRate, rate);
+        sink.unlabeled(Id::Throttled, inner.throttled);
         for (node, traffic) in &inner.nodes {
             let label = Label::Node(*node);
-            let names = Names {
+            let ids = MeterIds {
                 sum: Some(Id::NodeOutgoingByteTotal),
                 rate: Some(Id::NodeOutgoingByteRate),
                 count: Some(Id::NodeRequestTotal),
@@ -150,29 +150,29 @@ impl Network {
                 mean: Some(Id::NodeRequestSizeAvg),
                 max: Some(Id::NodeRequestSizeMax),
             };
-            sink.meter(&traffic.sent, &label, names);
-            let names = Names {
+            sink.meter(&traffic.sent, &label, ids);
+            let ids = MeterIds {
                 sum: Some(Id::NodeIncomingByteTotal),
                 rate: Some(Id::NodeIncomingByteRate),
                 count: Some(Id::NodeResponseTotal),
                 count_rate: Some(Id::NodeResponseRate),
-                ..Names::default()
+                ..MeterIds::default()
             };
-            sink.meter(&traffic.received, &label, names);
-            let names = Names {
+            sink.meter(&traffic.received, &label, ids);
+            let ids = MeterIds {
                 mean: Some(Id::NodeRequestLatencyAvg),
                 max: Some(Id::NodeRequestLatencyMax),
-                ..Names::default()
+                ..MeterIds::default()
             };
-            sink.meter(&traffic.latency, &label, names);
+            sink.meter(&traffic.latency, &label, ids);
             sink.number(Id::NodeConnections, label.clone(), traffic.open as f64);
             sink.latency(Id::NodeLatency, label, traffic.histogram.summary());
         }
-        for (api, one) in &inner.apis {
-            sink.latency(Id::ApiLatency, Label::Api(api), one.histogram.summary());
+        for (api, metrics) in &inner.apis {
+            sink.latency(Id::ApiLatency, Label::Api(api), metrics.histogram.summary());
         }
         if client == ClientKind::Consumer {
-            of_consumer(&inner, sink);
+            collect_consumer(&inner, sink);
         }
         if client == ClientKind::Producer
             && let Some(produce) = inner.apis.get("Produce")
@@ -183,55 +183,55 @@ impl Network {
     }
 }
 
-fn mean_and_max((mean, max): (Id, Id)) -> Names {
-    Names { mean: Some(mean), max: Some(max), ..Names::default() }
+fn mean_and_max((mean, max): (Id, Id)) -> MeterIds {
+    MeterIds { mean: Some(mean), max: Some(max), ..MeterIds::default() }
 }
 
-fn of_consumer(inner: &Inner, sink: &mut Sink) {
+fn collect_consumer(inner: &Inner, sink: &mut Sink) {
     let none = &Label::None;
     let idle = Meter::default();
-    let of = |api| inner.apis.get(api).map_or(&idle, |api: &Api| &api.latency);
-    let names = Names {
+    let latency = |api| inner.apis.get(api).map_or(&idle, |api: &Api| &api.latency);
+    let ids = MeterIds {
         count: Some(Id::FetchTotal),
         count_rate: Some(Id::FetchRate),
         ..mean_and_max((Id::FetchLatencyAvg, Id::FetchLatencyMax))
     };
-    sink.meter(of("Fetch"), none, names);
+    sink.meter(latency("Fetch"), none, ids);
     if let Some(fetch) = inner.apis.get("Fetch") {
         sink.meter(&fetch.throttle, none, mean_and_max((Id::FetchThrottleTimeAvg, Id::FetchThrottleTimeMax)));
     }
-    let names = Names {
+    let ids = MeterIds {
         count: Some(Id::CommitTotal),
         count_rate: Some(Id::CommitRate),
         ..mean_and_max((Id::CommitLatencyAvg, Id::CommitLatencyMax))
     };
-    sink.meter(of("OffsetCommit"), none, names);
-    let names = Names {
+    sink.meter(latency("OffsetCommit"), none, ids);
+    let ids = MeterIds {
         count: Some(Id::JoinTotal),
         count_rate: Some(Id::JoinRate),
         ..mean_and_max((Id::JoinTimeAvg, Id::JoinTimeMax))
     };
-    sink.meter(of("JoinGroup"), none, names);
-    let names = Names {
+    sink.meter(latency("JoinGroup"), none, ids);
+    let ids = MeterIds {
         count: Some(Id::SyncTotal),
         count_rate: Some(Id::SyncRate),
         ..mean_and_max((Id::SyncTimeAvg, Id::SyncTimeMax))
     };
-    sink.meter(of("SyncGroup"), none, names);
-    // A member has heartbeats of one of the two protocols.
-    let beats = [of("Heartbeat"), of("ConsumerGroupHeartbeat")];
-    let beats = if beats[1].count > 0 { beats[1] } else { beats[0] };
-    let names = Names {
+    sink.meter(latency("SyncGroup"), none, ids);
+    // A member uses one of the two heartbeat protocols.
+    let heartbeats = [latency("Heartbeat"), latency("ConsumerGroupHeartbeat")];
+    let heartbeats = if heartbeats[1].count > 0 { heartbeats[1] } else { heartbeats[0] };
+    let ids = MeterIds {
         count: Some(Id::HeartbeatTotal),
         count_rate: Some(Id::HeartbeatRate),
         max: Some(Id::HeartbeatResponseTimeMax),
-        ..Names::default()
+        ..MeterIds::default()
     };
-    sink.meter(beats, none, names);
-    sink.age(Id::LastHeartbeatSecondsAgo, beats.last);
+    sink.meter(heartbeats, none, ids);
+    sink.age(Id::LastHeartbeatSecondsAgo, heartbeats.last);
 }
 
-/// What the connections to one broker count.
+/// Metrics of the connections to one broker.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeMeter {
     pub(crate) network: Arc<Network>,
@@ -239,7 +239,7 @@ pub(crate) struct NodeMeter {
 }
 
 impl NodeMeter {
-    /// A connection was made, with a login or without.
+    /// Records an opened connection, with or without a login.
     pub(crate) fn connected(&self, address: &str, login: bool) -> ConnectionMeter {
         let now = Instant::now();
         {
@@ -250,89 +250,93 @@ impl NodeMeter {
             let windows = self.network.windows;
             inner.nodes.entry(self.node).or_insert_with(|| Traffic::new(windows)).open += 1;
         }
-        self.network.tell(|| Event::Connected { node: self.node, address: address.to_owned() });
-        ConnectionMeter { of: self.clone(), over: AtomicBool::new(false) }
+        self.network.emit(|| Event::Connected { node: self.node, address: address.to_owned() });
+        ConnectionMeter { broker: self.clone(), closed: AtomicBool::new(false) }
     }
 
-    /// The broker, or the client, refused a login or a certificate.
-    pub(crate) fn refused(&self, address: &str, why: &Error) {
-        self.network.lock().refused += 1;
-        self.network.tell(|| Event::AuthenticationFailed {
+    /// Records a rejected login or certificate, by the broker or the client.
+    pub(crate) fn authentication_failed(&self, address: &str, error: &Error) {
+        self.network.lock().failed_logins += 1;
+        self.network.emit(|| Event::AuthenticationFailed {
             node: self.node,
             address: address.to_owned(),
-            reason: why.to_string(),
+            reason: error.to_string(),
         });
     }
 }
 
-/// What one connection counts.
+/// Metrics of one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionMeter {
-    of: NodeMeter,
-    over: AtomicBool,
+    broker: NodeMeter,
+    closed: AtomicBool,
 }
 
 impl ConnectionMeter {
-    /// A request is on its way.
+    /// Records a sent request.
     pub(crate) fn sent(&self, bytes: usize) {
         let now = Instant::now();
-        let mut inner = self.of.network.lock();
+        let mut inner = self.broker.network.lock();
         inner.all.sent.add(now, bytes as f64);
-        if let Some(node) = inner.nodes.get_mut(&self.of.node) {
+        if let Some(node) = inner.nodes.get_mut(&self.broker.node) {
             node.sent.add(now, bytes as f64);
         }
     }
 
-    /// An answer has begun to come.
+    /// Records a response, when its first bytes arrive.
     pub(crate) fn answered(&self, api: &'static str, bytes: usize, took: Duration) {
         let now = Instant::now();
         let (bytes, millis) = (bytes as f64, took.as_secs_f64() * 1e3);
         {
-            let mut inner = self.of.network.lock();
+            let mut inner = self.broker.network.lock();
             inner.all.received.add(now, bytes);
             inner.all.latency.add(now, millis);
-            if let Some(node) = inner.nodes.get_mut(&self.of.node) {
+            if let Some(node) = inner.nodes.get_mut(&self.broker.node) {
                 node.received.add(now, bytes);
                 node.latency.add(now, millis);
                 node.histogram.add(took, 1);
             }
         }
-        self.of.network.api(api, |api| {
+        self.broker.network.api(api, |api| {
             api.latency.add(now, millis);
             api.histogram.add(took, 1);
         });
     }
 
-    /// An answer asked for a pause, of no time in most cases.
+    /// Records the throttle time of a response, which is zero in most.
     pub(crate) fn throttled(&self, api: &'static str, address: &str, pause: Duration) {
         let millis = pause.as_secs_f64() * 1e3;
         if matches!(api, "Fetch" | "Produce") {
-            self.of.network.api(api, |api| api.throttle.add(Instant::now(), millis));
+            self.broker.network.api(api, |api| api.throttle.add(Instant::now(), millis));
         }
         if !pause.is_zero() {
-            self.of.network.lock().throttled += millis;
+            self.broker.network.lock().throttled += millis;
             let milliseconds = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            self.of.network.tell(|| Event::Throttled { node: self.of.node, address: address.to_owned(), milliseconds });
+            self.broker.network.emit(|| Event::Throttled {
+                node: self.broker.node,
+                address: address.to_owned(),
+                milliseconds,
+            });
         }
     }
 
-    /// The connection is of no more use. Only the first reason counts.
-    pub(crate) fn ended(&self, address: &str, why: &Error) {
-        if self.over.swap(true, Ordering::AcqRel) {
+    /// Records that the connection is closed; further calls have no effect.
+    pub(crate) fn ended(&self, address: &str, error: &Error) {
+        if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         {
-            let mut inner = self.of.network.lock();
+            let mut inner = self.broker.network.lock();
             inner.closed.add(Instant::now(), 1.0);
             inner.all.open = inner.all.open.saturating_sub(1);
-            if let Some(node) = inner.nodes.get_mut(&self.of.node) {
+            if let Some(node) = inner.nodes.get_mut(&self.broker.node) {
                 node.open = node.open.saturating_sub(1);
             }
         }
-        self.of.network.tell(|| Event::Disconnected {
-            node: self.of.node,
+        self.broker.network.emit(|| Event::Disconnected {
+            node: self.broker.node,
             address: address.to_owned(),
-            reason: why.to_string(),
+            reason: error.to_string(),
         });
     }
 }

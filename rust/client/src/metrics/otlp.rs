@@ -1,6 +1,6 @@
-//! OpenTelemetry's `MetricsData`, of as much as is pushed (KIP-714): numbers of gauges and sums, with attributes.
+//! Encoder of OpenTelemetry `MetricsData` for KIP-714: number data points of gauges and sums, with attributes.
 //!
-//! Protocol buffers are tags, varints and lengths: a writer is less than a dependency.
+//! Written by hand: the required subset of Protocol Buffers is smaller than a dependency.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use super::sample::{Label, Sample, Value};
 use super::table::{Id, Kind, LabelKind};
 use crate::types::ClientKind;
 
-/// Of fields that are messages, text or bytes.
+/// Wire type of messages, strings and bytes.
 const LENGTH: u64 = 2;
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 
-/// `AggregationTemporality`.
+/// Values of `AggregationTemporality`.
 const DELTA: u64 = 1;
 const CUMULATIVE: u64 = 2;
 
-/// Bytes of a message.
+/// Encoded message.
 #[derive(Debug, Default)]
 struct Proto(Vec<u8>);
 
@@ -56,7 +56,7 @@ impl Proto {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// `KeyValue` with text.
+    /// Writes a `KeyValue` with a string value.
     fn attribute(&mut self, field: u64, key: &str, value: &str) {
         self.message(field, |pair| {
             pair.bytes(1, key.as_bytes());
@@ -65,29 +65,29 @@ impl Proto {
     }
 }
 
-/// What counters were at the last push, by metric and what it is of.
+/// Counter values at the last push, by metric and label.
 pub(crate) type LastValues = HashMap<(Id, String), f64>;
 
-/// What is asked for.
+/// Selection of metrics to encode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection<'a> {
     pub(crate) client: ClientKind,
-    /// Of the resource: what the client belongs to.
+    /// Resource attributes.
     pub(crate) attributes: &'a [(&'static str, String)],
-    /// Prefixes of names.
+    /// Requested name prefixes.
     pub(crate) requested: &'a [String],
-    /// What is left out, where all of it is too much.
+    /// Labels to omit, because the payload would be too large.
     pub(crate) without: &'a [LabelKind],
-    /// Counters as what they grew by.
+    /// True to report counters as the increment since the last push.
     pub(crate) delta: bool,
-    /// Nanoseconds since 1970, of the client's start or of the last push, and of now.
+    /// Nanoseconds since 1970: `since` is the client's start or the last push.
     pub(crate) since: u64,
     pub(crate) now: u64,
 }
 
 impl Selection<'_> {
-    /// Whether a metric is asked for: nothing is by no prefix, everything by an empty one, for which Kafka says `*` too.
-    fn asks_for(&self, name: &str) -> bool {
+    /// Returns true if a metric is requested. No prefix matches none; an empty prefix or `*` matches all.
+    fn is_requested(&self, name: &str) -> bool {
         self.requested.iter().any(|prefix| prefix == "*" || name.starts_with(prefix.as_str()))
     }
 }
@@ -102,14 +102,14 @@ fn label_text(label: &Label) -> String {
     }
 }
 
-/// `MetricsData` of the samples that are asked for, how many there are, and what counters are now.
-pub(crate) fn encode(samples: &[Sample], wanted: &Selection<'_>, last: &LastValues) -> (Vec<u8>, usize, LastValues) {
+/// Encodes the requested samples; returns the bytes, the number of samples, and the counter values.
+pub(crate) fn encode(samples: &[Sample], selection: &Selection<'_>, last: &LastValues) -> (Vec<u8>, usize, LastValues) {
     let mut next = LastValues::new();
     let mut count = 0;
     let mut data = Proto::default();
     data.message(1, |resource_metrics| {
         resource_metrics.message(1, |resource| {
-            for (key, value) in wanted.attributes {
+            for (key, value) in selection.attributes {
                 resource.attribute(1, key, value);
             }
         });
@@ -118,8 +118,8 @@ pub(crate) fn encode(samples: &[Sample], wanted: &Selection<'_>, last: &LastValu
             for family in samples.chunk_by(|a, b| a.id == b.id) {
                 let Some(first) = family.first() else { continue };
                 let spec = first.spec();
-                let Some(name) = spec.telemetry_name(wanted.client) else { continue };
-                if !wanted.asks_for(&name) || wanted.without.contains(&spec.labels) {
+                let Some(name) = spec.telemetry_name(selection.client) else { continue };
+                if !selection.is_requested(&name) || selection.without.contains(&spec.labels) {
                     continue;
                 }
                 count += family.len();
@@ -130,13 +130,13 @@ pub(crate) fn encode(samples: &[Sample], wanted: &Selection<'_>, last: &LastValu
                         for sample in family {
                             let Value::Number(value) = sample.value else { continue };
                             let value = match sum {
-                                true => grown(sample, value, wanted.delta, last, &mut next),
+                                true => counter_value(sample, value, selection.delta, last, &mut next),
                                 false => value,
                             };
-                            points.message(1, |point| write_point(point, sample, value, wanted, sum));
+                            points.message(1, |point| write_point(point, sample, value, selection, sum));
                         }
                         if sum {
-                            points.number(2, if wanted.delta { DELTA } else { CUMULATIVE });
+                            points.number(2, if selection.delta { DELTA } else { CUMULATIVE });
                             points.number(3, 1);
                         }
                     });
@@ -147,8 +147,8 @@ pub(crate) fn encode(samples: &[Sample], wanted: &Selection<'_>, last: &LastValu
     (data.0, count, next)
 }
 
-/// A counter's value as it is to be reported.
-fn grown(sample: &Sample, value: f64, delta: bool, last: &LastValues, next: &mut LastValues) -> f64 {
+/// Returns a counter's value, or its increment if `delta` is set.
+fn counter_value(sample: &Sample, value: f64, delta: bool, last: &LastValues, next: &mut LastValues) -> f64 {
     if !delta {
         return value;
     }
@@ -158,13 +158,13 @@ fn grown(sample: &Sample, value: f64, delta: bool, last: &LastValues, next: &mut
     value - before
 }
 
-fn write_point(point: &mut Proto, sample: &Sample, value: f64, wanted: &Selection<'_>, sum: bool) {
+fn write_point(point: &mut Proto, sample: &Sample, value: f64, selection: &Selection<'_>, sum: bool) {
     if sum {
-        point.fixed(2, wanted.since);
+        point.fixed(2, selection.since);
     }
-    point.fixed(3, wanted.now);
+    point.fixed(3, selection.now);
     point.fixed(4, value.to_bits());
-    // As Java's client names its tags there. Brokers know the client's id.
+    // Tag names of the Java client. Brokers know the client id.
     match &sample.label {
         Label::None | Label::Api(_) => {}
         Label::Topic(topic) => point.attribute(7, "topic", topic),
@@ -180,7 +180,7 @@ fn write_point(point: &mut Proto, sample: &Sample, value: f64, wanted: &Selectio
 mod tests {
     use super::*;
 
-    fn wanted(requested: &[String], delta: bool) -> Selection<'_> {
+    fn selection(requested: &[String], delta: bool) -> Selection<'_> {
         Selection { client: ClientKind::Producer, attributes: &[], requested, without: &[], delta, since: 1, now: 2 }
     }
 
@@ -188,38 +188,38 @@ mod tests {
         [Sample { id: Id::RequestTotal, label: Label::None, value: Value::Number(value) }]
     }
 
-    /// The last double of the bytes, which is the value of the last point.
+    /// Returns the last double of the bytes: the value of the last data point.
     fn value(bytes: &[u8]) -> f64 {
-        let at = bytes.windows(9).rposition(|window| window[0] == (4 << 3 | 1)).unwrap();
-        f64::from_bits(u64::from_le_bytes(bytes[at + 1..at + 9].try_into().unwrap()))
+        let position = bytes.windows(9).rposition(|window| window[0] == (4 << 3 | 1)).unwrap();
+        f64::from_bits(u64::from_le_bytes(bytes[position + 1..position + 9].try_into().unwrap()))
     }
 
     #[test]
-    fn counters_are_told_whole_or_as_what_they_grew_by() {
+    fn counters_are_cumulative_or_delta() {
         let all = [String::new()];
-        let (bytes, found, last) = encode(&count(5.0), &wanted(&all, true), &LastValues::new());
-        assert_eq!((value(&bytes), found), (5.0, 1));
-        let (bytes, _, last) = encode(&count(7.0), &wanted(&all, true), &last);
+        let (bytes, samples, last) = encode(&count(5.0), &selection(&all, true), &LastValues::new());
+        assert_eq!((value(&bytes), samples), (5.0, 1));
+        let (bytes, _, last) = encode(&count(7.0), &selection(&all, true), &last);
         assert_eq!((value(&bytes), last.len()), (2.0, 1));
-        let (bytes, _, last) = encode(&count(7.0), &wanted(&all, false), &last);
+        let (bytes, _, last) = encode(&count(7.0), &selection(&all, false), &last);
         assert_eq!((value(&bytes), last.len()), (7.0, 0));
     }
 
     #[test]
-    fn only_what_is_asked_for_is_told() {
-        let found = |prefixes: &[&str]| {
+    fn only_requested_metrics_are_encoded() {
+        let matches = |prefixes: &[&str]| {
             let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
-            encode(&count(1.0), &wanted(&prefixes, false), &LastValues::new()).1
+            encode(&count(1.0), &selection(&prefixes, false), &LastValues::new()).1
         };
-        assert_eq!(found(&[]), 0);
-        assert_eq!((found(&[""]), found(&["*"])), (1, 1));
-        assert_eq!(found(&["org.apache.kafka.consumer."]), 0);
-        assert_eq!(found(&["org.apache.kafka.consumer.", "org.apache.kafka.producer.req"]), 1);
+        assert_eq!(matches(&[]), 0);
+        assert_eq!((matches(&[""]), matches(&["*"])), (1, 1));
+        assert_eq!(matches(&["org.apache.kafka.consumer."]), 0);
+        assert_eq!(matches(&["org.apache.kafka.consumer.", "org.apache.kafka.producer.req"]), 1);
         let own = [Sample { id: Id::QueuedRecords, label: Label::None, value: Value::Number(1.0) }];
         assert_eq!(
-            encode(&own, &wanted(&[String::new()], false), &LastValues::new()).1,
+            encode(&own, &selection(&[String::new()], false), &LastValues::new()).1,
             0,
-            "Java's client has no such"
+            "the Java client lacks it"
         );
     }
 }

@@ -1,32 +1,32 @@
-//! How a program polls.
+//! Metrics of the application's polls.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::meter::{Meter, Windows};
-use super::sample::{Label, Names, Sink};
+use super::sample::{Label, MeterIds, Sink};
 use super::table::Id;
 
 #[derive(Debug)]
 struct Inner {
-    /// When the last poll began.
+    /// Start of the last poll.
     last: Option<Instant>,
-    /// How long it has waited.
+    /// Time that the last poll has waited.
     waited: Duration,
-    /// Milliseconds.
+    /// Time between polls in milliseconds.
     between: Meter,
     idle: Meter,
 }
 
-/// When polls began and ended.
+/// Start times and waits of polls.
 #[derive(Debug)]
 pub(crate) struct Polls(Mutex<Inner>);
 
-/// A wait of a poll, until it is dropped.
+/// Wait within a poll, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting<'a>(&'a Polls, Instant);
+pub(crate) struct PollWait<'a>(&'a Polls, Instant);
 
-impl Drop for Waiting<'_> {
+impl Drop for PollWait<'_> {
     fn drop(&mut self) {
         let waited = self.1.elapsed();
         self.0.lock().waited += waited;
@@ -47,7 +47,7 @@ impl Polls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A poll begins.
+    /// Records the start of a poll.
     pub(crate) fn begin(&self) {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -61,16 +61,17 @@ impl Polls {
         }
     }
 
-    /// A poll waits.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
-        Waiting(self, Instant::now())
+    /// Starts a wait within a poll.
+    pub(crate) fn wait(&self) -> PollWait<'_> {
+        PollWait(self, Instant::now())
     }
 
     pub(crate) fn collect(&self, sink: &mut Sink) {
         let inner = self.lock();
         sink.age(Id::LastPollSecondsAgo, inner.last);
-        let names = Names { mean: Some(Id::TimeBetweenPollAvg), max: Some(Id::TimeBetweenPollMax), ..Names::default() };
-        sink.meter(&inner.between, &Label::None, names);
-        sink.meter(&inner.idle, &Label::None, Names { mean: Some(Id::PollIdleRatioAvg), ..Names::default() });
+        let ids =
+            MeterIds { mean: Some(Id::TimeBetweenPollAvg), max: Some(Id::TimeBetweenPollMax), ..MeterIds::default() };
+        sink.meter(&inner.between, &Label::None, ids);
+        sink.meter(&inner.idle, &Label::None, MeterIds { mean: Some(Id::PollIdleRatioAvg), ..MeterIds::default() });
     }
 }

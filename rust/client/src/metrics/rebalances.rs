@@ -1,35 +1,35 @@
-//! What a member counts of its group.
+//! Metrics of rebalances.
 
 use std::time::Instant;
 
 use super::meter::Meter;
-use super::sample::{Label, Names, Sink};
+use super::sample::{Label, MeterIds, Sink};
 use super::table::Id;
 
-/// Rebalances, under the lock of the membership.
+/// Rebalances of a member, updated under the lock of the membership.
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     since: Option<Instant>,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     done: Meter,
     failed: Meter,
 }
 
 impl Rebalances {
-    /// The member waits for its part from now on, unless it does already.
+    /// Records that the member starts to wait for an assignment.
     pub(crate) fn begin(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// The member has its part.
+    /// Records that the member has an assignment.
     pub(crate) fn end(&mut self) {
         let now = Instant::now();
-        // Members of KIP-848's groups go from epoch to epoch without waiting.
+        // Members of KIP-848 groups change epochs without waiting.
         let since = self.since.take().unwrap_or(now);
         self.done.add(now, now.saturating_duration_since(since).as_secs_f64() * 1e3);
     }
 
-    /// The membership ended though nobody wanted that.
+    /// Records an involuntary end of the membership.
     pub(crate) fn fail(&mut self) {
         self.since = None;
         self.failed.add(Instant::now(), 1.0);
@@ -37,17 +37,17 @@ impl Rebalances {
 
     pub(crate) fn collect(&self, sink: &mut Sink) {
         let none = &Label::None;
-        let names = Names {
+        let ids = MeterIds {
             sum: Some(Id::RebalanceLatencyTotal),
             count: Some(Id::RebalanceTotal),
             mean: Some(Id::RebalanceLatencyAvg),
             max: Some(Id::RebalanceLatencyMax),
-            ..Names::default()
+            ..MeterIds::default()
         };
-        sink.meter(&self.done, none, names);
-        sink.one(Id::RebalanceRate, self.done.recent(sink.now).count_rate() * 3600.0);
+        sink.meter(&self.done, none, ids);
+        sink.unlabeled(Id::RebalanceRate, self.done.recent(sink.now).count_rate() * 3600.0);
         sink.age(Id::LastRebalanceSecondsAgo, self.done.last);
-        sink.meter(&self.failed, none, Names { count: Some(Id::FailedRebalanceTotal), ..Names::default() });
-        sink.one(Id::FailedRebalanceRate, self.failed.recent(sink.now).count_rate() * 3600.0);
+        sink.meter(&self.failed, none, MeterIds { count: Some(Id::FailedRebalanceTotal), ..MeterIds::default() });
+        sink.unlabeled(Id::FailedRebalanceRate, self.failed.recent(sink.now).count_rate() * 3600.0);
     }
 }

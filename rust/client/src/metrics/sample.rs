@@ -1,4 +1,4 @@
-//! What a client's metrics are at one moment.
+//! Samples of metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,58 +8,58 @@ use super::meter::{Meter, Recent};
 use super::table::{Id, MetricSpec};
 use crate::types::TopicPartition;
 
-/// What a value is of, beside the client.
+/// Label of a value, besides the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Label {
-    /// The client.
+    /// No label: a value of the whole client.
     None,
-    /// A topic.
+    /// Topic.
     Topic(Arc<str>),
-    /// A partition.
+    /// Partition.
     Partition(TopicPartition),
-    /// A broker by its id; bootstrap servers have -1, -2, …
+    /// Broker id; bootstrap servers have the ids -1, -2, …
     Node(i32),
-    /// A kind of request.
+    /// API name.
     Api(&'static str),
 }
 
-/// One value, in Java's unit.
+/// Value, in Java's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// Of a counter or gauge.
+    /// Value of a counter or gauge.
     Number(f64),
-    /// Of a time.
+    /// Summary of a latency.
     Summary(Latency),
 }
 
-/// One value of one metric.
+/// Value of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Of which metric.
+    /// Metric.
     pub id: Id,
-    /// Of what.
+    /// Label.
     pub label: Label,
-    /// How much.
+    /// Value.
     pub value: Value,
 }
 
 impl Sample {
-    /// The row of the table.
+    /// Returns the metric's row in the table.
     pub fn spec(&self) -> &'static MetricSpec {
         self.id.spec()
     }
 }
 
-/// Takes samples.
+/// Collector of samples.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) now: Instant,
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Metrics of a meter: of how often, and of how much.
+/// Metrics derived from a meter, each optional.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Names {
+pub(crate) struct MeterIds {
     pub(crate) sum: Option<Id>,
     pub(crate) rate: Option<Id>,
     pub(crate) count: Option<Id>,
@@ -77,7 +77,7 @@ impl Sink {
         self.samples.push(Sample { id, label, value: Value::Number(value) });
     }
 
-    pub(crate) fn one(&mut self, id: Id, value: f64) {
+    pub(crate) fn unlabeled(&mut self, id: Id, value: f64) {
         self.number(id, Label::None, value);
     }
 
@@ -85,29 +85,29 @@ impl Sink {
         self.samples.push(Sample { id, label, value: Value::Summary(value) });
     }
 
-    /// How long ago something was, if it ever was.
+    /// Adds the seconds since `since`, if it is set.
     pub(crate) fn age(&mut self, id: Id, since: Option<Instant>) {
         if let Some(since) = since {
-            self.one(id, self.now.saturating_duration_since(since).as_secs_f64());
+            self.unlabeled(id, self.now.saturating_duration_since(since).as_secs_f64());
         }
     }
 
-    /// Everything that is asked for of a meter; means and extremes of nothing are left out.
-    pub(crate) fn meter(&mut self, meter: &Meter, label: &Label, names: Names) {
+    /// Adds the metrics of a meter; averages and extremes without values are omitted.
+    pub(crate) fn meter(&mut self, meter: &Meter, label: &Label, ids: MeterIds) {
         let recent = meter.recent(self.now);
-        self.measured(meter.sum, meter.count, recent, label, names);
+        self.meter_values(meter.sum, meter.count, recent, label, ids);
     }
 
-    pub(crate) fn measured(&mut self, sum: f64, count: u64, recent: Recent, label: &Label, names: Names) {
-        let found = [
-            (names.sum, Some(sum)),
-            (names.rate, Some(recent.rate())),
-            (names.count, Some(count as f64)),
-            (names.count_rate, Some(recent.count_rate())),
-            (names.mean, recent.mean()),
-            (names.max, recent.max()),
+    pub(crate) fn meter_values(&mut self, sum: f64, count: u64, recent: Recent, label: &Label, ids: MeterIds) {
+        let values = [
+            (ids.sum, Some(sum)),
+            (ids.rate, Some(recent.rate())),
+            (ids.count, Some(count as f64)),
+            (ids.count_rate, Some(recent.count_rate())),
+            (ids.mean, recent.mean()),
+            (ids.max, recent.max()),
         ];
-        for (id, value) in found {
+        for (id, value) in values {
             if let (Some(id), Some(value)) = (id, value) {
                 self.number(id, label.clone(), value);
             }

@@ -1,100 +1,102 @@
-//! Every metric, once: Java's group and name, kind, unit, clients, labels, Prometheus' and OpenTelemetry's names, meaning.
+//! Table of all metrics: Java's group and name, type, unit, clients, labels, names in Prometheus and OpenTelemetry,
+//! description.
 
 use self::LabelKind::{Api, Node, None as No, Partition, Topic};
 use crate::types::ClientKind::{self, Admin, Consumer, Producer};
 
-/// What there is one value of.
+/// Label of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LabelKind {
-    /// The client.
+    /// No label: one value per client.
     None,
-    /// Each topic.
+    /// One value per topic.
     Topic,
-    /// Each partition.
+    /// One value per partition.
     Partition,
-    /// Each broker.
+    /// One value per broker.
     Node,
-    /// Each kind of request.
+    /// One value per API.
     Api,
 }
 
-/// What a metric's values are.
+/// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows, from 0 at the client's start.
+    /// Counter, which starts at 0 with the client and only grows.
     Counter,
-    /// What is so now, or was in the last windows of time.
+    /// Current value, or a value over the last time windows.
     Gauge,
-    /// Percentiles, sum and count of a time.
+    /// Percentiles, sum and count of a duration.
     Summary,
 }
 
-/// What a metric is counted in. Java's client counts times in milliseconds, Prometheus and OpenTelemetry in seconds.
+/// Unit of a metric in Java. Java counts times in milliseconds, Prometheus and OpenTelemetry in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// Number of items.
     Count,
-    /// Things a second.
+    /// Items per second.
     PerSecond,
-    /// Things an hour.
+    /// Items per hour.
     PerHour,
     /// Bytes.
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// Milliseconds, also between 1970 and a moment.
+    /// Milliseconds; also a time since 1970.
     Millis,
     /// Seconds.
     Seconds,
-    /// Of 1.
+    /// Ratio from 0 to 1.
     Ratio,
 }
 
-/// Java's groups.
+/// Group of metrics, as in Java.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Of the client.
+    /// Client.
     Client,
-    /// Of one broker.
+    /// Broker.
     Node,
-    /// Of one topic that is written to.
+    /// Topic of a producer.
     Topic,
-    /// Of reading.
+    /// Consumer fetching.
     Fetch,
-    /// Of the membership in a group.
+    /// Group membership.
     Coordinator,
-    /// Of the program.
+    /// Application.
     App,
-    /// What Java's client does not have.
+    /// Metrics that the Java client lacks.
     Own,
 }
 
-/// One metric.
+/// Row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricSpec {
-    /// Which it is.
+    /// Metric.
     pub id: Id,
-    /// Java's.
+    /// Java's group.
     pub group: Group,
-    /// Java's; our own in the same style.
+    /// Java's name, or a name in its style.
     pub name: &'static str,
-    /// What values are.
+    /// Type.
     pub kind: Kind,
-    /// What they are counted in.
+    /// Unit in Java.
     pub unit: Unit,
-    /// Who has it.
+    /// Clients that have the metric.
     pub clients: &'static [ClientKind],
-    /// What there is one value of.
+    /// Label.
     pub labels: LabelKind,
-    /// Prometheus' name behind `samsarrow_consumer_` and the like; empty where Prometheus computes it from others.
+    /// Prometheus name without a prefix such as `samsarrow_consumer_`; empty if Prometheus computes it from other
+    /// metrics.
     pub prometheus: &'static str,
-    /// OpenTelemetry's name where its conventions have one.
+    /// OpenTelemetry name, if the semantic conventions define one.
     pub convention: &'static str,
-    /// What it says.
+    /// Description.
     pub doc: &'static str,
 }
 
-/// The version of OpenTelemetry's semantic conventions that names are of; those for messaging are in development.
+/// Version of the OpenTelemetry semantic conventions; those for messaging are in development.
 pub const CONVENTIONS: &str = "1.44.0";
 
 const ALL: &[ClientKind] = &[Producer, Consumer, Admin];
@@ -104,13 +106,13 @@ const C: &[ClientKind] = &[Consumer];
 macro_rules! metrics {
     ($($id:ident $group:ident $name:literal $clients:ident $labels:ident $kind:ident $unit:ident, $prometheus:literal
         $(= $convention:literal)?, $doc:literal;)*) => {
-        /// Which metric.
+        /// Metric.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Id {
             $(#[doc = $doc] $id,)*
         }
 
-        /// The table, in the order of the documentation.
+        /// Table of all metrics, in the order of the documentation.
         pub const METRICS: &[MetricSpec] = &[$(MetricSpec {
             id: Id::$id, group: Group::$group, name: $name, kind: Kind::$kind, unit: Unit::$unit, clients: $clients,
             labels: $labels, prometheus: $prometheus, convention: concat!($($convention)?), doc: $doc,
@@ -295,10 +297,10 @@ metrics! {
     RecordsLeadMin Fetch "records-lead-min" C No Gauge Count, "records_lead_min",
         "The smallest current lead of all assigned partitions.";
     RecordsLag Fetch "records-lag" C Partition Gauge Count, "records_lag",
-        "Offsets between the program's position and the end in the last response: the high watermark, or the last \
+        "Offsets between the application's position and the end in the last response: the high watermark, or the last \
          stable offset with `isolation.level=read_committed`. Makes no request.";
     RecordsLead Fetch "records-lead" C Partition Gauge Count, "records_lead",
-        "Offsets between the start of the log and the program's position: the margin before retention deletes \
+        "Offsets between the start of the log and the application's position: the margin before retention deletes \
          unread records.";
     TopicRecordsConsumedTotal Fetch "records-consumed-total" C Topic Counter Count, "topic_records_total" = "messaging.client.consumed.messages",
         "Rows of this topic returned by polls.";
@@ -322,7 +324,7 @@ metrics! {
     TimeBetweenPollMax Client "time-between-poll-max" C No Gauge Millis, "time_between_polls_max_seconds",
         "The longest such time.";
     PollIdleRatioAvg Client "poll-idle-ratio-avg" C No Gauge Ratio, "poll_idle_ratio",
-        "The fraction of time that the program waits in `poll`.";
+        "The fraction of time that the application waits in `poll`.";
 
     AssignedPartitions Coordinator "assigned-partitions" C No Gauge Count, "assigned_partitions",
         "Partitions that this consumer reads.";
@@ -379,9 +381,9 @@ metrics! {
 }
 
 impl Id {
-    /// Its row.
+    /// Returns the metric's row in the table.
     pub fn spec(self) -> &'static MetricSpec {
-        // Ids are the rows' numbers; a test holds them so.
+        // Ids are row numbers, which a test checks.
         METRICS.get(self as usize).unwrap_or(&METRICS[0])
     }
 }

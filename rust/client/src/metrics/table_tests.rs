@@ -1,4 +1,4 @@
-//! The table against the ids that count.
+//! Consistency of the table with the ids.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::super::client_name;
 use super::*;
 
 #[test]
-fn every_id_finds_its_row_and_names_are_of_one_row() {
+fn ids_match_rows_and_names_are_unique() {
     let (mut java, mut prometheus, mut telemetry) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for (at, spec) in METRICS.iter().enumerate() {
-        assert_eq!(spec.id as usize, at);
+    for (row, spec) in METRICS.iter().enumerate() {
+        assert_eq!(spec.id as usize, row);
         assert_eq!(spec.id.spec().name, spec.name);
         assert!(spec.doc.ends_with('.') && !spec.clients.is_empty(), "{}", spec.name);
         for client in spec.clients {

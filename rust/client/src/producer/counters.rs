@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::metrics::{Histogram, Id, Label, Meter, Names, Sink, Windows};
+use crate::metrics::{Histogram, Id, Label, Meter, MeterIds, Sink, Windows};
 
 /// Of a producer, or of one topic.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Written {
             (&self.failed, Id::TopicRecordErrorTotal, Id::TopicRecordErrorRate),
         ];
         for (meter, sum, rate) in names {
-            sink.meter(meter, label, Names { sum: Some(sum), rate: Some(rate), ..Names::default() });
+            sink.meter(meter, label, MeterIds { sum: Some(sum), rate: Some(rate), ..MeterIds::default() });
         }
     }
 }
@@ -105,26 +105,27 @@ impl Counters {
             (failed, Id::RecordErrorTotal, Id::RecordErrorRate),
         ];
         for (meter, sum, rate) in names {
-            sink.meter(meter, none, Names { sum: Some(sum), rate: Some(rate), ..Names::default() });
+            sink.meter(meter, none, MeterIds { sum: Some(sum), rate: Some(rate), ..MeterIds::default() });
         }
-        let names = Names {
+        let names = MeterIds {
             sum: Some(Id::ProducedBytes),
             count: Some(Id::ProducedBatches),
             mean: Some(Id::BatchSizeAvg),
             max: Some(Id::BatchSizeMax),
-            ..Names::default()
+            ..MeterIds::default()
         };
         sink.meter(bytes, none, names);
-        sink.one(Id::BatchRetries, retried.count as f64);
-        let names = Names {
+        sink.unlabeled(Id::BatchRetries, retried.count as f64);
+        let names = MeterIds {
             count: Some(Id::ProduceRequests),
             mean: Some(Id::RequestLatencyAvg),
             max: Some(Id::RequestLatencyMax),
-            ..Names::default()
+            ..MeterIds::default()
         };
         sink.meter(&self.requests, none, names);
-        sink.meter(&self.per_request, none, Names { mean: Some(Id::RecordsPerRequestAvg), ..Names::default() });
-        let names = Names { mean: Some(Id::RecordQueueTimeAvg), max: Some(Id::RecordQueueTimeMax), ..Names::default() };
+        sink.meter(&self.per_request, none, MeterIds { mean: Some(Id::RecordsPerRequestAvg), ..MeterIds::default() });
+        let names =
+            MeterIds { mean: Some(Id::RecordQueueTimeAvg), max: Some(Id::RecordQueueTimeMax), ..MeterIds::default() };
         sink.meter(&self.queued, none, names);
         sink.latency(Id::ProduceLatency, Label::None, self.request_latency.summary());
         sink.latency(Id::DeliveryLatency, Label::None, self.delivery_latency.summary());

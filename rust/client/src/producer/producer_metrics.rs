@@ -43,7 +43,7 @@ impl Accumulator {
     /// What was done so far.
     pub(crate) fn measure(&self, sink: &mut Sink) {
         self.counters.collect(sink);
-        sink.one(Id::QueuedRecords, self.unsettled() as f64);
+        sink.unlabeled(Id::QueuedRecords, self.unsettled() as f64);
         for topic in &self.topics {
             topic.counted.collect_of_topic(&Label::Topic(Arc::clone(&topic.name)), sink);
         }

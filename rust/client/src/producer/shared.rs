@@ -240,7 +240,7 @@ impl Shared {
     fn tell_if_fenced(&self, error: &Error) {
         let fenced = [ErrorCode::PRODUCER_FENCED, ErrorCode::INVALID_PRODUCER_EPOCH];
         if fenced.iter().any(|code| error.code() == Some(code.code())) && !self.fenced.swap(true, Ordering::AcqRel) {
-            self.cluster.metrics().tell(|| Event::Fenced { reason: error.to_string() });
+            self.cluster.metrics().emit(|| Event::Fenced { reason: error.to_string() });
         }
     }
 
@@ -273,8 +273,8 @@ impl Shared {
 impl Source for Shared {
     fn collect(&self, sink: &mut Sink) {
         let total = self.memory.total();
-        sink.one(Id::BufferTotalBytes, total as f64);
-        sink.one(Id::BufferAvailableBytes, total.saturating_sub(self.memory.used()) as f64);
+        sink.unlabeled(Id::BufferTotalBytes, total as f64);
+        sink.unlabeled(Id::BufferAvailableBytes, total.saturating_sub(self.memory.used()) as f64);
         self.lock().measure(sink);
     }
 }
