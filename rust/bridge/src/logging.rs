@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
-use samsarrow_client::log::Lines;
+use samsarrow_client::log::LogSubscriber;
 use tracing::Level;
 
 use crate::gate;
@@ -83,7 +83,7 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
         }
     }
     if !SUBSCRIBED.swap(true, Ordering::Relaxed) {
-        Lines::new(Level::DEBUG, forward).start();
+        LogSubscriber::new(Level::DEBUG, forward).start();
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the client and their classification.
 
 use std::any::Any;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-/// The result of whatever talks to Kafka.
+/// Result of a client operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Something that a program's own code raised: carried along, never looked into.
+/// Exception raised by application code, passed through unchanged.
 #[derive(Clone)]
 pub struct Foreign(pub Arc<dyn Any + Send + Sync>);
 
@@ -29,130 +29,130 @@ impl PartialEq for Foreign {
 
 impl Eq for Foreign {}
 
-/// A failure. It is cheap to clone: one broken connection fails all that wait on it.
+/// Client error. Cheap to clone: one broken connection fails all requests that wait on it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A broker answered with an error.
+    /// Error response of a broker.
     #[error("{context}: {code}")]
     Server {
-        /// What the broker said.
+        /// Error code.
         code: ErrorCode,
-        /// What was asked, of what.
+        /// Request and its subject.
         context: String,
     },
-    /// Something was not done in its time.
+    /// Timeout of an operation.
     #[error("{what} took longer than {}{}", seconds(*after), cause.as_ref().map(|c| format!(" (last error: {c})")).unwrap_or_default())]
     Timeout {
-        /// What was waited for.
+        /// Operation.
         what: String,
-        /// The time it had.
+        /// Timeout.
         after: Duration,
-        /// The last error that was met on the way.
+        /// Last error before the timeout.
         cause: Option<Box<Error>>,
     },
-    /// The client was closed.
+    /// The client is closed.
     #[error("{0} is closed")]
     Closed(String),
     /// `wakeup` was called.
     #[error("poll was woken up by wakeup()")]
     Wakeup,
-    /// An option, an argument or their combination cannot be.
+    /// Invalid option or argument, or an invalid combination.
     #[error("{0}")]
     Configuration(String),
-    /// A broker cannot be reached, or the connection broke.
+    /// A broker cannot be reached, or the connection was lost.
     #[error("{address}: {reason}")]
     Connection {
         /// Host and port.
         address: String,
-        /// What happened.
+        /// Reason.
         reason: String,
     },
-    /// What answers at an address does not speak Kafka, or not as it should.
+    /// The peer does not speak Kafka, or violates the protocol.
     #[error("{address}: {reason}")]
     Protocol {
         /// Host and port.
         address: String,
-        /// What was wrong.
+        /// Reason.
         reason: String,
     },
-    /// A TLS handshake failed, and would fail again.
+    /// A TLS handshake failed permanently.
     #[error("{address}: {reason}")]
     Tls {
         /// Host and port.
         address: String,
-        /// What was wrong, and what to set.
+        /// Reason, and what to configure.
         reason: String,
     },
-    /// A broker refuses the login, or is not who it should be.
+    /// A broker rejects the login, or fails authentication itself.
     #[error("{address}: {reason}")]
     Authentication {
-        /// Host and port, or where credentials should have come from.
+        /// Host and port, or the source of the credentials.
         address: String,
-        /// What was wrong, and what to set.
+        /// Reason, and what to configure.
         reason: String,
-        /// What a program's own code raised.
+        /// Exception raised by application code.
         cause: Option<Foreign>,
     },
-    /// Client and broker have no version of an API in common, or not the one that was chosen.
+    /// Client and broker have no API version in common, or do not support the chosen one.
     #[error("{0}")]
     UnsupportedVersion(String),
-    /// A call that does not fit the state that the client is in.
+    /// The call is not valid in the client's current state.
     #[error("{0}")]
     State(String),
-    /// A record was rejected with its batch because of other records in it; nothing is wrong with the record itself.
+    /// A record was rejected because of other records in its batch; the record itself is valid.
     #[error("{0}")]
     RejectedWithOthers(String),
-    /// A record was given up with its transaction, unsent.
+    /// A record was dropped with its transaction before it was sent.
     #[error("{0}")]
     Aborted(String),
-    /// A transaction cannot be committed any more, or its producer can do no more at all.
+    /// A transaction must be aborted, or its producer must be closed.
     #[error("{}: {cause}", if *fatal { "the transactional producer can do no more, close it" } else { "the transaction must be aborted" })]
     Transaction {
-        /// Whether the producer has to be closed; otherwise it can go on once the transaction is aborted.
+        /// True if the producer must be closed; otherwise it can continue after an abort.
         fatal: bool,
-        /// What happened.
+        /// Cause.
         cause: Box<Error>,
     },
-    /// A transaction was open for longer than its timeout, and what followed was rejected.
+    /// A transaction exceeded its timeout, and a later request was rejected.
     #[error(
         "the transaction was open for {}, longer than transaction.timeout.ms ({}): the coordinator has aborted it ({})",
         seconds(*open), seconds(*timeout), rejected_as(cause)
     )]
     TransactionTimedOut {
-        /// The time since its first request.
+        /// Time since its first request.
         open: Duration,
         /// `transaction.timeout.ms`.
         timeout: Duration,
-        /// The response of the broker, which cannot give this reason.
+        /// Response of the broker, which does not contain this reason.
         cause: Box<Error>,
     },
     /// Fetched bytes are not valid record batches.
     #[error("{0}")]
     Corrupt(String),
-    /// A schema registry cannot be asked, or refuses what it is asked for.
+    /// A schema registry cannot be reached, or rejects a request.
     #[error("{url}: {reason}")]
     Registry {
-        /// Which.
+        /// Url of the registry.
         url: String,
-        /// What happened, and what to do.
+        /// Reason, and what to do.
         reason: String,
-        /// What it answered in HTTP.
+        /// HTTP status of the response.
         status: Option<u16>,
-        /// Whether the same call may succeed later.
-        passes: bool,
+        /// True if the same call may succeed later.
+        retriable: bool,
     },
     /// A schema registry has no such schema, subject or version.
     #[error("{0}")]
     SchemaNotFound(String),
-    /// A schema does not go with earlier ones of its subject.
+    /// A schema is incompatible with earlier versions of its subject.
     #[error("{text}{}", reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>())]
     SchemaIncompatible {
-        /// Which, and with what.
+        /// Schema and subject.
         text: String,
-        /// The registry's own words.
+        /// Reasons from the registry.
         reasons: Vec<String>,
     },
-    /// A position that is not there, with no policy to find another.
+    /// The position is out of range, and no reset policy is configured.
     #[error("{0}")]
     OffsetOutOfRange(String),
 }
@@ -161,7 +161,7 @@ fn seconds(time: Duration) -> String {
     format!("{} s", (time.as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
-/// Returns the request and the name of the code, without its description, which is that of another reason.
+/// Returns the request and the name of the code, without its description, which would state another reason.
 fn rejected_as(error: &Error) -> String {
     match error {
         Error::Server { code, context } => format!("{context}: {} ({})", code.name(), code.code()),
@@ -170,69 +170,69 @@ fn rejected_as(error: &Error) -> String {
 }
 
 impl Error {
-    /// A broker's error; `context` says what was asked, of what.
+    /// Creates an error response; `context` names the request and its subject.
     pub fn server(code: ErrorCode, context: impl Into<String>) -> Self {
         Self::Server { code, context: context.into() }
     }
 
-    /// `what` was not done within `after`.
+    /// Creates a timeout of `what` after `after`.
     pub fn timeout(what: impl Into<String>, after: Duration) -> Self {
         Self::Timeout { what: what.into(), after, cause: None }
     }
 
-    /// The same with the last error that was met; an error that retrying cannot heal is returned as it is.
+    /// Creates a timeout with the last error.
     pub fn timeout_because(what: impl Into<String>, after: Duration, cause: Option<Error>) -> Self {
         Self::Timeout { what: what.into(), after, cause: cause.map(Box::new) }
     }
 
-    /// Which of two errors to report: that the last try had no time left says less than what went wrong before.
-    pub(crate) fn after(self, earlier: Option<Error>) -> Error {
+    /// Returns the earlier error if this one is a timeout: it explains more.
+    pub(crate) fn prefer_cause(self, earlier: Option<Error>) -> Error {
         match (&self, earlier) {
             (Self::Timeout { .. }, Some(earlier)) => earlier,
             _ => self,
         }
     }
 
-    /// `what` was closed.
+    /// Creates the error that `what` is closed.
     pub fn closed(what: impl Into<String>) -> Self {
         Self::Closed(what.into())
     }
 
-    /// An option or argument that cannot be.
+    /// Creates an error of an invalid option or argument.
     pub fn configuration(text: impl Into<String>) -> Self {
         Self::Configuration(text.into())
     }
 
-    /// A broker that cannot be reached, or a connection that broke.
+    /// Creates a connection error.
     pub fn connection(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Connection { address: address.into(), reason: reason.into() }
     }
 
-    /// An I/O error on a connection.
+    /// Creates a connection error from an I/O error.
     pub(crate) fn io(address: &str, doing: &str, error: &io::Error) -> Self {
-        // What TLS has against the other side is explained already.
+        // A TLS error is already wrapped as a client error.
         if let Some(explained) = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
             return explained.clone();
         }
         Self::connection(address, format!("{doing}: {error}"))
     }
 
-    /// A peer that does not speak Kafka as it should.
+    /// Creates a protocol error.
     pub fn protocol(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Protocol { address: address.into(), reason: reason.into() }
     }
 
-    /// A TLS handshake that failed.
+    /// Creates an error of a TLS handshake.
     pub fn tls(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Tls { address: address.into(), reason: reason.into() }
     }
 
-    /// A login that failed.
+    /// Creates an error of a login.
     pub fn authentication(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Authentication { address: address.into(), reason: reason.into(), cause: None }
     }
 
-    /// The same with what a program's own code raised, where that kept a client from logging in.
+    /// Adds the exception of application code to an authentication error.
     #[must_use]
     pub fn caused_by(self, raised: Foreign) -> Self {
         match self {
@@ -243,7 +243,7 @@ impl Error {
         }
     }
 
-    /// What a program's own code raised, if that is at the bottom of it.
+    /// Returns the exception of application code that caused this error, if any.
     pub fn foreign(&self) -> Option<&Foreign> {
         match self {
             Self::Authentication { cause, .. } => cause.as_ref(),
@@ -253,12 +253,12 @@ impl Error {
         }
     }
 
-    /// Bytes that are not what they should be.
+    /// Creates an error of corrupt data.
     pub fn corrupt(text: impl Into<String>) -> Self {
         Self::Corrupt(text.into())
     }
 
-    /// The same error, saying first what was being done.
+    /// Returns the error with `doing` added to its text.
     #[must_use]
     pub fn context(self, doing: impl Into<String>) -> Self {
         let doing = doing.into();
@@ -282,8 +282,8 @@ impl Error {
             Self::TransactionTimedOut { open, timeout, cause } => {
                 Self::TransactionTimedOut { open, timeout, cause: Box::new(cause.context(doing)) }
             }
-            Self::Registry { url, reason, status, passes } => {
-                Self::Registry { url, reason: format!("{reason} ({doing})"), status, passes }
+            Self::Registry { url, reason, status, retriable } => {
+                Self::Registry { url, reason: format!("{reason} ({doing})"), status, retriable }
             }
             Self::SchemaNotFound(text) => Self::SchemaNotFound(format!("{doing}: {text}")),
             Self::SchemaIncompatible { text, reasons } => {
@@ -293,7 +293,7 @@ impl Error {
         }
     }
 
-    /// Name of the exception class: the protocol's name in camel case for a broker's error.
+    /// Returns the name of the Python exception class: the protocol's name in camel case for a broker's error.
     pub fn name(&self) -> String {
         match self {
             Self::Server { code, .. } => class_name(*code),
@@ -313,7 +313,7 @@ impl Error {
             Self::State(_) => "IllegalStateError".into(),
             Self::RejectedWithOthers(_) => "RejectedWithOthersError".into(),
             Self::Aborted(_) => "TransactionAbortedError".into(),
-            // Not the class of a call that may be made again.
+            // Not the class of a retriable error.
             Self::Transaction { fatal: false, cause } if cause.retriable() => {
                 class_name(ErrorCode::TRANSACTION_ABORTABLE)
             }
@@ -322,7 +322,7 @@ impl Error {
         }
     }
 
-    /// Kafka's number of the error, where it is one of Kafka's.
+    /// Returns Kafka's error code, if there is one.
     pub fn code(&self) -> Option<i16> {
         match self {
             Self::Server { code, .. } => Some(code.code()),
@@ -336,23 +336,23 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns true if the same call may succeed later.
     pub fn retriable(&self) -> bool {
         match self {
             Self::Server { code, .. } => code.retriable(),
             Self::Timeout { .. } | Self::Connection { .. } | Self::RejectedWithOthers(_) => true,
-            Self::Registry { passes, .. } => *passes,
+            Self::Registry { retriable, .. } => *retriable,
             _ => false,
         }
     }
 
-    /// Returns whether a login or a TLS handshake failed. The next one may succeed: with another certificate or password, or
-    /// once the broker's directory answers.
+    /// Returns true if a login or a TLS handshake failed. The next one may succeed, with other credentials or once the
+    /// broker's authentication backend is available.
     pub(crate) fn of_handshake(&self) -> bool {
         matches!(self, Self::Tls { .. } | Self::Authentication { .. })
     }
 
-    /// Whether it comes from no broker: none was reached, or none answered in time.
+    /// Returns true if the error was not returned by a broker: none was reached, or none responded in time.
     pub(crate) fn unanswered(&self) -> bool {
         match self {
             Self::Connection { .. } => true,
@@ -361,7 +361,7 @@ impl Error {
         }
     }
 
-    /// Whether metadata should be asked for again before the next try.
+    /// Returns true if metadata should be refreshed before the next attempt.
     pub fn refresh_metadata(&self) -> bool {
         match self {
             Self::Server { code, .. } => code.refresh_metadata(),
@@ -370,7 +370,7 @@ impl Error {
         }
     }
 
-    /// Whether this client will never succeed as it is.
+    /// Returns true if no retry with this client can succeed.
     pub fn fatal(&self) -> bool {
         match self {
             Self::Server { code, .. } => code.fatal(),
@@ -385,7 +385,7 @@ impl Error {
         }
     }
 
-    /// Whether the transaction must be aborted, after which the producer can go on.
+    /// Returns true if the transaction must be aborted, after which the producer can continue.
     pub fn abortable(&self) -> bool {
         match self {
             Self::Server { code, .. } => *code == ErrorCode::TRANSACTION_ABORTABLE,
@@ -396,7 +396,7 @@ impl Error {
     }
 }
 
-/// `NOT_LEADER_OR_FOLLOWER` → `NotLeaderOrFollowerError`.
+/// Converts an error name: `NOT_LEADER_OR_FOLLOWER` → `NotLeaderOrFollowerError`.
 pub fn class_name(code: ErrorCode) -> String {
     let name = code.name();
     let stem = name.strip_suffix("_EXCEPTION").or_else(|| name.strip_suffix("_ERROR")).unwrap_or(name);

@@ -1,30 +1,30 @@
-//! Names, texts and what to do about an error.
+//! Tests of error names, texts and classification.
 
 use super::*;
 
 #[test]
-fn names_are_those_of_exceptions() {
+fn class_name_is_camel_case() {
     assert_eq!(class_name(ErrorCode::NOT_LEADER_OR_FOLLOWER), "NotLeaderOrFollowerError");
     assert_eq!(class_name(ErrorCode::UNKNOWN_SERVER_ERROR), "UnknownServerError");
     assert_eq!(class_name(ErrorCode::INVALID_TOPIC_EXCEPTION), "InvalidTopicError");
 }
 
 #[test]
-fn an_error_of_a_transaction_has_the_class_of_its_cause_unless_that_invites_to_try_again() {
-    let of = |fatal, cause| Error::Transaction { fatal, cause: Box::new(cause) };
-    let late = of(false, Error::timeout("delivery", Duration::from_secs(1)));
+fn transaction_error_has_the_class_of_a_non_retriable_cause() {
+    let transaction = |fatal, cause| Error::Transaction { fatal, cause: Box::new(cause) };
+    let late = transaction(false, Error::timeout("delivery", Duration::from_secs(1)));
     assert_eq!((late.name(), late.code()), ("TransactionAbortableError".into(), Some(120)));
     assert!(late.abortable() && !late.fatal() && !late.retriable());
     assert!(late.to_string().contains("must be aborted: delivery took longer"), "{late}");
-    let large = of(false, Error::server(ErrorCode::MESSAGE_TOO_LARGE, "Produce"));
+    let large = transaction(false, Error::server(ErrorCode::MESSAGE_TOO_LARGE, "Produce"));
     assert_eq!(large.name(), "MessageTooLargeError");
-    let fenced = of(true, Error::server(ErrorCode::PRODUCER_FENCED, "EndTxn"));
+    let fenced = transaction(true, Error::server(ErrorCode::PRODUCER_FENCED, "EndTxn"));
     assert_eq!(fenced.name(), "ProducerFencedError");
     assert!(fenced.fatal() && !fenced.abortable());
 }
 
 #[test]
-fn texts_say_what_where_and_why() {
+fn texts_contain_operation_address_and_cause() {
     let refused = Error::connection("localhost:1", "connection refused");
     let error = Error::timeout_because("metadata of topic t", Duration::from_millis(1500), Some(refused));
     assert_eq!(
@@ -32,9 +32,9 @@ fn texts_say_what_where_and_why() {
         "metadata of topic t took longer than 1.5 s (last error: localhost:1: connection refused)"
     );
     let late = Error::timeout("the last try", Duration::ZERO);
-    assert_eq!(late.clone().after(Some(error.clone())), error);
-    assert_eq!(error.clone().after(Some(late.clone())), late);
-    assert_eq!(late.clone().after(None), late);
+    assert_eq!(late.clone().prefer_cause(Some(error.clone())), error);
+    assert_eq!(error.clone().prefer_cause(Some(late.clone())), late);
+    assert_eq!(late.clone().prefer_cause(None), late);
     assert!(late.unanswered() && error.unanswered());
     let denied = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Fetch of topic t");
     assert_eq!(denied.to_string(), "Fetch of topic t: TOPIC_AUTHORIZATION_FAILED (29): not authorized for the topic");

@@ -1,4 +1,4 @@
-//! A Kafka client on tokio: sockets and state.
+//! Kafka client on Tokio: networking, protocol state, producer, consumer and admin.
 
 pub mod admin;
 pub mod api_versions;
@@ -20,7 +20,7 @@ mod secret;
 pub mod security;
 pub mod types;
 
-/// What reads bytes of others in logins and stores, made open for rust/fuzz.
+/// Parsers of untrusted login and keystore bytes, exported for rust/fuzz.
 #[cfg(feature = "fuzz")]
 pub mod fuzz {
     pub use crate::security::sasl::fuzz::*;

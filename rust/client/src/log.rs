@@ -1,4 +1,4 @@
-//! Events of the core as lines, for a program with a log of its own.
+//! Forwarding of tracing events to the application's own logger.
 
 use std::fmt::Write as _;
 
@@ -6,28 +6,28 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Hands each line to `write`: its level, the module that it comes from, and its text, with fields as `name=value`.
+/// Tracing subscriber that passes each event to `write`: level, target module, and text with fields as `name=value`.
 #[derive(Debug)]
-pub struct Lines<W> {
-    least: Level,
+pub struct LogSubscriber<W> {
+    max_level: Level,
     write: W,
 }
 
-impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Lines<W> {
-    /// Lines of at least that level.
-    pub fn new(least: Level, write: W) -> Lines<W> {
-        Lines { least, write }
+impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> LogSubscriber<W> {
+    /// Creates a subscriber for events of this level and more severe ones.
+    pub fn new(max_level: Level, write: W) -> LogSubscriber<W> {
+        LogSubscriber { max_level, write }
     }
 
-    /// Has all threads of the process write lines. A program that has a subscriber already keeps it.
+    /// Installs it as the global default. If the process already has a subscriber, that one is stored.
     pub fn start(self) {
         let _ = tracing::subscriber::set_global_default(self);
     }
 }
 
-impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Subscriber for Lines<W> {
+impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Subscriber for LogSubscriber<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && metadata.target().starts_with("samsarrow") && *metadata.level() <= self.least
+        metadata.is_event() && metadata.target().starts_with("samsarrow") && *metadata.level() <= self.max_level
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -50,7 +50,7 @@ impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Subscriber for 
     fn exit(&self, _: &Id) {}
 }
 
-/// The message, then the fields.
+/// Message and fields of an event.
 #[derive(Default)]
 struct Text {
     message: String,
@@ -89,19 +89,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_their_fields_behind_them() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
-        let write = move |level, target, text| kept.lock().unwrap().push((level, target, text));
-        tracing::subscriber::with_default(Lines::new(Level::INFO, write), || {
+    fn event_text_contains_fields() {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let stored = Arc::clone(&events);
+        let write = move |level, target, text| stored.lock().unwrap().push((level, target, text));
+        tracing::subscriber::with_default(LogSubscriber::new(Level::INFO, write), || {
             tracing::warn!(topic = "t", left = 3, "going on");
             tracing::info!("done");
             tracing::debug!("not wanted");
             tracing::error!(target: "elsewhere", "not ours");
         });
         let target = "samsarrow_client::log::tests";
-        let wanted =
+        let expected =
             [(Level::WARN, target, "going on (topic=t, left=3)".to_owned()), (Level::INFO, target, "done".to_owned())];
-        assert_eq!(*lines.lock().unwrap(), wanted);
+        assert_eq!(*events.lock().unwrap(), expected);
     }
 }

@@ -1,30 +1,30 @@
-//! What all rooms speak of: kinds of clients, partitions and offsets, members of groups.
+//! Types shared across the client.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Which client is configured.
+/// Type of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientKind {
-    /// Sends records.
+    /// Producer.
     Producer,
-    /// Reads records.
+    /// Consumer.
     Consumer,
-    /// Creates and deletes topics.
+    /// Admin client.
     Admin,
 }
 
-/// One partition of a topic.
+/// Topic and partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicPartition {
-    /// The topic's name.
+    /// Topic name.
     pub topic: Arc<str>,
-    /// The partition's number.
+    /// Partition number.
     pub partition: i32,
 }
 
 impl TopicPartition {
-    /// Partition `partition` of `topic`.
+    /// Creates a topic partition.
     pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
         Self { topic: topic.into(), partition }
     }
@@ -36,29 +36,29 @@ impl fmt::Display for TopicPartition {
     }
 }
 
-/// A committed offset: the next one to read, and what was committed with it.
+/// Committed offset with its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OffsetAndMetadata {
-    /// The next offset to read.
+    /// Next offset to read.
     pub offset: i64,
-    /// Any text of the committer's.
+    /// Application-defined text.
     pub metadata: String,
-    /// Leader epoch of the last record that was read, if it is known (KIP-320).
+    /// Leader epoch of the last consumed record, if known (KIP-320).
     pub leader_epoch: Option<i32>,
 }
 
-/// An offset that a broker found, and the timestamp of its record.
+/// Offset and timestamp of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetAndTimestamp {
-    /// The offset.
+    /// Offset.
     pub offset: i64,
-    /// Milliseconds since 1970, −1 where the broker gives none.
+    /// Timestamp in milliseconds since 1970, −1 if the broker returns none.
     pub timestamp: i64,
     /// Leader epoch of the record, if the broker reports it.
     pub leader_epoch: Option<i32>,
 }
 
-/// Items of `list` one after the other, at most ten, for texts of errors.
+/// Joins up to ten items for an error text.
 pub(crate) fn some_of<T: fmt::Display>(list: impl IntoIterator<Item = T>) -> String {
     let mut names: Vec<String> = list.into_iter().map(|item| item.to_string()).collect();
     let more = names.len().saturating_sub(10);
@@ -67,25 +67,25 @@ pub(crate) fn some_of<T: fmt::Display>(list: impl IntoIterator<Item = T>) -> Str
     if more == 0 { text } else { format!("{text} and {more} more") }
 }
 
-/// A change of what a member owns.
+/// Change of a member's assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rebalance {
-    /// These are to be given up, and can still be committed.
+    /// Partitions to be revoked; their offsets can still be committed.
     Revoked(Vec<TopicPartition>),
-    /// These belong to others already.
+    /// Partitions already owned by other members.
     Lost(Vec<TopicPartition>),
-    /// These are new.
+    /// Newly assigned partitions.
     Assigned(Vec<TopicPartition>),
 }
 
-/// Who commits: with a generation of −1 somebody who is no member.
+/// Identity of a committing member; the generation of a non-member is −1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The coordinator's name for the member.
+    /// Member id assigned by the coordinator.
     pub member_id: String,
-    /// The generation, or the member's epoch (KIP-848).
+    /// Generation id, or member epoch (KIP-848).
     pub generation: i32,
-    /// Of a static member.
+    /// Instance id of a static member.
     pub instance_id: Option<String>,
 }
 

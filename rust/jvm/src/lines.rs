@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use samsarrow_client::log::Lines;
+use samsarrow_client::log::LogSubscriber;
 use serde_json::{Value, json};
 use tracing::Level;
 
@@ -52,7 +52,7 @@ fn keep(level: Level, target: &'static str, text: String) {
 
 /// Has lines kept from now on.
 pub(crate) fn start() {
-    Lines::new(Level::INFO, keep).start();
+    LogSubscriber::new(Level::INFO, keep).start();
 }
 
 /// The lines that nobody came for yet, `[{"level":"WARN","target":...,"text":...},...]`; empty where there are none.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Admin;
 use super::batch::{BatchedRequest, Route, group_request};
 use super::engine::RequestBatch;
-use crate::api_versions::needed;
+use crate::api_versions::required_release;
 use crate::cluster::{ApiVersionOverride, Cluster};
 use crate::error::{Error, Result};
 use crate::offsets::messages::{self, FETCH_GROUPS, FETCH_STABLE, by_group, commit_topics, committed};
@@ -313,7 +313,7 @@ fn fetch_request<'a>(
     if version < FETCH_ALL
         && let Some((group, _)) = groups.clone().find(|(_, partitions)| partitions.is_none())
     {
-        let since = needed(ApiKey::OffsetFetch, FETCH_ALL).unwrap_or_default();
+        let since = required_release(ApiKey::OffsetFetch, FETCH_ALL).unwrap_or_default();
         return Err(Error::configuration(format!(
             "OffsetFetch v{version} cannot ask for all that group {group} has, which {since}: name the partitions"
         )));

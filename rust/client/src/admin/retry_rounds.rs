@@ -95,7 +95,7 @@ impl RetryRounds<'_> {
             }
             let refresh = retriable.values().any(Error::refresh_metadata);
             for (item, error) in retriable {
-                let error = error.after(last_errors.remove(&item));
+                let error = error.prefer_cause(last_errors.remove(&item));
                 last_errors.insert(item, error);
             }
             last_errors.retain(|item, _| !done.contains_key(item));

@@ -141,11 +141,11 @@ impl Coordinator {
         R: Request,
         R::Response: Send + 'static,
     {
-        self.call_as(timeout, Cluster::clone, build, judge).await
+        self.call_with(timeout, Cluster::clone, build, judge).await
     }
 
     /// Like [`Self::call`], with the cluster handle changed by `change` for each attempt.
-    pub(crate) async fn call_as<R, T>(
+    pub(crate) async fn call_with<R, T>(
         &self,
         timeout: Duration,
         change: impl Fn(&Cluster) -> Cluster,

@@ -65,7 +65,7 @@ impl Cluster {
             let final_error = match failure {
                 Ok(error) => {
                     let context = || format!("metadata of topic {}", some_of(&still));
-                    retry.wait_to_the_end(error, context).await.err().map(|late| match late {
+                    retry.wait_until_deadline(error, context).await.err().map(|late| match late {
                         // Return the brokers' error instead of a timeout.
                         Error::Timeout { cause: Some(cause), .. } if matches!(*cause, Error::Server { .. }) => *cause,
                         late => late,
@@ -137,7 +137,7 @@ impl Cluster {
             }
             let Some(failure) = failure else { continue };
             let context = || format!("metadata of topic {}", some_of(&pending));
-            if let Err(late) = retry.wait_to_the_end(failure, context).await {
+            if let Err(late) = retry.wait_until_deadline(failure, context).await {
                 for name in open.iter().filter(|name| updated.topic(name).is_none()) {
                     let code = updated.topic_error(name).filter(|_| result.is_ok());
                     let error = code.map_or_else(|| late.clone(), |code| Error::server(code, format!("topic {name}")));

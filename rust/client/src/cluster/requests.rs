@@ -5,7 +5,7 @@ use std::sync::Arc;
 use samsarrow_wire::messages::{ApiKey, Request};
 
 use super::{ApiVersionOverride, Cluster};
-use crate::api_versions::Ours;
+use crate::api_versions::SupportedVersions;
 use crate::error::Result;
 use crate::net::{Connection, FrameBody, Patience, RequestTimeout};
 
@@ -49,7 +49,7 @@ impl Cluster {
         R::Response: Send + 'static,
     {
         let patience = patience.into();
-        let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
+        let (connection, version) = self.ready(node, SupportedVersions::of::<R>(), patience).await?;
         connection.request(&build(version)?, version, self.limit(R::KEY, patience), patience)
     }
 
@@ -62,7 +62,7 @@ impl Cluster {
         build: F,
     ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static)> {
         let patience = patience.into();
-        let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
+        let (connection, version) = self.ready(node, SupportedVersions::of::<R>(), patience).await?;
         let response = connection.request_body(&build(version)?, version, self.limit(R::KEY, patience), patience)?;
         Ok((version, response))
     }
@@ -80,24 +80,29 @@ impl Cluster {
     }
 
     /// Returns a connection to a broker and the negotiated version.
-    async fn ready(&self, node: i32, ours: Ours, patience: Patience) -> Result<(Arc<Connection>, i16)> {
+    async fn ready(
+        &self,
+        node: i32,
+        supported: SupportedVersions,
+        patience: Patience,
+    ) -> Result<(Arc<Connection>, i16)> {
         let connection = self.connection(node, patience).await?;
-        let version = self.choose(ours, &connection)?;
+        let version = self.choose(supported, &connection)?;
         Ok((connection, version))
     }
 
-    fn choose(&self, ours: Ours, connection: &Connection) -> Result<i16> {
-        let (options, api) = (self.options(), ours.key.name());
+    fn choose(&self, supported: SupportedVersions, connection: &Connection) -> Result<i16> {
+        let (options, api) = (self.options(), supported.key.name());
         let chosen = options.api_versions.get(api).copied();
         let newest = options.newest_api_versions.get(api).copied();
-        let (chosen, newest) = match self.version_override.filter(|(key, _)| *key == ours.key) {
+        let (chosen, newest) = match self.version_override.filter(|(key, _)| *key == supported.key) {
             None => (chosen, newest),
             Some((_, ApiVersionOverride::Exactly(version))) => (Some(version), None),
             Some((_, ApiVersionOverride::AtMost(version))) => {
                 (chosen, Some(newest.map_or(version, |other| version.min(other))))
             }
         };
-        connection.versions().choose(ours, chosen, newest)
+        connection.versions().choose(supported, chosen, newest)
     }
 
     /// Sends a request that has no response; returns once it is written to the socket.
@@ -108,12 +113,12 @@ impl Cluster {
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<()> {
         let patience = patience.into();
-        let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
+        let (connection, version) = self.ready(node, SupportedVersions::of::<R>(), patience).await?;
         connection.request_without_answer(&build(version)?, version, self.limit(R::KEY, patience), patience).await
     }
 
     /// Returns the version in which `R` would be sent to a broker.
     pub async fn version<R: Request>(&self, node: i32, patience: impl Into<Patience>) -> Result<i16> {
-        self.ready(node, Ours::of::<R>(), patience.into()).await.map(|(_, version)| version)
+        self.ready(node, SupportedVersions::of::<R>(), patience.into()).await.map(|(_, version)| version)
     }
 }

@@ -15,7 +15,7 @@ use crate::cluster::coordinator::Coordinator;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
 use crate::metrics::Event;
-use crate::offsets::{Absent, ListTarget, fetch_committed_each, list_as_found};
+use crate::offsets::{ListTarget, UnknownTopic, fetch_committed_each, list_offsets_with};
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 
@@ -142,7 +142,7 @@ impl Positioner {
             let reason = moved.reason(self.reset.name());
             tracing::warn!(tp = %moved.tp, "{reason}");
             let Moved { tp: partition, from: offset, .. } = moved;
-            self.cluster.metrics().tell(|| Event::OffsetReset { partition, offset, reason });
+            self.cluster.metrics().emit(|| Event::OffsetReset { partition, offset, reason });
         }
     }
 
@@ -191,7 +191,7 @@ impl Positioner {
             if wanted.is_empty() {
                 return silent;
             }
-            list_as_found(&self.cluster, &wanted, self.isolation, Absent::Awaited, limit, |listed| {
+            list_offsets_with(&self.cluster, &wanted, self.isolation, UnknownTopic::Retry, limit, |listed| {
                 let mut found = Vec::with_capacity(listed.len());
                 for (tp, outcome) in listed {
                     let outcome = outcome.map(|found| found.map(|found| (found.offset, found.leader_epoch)));

@@ -1,5 +1,5 @@
-//! Offsets of a group, committed and fetched through its coordinator in whatever version is in use: 0 stores them in
-//! ZooKeeper, 1 and up in Kafka, 10 names topics by id (KIP-848).
+//! Commit and fetch of group offsets through the coordinator, in the negotiated version: 0 stores them in ZooKeeper, 1
+//! and later in Kafka, 10 and later use topic ids (KIP-848).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -17,45 +17,47 @@ use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
 
-/// From this version on, a commit names a static member.
+/// First version of OffsetCommit with `group_instance_id`.
 const STATIC_MEMBERS: i16 = 7;
-/// From these versions on, topics are named by id.
+/// First versions with topic ids.
 const COMMIT_BY_ID: i16 = 10;
 const FETCH_BY_ID: i16 = 10;
 
-/// How long a topic may be unknown that was just made: the news takes a moment to reach every broker.
+/// Time for which an unknown topic is retried: a new topic takes a moment to reach all brokers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of each partition of a commit.
+/// Result per partition of a commit.
 pub type Outcomes = Vec<(TopicPartition, Result<()>)>;
 
-/// Commits offsets in the name of `who`; the answer has the order of `offsets`. What failed for now is tried again
-/// until `timeout`, what went through is not. Topics and partitions that nobody knows are errors of their own: the
-/// others never wait for them.
+/// Commits offsets as `member`; returns the results in the order of `offsets`.
+///
+/// Retries partitions with a retriable error until `timeout`, but not those committed. Unknown topics and partitions
+/// fail separately and do not delay the others.
 ///
 /// # Errors
-/// What the coordinator says of the group or the member, so that nothing was committed in this attempt; a timeout with
-/// its cause where nothing was committed at all.
+/// An error of the group or the member, in which case this attempt committed nothing; a timeout with its cause if no
+/// attempt committed anything.
 pub async fn commit(
     cluster: &Cluster,
     coordinator: &Coordinator,
-    who: &Identity,
+    member: &Identity,
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     timeout: Duration,
 ) -> Result<Outcomes> {
-    commit_with(cluster, coordinator, who, offsets, &TopicIds::new(), PATIENCE, timeout).await
+    commit_with(cluster, coordinator, member, offsets, &TopicIds::new(), PATIENCE, timeout).await
 }
 
-/// Ids of the topics that offsets belong to, by partition.
+/// Topic ids of the offsets, by partition.
 pub(crate) type TopicIds = BTreeMap<TopicPartition, Uuid>;
 
-/// As [`commit`]. Offsets of a topic that has another id than in `topic_ids` by now are not committed: without an entry
-/// there, they belong to the topic that is known at the call. What the coordinator does not know is asked about again for as long as `patience`, and not looked up before
-/// without any.
+/// Like [`commit`], but does not commit offsets of topics that were recreated since.
+///
+/// A topic is recreated if its id differs from that in `topic_ids` or, without an entry, from that known at the call.
+/// Unknown topics are retried for `patience`; if it is zero, they are not looked up first either.
 pub(crate) async fn commit_with(
     cluster: &Cluster,
     coordinator: &Coordinator,
-    who: &Identity,
+    member: &Identity,
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     topic_ids: &TopicIds,
     patience: Duration,
@@ -65,25 +67,25 @@ pub(crate) async fn commit_with(
         return Ok(Vec::new());
     }
     let (began, group) = (Instant::now(), coordinator.group());
-    let denied = match patience.is_zero() {
+    let unknown_topics = match patience.is_zero() {
         true => BTreeSet::new(),
-        false => look_up(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?,
+        false => refresh_unknown(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?,
     };
     let metadata = cluster.metadata();
-    let hopeless = |tp: &TopicPartition| super::absent(&metadata, tp).or_else(|| refused(&metadata, &tp.topic));
-    let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(hopeless(tp)?)))).collect();
+    let final_error = |tp: &TopicPartition| super::absent(&metadata, tp).or_else(|| topic_error(&metadata, &tp.topic));
+    let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(final_error(tp)?)))).collect();
     let done: Mutex<BTreeMap<TopicPartition, Result<()>>> = Mutex::new(done);
     let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
     let open = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
         offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
     let is_recreated = |tp: &TopicPartition, latest: &Metadata| {
-        let id = |of: &Metadata| of.topic(&tp.topic).map_or(Uuid::ZERO, |topic| topic.topic_id);
+        let id = |metadata: &Metadata| metadata.topic(&tp.topic).map_or(Uuid::ZERO, |topic| topic.topic_id);
         let known = topic_ids.get(tp).copied().filter(|id| !id.is_zero());
         let (before, now) = (known.unwrap_or_else(|| id(&metadata)), id(latest));
         !before.is_zero() && !now.is_zero() && before != now
     };
-    let names = Names::default();
+    let names = TopicNames::default();
     let change = |cluster: &Cluster| {
         let latest = cluster.metadata();
         for (tp, _) in offsets.iter().filter(|(tp, _)| is_recreated(tp, &latest)) {
@@ -91,14 +93,14 @@ pub(crate) async fn commit_with(
             lock().entry(tp.clone()).or_insert_with(|| Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, context)));
         }
         let known = all_have_ids(&latest, open(&lock()).into_iter().map(|(tp, _)| tp));
-        by_name_unless(known, cluster, ApiKey::OffsetCommit, COMMIT_BY_ID)
+        without_topic_ids_unless(known, cluster, ApiKey::OffsetCommit, COMMIT_BY_ID)
     };
-    let build = |version| commit_request(&cluster.metadata(), &names, group, who, version, open(&lock()));
+    let build = |version| commit_request(&cluster.metadata(), &names, group, member, version, open(&lock()));
     let judge = |_, response: samsarrow_wire::messages::OffsetCommitResponse| {
         let mut done = lock();
-        let mut again = None;
+        let mut retry = None;
         for topic in response.topics {
-            let name = names.of(topic.name, &topic.topic_id)?;
+            let name = names.resolve(topic.name, &topic.topic_id)?;
             for partition in topic.partitions {
                 let tp = TopicPartition::new(&*name, partition.partition_index);
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else {
@@ -108,24 +110,24 @@ pub(crate) async fn commit_with(
                 let context = format!("OffsetCommit of {tp} for group {group}");
                 let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
                 match Verdict::of(code, &context) {
-                    // The brokers, asked before, said the same.
-                    Ok(_) if unknown && (began.elapsed() >= patience || denied.contains(&*tp.topic)) => {
+                    // The brokers have reported the topic as unknown before.
+                    Ok(_) if unknown && (began.elapsed() >= patience || unknown_topics.contains(&*tp.topic)) => {
                         done.insert(tp, Err(Error::server(code, context)));
                     }
-                    Ok(verdict) if matches!(again, None | Some(Verdict::Retry(_))) => again = Some(verdict),
+                    Ok(verdict) if matches!(retry, None | Some(Verdict::Retry(_))) => retry = Some(verdict),
                     Ok(_) => {}
-                    Err(error) if of_the_whole(code) => return Err(error),
+                    Err(error) if is_group_error(code) => return Err(error),
                     Err(error) => drop(done.insert(tp, Err(error))),
                 }
             }
         }
-        if let Some(again) = again {
-            return Ok(again);
+        if let Some(verdict) = retry {
+            return Ok(verdict);
         }
-        // Silence is no consent: a partition that is left out may not be committed.
-        let silent: Vec<_> = open(&done).into_iter().map(|(tp, _)| tp).collect();
-        if !silent.is_empty() {
-            let reason = format!("the answer to OffsetCommit for group {group} leaves out {}", some_of(silent));
+        // A partition that is missing in the response may not be committed.
+        let missing: Vec<_> = open(&done).into_iter().map(|(tp, _)| tp).collect();
+        if !missing.is_empty() {
+            let reason = format!("the response to OffsetCommit for group {group} leaves out {}", some_of(missing));
             return Err(Error::protocol("the coordinator", reason));
         }
         Ok(Verdict::Done(()))
@@ -133,15 +135,15 @@ pub(crate) async fn commit_with(
     if open(&lock()).is_empty() {
         return Ok(in_order(offsets, done, &Error::closed("the consumer")));
     }
-    match coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await {
+    match coordinator.call_with(timeout.saturating_sub(began.elapsed()), change, build, judge).await {
         Ok(()) => Ok(in_order(offsets, done, &Error::closed("the consumer"))),
-        // What went through before is no less committed.
+        // Partitions committed earlier remain committed.
         Err(error @ Error::Timeout { .. }) if lock().values().any(Result::is_ok) => Ok(in_order(offsets, done, &error)),
         Err(error) => Err(error),
     }
 }
 
-/// The outcomes in the order of `offsets`; `missing` is what became of those that have none.
+/// Returns the results in the order of `offsets`; `missing` is the result of partitions without one.
 fn in_order(
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     done: Mutex<BTreeMap<TopicPartition, Result<()>>>,
@@ -152,8 +154,8 @@ fn in_order(
     offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect()
 }
 
-/// Errors that speak of the member or the group, though each partition carries them.
-fn of_the_whole(code: ErrorCode) -> bool {
+/// Returns true for errors of the member or the group, which the response contains per partition.
+fn is_group_error(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::REBALANCE_IN_PROGRESS
@@ -169,9 +171,9 @@ fn of_the_whole(code: ErrorCode) -> bool {
 
 fn commit_request<'a>(
     metadata: &Metadata,
-    names: &Names,
+    names: &TopicNames,
     group: &str,
-    who: &Identity,
+    member: &Identity,
     version: i16,
     offsets: impl IntoIterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
 ) -> Result<OffsetCommitRequest> {
@@ -179,20 +181,21 @@ fn commit_request<'a>(
     let topics = commit_topics(offsets, None, id_of)?;
     Ok(OffsetCommitRequest {
         group_id: group.to_owned(),
-        generation_id_or_member_epoch: who.generation,
-        member_id: who.member_id.clone(),
-        // Before version 7 there are no static members, and nothing to send (KIP-345).
-        group_instance_id: who.instance_id.clone().filter(|_| version >= STATIC_MEMBERS),
+        generation_id_or_member_epoch: member.generation,
+        member_id: member.member_id.clone(),
+        // Static members exist since version 7 (KIP-345).
+        group_instance_id: member.instance_id.clone().filter(|_| version >= STATIC_MEMBERS),
         topics,
         ..Default::default()
     })
 }
 
-/// Fetches committed offsets; `None` where the group has committed none. The answer has the order of `partitions`. With
-/// `stable`, open transactions that commit offsets are waited for (KIP-447).
+/// Fetches committed offsets in the order of `partitions`; `None` for partitions without one.
+///
+/// With `stable`, waits for open transactions that commit offsets (KIP-447).
 ///
 /// # Errors
-/// What the coordinator says of the group or of a partition, naming it; a timeout with its cause.
+/// An error of the group or a partition; a timeout with its cause.
 pub async fn fetch_committed(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -201,12 +204,12 @@ pub async fn fetch_committed(
     timeout: Duration,
 ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
     let mut retry = Retry::new(cluster.options(), timeout);
-    let (mut found, mut open) = (HashMap::new(), partitions.to_vec());
+    let (mut offsets, mut open) = (HashMap::new(), partitions.to_vec());
     loop {
         let mut unstable = Vec::new();
         for (tp, outcome) in fetch_committed_each(cluster, coordinator, &open, stable, retry.left()).await? {
             match outcome {
-                Ok(at) => drop(found.insert(tp, at)),
+                Ok(offset) => drop(offsets.insert(tp, offset)),
                 Err(error) => unstable.push((tp, error)),
             }
         }
@@ -214,12 +217,12 @@ pub async fn fetch_committed(
         open = unstable.into_iter().map(|(tp, _)| tp).collect();
         retry.wait(error, || format!("OffsetFetch for group {}", coordinator.group())).await?;
     }
-    // Every partition that is not open any more was found, or is known to have no offset.
-    Ok(partitions.iter().map(|tp| (tp.clone(), found.get(tp).cloned().flatten())).collect())
+    // All other partitions have a result, or have no committed offset.
+    Ok(partitions.iter().map(|tp| (tp.clone(), offsets.get(tp).cloned().flatten())).collect())
 }
 
-/// As [`fetch_committed`], without waiting for open transactions: a partition in one is `UNSTABLE_OFFSET_COMMIT`, and
-/// the others have their offsets.
+/// Like [`fetch_committed`], without waiting for open transactions: their partitions fail with
+/// `UNSTABLE_OFFSET_COMMIT`.
 pub(crate) async fn fetch_committed_each(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -231,15 +234,15 @@ pub(crate) async fn fetch_committed_each(
         return Ok(Vec::new());
     }
     let began = Instant::now();
-    look_up(cluster, partitions, timeout).await?;
+    refresh_unknown(cluster, partitions, timeout).await?;
     let metadata = cluster.metadata();
-    if let Some(error) = partitions.iter().find_map(|tp| refused(&metadata, &tp.topic)) {
+    if let Some(error) = partitions.iter().find_map(|tp| topic_error(&metadata, &tp.topic)) {
         return Err(error);
     }
-    let names = Names::default();
+    let names = TopicNames::default();
     let change = |cluster: &Cluster| {
         let known = all_have_ids(&cluster.metadata(), partitions);
-        by_name_unless(known, cluster, ApiKey::OffsetFetch, FETCH_BY_ID)
+        without_topic_ids_unless(known, cluster, ApiKey::OffsetFetch, FETCH_BY_ID)
     };
     let build = |version| {
         let metadata = cluster.metadata();
@@ -248,16 +251,16 @@ pub(crate) async fn fetch_committed_each(
             false => Ok(Some(Uuid::ZERO)),
         };
         let mut request = fetch_request(version, [(coordinator.group(), Some(partitions))], id_of)?;
-        // Brokers before 2.5 know nothing of it.
+        // Brokers before 2.5 do not support it.
         request.require_stable = stable && version >= FETCH_STABLE;
         Ok(request)
     };
     let judge = |version, response| read_fetched(&names, coordinator.group(), version, response);
-    let found = coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
+    let found = coordinator.call_with(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
     Ok(by_partition(coordinator.group(), partitions, found))
 }
 
-/// The answers in the order of `partitions`. One that is left out is no sign that nothing is committed there.
+/// Returns the results in the order of `partitions`, with an error for each that the response leaves out.
 fn by_partition(group: &str, partitions: &[TopicPartition], found: Committed) -> Answers {
     let Some(mut found) = found else {
         return partitions.iter().map(|tp| (tp.clone(), Ok(None))).collect();
@@ -269,77 +272,83 @@ fn by_partition(group: &str, partitions: &[TopicPartition], found: Committed) ->
     partitions.iter().map(|tp| (tp.clone(), found.remove(tp).unwrap_or_else(|| missing(tp)))).collect()
 }
 
-/// What is committed for each partition.
+/// Committed offset of each partition.
 type Answers = Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>;
 
-/// The answer for each partition; `None` of a group that does not exist.
+/// Committed offset of each partition; `None` if the group does not exist.
 type Committed = Option<HashMap<TopicPartition, Result<Option<OffsetAndMetadata>>>>;
 
-fn read_fetched(names: &Names, group: &str, version: i16, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
-    let mut found = HashMap::new();
+fn read_fetched(
+    names: &TopicNames,
+    group: &str,
+    version: i16,
+    response: OffsetFetchResponse,
+) -> Result<Verdict<Committed>> {
+    let mut offsets = HashMap::new();
     let (mut verdict, mut exists) = (None, true);
-    let mut failed = |code: i16, what: &str| -> Result<bool> {
+    let mut failed = |code: i16, item: &str| -> Result<bool> {
         let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(false) };
-        verdict = Some(Verdict::of(code, &format!("OffsetFetch{what} for group {group}"))?);
+        verdict = Some(Verdict::of(code, &format!("OffsetFetch{item} for group {group}"))?);
         Ok(true)
     };
-    for answer in by_group(version, group, response) {
-        // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
-        if answer.error_code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
+    for response in by_group(version, group, response) {
+        // Apache Kafka reports an unknown group as one without offsets; other brokers return this error.
+        if response.error_code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
             exists = false;
             continue;
         }
-        failed(answer.error_code, "")?;
-        for topic in answer.topics {
-            let name = names.of(topic.name, &topic.topic_id)?;
+        failed(response.error_code, "")?;
+        for topic in response.topics {
+            let name = names.resolve(topic.name, &topic.topic_id)?;
             for partition in topic.partitions {
                 let tp = TopicPartition::new(&*name, partition.partition_index);
-                // How version 0 says that ZooKeeper holds nothing for a partition, and others that no such group exists.
+                // Version 0 reports a missing offset in ZooKeeper as an unknown partition.
                 let none = [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ErrorCode::GROUP_ID_NOT_FOUND];
                 if none.iter().any(|code| code.code() == partition.error_code) {
-                    found.insert(tp, Ok(None));
+                    offsets.insert(tp, Ok(None));
                     continue;
                 }
-                // A transaction is open for as long as its producer wants: the other partitions do not wait for it.
+                // Reported per partition: the others do not wait for an open transaction.
                 if partition.error_code == ErrorCode::UNSTABLE_OFFSET_COMMIT.code() {
                     let context = format!("OffsetFetch of {tp} for group {group}");
-                    found.insert(tp, Err(Error::server(ErrorCode::UNSTABLE_OFFSET_COMMIT, context)));
+                    offsets.insert(tp, Err(Error::server(ErrorCode::UNSTABLE_OFFSET_COMMIT, context)));
                 } else if !failed(partition.error_code, &format!(" of {tp}"))? {
-                    found.insert(tp, Ok(committed(partition)));
+                    offsets.insert(tp, Ok(committed(partition)));
                 }
             }
         }
     }
-    Ok(verdict.unwrap_or(Verdict::Done(exists.then_some(found))))
+    Ok(verdict.unwrap_or(Verdict::Done(exists.then_some(offsets))))
 }
 
-/// Asks for metadata once where a topic or partition is not known: it may be old. What the coordinator is to be asked
-/// about known topics does not depend on it, so that it may fail. Gives the topics that do not exist.
-async fn look_up(
+/// Refreshes metadata once if a topic or partition is unknown; returns the topics that do not exist.
+///
+/// Requests for known topics do not depend on the refresh, so a retriable error of it is ignored.
+async fn refresh_unknown(
     cluster: &Cluster,
     partitions: impl IntoIterator<Item = &TopicPartition>,
     timeout: Duration,
 ) -> Result<BTreeSet<String>> {
     let metadata = cluster.metadata();
     let mut unknown = BTreeSet::new();
-    let mut absent = false;
+    let mut partition_missing = false;
     for tp in partitions {
         match metadata.topic(&tp.topic) {
             None => drop(unknown.insert(&*tp.topic)),
-            Some(topic) => absent |= topic.partition(tp.partition).is_none(),
+            Some(topic) => partition_missing |= topic.partition(tp.partition).is_none(),
         }
     }
     let limit = cluster.options().request_timeout.min(timeout / 2);
     let unknown: Vec<&str> = unknown.into_iter().collect();
     if !unknown.is_empty() {
-        let denied = |outcome: &Result<()>| {
+        let is_unknown = |outcome: &Result<()>| {
             let code = outcome.as_ref().err().and_then(Error::code);
             code == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())
         };
         let outcomes = cluster.topics_each(&unknown, limit).await;
-        return Ok(outcomes.into_iter().filter(|(_, outcome)| denied(outcome)).map(|(name, _)| name).collect());
+        return Ok(outcomes.into_iter().filter(|(_, outcome)| is_unknown(outcome)).map(|(name, _)| name).collect());
     }
-    if absent
+    if partition_missing
         && let Err(error) = cluster.refresh(limit).await
         && !error.retriable()
     {
@@ -348,8 +357,8 @@ async fn look_up(
     Ok(BTreeSet::new())
 }
 
-/// What a broker says of a topic for good.
-fn refused(metadata: &Metadata, topic: &str) -> Option<Error> {
+/// Returns the error of a topic if it is not retriable.
+fn topic_error(metadata: &Metadata, topic: &str) -> Option<Error> {
     let code = metadata.topic_error(topic).filter(|code| !code.retriable() && metadata.topic(topic).is_none())?;
     Some(Error::server(code, format!("topic {topic}")))
 }
@@ -359,16 +368,16 @@ fn all_have_ids<'a>(metadata: &Metadata, partitions: impl IntoIterator<Item = &'
     topics.all(|topic| metadata.topic(topic).is_some_and(|topic| !topic.topic_id.is_zero()))
 }
 
-/// One topic whose id nobody knows must not keep the others waiting: then all go by their names, as they did before.
-fn by_name_unless(known: bool, cluster: &Cluster, api: ApiKey, by_id: i16) -> Cluster {
+/// Limits the version to one with topic names if any topic id is unknown, so that one topic does not fail the others.
+fn without_topic_ids_unless(known: bool, cluster: &Cluster, api: ApiKey, by_id: i16) -> Cluster {
     if known { cluster.clone() } else { cluster.with_version(api, ApiVersionOverride::AtMost(by_id - 1)) }
 }
 
-/// The names of the ids that were asked about: metadata may have forgotten them when the answer comes.
+/// TopicNames of the requested topic ids; metadata may no longer have them when the response arrives.
 #[derive(Debug, Default)]
-struct Names(Mutex<HashMap<Uuid, String>>);
+struct TopicNames(Mutex<HashMap<Uuid, String>>);
 
-impl Names {
+impl TopicNames {
     fn id_of(&self, metadata: &Metadata, topic: &str) -> Result<Uuid> {
         match metadata.topic(topic).map(|topic| topic.topic_id) {
             Some(id) if !id.is_zero() => {
@@ -379,13 +388,16 @@ impl Names {
         }
     }
 
-    fn of(&self, name: String, id: &Uuid) -> Result<String> {
+    fn resolve(&self, name: String, id: &Uuid) -> Result<String> {
         if !name.is_empty() {
             return Ok(name);
         }
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         known.ok_or_else(|| {
-            Error::protocol("the coordinator", format!("an answer about topic id {id:?}, never asked for"))
+            Error::protocol(
+                "the coordinator",
+                format!("the response contains topic id {id:?}, which was not requested"),
+            )
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Offsets that the leaders of partitions know: the first, the last, the first at or after a time.
+//! ListOffsets: first, last and timestamp-based offsets from partition leaders.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use samsarrow_wire::messages::{ApiKey, ListOffsetsRequest, ListOffsetsResponse};
 use tokio::task::JoinSet;
 
 use super::by_topic;
-use crate::api_versions::needed;
+use crate::api_versions::required_release;
 use crate::cluster::Cluster;
 use crate::cluster::metadata::Metadata;
 use crate::config::IsolationLevel;
@@ -18,27 +18,27 @@ use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::{OffsetAndTimestamp, TopicPartition, some_of};
 
-/// Which offset of a partition.
+/// Offset to look up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListTarget {
-    /// The first that is still there.
+    /// Log start offset.
     Earliest,
-    /// The end: the high watermark, or the last stable offset for `read_committed`.
+    /// End offset: the high watermark, or the last stable offset with `read_committed`.
     Latest,
-    /// The first record at or after this many milliseconds since 1970.
+    /// First record with this timestamp or later, in milliseconds first_version 1970.
     Timestamp(i64),
-    /// The record with the largest timestamp (KIP-734).
+    /// Record with the largest timestamp (KIP-734).
     MaxTimestamp,
-    /// The first that is on the leader's own disk (KIP-405).
+    /// First offset on the leader's local disk (KIP-405).
     EarliestLocal,
-    /// The last that is in tiered storage (KIP-1005).
+    /// Last offset in tiered storage (KIP-1005).
     LatestTiered,
-    /// The first that is not in tiered storage yet (KIP-1023).
+    /// First offset that is not in tiered storage yet (KIP-1023).
     EarliestPendingUpload,
 }
 
 impl ListTarget {
-    fn on_the_wire(self) -> i64 {
+    fn protocol_value(self) -> i64 {
         match self {
             Self::Latest => -1,
             Self::Earliest => -2,
@@ -50,8 +50,8 @@ impl ListTarget {
         }
     }
 
-    /// The version of ListOffsets that has it first, and what it finds.
-    fn since(self) -> (i16, &'static str) {
+    /// Returns the first version of ListOffsets that supports it, and a description.
+    fn first_version(self) -> (i16, &'static str) {
         match self {
             Self::Earliest | Self::Latest => (0, "the first and the last offset"),
             Self::Timestamp(_) => (BY_TIME, "the offset at a time"),
@@ -63,105 +63,106 @@ impl ListTarget {
     }
 }
 
-/// From this version on, a time is that of a record (KIP-79).
+/// First version with timestamps of records (KIP-79).
 const BY_TIME: i16 = 1;
 
-type Found = (TopicPartition, Option<OffsetAndTimestamp>);
-/// What became of one partition: `None` where no record is at or after the time asked for.
+type FoundOffset = (TopicPartition, Option<OffsetAndTimestamp>);
+/// Result of a partition: `None` if no record matches.
 pub type Listed = (TopicPartition, Result<Option<OffsetAndTimestamp>>);
-/// What to ask a leader: the partition, the offset wanted, the leader epoch that we know.
-type Question = (TopicPartition, (ListTarget, i32));
+/// Lookup in a partition: the partition, the offset to look up, and the known leader epoch.
+type Lookup = (TopicPartition, (ListTarget, i32));
 
-/// What to do about a topic that brokers say is not there.
+/// Handling of topics that brokers report as unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// It may come to be: it is asked for until time is up.
-    Awaited,
-    /// That is the answer, as soon as brokers have said so twice.
-    Told,
+pub(crate) enum UnknownTopic {
+    /// Retries until the timeout: the topic may be created.
+    Retry,
+    /// Fails as soon as brokers have reported it twice.
+    Fail,
 }
 
-/// Asks the leaders of all `wanted` partitions, again where a leader moved, until `timeout`. The answer has the order of
-/// `wanted`; `None` where no record is at or after the time asked for.
+/// Looks up offsets at the partition leaders, in the order of `targets`; `None` if no record matches.
+///
+/// Retries until `timeout`, for example after a leader change.
 ///
 /// # Errors
-/// Of the first partition that failed, once all others were asked for: what a broker says that retrying cannot heal; a
+/// The error of the first failed partition, after all others have completed: an error that is not retriable, or a
 /// timeout with its cause.
 pub async fn list_offsets(
     cluster: &Cluster,
-    wanted: &[(TopicPartition, ListTarget)],
+    targets: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
     timeout: Duration,
-) -> Result<Vec<Found>> {
-    let each = list_each(cluster, wanted, isolation, Absent::Awaited, timeout).await;
+) -> Result<Vec<FoundOffset>> {
+    let each = list_each(cluster, targets, isolation, UnknownTopic::Retry, timeout).await;
     each.into_iter().map(|(tp, outcome)| Ok((tp, outcome?))).collect()
 }
 
-/// The same with a result for each partition. One that does not exist keeps nobody waiting.
+/// Like [`list_offsets`], with a result per partition. An unknown topic does not delay the others.
 pub async fn list_offsets_each(
     cluster: &Cluster,
-    wanted: &[(TopicPartition, ListTarget)],
+    targets: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
     timeout: Duration,
 ) -> Vec<Listed> {
-    list_each(cluster, wanted, isolation, Absent::Told, timeout).await
+    list_each(cluster, targets, isolation, UnknownTopic::Fail, timeout).await
 }
 
 async fn list_each(
     cluster: &Cluster,
-    wanted: &[(TopicPartition, ListTarget)],
+    targets: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
-    absent: Absent,
+    unknown_topic: UnknownTopic,
     timeout: Duration,
 ) -> Vec<Listed> {
-    let mut found: HashMap<TopicPartition, Result<Option<OffsetAndTimestamp>>> = HashMap::new();
-    list_as_found(cluster, wanted, isolation, absent, timeout, |listed| found.extend(listed)).await;
-    let lost = |tp: &TopicPartition| Err(Error::timeout(format!("ListOffsets of {tp}"), timeout));
-    wanted.iter().map(|(tp, _)| (tp.clone(), found.get(tp).cloned().unwrap_or_else(|| lost(tp)))).collect()
+    let mut results: HashMap<TopicPartition, Result<Option<OffsetAndTimestamp>>> = HashMap::new();
+    list_offsets_with(cluster, targets, isolation, unknown_topic, timeout, |listed| results.extend(listed)).await;
+    let timed_out = |tp: &TopicPartition| Err(Error::timeout(format!("ListOffsets of {tp}"), timeout));
+    targets.iter().map(|(tp, _)| (tp.clone(), results.get(tp).cloned().unwrap_or_else(|| timed_out(tp)))).collect()
 }
 
-/// The same, given to `tell` as it is found: a leader that is slow or missing keeps nobody else waiting. Each partition
-/// is given once.
-pub(crate) async fn list_as_found(
+/// Like [`list_offsets_each`], passing results to `notify` as they arrive, so that a slow leader does not delay the
+/// others. Each partition is passed once.
+pub(crate) async fn list_offsets_with(
     cluster: &Cluster,
-    wanted: &[(TopicPartition, ListTarget)],
+    targets: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
-    absent: Absent,
+    unknown_topic: UnknownTopic,
     timeout: Duration,
-    mut tell: impl FnMut(Vec<Listed>),
+    mut notify: impl FnMut(Vec<Listed>),
 ) {
     let mut retry = Retry::new(cluster.options(), timeout);
-    let mut open: BTreeMap<TopicPartition, ListTarget> = wanted.iter().cloned().collect();
-    let mut metadata_is_new = false;
+    let mut open: BTreeMap<TopicPartition, ListTarget> = targets.iter().cloned().collect();
+    let mut metadata_refreshed = false;
     loop {
-        let mut round = Round { open: &mut open, absent, failure: None, tell: &mut tell };
-        round.look_up(cluster, &mut metadata_is_new, retry.left()).await;
-        round.ask_leaders(cluster, isolation, retry.left()).await;
+        let mut round = LookupRound { open: &mut open, unknown_topic, failure: None, notify: &mut notify };
+        round.check_partitions(cluster, &mut metadata_refreshed, retry.left()).await;
+        round.send_to_leaders(cluster, isolation, retry.left()).await;
         let failure = round.failure;
         if open.is_empty() {
             return;
         }
         cluster.request_refresh();
         let failure = failure.unwrap_or_else(|| Error::timeout("ListOffsets", timeout));
-        let what = || format!("ListOffsets of {}", some_of(open.keys()));
-        if let Err(error) = retry.wait(failure, what).await {
-            // That a topic is not there says more than that time is up.
+        let context = || format!("ListOffsets of {}", some_of(open.keys()));
+        if let Err(error) = retry.wait(failure, context).await {
+            // An unknown topic explains more than a timeout.
             let metadata = cluster.metadata();
-            let why = |tp: &TopicPartition| match metadata.topic_error(&tp.topic) {
+            let reason = |tp: &TopicPartition| match metadata.topic_error(&tp.topic) {
                 Some(code) if metadata.topic(&tp.topic).is_none() => Error::server(code, format!("topic {}", tp.topic)),
                 _ => error.clone(),
             };
-            return tell(open.into_keys().map(|tp| (tp.clone(), Err(why(&tp)))).collect());
+            return notify(open.into_keys().map(|tp| (tp.clone(), Err(reason(&tp)))).collect());
         }
     }
 }
 
-/// Whether a later round may heal it. Java's client also asks again after an error that a broker cannot name.
-fn passes(error: &Error) -> bool {
+/// Returns true if a later round may succeed. Like the Java client, retries unknown server errors too.
+fn is_retriable(error: &Error) -> bool {
     error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code())
 }
 
-/// What is meant by an error that does not say what to do.
+/// Returns a hint for errors whose description is not sufficient.
 fn hint(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT => {
@@ -171,56 +172,57 @@ fn hint(code: ErrorCode) -> &'static str {
     }
 }
 
-/// One round of questions to all leaders.
-struct Round<'a, F> {
+/// One round of requests to all leaders.
+struct LookupRound<'a, F> {
     open: &'a mut BTreeMap<TopicPartition, ListTarget>,
-    absent: Absent,
-    /// The last error that a later round may heal.
+    unknown_topic: UnknownTopic,
+    /// Last retriable error.
     failure: Option<Error>,
-    tell: &'a mut F,
+    notify: &'a mut F,
 }
 
-impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
-    /// Partitions that do not exist fail here. Metadata that lacks one of a known topic may be old, so it is asked for
-    /// once more.
-    async fn look_up(&mut self, cluster: &Cluster, is_new: &mut bool, left: Duration) {
+impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
+    /// Fails partitions that do not exist.
+    ///
+    /// Metadata without a partition of a known topic may be stale, so it is refreshed once.
+    async fn check_partitions(&mut self, cluster: &Cluster, is_refreshed: &mut bool, remaining: Duration) {
         let mut names: Vec<&str> = self.open.keys().map(|tp| &*tp.topic).collect();
         names.dedup();
-        let limit = left.min(cluster.options().request_timeout);
+        let limit = remaining.min(cluster.options().request_timeout);
         let topics = cluster.topics_each(&names, limit).await;
-        let absent = |metadata: &Metadata, tp: &TopicPartition| {
+        let is_missing = |metadata: &Metadata, tp: &TopicPartition| {
             metadata.topic(&tp.topic).is_some() && metadata.partition(&tp.topic, tp.partition).is_none()
         };
-        if !*is_new && self.open.keys().any(|tp| absent(&cluster.metadata(), tp)) {
-            *is_new = cluster.refresh(limit).await.is_ok();
+        if !*is_refreshed && self.open.keys().any(|tp| is_missing(&cluster.metadata(), tp)) {
+            *is_refreshed = cluster.refresh(limit).await.is_ok();
         }
         let metadata = cluster.metadata();
         let mut failed = Vec::new();
         for tp in self.open.keys() {
             match (metadata.topic(&tp.topic), topics.get(&*tp.topic)) {
-                (Some(topic), _) if *is_new && absent(&metadata, tp) => {
+                (Some(topic), _) if *is_refreshed && is_missing(&metadata, tp) => {
                     let count = topic.partitions.len();
                     let context = format!("{tp} (topic {} has {count} partitions, from 0 on)", tp.topic);
                     failed.push((tp.clone(), Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
                 }
-                (None, Some(Err(error))) if !error.retriable() || self.is_answer(error) => {
+                (None, Some(Err(error))) if !error.retriable() || self.is_final(error) => {
                     failed.push((tp.clone(), error.clone()));
                 }
                 (None, Some(Err(error))) => self.failure = Some(error.clone()),
                 _ => {}
             }
         }
-        self.settle(failed.into_iter().map(|(tp, error)| (tp, Err(error))).collect());
+        self.complete(failed.into_iter().map(|(tp, error)| (tp, Err(error))).collect());
     }
 
-    /// Whether a topic need not be asked for again that metadata does not have.
-    fn is_answer(&self, error: &Error) -> bool {
-        self.absent == Absent::Told && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())
+    /// Returns true if an unknown topic is not retried.
+    fn is_final(&self, error: &Error) -> bool {
+        self.unknown_topic == UnknownTopic::Fail && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())
     }
 
-    async fn ask_leaders(&mut self, cluster: &Cluster, isolation: IsolationLevel, left: Duration) {
+    async fn send_to_leaders(&mut self, cluster: &Cluster, isolation: IsolationLevel, remaining: Duration) {
         let metadata = cluster.metadata();
-        let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
+        let mut by_leader: BTreeMap<i32, Vec<Lookup>> = BTreeMap::new();
         for (tp, target) in &*self.open {
             if metadata.topic(&tp.topic).is_none() {
                 continue;
@@ -230,26 +232,26 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
                 None => self.failure = Some(Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string())),
             }
         }
-        let limit = left.min(cluster.options().request_timeout);
-        let mut asked = JoinSet::new();
-        for (node, questions) in by_leader {
+        let limit = remaining.min(cluster.options().request_timeout);
+        let mut requests = JoinSet::new();
+        for (node, lookups) in by_leader {
             let cluster = cluster.clone();
-            asked.spawn(async move {
-                let partitions: Vec<_> = questions.iter().map(|(tp, _)| tp.clone()).collect();
+            requests.spawn(async move {
+                let partitions: Vec<_> = lookups.iter().map(|(tp, _)| tp.clone()).collect();
                 let build = |version| {
-                    check_targets(version, &questions)?;
-                    Ok(request(version, questions, isolation, limit))
+                    check_targets(version, &lookups)?;
+                    Ok(request(version, lookups, isolation, limit))
                 };
-                let answer = match cluster.dispatch(node, limit, build).await {
-                    Ok(answer) => answer.await,
+                let response = match cluster.dispatch(node, limit, build).await {
+                    Ok(response) => response.await,
                     Err(error) => Err(error),
                 };
-                (node, partitions, answer)
+                (node, partitions, response)
             });
         }
-        while let Some(answered) = asked.join_next().await {
-            match answered {
-                Ok((node, partitions, answer)) => self.read(node, partitions, answer),
+        while let Some(completed) = requests.join_next().await {
+            match completed {
+                Ok((node, partitions, response)) => self.read(node, partitions, response),
                 Err(failed) => {
                     if let Ok(panic) = failed.try_into_panic() {
                         std::panic::resume_unwind(panic);
@@ -259,70 +261,71 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
         }
     }
 
-    fn read(&mut self, node: i32, asked: Vec<TopicPartition>, answer: Result<ListOffsetsResponse>) {
-        let mut told = HashMap::new();
-        let failed = match answer {
+    fn read(&mut self, node: i32, requested: Vec<TopicPartition>, response: Result<ListOffsetsResponse>) {
+        let mut responses = HashMap::new();
+        let failed = match response {
             Ok(response) => {
                 for topic in response.topics {
                     let name: Arc<str> = topic.name.into();
-                    let of =
+                    let topic_partition =
                         |p: &ListOffsetsPartitionResponse| TopicPartition::new(Arc::clone(&name), p.partition_index);
-                    told.extend(topic.partitions.into_iter().map(|p| (of(&p), p)));
+                    responses.extend(topic.partitions.into_iter().map(|p| (topic_partition(&p), p)));
                 }
                 None
             }
             Err(error) => Some(error),
         };
-        let mut listed = Vec::with_capacity(asked.len());
-        for tp in asked {
-            let outcome = match (&failed, told.get(&tp)) {
+        let mut listed = Vec::with_capacity(requested.len());
+        for tp in requested {
+            let outcome = match (&failed, responses.get(&tp)) {
                 (Some(error), _) => Err(error.clone()),
                 (None, Some(partition)) => match ErrorCode::from_i16(partition.error_code).ok() {
                     Ok(()) => Ok(offset(partition)),
                     Err(code) => Err(Error::server(code, format!("ListOffsets of {tp}{}", hint(code)))),
                 },
                 (None, None) => {
-                    let reason = format!("its answer to ListOffsets leaves out {tp}");
+                    let reason = format!("the response to ListOffsets leaves out {tp}");
                     Err(Error::protocol(format!("broker {node}"), reason))
                 }
             };
             match outcome {
-                Err(error) if passes(&error) => self.failure = Some(error),
+                Err(error) if is_retriable(&error) => self.failure = Some(error),
                 outcome => listed.push((tp, outcome)),
             }
         }
-        self.settle(listed);
+        self.complete(listed);
     }
 
-    fn settle(&mut self, listed: Vec<Listed>) {
+    fn complete(&mut self, listed: Vec<Listed>) {
         if !listed.is_empty() {
             for (tp, _) in &listed {
                 self.open.remove(tp);
             }
-            (self.tell)(listed);
+            (self.notify)(listed);
         }
     }
 }
 
-/// What an older version would take for something else, version 0 a time for the last segment that was written before it.
-fn check_targets(version: i16, partitions: &[Question]) -> Result<()> {
-    match partitions.iter().find(|question| version < question.1.0.since().0) {
+/// Checks that the version supports the targets: an older one would interpret them differently, version 0 as segment
+/// times.
+fn check_targets(version: i16, partitions: &[Lookup]) -> Result<()> {
+    match partitions.iter().find(|lookup| version < lookup.1.0.first_version().0) {
         Some((tp, (target, _))) => {
-            let (since, what) = target.since();
-            let needed = needed(ApiKey::ListOffsets, since).unwrap_or_default();
+            let (first_version, description) = target.first_version();
+            let requirement = required_release(ApiKey::ListOffsets, first_version).unwrap_or_default();
             Err(Error::UnsupportedVersion(format!(
-                "{what} of {tp} {needed}, and this broker is older (ListOffsets v{version})"
+                "{description} of {tp} {requirement}, and this broker is older (ListOffsets v{version})"
             )))
         }
         None => Ok(()),
     }
 }
 
-fn request(version: i16, partitions: Vec<Question>, isolation: IsolationLevel, limit: Duration) -> ListOffsetsRequest {
+fn request(version: i16, partitions: Vec<Lookup>, isolation: IsolationLevel, limit: Duration) -> ListOffsetsRequest {
     let partition = |(partition_index, (target, epoch)): (i32, (ListTarget, i32))| ListOffsetsPartition {
         partition_index,
         current_leader_epoch: epoch,
-        timestamp: target.on_the_wire(),
+        timestamp: target.protocol_value(),
         ..Default::default()
     };
     let topics = by_topic(partitions).into_iter().map(|(name, partitions)| ListOffsetsTopic {
@@ -332,7 +335,7 @@ fn request(version: i16, partitions: Vec<Question>, isolation: IsolationLevel, l
     });
     ListOffsetsRequest {
         replica_id: -1,
-        // Before version 2 there was only one level.
+        // Isolation levels exist first_version version 2.
         isolation_level: i8::from(version >= 2 && isolation == IsolationLevel::ReadCommitted),
         topics: topics.collect(),
         timeout_ms: i32::try_from(limit.as_millis()).unwrap_or(i32::MAX),
@@ -340,7 +343,7 @@ fn request(version: i16, partitions: Vec<Question>, isolation: IsolationLevel, l
     }
 }
 
-/// Version 0 gives a list of offsets, later ones a single one; −1 is none.
+/// Returns the offset of a response, `None` if it is −1. Version 0 has a list of offsets.
 fn offset(partition: &ListOffsetsPartitionResponse) -> Option<OffsetAndTimestamp> {
     let offset = partition.old_style_offsets.first().copied().unwrap_or(partition.offset);
     let leader_epoch = Some(partition.leader_epoch).filter(|epoch| *epoch >= 0);

@@ -1,4 +1,4 @@
-//! OffsetCommit and OffsetFetch in every version: how requests are put together, and what answers come to.
+//! OffsetCommit and OffsetFetch messages in all versions.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use super::by_topic;
 use crate::error::Result;
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// From this version on a request can wait for open transactions (KIP-447).
+/// First version of OffsetFetch with `require_stable` (KIP-447).
 pub(crate) const FETCH_STABLE: i16 = 7;
-/// From this version on a request fetches the offsets of several groups (KIP-709).
+/// First version of OffsetFetch with several groups (KIP-709).
 pub(crate) const FETCH_GROUPS: i16 = 8;
 
-/// The topics of a commit; versions that name topics by id get them from `id_of`.
+/// Returns the topics of a commit. `id_of` returns topic ids, for versions that require them.
 pub(crate) fn commit_topics<'a>(
     offsets: impl IntoIterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
     timestamp: Option<i64>,
     id_of: impl Fn(&str) -> Result<Uuid>,
 ) -> Result<Vec<OffsetCommitRequestTopic>> {
     let topics = by_topic(offsets.into_iter().cloned()).into_iter().map(|(topic, partitions)| {
-        let partitions = partitions.into_iter().map(|(partition_index, at)| OffsetCommitRequestPartition {
+        let partitions = partitions.into_iter().map(|(partition_index, offset)| OffsetCommitRequestPartition {
             partition_index,
-            committed_offset: at.offset,
-            committed_leader_epoch: at.leader_epoch.unwrap_or(-1),
+            committed_offset: offset.offset,
+            committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
             commit_timestamp: timestamp.unwrap_or(-1),
-            committed_metadata: Some(at.metadata),
+            committed_metadata: Some(offset.metadata),
             ..Default::default()
         });
         Ok(OffsetCommitRequestTopic {
@@ -43,7 +43,7 @@ pub(crate) fn commit_topics<'a>(
     topics.collect()
 }
 
-/// Asks for partitions of groups, or for all that a group has. A topic that `id_of` has no id for is left out.
+/// Returns a request for some partitions of groups, or for all. Topics without an id in `id_of` are omitted.
 pub(crate) fn fetch_request<'a>(
     version: i16,
     groups: impl IntoIterator<Item = (&'a str, Option<&'a [TopicPartition]>)>,
@@ -53,7 +53,9 @@ pub(crate) fn fetch_request<'a>(
     for (group, partitions) in groups {
         let topics = partitions.map(|tps| {
             let topics = by_topic(tps.iter().map(|tp| (tp.clone(), ()))).into_iter();
-            topics.map(|(name, of)| (name, of.into_iter().map(|(partition, ())| partition).collect::<Vec<i32>>()))
+            topics.map(|(name, partitions)| {
+                (name, partitions.into_iter().map(|(partition, ())| partition).collect::<Vec<i32>>())
+            })
         });
         if version < FETCH_GROUPS {
             let topic = |(name, partition_indexes): (Arc<str>, _)| OffsetFetchRequestTopic {
@@ -81,7 +83,7 @@ pub(crate) fn fetch_request<'a>(
     Ok(request)
 }
 
-/// An answer in the form of version 8 and later, by group; before, it is about the one that was asked for.
+/// Converts a response to the form of version 8 and later; earlier versions have no group id, so `group` is used.
 pub(crate) fn by_group(version: i16, group: &str, response: OffsetFetchResponse) -> Vec<OffsetFetchResponseGroup> {
     if version >= FETCH_GROUPS {
         return response.groups;
@@ -105,7 +107,7 @@ pub(crate) fn by_group(version: i16, group: &str, response: OffsetFetchResponse)
     }]
 }
 
-/// What is committed for a partition, if anything is.
+/// Returns the committed offset of a partition, if any.
 pub(crate) fn committed(partition: OffsetFetchResponsePartitions) -> Option<OffsetAndMetadata> {
     let OffsetFetchResponsePartitions { committed_offset: offset, committed_leader_epoch, metadata, .. } = partition;
     let leader_epoch = Some(committed_leader_epoch).filter(|epoch| *epoch >= 0);

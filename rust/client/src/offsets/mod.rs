@@ -1,4 +1,4 @@
-//! Offsets: listed by the partitions' leaders, committed to and fetched from the group's coordinator.
+//! Partition offsets from leaders, and committed offsets of groups.
 
 mod committed;
 mod list;
@@ -6,8 +6,8 @@ pub(crate) mod messages;
 
 pub use committed::{Outcomes, commit, fetch_committed};
 pub(crate) use committed::{PATIENCE, TopicIds, commit_with, fetch_committed_each};
-pub(crate) use list::{Absent, list_as_found};
 pub use list::{ListTarget, Listed, list_offsets, list_offsets_each};
+pub(crate) use list::{UnknownTopic, list_offsets_with};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::cluster::metadata::Metadata;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Why a partition is not there, though its topic is.
+/// Returns an error if the topic exists and the partition does not.
 pub(crate) fn absent(metadata: &Metadata, tp: &TopicPartition) -> Option<Error> {
     let topic = metadata.topic(&tp.topic).filter(|topic| topic.partition(tp.partition).is_none())?;
     let context = format!("{tp} (topic {} has {} partitions, from 0 on)", tp.topic, topic.partitions.len());
     Some(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context))
 }
 
-/// Items by topic, in the order of the topics' names: the shape that requests want.
+/// Groups items by topic, sorted by topic name, as requests require.
 pub(crate) fn by_topic<T>(items: impl IntoIterator<Item = (TopicPartition, T)>) -> BTreeMap<Arc<str>, Vec<(i32, T)>> {
     let mut topics: BTreeMap<Arc<str>, Vec<(i32, T)>> = BTreeMap::new();
     for (tp, item) in items {

@@ -201,7 +201,7 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
             Payload::Encoded(bytes) => {
                 // Without a number the bytes stay as they are.
                 let Some((identity, sequence)) = numbered else { continue };
-                // Ours alone unless an earlier request is still being written: then a copy is renumbered.
+                // SupportedVersions alone unless an earlier request is still being written: then a copy is renumbered.
                 let bytes = std::mem::take(bytes);
                 let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
                 set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())

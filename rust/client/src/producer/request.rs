@@ -22,7 +22,7 @@ use super::delivery_state::Appended;
 use super::drain::Outgoing;
 use super::queue::{Failure, FailureKind};
 use super::shared::Settings;
-use crate::api_versions::needed;
+use crate::api_versions::required_release;
 use crate::cluster::metadata::Leader;
 use crate::config::message_format::newest_magic;
 use crate::error::{Error, Result};
@@ -146,7 +146,7 @@ fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition
         Compressor::new(settings.codec, settings.level).map_err(|error| Error::configuration(error.to_string()))?;
     convert(batch, magic, &mut compressor).map(Bytes::from).map_err(|error| {
         let text = format!("cannot write records for {topic}-{partition} in message format v{magic}: {error}");
-        match (error, needed(ApiKey::Produce, FIRST_WITH_HEADERS)) {
+        match (error, required_release(ApiKey::Produce, FIRST_WITH_HEADERS)) {
             // The options allow headers, or the record would not have been taken.
             (EncodeError::Headers { .. }, Some(needed)) => {
                 Error::UnsupportedVersion(format!("{text} (a record with headers {needed})"))

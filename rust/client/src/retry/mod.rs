@@ -1,4 +1,4 @@
-//! The one way to try again: until a deadline, with waits that grow, and an error at the end that names its cause.
+//! Retry until a deadline, with growing delays and a final error that contains the cause.
 
 pub mod backoff;
 
@@ -10,13 +10,15 @@ use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 
-/// As long as a clock can be counted on: years.
-const ENDLESS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Time that is not worth another attempt.
-const SHORTEST: Duration = Duration::from_millis(10);
+/// Practically infinite timeout that clocks can represent.
+const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// Remaining time too short for another attempt.
+const MIN_REMAINING: Duration = Duration::from_millis(10);
 
-/// Attempts at one thing. Every loop that asks a broker again goes through [`Retry::again`] or [`Retry::wait`], so none
-/// can ask in a hot loop.
+/// Retry state of one operation.
+///
+/// Every loop that sends requests to a broker repeatedly uses [`Retry::again`] or [`Retry::wait`], so that none is a
+/// busy loop.
 #[derive(Debug)]
 pub(crate) struct Retry {
     timeout: Duration,
@@ -26,55 +28,56 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// Attempts that end `timeout` from now.
+    /// Starts an operation with a deadline `timeout` from now.
     pub(crate) fn new(options: &CommonOptions, timeout: Duration) -> Self {
         let backoff = Backoff::new(options.retry_backoff, options.retry_backoff_max);
         Self { timeout, deadline: Instant::now() + timeout, backoff, failure: None }
     }
 
-    /// Attempts that go on until anyone who wanted them stops waiting.
+    /// Starts an operation without a deadline.
     pub(crate) fn endless(options: &CommonOptions) -> Self {
-        Self::new(options, ENDLESS)
+        Self::new(options, NO_TIMEOUT)
     }
 
-    /// What is left of the time.
+    /// Returns the remaining time.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Gives the attempts to come the whole time again; their waits go on to grow.
+    /// Resets the deadline, but not the backoff.
     pub(crate) fn restart(&mut self) {
         self.deadline = Instant::now() + self.timeout;
     }
 
-    /// After a failed attempt: waits for the next one if `error` may pass.
+    /// Waits before the next attempt if `error` is retriable.
     ///
     /// # Errors
-    /// `error` itself if trying again cannot heal it; a timeout that names `what` and the cause when time is up.
-    pub(crate) async fn again(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<()> {
-        if error.retriable() { self.wait(error, what).await } else { Err(error) }
+    /// `error` if it is not retriable; a timeout with `context` and the cause at the deadline.
+    pub(crate) async fn again(&mut self, error: Error, context: impl FnOnce() -> String) -> Result<()> {
+        if error.retriable() { self.wait(error, context).await } else { Err(error) }
     }
 
-    /// The same where the caller knows that another attempt makes sense, whatever `error` is.
+    /// Waits before the next attempt, even if `error` is not retriable.
     ///
     /// # Errors
-    /// A timeout that names `what` and the cause when time is up.
-    pub(crate) async fn wait(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<()> {
+    /// A timeout with `context` and the cause at the deadline.
+    pub(crate) async fn wait(&mut self, error: Error, context: impl FnOnce() -> String) -> Result<()> {
         let delay = self.backoff.next_delay();
-        self.wait_for(delay, error, what).await
+        self.wait_for(delay, error, context).await
     }
 
-    /// The same for what others may bring about at any time: waits are cut so that all of the time is used.
+    /// Like [`Self::wait`], with delays limited to three quarters of the remaining time, so that there is an attempt
+    /// shortly before the deadline.
     ///
     /// # Errors
     /// As [`Self::wait`].
-    pub(crate) async fn wait_to_the_end(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<()> {
-        let (delay, left) = (self.backoff.next_delay(), self.left());
-        let delay = if left < SHORTEST { delay } else { delay.min(left.mul_f64(0.75)) };
-        self.wait_for(delay, error, what).await
+    pub(crate) async fn wait_until_deadline(&mut self, error: Error, context: impl FnOnce() -> String) -> Result<()> {
+        let (delay, remaining) = (self.backoff.next_delay(), self.left());
+        let delay = if remaining < MIN_REMAINING { delay } else { delay.min(remaining.mul_f64(0.75)) };
+        self.wait_for(delay, error, context).await
     }
 
-    /// The same with a wait of the caller's choice.
+    /// Like [`Self::wait`], with a given delay.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -82,11 +85,11 @@ impl Retry {
         &mut self,
         delay: Duration,
         error: Error,
-        what: impl FnOnce() -> String,
+        context: impl FnOnce() -> String,
     ) -> Result<()> {
-        let error = error.after(self.failure.take());
+        let error = error.prefer_cause(self.failure.take());
         if Instant::now() + delay >= self.deadline {
-            return Err(Error::timeout_because(what(), self.timeout, Some(error)));
+            return Err(Error::timeout_because(context(), self.timeout, Some(error)));
         }
         self.failure = Some(error);
         sleep(delay).await;

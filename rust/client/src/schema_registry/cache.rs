@@ -1,4 +1,4 @@
-//! What was fetched, for ever; what is not there, for a while; what is being fetched, once.
+//! Cache of fetched values, of missing values for a limited time, and of pending requests.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// Ids that are not there, and are remembered: bytes that are no frames may name any.
-const MOST_MISSING: usize = 10_000;
+/// Maximum number of missing ids in the cache: payloads that are not framed may contain any id.
+const MAX_MISSING: usize = 10_000;
 
 type Outcome<V> = Option<Result<V>>;
 
@@ -20,10 +20,10 @@ type Outcome<V> = Option<Result<V>>;
 enum Entry<V> {
     Known(V),
     Missing(Error, Instant),
-    Flying(watch::Receiver<Outcome<V>>),
+    InFlight(watch::Receiver<Outcome<V>>),
 }
 
-/// Values by what names them. Clones share it.
+/// Cache by key. Clones share it.
 #[derive(Debug)]
 pub(super) struct Cache<K, V> {
     entries: Arc<Mutex<HashMap<K, Entry<V>>>>,
@@ -40,30 +40,31 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// The value; `fetch` has it fetched where nobody does so yet. That goes on if the caller stops waiting, because
-    /// others may wait for it. That it is not there holds for `kept`; any other error for this call and those that wait
-    /// with it.
+    /// Returns the value, and fetches it if no request is pending.
+    ///
+    /// The request continues if the caller stops waiting, because others may wait for it. A missing value is cached for
+    /// `missing_ttl`; other errors are returned only to the current waiters.
     ///
     /// # Errors
-    /// Those of `fetch`.
-    pub(super) async fn get<F>(&self, key: K, kept: Duration, fetch: impl FnOnce() -> F) -> Result<V>
+    /// Errors of `fetch`.
+    pub(super) async fn get<F>(&self, key: K, missing_ttl: Duration, fetch: impl FnOnce() -> F) -> Result<V>
     where
         F: Future<Output = Result<V>> + Send + 'static,
     {
-        let mut flight = match self.look(key, kept, fetch) {
+        let mut pending = match self.get_or_start(key, missing_ttl, fetch) {
             Ok(done) => return done,
-            Err(flight) => flight,
+            Err(pending) => pending,
         };
-        let landed = flight.wait_for(Option::is_some).await;
-        let landed = landed.ok().and_then(|outcome| outcome.clone());
-        landed.unwrap_or_else(|| Err(Error::closed("the schema registry's client")))
+        let outcome = pending.wait_for(Option::is_some).await;
+        let outcome = outcome.ok().and_then(|outcome| outcome.clone());
+        outcome.unwrap_or_else(|| Err(Error::closed("the schema registry's client")))
     }
 
-    /// The value, or the flight that brings it.
-    fn look<F>(
+    /// Returns the cached value, or the receiver of a pending request.
+    fn get_or_start<F>(
         &self,
         key: K,
-        kept: Duration,
+        missing_ttl: Duration,
         fetch: impl FnOnce() -> F,
     ) -> std::result::Result<Result<V>, watch::Receiver<Outcome<V>>>
     where
@@ -73,12 +74,12 @@ where
         match entries.get(&key) {
             Some(Entry::Known(value)) => return Ok(Ok(value.clone())),
             Some(Entry::Missing(error, until)) if Instant::now() < *until => return Ok(Err(error.clone())),
-            // One whose task was given up brings nothing.
-            Some(Entry::Flying(flight)) if flight.has_changed().is_ok() => return Err(flight.clone()),
+            // The receiver of an aborted task is ignored.
+            Some(Entry::InFlight(pending)) if pending.has_changed().is_ok() => return Err(pending.clone()),
             _ => (),
         }
-        let (land, flight) = watch::channel(None);
-        entries.insert(key.clone(), Entry::Flying(flight.clone()));
+        let (sender, pending) = watch::channel(None);
+        entries.insert(key.clone(), Entry::InFlight(pending.clone()));
         drop(entries);
         let (shared, work) = (Arc::clone(&self.entries), fetch());
         tokio::spawn(async move {
@@ -88,39 +89,39 @@ where
                 Ok(value) => {
                     entries.insert(key, Entry::Known(value.clone()));
                 }
-                Err(error @ Error::SchemaNotFound(_)) if !kept.is_zero() => {
-                    make_room(&mut entries);
-                    entries.insert(key, Entry::Missing(error.clone(), Instant::now() + kept));
+                Err(error @ Error::SchemaNotFound(_)) if !missing_ttl.is_zero() => {
+                    evict_missing(&mut entries);
+                    entries.insert(key, Entry::Missing(error.clone(), Instant::now() + missing_ttl));
                 }
                 Err(_) => {
                     entries.remove(&key);
                 }
             }
             drop(entries);
-            land.send_replace(Some(outcome));
+            sender.send_replace(Some(outcome));
         });
-        Err(flight)
+        Err(pending)
     }
 
-    /// Puts in what another answer had.
+    /// Inserts a value that came with another response.
     pub(super) fn put(&self, key: K, value: V) {
         lock(&self.entries).insert(key, Entry::Known(value));
     }
 
-    /// Has what was not there asked for again.
+    /// Removes missing values, so that they are fetched again.
     pub(super) fn forget_missing(&self) {
         lock(&self.entries).retain(|_, entry| !matches!(entry, Entry::Missing(..)));
     }
 }
 
-fn make_room<K: Eq + Hash, V>(entries: &mut HashMap<K, Entry<V>>) {
+fn evict_missing<K: Eq + Hash, V>(entries: &mut HashMap<K, Entry<V>>) {
     let missing = |entries: &HashMap<K, Entry<V>>| entries.values().filter(|e| matches!(e, Entry::Missing(..))).count();
-    if entries.len() < MOST_MISSING || missing(entries) < MOST_MISSING {
+    if entries.len() < MAX_MISSING || missing(entries) < MAX_MISSING {
         return;
     }
     let now = Instant::now();
     entries.retain(|_, entry| !matches!(entry, Entry::Missing(_, until) if *until <= now));
-    if missing(entries) >= MOST_MISSING {
+    if missing(entries) >= MAX_MISSING {
         entries.retain(|_, entry| !matches!(entry, Entry::Missing(..)));
     }
 }

@@ -1,4 +1,4 @@
-//! The schemas that a schema needs: those that it refers to, those that these refer to, and so on.
+//! Resolution of schema references, including transitive ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,76 +7,76 @@ use super::schema::Link;
 use super::{Inner, Reference, RegisteredSchema};
 use crate::error::{Error, Result};
 
-/// The most of them.
-const MOST: usize = 256;
+/// Maximum number of referenced schemas.
+const MAX_REFERENCES: usize = 256;
 
 type Version = (String, i32);
 
-/// The schemas that a schema needs.
+/// Schemas referenced by a schema.
 #[derive(Debug, Default)]
 pub(super) struct Needed {
-    /// Their texts, each after those that it needs itself.
+    /// Texts in dependency order: each after those that it references.
     pub(super) texts: Vec<String>,
-    /// The references between these; the schema itself has the place behind the last.
+    /// References between these; the index of the schema itself is the number of texts.
     pub(super) links: Vec<Link>,
 }
 
-/// One whose references are being followed.
-struct Open {
-    of: Option<Version>,
+/// Schema whose references are being resolved.
+struct PendingSchema {
+    version: Option<Version>,
     schema: Arc<RegisteredSchema>,
     next: usize,
 }
 
-/// Returns the schemas that `root` needs; `subject` is where it is registered, or empty for an id.
+/// Returns the schemas that `root` references; `subject` is where it is registered, or empty for an id.
 ///
-/// A reference is asked for although its subject was deleted: registries still answer ids that need it.
+/// References to soft-deleted subjects are resolved too: registries still return schemas that use them.
 ///
 /// # Errors
-/// One is not there, there are too many, or one needs itself.
+/// A missing schema, too many schemas, or a reference cycle.
 pub(super) async fn needed(inner: &Arc<Inner>, root: &RegisteredSchema, subject: &str) -> Result<Needed> {
     let mut needed = Needed::default();
     if root.references.is_empty() {
         return Ok(needed);
     }
-    // Its place, once it is complete.
-    let mut met: HashMap<Version, Option<usize>> = HashMap::new();
-    let mut open = vec![Open { of: None, schema: Arc::new(root.clone()), next: 0 }];
+    // Index of each visited schema, once it is complete.
+    let mut visited: HashMap<Version, Option<usize>> = HashMap::new();
+    let mut open = vec![PendingSchema { version: None, schema: Arc::new(root.clone()), next: 0 }];
     while let Some(top) = open.last_mut() {
-        let own = top.of.as_ref().map_or(subject, |(subject, _)| subject);
-        let version = |reference: &Reference| (in_context_of(own, &reference.subject), reference.version);
+        let own_subject = top.version.as_ref().map_or(subject, |(subject, _)| subject);
+        let version = |reference: &Reference| (in_context_of(own_subject, &reference.subject), reference.version);
         let Some(reference) = top.schema.references.get(top.next) else {
-            let at = needed.texts.len();
+            let index = needed.texts.len();
             for reference in &top.schema.references {
-                let Some(Some(to)) = met.get(&version(reference)) else {
+                let Some(Some(to)) = visited.get(&version(reference)) else {
                     return Err(Error::SchemaNotFound(format!("reference {} was not followed", reference.name)));
                 };
-                needed.links.push((at, reference.name.clone(), *to));
+                needed.links.push((index, reference.name.clone(), *to));
             }
-            if let Some(Open { of: Some(version), schema, .. }) = open.pop() {
-                met.insert(version, Some(at));
+            if let Some(PendingSchema { version: Some(version), schema, .. }) = open.pop() {
+                visited.insert(version, Some(index));
                 needed.texts.push(schema.text.clone());
             }
             continue;
         };
         let version = version(reference);
         top.next += 1;
-        match met.get(&version) {
+        match visited.get(&version) {
             Some(Some(_)) => continue,
-            Some(None) => return Err(circle(&open, &version)),
-            None if met.len() >= MOST => {
-                return Err(Error::SchemaNotFound(format!("the schema needs more than {MOST} others")));
+            Some(None) => return Err(cycle_error(&open, &version)),
+            None if visited.len() >= MAX_REFERENCES => {
+                return Err(Error::SchemaNotFound(format!("the schema needs more than {MAX_REFERENCES} others")));
             }
             None => (),
         }
-        met.insert(version.clone(), None);
+        visited.insert(version.clone(), None);
         let schema = inner.by_version(&version.0, version.1, true).await?;
-        open.push(Open { of: Some(version), schema, next: 0 });
+        open.push(PendingSchema { version: Some(version), schema, next: 0 });
     }
     Ok(needed)
 }
 
-/// Returns a reference's subject, which is in the context of the schema that has it unless it names one.
+/// Returns the subject of a reference, which is in the referencing schema's context unless it names one.
 fn in_context_of(subject: &str, reference: &str) -> String {
     match context_of(subject) {
         Some(context) if !reference.starts_with(":.") => format!("{context}{reference}"),
@@ -84,14 +84,14 @@ fn in_context_of(subject: &str, reference: &str) -> String {
     }
 }
 
-/// Returns the context that a subject names, as `:.staging:`.
+/// Returns the context in a subject, such as `:.staging:`.
 pub(super) fn context_of(subject: &str) -> Option<&str> {
     let end = subject.strip_prefix(":.")?.find(':')? + 3;
     subject.get(..end)
 }
 
-fn circle(open: &[Open], again: &Version) -> Error {
-    let names = open.iter().filter_map(|open| open.of.as_ref()).chain([again]);
+fn cycle_error(open: &[PendingSchema], repeated: &Version) -> Error {
+    let names = open.iter().filter_map(|open| open.version.as_ref()).chain([repeated]);
     let names: Vec<String> = names.map(|(subject, version)| format!("{subject} version {version}")).collect();
     Error::SchemaNotFound(format!("the schema's references make a circle: {}", names.join(" → ")))
 }

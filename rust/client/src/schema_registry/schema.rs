@@ -1,84 +1,85 @@
-//! What a registry says of schemas.
+//! Schemas as represented by a registry.
 
 use serde_json::Value;
 
-/// A schema that another one uses.
+/// Reference to another schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// Under which name it is used.
+    /// Name of the reference.
     pub name: String,
-    /// Where it is registered.
+    /// Subject of the referenced schema.
     pub subject: String,
-    /// As which version there.
+    /// Version of the referenced schema.
     pub version: i32,
 }
 
-/// A reference: the place in `needed` of the schema that has it, its name there, and the place of the schema that it
-/// leads to. The place behind the last is that of the schema itself.
+/// Resolved reference: index of the referencing schema in `needed`, name, and index of the referenced schema.
+///
+/// The index of the schema itself is the length of `needed`.
 pub type Link = (usize, String, usize);
 
-/// A schema as it is registered.
+/// Registered schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredSchema {
-    /// Its text.
+    /// Schema text.
     pub text: String,
-    /// `AVRO`, `JSON` or `PROTOBUF`.
+    /// Schema type: `AVRO`, `JSON` or `PROTOBUF`.
     pub kind: String,
-    /// In this registry.
+    /// Id in this registry.
     pub id: Option<u64>,
-    /// In every registry, where the registry knows of such.
+    /// GUID, if the registry supports it.
     pub guid: Option<String>,
-    /// Where it is a version; an id says nothing of that.
+    /// Subject, if known: an id does not determine it.
     pub subject: Option<String>,
-    /// Which.
+    /// Version in the subject.
     pub version: Option<i32>,
-    /// What it uses itself.
+    /// Direct references.
     pub references: Vec<Reference>,
-    /// The texts of all schemas that it needs, each after those that it needs itself.
+    /// Texts of all referenced schemas in dependency order.
     pub needed: Vec<String>,
-    /// The references between `needed` and this schema.
+    /// References between `needed` and this schema.
     pub links: Vec<Link>,
-    /// Whether it has rules, which a registry's own serializers would run.
+    /// True if it has rules, which Confluent's serializers would apply.
     pub has_rules: bool,
 }
 
-/// A schema to be registered or checked.
+/// Schema to register or check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSchema {
-    /// Its text.
+    /// Schema text.
     pub text: String,
-    /// `AVRO`, `JSON` or `PROTOBUF`.
+    /// Schema type: `AVRO`, `JSON` or `PROTOBUF`.
     pub kind: String,
-    /// What it uses.
+    /// References.
     pub references: Vec<Reference>,
 }
 
 impl NewSchema {
-    /// As registries take it.
+    /// Returns the request body.
     pub(super) fn body(&self) -> Value {
         let mut body = serde_json::Map::new();
         body.insert("schema".to_owned(), self.text.clone().into());
-        // Registries before Confluent Platform 5.5 know nothing else, and no such field.
+        // Registries before Confluent Platform 5.5 support only Avro and do not accept this field.
         if self.kind != "AVRO" {
             body.insert("schemaType".to_owned(), self.kind.clone().into());
         }
         if !self.references.is_empty() {
-            let one = |reference: &Reference| {
+            let reference = |reference: &Reference| {
                 serde_json::json!({
                     "name": reference.name, "subject": reference.subject, "version": reference.version,
                 })
             };
-            body.insert("references".to_owned(), self.references.iter().map(one).collect());
+            body.insert("references".to_owned(), self.references.iter().map(reference).collect());
         }
         Value::Object(body)
     }
 }
 
 impl RegisteredSchema {
-    /// An answer's, whose references are still to be resolved; none if it is no such.
-    pub(super) fn of(answer: &Value) -> Option<Self> {
-        let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-        let references = match answer.get("references") {
+    /// Parses a response, without resolving references; `None` if it is invalid.
+    pub(super) fn from_json(response: &Value) -> Option<Self> {
+        let text = |name: &str| response.get(name).and_then(Value::as_str).map(str::to_owned);
+        let references = match response.get("references") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(all)) => all.iter().map(reference).collect::<Option<_>>()?,
             Some(_) => return None,
@@ -86,19 +87,19 @@ impl RegisteredSchema {
         Some(Self {
             text: text("schema")?,
             kind: text("schemaType").unwrap_or_else(|| "AVRO".to_owned()),
-            id: answer.get("id").and_then(Value::as_u64),
+            id: response.get("id").and_then(Value::as_u64),
             guid: text("guid"),
             subject: text("subject"),
-            version: answer.get("version").and_then(version),
+            version: response.get("version").and_then(version),
             references,
             needed: Vec::new(),
             links: Vec::new(),
-            has_rules: answer.get("ruleSet").is_some_and(has_rules),
+            has_rules: response.get("ruleSet").is_some_and(has_rules),
         })
     }
 }
 
-/// A version's number.
+/// Parses a version number.
 pub(super) fn version(value: &Value) -> Option<i32> {
     value.as_i64().and_then(|number| i32::try_from(number).ok())
 }
@@ -109,6 +110,6 @@ fn reference(value: &Value) -> Option<Reference> {
 }
 
 fn has_rules(set: &Value) -> bool {
-    let of = |name: &str| set.get(name).and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-    of("domainRules") || of("migrationRules") || of("encodingRules")
+    let has = |name: &str| set.get(name).and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
+    has("domainRules") || has("migrationRules") || has("encodingRules")
 }

@@ -1,26 +1,26 @@
-//! What needs no registry; the rest is in tests/values/test_registry.py.
+//! Unit tests; tests against a registry are in tests/values/test_registry.py.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
 #[test]
-fn addresses_and_uuids_are_written_as_they_are_read() {
-    assert_eq!(escaped("a-b_c.d~1"), "a-b_c.d~1");
-    assert_eq!(escaped(":.x:a/b ü"), "%3A.x%3Aa%2Fb%20%C3%BC");
+fn path_segments_and_uuids_are_formatted() {
+    assert_eq!(percent_encode("a-b_c.d~1"), "a-b_c.d~1");
+    assert_eq!(percent_encode(":.x:a/b ü"), "%3A.x%3Aa%2Fb%20%C3%BC");
     let guid = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255];
-    assert_eq!(hyphened(&guid), "00010203-0405-0607-0809-0a0b0c0d0eff");
+    assert_eq!(format_uuid(&guid), "00010203-0405-0607-0809-0a0b0c0d0eff");
 }
 
 #[tokio::test]
-async fn a_flight_goes_on_without_whoever_began_it() {
+async fn request_continues_after_the_caller_stops_waiting() {
     let cache: Arc<Cache<u8, u8>> = Arc::default();
-    let flights = Arc::new(AtomicUsize::new(0));
+    let fetches = Arc::new(AtomicUsize::new(0));
     let get = |cache: Arc<Cache<u8, u8>>| {
-        let flights = Arc::clone(&flights);
+        let fetches = Arc::clone(&fetches);
         async move {
             let fetch = || async move {
-                flights.fetch_add(1, Ordering::Relaxed);
+                fetches.fetch_add(1, Ordering::Relaxed);
                 sleep(Duration::from_millis(20)).await;
                 Ok(7)
             };
@@ -31,21 +31,21 @@ async fn a_flight_goes_on_without_whoever_began_it() {
     assert!(first.is_err());
     assert_eq!(get(Arc::clone(&cache)).await.unwrap(), 7);
     assert_eq!(get(cache).await.unwrap(), 7);
-    assert_eq!(flights.load(Ordering::Relaxed), 1);
+    assert_eq!(fetches.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
-async fn only_what_is_not_there_is_remembered() {
+async fn only_missing_schemas_are_cached() {
     let cache: Cache<u8, u8> = Cache::default();
     let missing = || async { Err(Error::SchemaNotFound("x".to_owned())) };
     let outage = || async { Err(Error::connection("h:1", "refused")) };
-    let kept = Duration::from_secs(60);
-    assert!(cache.get(1, kept, missing).await.is_err());
-    assert!(matches!(cache.get(1, kept, || async { Ok(1) }).await, Err(Error::SchemaNotFound(_))));
+    let ttl = Duration::from_secs(60);
+    assert!(cache.get(1, ttl, missing).await.is_err());
+    assert!(matches!(cache.get(1, ttl, || async { Ok(1) }).await, Err(Error::SchemaNotFound(_))));
     cache.forget_missing();
-    assert_eq!(cache.get(1, kept, || async { Ok(1) }).await.unwrap(), 1);
-    assert!(cache.get(2, kept, outage).await.is_err());
-    assert_eq!(cache.get(2, kept, || async { Ok(2) }).await.unwrap(), 2);
+    assert_eq!(cache.get(1, ttl, || async { Ok(1) }).await.unwrap(), 1);
+    assert!(cache.get(2, ttl, outage).await.is_err());
+    assert_eq!(cache.get(2, ttl, || async { Ok(2) }).await.unwrap(), 2);
     assert!(cache.get(3, Duration::ZERO, missing).await.is_err());
-    assert_eq!(cache.get(3, kept, || async { Ok(3) }).await.unwrap(), 3);
+    assert_eq!(cache.get(3, ttl, || async { Ok(3) }).await.unwrap(), 3);
 }

@@ -1,4 +1,4 @@
-//! One question to a registry: its urls in turn, asked again where that may help.
+//! Requests to a schema registry, with failover between its urls and retries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +19,10 @@ use crate::security::http::{Answer, Client, Endpoint, Manner, Proxy};
 use crate::security::redact::Veil;
 use crate::security::tls::{Tls, tls_errors};
 
-/// The most of an answer that is read.
+/// Maximum size of a response.
 const LARGEST: usize = 16 << 20;
-/// Requests at the same time, however many ids are unknown.
-const AT_ONCE: usize = 16;
+/// Maximum number of concurrent requests.
+const MAX_CONCURRENT: usize = 16;
 const JSON: HeaderValue = HeaderValue::from_static("application/vnd.schemaregistry.v1+json");
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/vnd.schemaregistry.v1+json, application/json");
 
@@ -31,60 +31,65 @@ static MANNER: Manner = Manner {
     read_option: "http.read.timeout.ms",
     largest: LARGEST,
     too_large: |endpoint| {
-        refuses(endpoint, None, format!("the answer has more than {LARGEST} bytes: is this a registry?"))
+        registry_error(endpoint, None, format!("the answer has more than {LARGEST} bytes: is this a registry?"))
     },
     explained: |error| tls_errors::handshake(error, &[], false, "").replace("the broker", "the registry"),
 };
 
-/// A registry's own word for why it does not do something.
+/// Error response of a registry.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) url: String,
     pub(super) status: StatusCode,
-    /// Its number, which begins with the status.
+    /// Error code, which begins with the HTTP status.
     pub(super) code: i64,
     pub(super) message: String,
 }
 
-impl Refusal {
-    /// Whether there is no such schema, subject or version; a path that is not there has no such number.
+impl ErrorResponse {
+    /// Returns true if the schema, subject or version does not exist. An unknown path has code 404.
     pub(super) fn is_missing(&self) -> bool {
         self.status == StatusCode::NOT_FOUND && self.code != 404
     }
 
-    /// As an error.
-    pub(super) fn error(self, doing: &str) -> Error {
+    /// Converts the response to an error.
+    pub(super) fn error(self, context: &str) -> Error {
         if self.is_missing() {
-            return Error::SchemaNotFound(format!("{doing}: {} has none: {} ({})", self.url, self.message, self.code));
+            return Error::SchemaNotFound(format!(
+                "{context}: {} has none: {} ({})",
+                self.url, self.message, self.code
+            ));
         }
         let hint = if self.status == StatusCode::NOT_FOUND {
             ": is this its url, and is it new enough to know this request?"
         } else {
             ""
         };
-        let reason = format!("{doing}: it answers {} {}{hint}", self.code, self.message);
-        Error::Registry { url: self.url, reason, status: Some(self.status.as_u16()), passes: false }
+        let reason = format!("{context}: it answers {} {}{hint}", self.code, self.message);
+        Error::Registry { url: self.url, reason, status: Some(self.status.as_u16()), retriable: false }
     }
 }
 
-/// Asks a registry.
+/// HTTP transport of a registry client.
 #[derive(Debug)]
 pub(super) struct Transport {
     clients: Vec<Client>,
-    /// The one that answered last.
+    /// Index of the client that responded last.
     first: AtomicUsize,
     authorization: Option<HeaderValue>,
     veil: Veil,
     max_retries: u32,
     wait: Duration,
     wait_max: Duration,
-    room: Semaphore,
+    permits: Semaphore,
     closed: watch::Sender<bool>,
 }
 
 impl Transport {
+    /// Creates a transport, without I/O.
+    ///
     /// # Errors
-    /// An address, the login or a certificate cannot be.
+    /// An invalid address, login or certificate.
     pub(super) fn new(options: &RegistryOptions) -> Result<Self> {
         let endpoints = options.urls.iter().map(|url| Endpoint::parse("schema.registry.url", url));
         let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;
@@ -97,7 +102,7 @@ impl Transport {
         if authorization.is_some()
             && let Some(open) = endpoints.iter().find(|endpoint| !endpoint.https && !endpoint.is_here())
         {
-            tracing::warn!("{} gets the login in the clear, where everybody on the way can read it", open.shown);
+            tracing::warn!("{} gets the credentials unencrypted: use https", open.shown);
         }
         let client = |endpoint: Endpoint| {
             let proxy = Proxy::of(&endpoint, |name| std::env::var(name).ok())?;
@@ -112,50 +117,55 @@ impl Transport {
             max_retries: options.max_retries,
             wait: options.retry_wait,
             wait_max: options.retry_wait_max,
-            room: Semaphore::new(AT_ONCE),
+            permits: Semaphore::new(MAX_CONCURRENT),
             closed: watch::Sender::new(false),
         })
     }
 
-    /// Ends what is being asked, and all that will be.
+    /// Cancels pending requests; later ones fail.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
     }
 
-    /// The one that answered last.
+    /// Returns the url that responded last.
     pub(super) fn url(&self) -> String {
         let client = self.clients.get(self.first.load(Ordering::Relaxed));
         client.map(|client| client.endpoint.shown.clone()).unwrap_or_default()
     }
 
-    /// A text of the registry's as it may be shown.
+    /// Redacts secrets in a text from the registry.
     pub(super) fn shown(&self, text: &str) -> String {
         self.veil.show(text)
     }
 
-    /// What is answered, or a refusal in the registry's words.
+    /// Sends a request; returns the response, or an error response.
     ///
     /// # Errors
-    /// No url answers, or none as a registry does; it refuses the login.
-    pub(super) async fn ask(
+    /// No url responds as a registry, or the registry rejects the login.
+    pub(super) async fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<std::result::Result<Value, Refusal>> {
+    ) -> Result<std::result::Result<Value, ErrorResponse>> {
         let mut closed = self.closed.subscribe();
         let body = body.map(Value::to_string).unwrap_or_default();
         tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the schema registry's client")),
-            done = self.attempts(&method, path, &body) => done,
+            done = self.send_with_retries(&method, path, &body) => done,
         }
     }
 
-    async fn attempts(&self, method: &Method, path: &str, body: &str) -> Result<std::result::Result<Value, Refusal>> {
+    async fn send_with_retries(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &str,
+    ) -> Result<std::result::Result<Value, ErrorResponse>> {
         let mut retries = 0;
         loop {
-            let error = match self.round(method, path, body).await {
+            let error = match self.try_each_url(method, path, body).await {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
@@ -165,29 +175,34 @@ impl Transport {
             if retries >= self.max_retries {
                 return Err(self.exhausted(error));
             }
-            // From nothing up to the bound: clients that failed together do not come back together.
+            // Full jitter, so that clients that failed together do not retry together.
             let bound = self.wait.saturating_mul(1 << retries.min(20)).min(self.wait_max);
             retries += 1;
             sleep(bound.mul_f64(fastrand::f64())).await;
         }
     }
 
-    /// Each url once, that which answered last before others.
-    async fn round(&self, method: &Method, path: &str, body: &str) -> Result<std::result::Result<Value, Refusal>> {
+    /// Tries each url once, starting with the one that responded last.
+    async fn try_each_url(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &str,
+    ) -> Result<std::result::Result<Value, ErrorResponse>> {
         let first = self.first.load(Ordering::Relaxed);
         let mut failure = None;
-        for at in (0..self.clients.len()).map(|step| (first + step) % self.clients.len()) {
-            let Some(client) = self.clients.get(at) else { continue };
-            match self.once(client, method, path, body).await {
+        for index in (0..self.clients.len()).map(|step| (first + step) % self.clients.len()) {
+            let Some(client) = self.clients.get(index) else { continue };
+            match self.send_to(client, method, path, body).await {
                 Ok(done) => {
-                    self.first.store(at, Ordering::Relaxed);
+                    self.first.store(index, Ordering::Relaxed);
                     return Ok(done);
                 }
-                // The others would be given the same name and password.
+                // The other urls would get the same credentials.
                 Err(error @ Error::Registry { status: Some(401 | 403), .. }) => return Err(error),
                 Err(error) => {
                     tracing::debug!(%error, "a schema registry's url failed");
-                    // One that may pass says that it is worth to go on.
+                    // A retriable error takes precedence, so that the request is retried.
                     failure = failure.filter(Error::retriable).or(Some(error));
                 }
             }
@@ -195,13 +210,13 @@ impl Transport {
         Err(failure.unwrap_or_else(|| Error::configuration("a schema registry needs a url")))
     }
 
-    async fn once(
+    async fn send_to(
         &self,
         client: &Client,
         method: &Method,
         path: &str,
         body: &str,
-    ) -> Result<std::result::Result<Value, Refusal>> {
+    ) -> Result<std::result::Result<Value, ErrorResponse>> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, ACCEPTED);
         if !body.is_empty() {
@@ -212,52 +227,53 @@ impl Transport {
         }
         let base = client.endpoint.path.split('?').next().unwrap_or_default().trim_end_matches('/');
         let path = format!("{base}{path}");
-        let _room = self.room.acquire().await;
-        let answer = client.request(method.clone(), &path, headers, body.to_owned()).await;
-        self.read(&client.endpoint, &answer.map_err(of_connection)?)
+        let _permit = self.permits.acquire().await;
+        let response = client.request(method.clone(), &path, headers, body.to_owned()).await;
+        self.read(&client.endpoint, &response.map_err(from_connection_error)?)
     }
 
-    fn read(&self, endpoint: &Endpoint, answer: &Answer) -> Result<std::result::Result<Value, Refusal>> {
-        let status = answer.status;
-        let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    fn read(&self, endpoint: &Endpoint, response: &Answer) -> Result<std::result::Result<Value, ErrorResponse>> {
+        let status = response.status;
+        let json: Option<Value> = serde_json::from_slice(&response.body).ok();
         if status.is_success() {
-            let odd = || refuses(endpoint, Some(status), "it answers no JSON: is this a registry's url?".to_owned());
-            return json.map(Ok).ok_or_else(odd);
+            let not_json =
+                || registry_error(endpoint, Some(status), "it answers no JSON: is this a registry's url?".to_owned());
+            return json.map(Ok).ok_or_else(not_json);
         }
         if status.is_redirection() {
-            let target = self.shown(answer.location.as_deref().unwrap_or("nowhere"));
+            let target = self.shown(response.location.as_deref().unwrap_or("nowhere"));
             let text = format!("it answers {} and names {target}: give that url", status.as_u16());
-            return Err(refuses(endpoint, Some(status), text));
+            return Err(registry_error(endpoint, Some(status), text));
         }
-        let said = json.as_ref().and_then(|json| json.get("message")?.as_str());
-        let said = self.shown(said.or(status.canonical_reason()).unwrap_or_default());
+        let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
+        let message = self.shown(message.or(status.canonical_reason()).unwrap_or_default());
         let code = json.as_ref().and_then(|json| json.get("error_code")?.as_i64());
-        let failed = |reason: String, passes| Error::Registry {
+        let failed = |reason: String, retriable| Error::Registry {
             url: endpoint.shown.clone(),
             reason,
             status: Some(status.as_u16()),
-            passes,
+            retriable,
         };
         match status {
-            StatusCode::UNAUTHORIZED => Err(failed(format!("it refuses the login (401 {said}): check auth"), false)),
+            StatusCode::UNAUTHORIZED => Err(failed(format!("it refuses the login (401 {message}): check auth"), false)),
             StatusCode::FORBIDDEN => {
-                Err(failed(format!("it does not allow this (403 {said}): this login needs more rights"), false))
+                Err(failed(format!("it does not allow this (403 {message}): this login needs more rights"), false))
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                Err(failed(format!("it answers {} {said}", status.as_u16()), true))
+                Err(failed(format!("it answers {} {message}", status.as_u16()), true))
             }
-            _ if status.is_server_error() => Err(failed(format!("it answers {} {said}", status.as_u16()), true)),
-            _ => Ok(Err(Refusal {
+            _ if status.is_server_error() => Err(failed(format!("it answers {} {message}", status.as_u16()), true)),
+            _ => Ok(Err(ErrorResponse {
                 url: endpoint.shown.clone(),
                 status,
                 code: code.unwrap_or_else(|| status.as_u16().into()),
-                message: said,
+                message,
             })),
         }
     }
 
     fn exhausted(&self, error: Error) -> Error {
-        let Error::Registry { url, reason, status, passes } = error else { return error };
+        let Error::Registry { url, reason, status, retriable } = error else { return error };
         let tries = self.max_retries + 1;
         let tries = if tries == 1 { "1 attempt".to_owned() } else { format!("{tries} attempts") };
         let urls = match self.clients.len() {
@@ -265,23 +281,25 @@ impl Transport {
             several => format!(" at each of {several} urls"),
         };
         let reason = format!("{reason} (the last of {tries}{urls}): check that the registry runs and can be reached");
-        Error::Registry { url, reason, status, passes }
+        Error::Registry { url, reason, status, retriable }
     }
 }
 
-fn refuses(endpoint: &Endpoint, status: Option<StatusCode>, reason: String) -> Error {
+fn registry_error(endpoint: &Endpoint, status: Option<StatusCode>, reason: String) -> Error {
     let status = status.map(|status| status.as_u16());
-    Error::Registry { url: endpoint.shown.clone(), reason, status, passes: false }
+    Error::Registry { url: endpoint.shown.clone(), reason, status, retriable: false }
 }
 
-fn of_connection(error: Error) -> Error {
+fn from_connection_error(error: Error) -> Error {
     match error {
-        Error::Connection { address, reason } => Error::Registry { url: address, reason, status: None, passes: true },
+        Error::Connection { address, reason } => {
+            Error::Registry { url: address, reason, status: None, retriable: true }
+        }
         other => other,
     }
 }
 
-/// What is sent to log in, and what of it may not be shown.
+/// Returns the authorization header, and the secrets to redact.
 fn login(login: &RegistryLogin) -> Result<(Option<HeaderValue>, Vec<Secret>)> {
     let (text, mut secrets) = match login {
         RegistryLogin::None => return Ok((None, Vec::new())),
