@@ -97,7 +97,7 @@ def test_librdkafkas_unsecured_token(secured):
 def test_only_the_mechanisms_that_are_enabled():
     broker = Broker(security="sasl_plaintext", users=USERS, sasl_mechanisms=["SCRAM-SHA-512"])
     with broker, Producer(bootstrap_servers=broker.bootstrap_servers, **login()) as producer:
-        with pytest.raises(AuthenticationError, match="it takes SCRAM-SHA-512"):
+        with pytest.raises(AuthenticationError, match="it accepts SCRAM-SHA-512"):
             producer.send("t", b"x").result(20)
         assert librdkafka_sends(broker, login("SCRAM-SHA-512"))[0]
 

@@ -274,7 +274,7 @@ def test_tickets_are_renewed_before_they_end(
         assert call(admin) == 2
         kdc.gate.shut()
         assert call(admin) == 2
-        until(lambda: any("those of before are used while they hold" in r.getMessage() for r in caplog.records))
+        until(lambda: any("the previous ones are used until they expire" in r.getMessage() for r in caplog.records))
         kdc.gate.unlock()
         assert call(admin) == 3
         assert call(patient) == 4

@@ -138,7 +138,7 @@ def test_a_broker_that_says_nothing_is_not_msk(msk: Msk, monkeypatch: pytest.Mon
     msk.answer = b""
     _, error = logs_in(msk)
     assert isinstance(error, AuthenticationError)
-    assert "the broker's answer to the signature is empty" in str(error)
+    assert "the broker's response to the signature is empty" in str(error)
     monkeypatch.delenv("AWS_REGION")
     _, error = logs_in(msk)
     assert "set AWS_REGION" in str(error)

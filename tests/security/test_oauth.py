@@ -359,7 +359,7 @@ def test_an_issuer_that_is_down_or_slow_is_waited_for_and_named(broker: Broker, 
     assert "it answers 503" in asks(broker, issuer, KafkaTimeoutError, max_block_ms=3000)
     issuer.mode = "slow"
     options = {"sasl.login.read.timeout.ms": 300, "sasl.login.retry.backoff.max.ms": 500}
-    assert "no whole answer within 300 ms" in asks(broker, issuer, KafkaTimeoutError, **options)
+    assert "no complete response within 300 ms" in asks(broker, issuer, KafkaTimeoutError, **options)
     gone = {"sasl.oauthbearer.token.endpoint.url": "https://localhost:1/"}
     assert "cannot connect to localhost:1" in asks(broker, issuer, KafkaTimeoutError, max_block_ms=3000, **gone)
 

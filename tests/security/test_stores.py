@@ -156,7 +156,7 @@ def test_what_is_read_is_what_counts(broker, stores, tmp_path):
         (tmp_path / "ca.pem").write_text(stranger.ca_pem)
     with pytest.raises(TlsError, match=r"whom ssl\.truststore\.location does not have"):
         send(broker, own, {"ssl.truststore.location": tmp_path / "ca.pem"})
-    with pytest.raises(TlsError, match="wants a certificate of the client"):
+    with pytest.raises(TlsError, match="requires a client certificate"):
         send(broker, trust(stores)["PEM file"])
 
 
@@ -177,7 +177,7 @@ REFUSED = [
     ({"ssl.truststore.location": "{}/bcfks"}, "keytool -importkeystore .*-srcstoretype BCFKS"),
     ({"ssl.truststore.location": "{}/noise"}, "is no PEM, PKCS12 or JKS"),
     ({"ssl.truststore.location": "{}/cut.pkcs12", "ssl.truststore.password": ASCII}, "PKCS12 that cannot be used"),
-    ({"ssl.truststore.location": "{}/cut.jks"}, "JKS that cannot be used: it is cut short"),
+    ({"ssl.truststore.location": "{}/cut.jks"}, "JKS that cannot be used: it is truncated"),
     ({"ssl.truststore.location": "{}/huge"}, "larger than 16 MiB"),
     ({"ssl.keystore.location": "{}/ca.pem"}, "ssl.keystore.location .* has no private key"),
     ({"ssl.keystore.location": "{}/own.jks", "ssl.keystore.password": ASCII}, "set ssl.key.password"),
@@ -185,7 +185,7 @@ REFUSED = [
     ({"ssl.keystore.location": "{}/both.pem", "ssl.key.location": "{}/key.pem"}, "two ways to say one thing"),
     ({"ssl.keystore.password": "x"}, "not ssl.keystore.location"),
     ({"ssl.certificate.location": "{}/cert.pem"}, "has no private key: set ssl.keystore.key or ssl.key.location"),
-    ({"ssl.key.location": "{}/key.pem"}, "without its certificate"),
+    ({"ssl.key.location": "{}/key.pem"}, "the private key has no certificate"),
     ({"ssl.certificate.location": "{}/cert.pem", "ssl.key.location": "{}/encrypted.pem"}, "set ssl.key.password"),
     (
         {
@@ -203,12 +203,12 @@ REFUSED = [
         {"ssl.certificate.location": "{}/own.pkcs12", "ssl.key.location": "{}/key.pem"},
         "set ssl.keystore.location",
     ),
-    ({"ssl.certificate.location": "{}/ca.pem", "ssl.key.location": "{}/key.pem"}, "does not belong to its certificate"),
+    ({"ssl.certificate.location": "{}/ca.pem", "ssl.key.location": "{}/key.pem"}, "does not match its certificate"),
     ({"ssl.crl.location": "{}/ca.pem", "ssl.truststore.location": "{}/ca.pem"}, "BEGIN X509 CRL"),
     ({"ssl.crl.location": "{}/ca.pem"}, "ssl.crl.location needs ssl.truststore.location"),
-    ({"ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols: nothing is left without TLSv1.1"),
-    ({"ssl.cipher.suites": "AES128-SHA"}, "ssl.cipher.suites: nothing is left .*TLS_AES_256_GCM_SHA384"),
-    ({"ssl.curves.list": "sect571r1"}, "ssl.curves.list: nothing is left .*X25519"),
+    ({"ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols: none of TLSv1.1 is supported"),
+    ({"ssl.cipher.suites": "AES128-SHA"}, "ssl.cipher.suites: none of .*TLS_AES_256_GCM_SHA384"),
+    ({"ssl.curves.list": "sect571r1"}, "ssl.curves.list: none of .*X25519"),
 ]
 
 

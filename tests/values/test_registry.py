@@ -209,7 +209,7 @@ def test_a_stalled_registry_is_given_up(registry: Registry) -> None:
     registry.stall()
     with (
         SchemaRegistry(registry.url, **QUICK, max_retries=1, http_read_timeout_ms=100) as client,
-        pytest.raises(RegistryError, match=r"no whole answer within 100 ms \(http.read.timeout.ms\)"),
+        pytest.raises(RegistryError, match=r"no complete response within 100 ms \(http.read.timeout.ms\)"),
     ):
         client.schema(id=1)
     assert registry.requests() == 2

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
-use samsarrow_client::net::{Connection, Patience, RequestTimeout, Setup};
+use samsarrow_client::net::{CallerDeadline, Connection, RequestTimeout, Setup};
 use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 
@@ -46,7 +46,7 @@ async fn run(bootstrap: &str, topic: &str, count: i64, options: &Options) -> Res
         let topics = vec![FetchTopic { topic: topic.to_owned(), partitions: vec![partition], ..Default::default() }];
         let request = FetchRequest { max_wait_ms: 500, min_bytes: 1, max_bytes: FETCH, topics, ..Default::default() };
         let request = FetchRequest { replica_id: -1, ..request };
-        let mut body = connection.request_body(&request, 4, RequestTimeout(TIME), Patience::from(TIME))?.await?;
+        let mut body = connection.request_body(&request, 4, RequestTimeout(TIME), CallerDeadline::from(TIME))?.await?;
         answer.clear();
         while body.left() > 0 {
             buffer.clear();

@@ -1,18 +1,18 @@
-//! Text that nobody may see.
+//! Secrets in memory.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// A password, key or token: it prints as `[hidden]`, and its memory is wiped when it is dropped.
+/// A password, key or token. It is formatted as `[hidden]`, and its memory is wiped on drop.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// What stands for a secret wherever it would be printed.
+    /// Replacement for a secret in all output.
     pub const MASK: &'static str = "[hidden]";
 
-    /// The text itself, for anyone who logs in with it.
+    /// Returns the secret in plain text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_does_not_show() {
+    fn secret_is_hidden_in_output() {
         let secret = Secret::from("hunter2".to_owned());
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "[hidden] [hidden] Some([hidden])");
         assert_eq!(secret.reveal(), "hunter2");

@@ -168,7 +168,7 @@ async fn closed_connections_and_cut_frames_are_told_apart() {
     let closed = peer(Answer::BytesAndClose(vec![])).await;
     assert_says(&failure(&closed, &[]).await, &[&closed, "closed the connection", "metadata of topic t"]);
     let cut = peer(Answer::BytesAndClose(vec![0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3])).await;
-    assert_says(&failure(&cut, &[]).await, &[&cut, "in the middle of an answer"]);
+    assert_says(&failure(&cut, &[]).await, &[&cut, "in the middle of a response"]);
 }
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn api_versions_is_asked_again_as_the_broker_says() {
     }
     let (address, asked) = replay([4, 3, 2, 1, 0].map(|version| (version, unsupported(&[(0, 3)]))).to_vec()).await;
     let error = failure(&address, &[]).await;
-    assert_says(&error, &[&address, "refuses ApiVersions v0", "UNSUPPORTED_VERSION"]);
+    assert_says(&error, &[&address, "rejects ApiVersions v0", "UNSUPPORTED_VERSION"]);
     assert_eq!(asked.lock().unwrap()[..3], [4, 3, 0]);
 }
 
@@ -300,7 +300,7 @@ async fn a_version_of_api_versions_can_be_chosen() {
     assert_eq!(*asked.lock().unwrap(), [2]);
     let (address, asked) = replay(vec![(2, unsupported(&[(0, 1)])), (1, speaking(1))]).await;
     let error = failure(&address, &chosen).await;
-    assert_says(&error, &[&address, "refuses ApiVersions v2"]);
+    assert_says(&error, &[&address, "rejects ApiVersions v2"]);
     assert_eq!(error.name(), "UnsupportedVersionError");
     assert_eq!(*asked.lock().unwrap(), [2], "no other is tried");
 }

@@ -9,7 +9,7 @@ use samsarrow_bridge::lanes::{self, By, Lane};
 use samsarrow_client::config::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
 use samsarrow_client::config::{Mechanism, SaslOptions};
 use samsarrow_client::error::{Error, Foreign};
-use samsarrow_client::security::redact::shown;
+use samsarrow_client::security::redact::redact;
 use samsarrow_client::security::sasl::has_aws_environment;
 use tokio::sync::oneshot;
 
@@ -83,7 +83,7 @@ impl AwsReply {
 
     /// `passing`: whether another attempt may do.
     fn fail(&self, raised: Py<PyAny>, text: &str, passing: bool) {
-        let text = shown(text, []);
+        let text = redact(text, []);
         self.settle(Err(match passing {
             true => Error::connection(NAME, text),
             false => Error::authentication(NAME, text).caused_by(Foreign(Arc::new(raised))),

@@ -8,7 +8,7 @@ use samsarrow_bridge::lanes::{self, By, Lane};
 use samsarrow_client::config::credentials::{Fetching, Provider, Token, TokenSource};
 use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
 use samsarrow_client::error::{Error, Foreign};
-use samsarrow_client::security::redact::shown;
+use samsarrow_client::security::redact::redact;
 use tokio::sync::oneshot;
 
 const OPTION: &str = "sasl.oauthbearer.token.provider";
@@ -124,7 +124,7 @@ impl TokenReply {
 
     /// `passing`: whether another attempt may do.
     fn fail(&self, raised: Py<PyAny>, text: &str, passing: bool) {
-        let text = shown(text, [self.config.clone()]);
+        let text = redact(text, [self.config.clone()]);
         self.settle(Err(match passing {
             true => Error::connection(&self.name, text),
             false => Error::authentication(&self.name, text).caused_by(Foreign(Arc::new(raised))),

@@ -6,7 +6,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 use crate::error::{Error, Result};
-use crate::security::redact::Veil;
+use crate::security::redact::Redactor;
 
 /// Returns the error of a response as `Err`, with the broker's message and a hint.
 ///
@@ -14,8 +14,9 @@ use crate::security::redact::Veil;
 /// The error of `code`, if it is not `NONE`.
 pub(super) fn check(code: i16, message: Option<&str>, context: &str, key: ApiKey) -> Result<()> {
     let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(()) };
-    let message =
-        message.map(|text| Veil::default().show(text.trim().trim_end_matches('.'))).filter(|text| !text.is_empty());
+    let message = message
+        .map(|text| Redactor::default().redact(text.trim().trim_end_matches('.')))
+        .filter(|text| !text.is_empty());
     let parts: Vec<String> = message.into_iter().chain(hint(code, key).map(str::to_owned)).collect();
     Err(match parts.as_slice() {
         [] => Error::server(code, context),

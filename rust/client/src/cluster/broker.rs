@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::error::{Error, Result};
 use crate::metrics::NodeMeter;
-use crate::net::{Connection, Patience, Setup};
+use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
 
 /// Last connect error by address. An error is logged as a warning once, not with every attempt.
@@ -155,17 +155,17 @@ impl BrokerHandle {
     /// Returns the open connection, or opens one.
     ///
     /// The attempt continues after the caller's deadline, because the next caller may have more time.
-    pub(super) async fn connection(self: &Arc<Self>, patience: Patience) -> Result<Arc<Connection>> {
+    pub(super) async fn connection(self: &Arc<Self>, patience: CallerDeadline) -> Result<Arc<Connection>> {
         let mut attempt = {
             let mut state = self.state();
             if let Some(open) = state.connection.as_ref().filter(|open| open.broken().is_none()) {
                 return Ok(Arc::clone(open));
             }
             if let Some(broken) = state.connection.take() {
-                state.cut_short = broken.was_cut_short();
+                state.cut_short = broken.closed_before_first_response();
             }
             // Rejected credentials also fail callers that would join a pending attempt: waiting would not help them.
-            if let Some(error) = self.setup.security.attempts.refused() {
+            if let Some(error) = self.setup.security.login_backoff.rejected() {
                 return Err(error);
             }
             if let Some(failure) = state.failure.as_ref().filter(|failure| failure.until > patience.until()) {
@@ -179,7 +179,7 @@ impl BrokerHandle {
         let outcome = tokio::select! {
             biased;
             outcome = timeout_at(patience.until(), attempt.wait_for(Option::is_some)) => outcome,
-            error = self.setup.security.attempts.refusal() => return Err(error),
+            error = self.setup.security.login_backoff.wait_for_rejection() => return Err(error),
         };
         match outcome {
             Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(|| Err(self.timed_out())),

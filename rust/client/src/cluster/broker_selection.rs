@@ -12,7 +12,7 @@ use super::broker::Load;
 use super::{Cluster, ConnectionKind};
 use crate::config::Recovery;
 use crate::error::{Error, Result};
-use crate::net::{Patience, resolve};
+use crate::net::{CallerDeadline, resolve};
 
 /// Bounds of the time that one broker has to respond before the request is also sent to the next.
 const MIN_TIME_SLICE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ impl Cluster {
     pub async fn send_any<R: Request + Clone + Sync>(
         &self,
         request: R,
-        patience: impl Into<Patience>,
+        patience: impl Into<CallerDeadline>,
     ) -> Result<R::Response>
     where
         R::Response: Send + 'static,
@@ -40,7 +40,7 @@ impl Cluster {
     /// awaited. Brokers that accept requests without responding thus cannot use up the time of working ones.
     pub async fn send_any_with<R: Request>(
         &self,
-        patience: impl Into<Patience>,
+        patience: impl Into<CallerDeadline>,
         build: impl Fn(i16) -> Result<R> + Sync,
     ) -> Result<(i16, R::Response)>
     where
@@ -63,7 +63,7 @@ impl Cluster {
     pub(crate) async fn first_response<'a, T>(
         &self,
         api: &str,
-        patience: Patience,
+        patience: CallerDeadline,
         send: &(dyn Fn(i32) -> PendingResponse<'a, T> + Sync + 'a),
     ) -> Result<T> {
         self.expand_bootstrap(patience).await;
@@ -141,7 +141,7 @@ impl Cluster {
     }
 
     /// Resolves the bootstrap servers to all their addresses, once, if `client.dns.lookup` requires it.
-    async fn expand_bootstrap(&self, patience: Patience) {
+    async fn expand_bootstrap(&self, patience: CallerDeadline) {
         let options = self.options();
         if !options.expand_bootstrap_servers || self.inner.bootstrap.initialized() {
             return;

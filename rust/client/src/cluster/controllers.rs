@@ -6,7 +6,7 @@ use samsarrow_wire::messages::{ApiKey, DescribeClusterRequest, MetadataResponse}
 
 use super::Cluster;
 use crate::error::{Error, Result};
-use crate::net::Patience;
+use crate::net::CallerDeadline;
 
 /// Value of `endpoint_type` for controllers in DescribeCluster requests.
 pub(crate) const CONTROLLER_ENDPOINTS: i8 = 2;
@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     /// Returns the controllers as brokers, with the active one as the controller.
-    pub(super) async fn describe_controllers(&self, patience: impl Into<Patience>) -> Result<MetadataResponse> {
+    pub(super) async fn describe_controllers(&self, patience: impl Into<CallerDeadline>) -> Result<MetadataResponse> {
         let request = DescribeClusterRequest { endpoint_type: CONTROLLER_ENDPOINTS, ..Default::default() };
         let response = self.send_any(request, patience).await?;
         ErrorCode::from_i16(response.error_code).ok().map_err(|code| {

@@ -31,7 +31,7 @@ use crate::cluster::metadata::{Leader, Metadata};
 use crate::config::{ClientKind, CommonOptions, Options};
 use crate::error::{Error, Result};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
-use crate::net::{Connection, Patience, Setup};
+use crate::net::{CallerDeadline, Connection, Setup};
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
@@ -204,7 +204,7 @@ impl Cluster {
         known.ok_or_else(|| Error::connection(format!("broker {node}"), "not in the cluster's metadata"))
     }
 
-    async fn connection(&self, node: i32, patience: Patience) -> Result<Arc<Connection>> {
+    async fn connection(&self, node: i32, patience: CallerDeadline) -> Result<Arc<Connection>> {
         self.check_open()?;
         let address = self.address(node)?;
         let handle = {

@@ -7,11 +7,16 @@ use samsarrow_wire::messages::{ApiKey, Request};
 use super::{ApiVersionOverride, Cluster};
 use crate::api_versions::SupportedVersions;
 use crate::error::Result;
-use crate::net::{Connection, FrameBody, Patience, RequestTimeout};
+use crate::net::{CallerDeadline, Connection, FrameBody, RequestTimeout};
 
 impl Cluster {
     /// Sends a request to a broker and waits for the response.
-    pub async fn send<R: Request>(&self, node: i32, request: R, patience: impl Into<Patience>) -> Result<R::Response>
+    pub async fn send<R: Request>(
+        &self,
+        node: i32,
+        request: R,
+        patience: impl Into<CallerDeadline>,
+    ) -> Result<R::Response>
     where
         R::Response: Send + 'static,
     {
@@ -22,7 +27,7 @@ impl Cluster {
     pub async fn send_with<R: Request>(
         &self,
         node: i32,
-        patience: impl Into<Patience>,
+        patience: impl Into<CallerDeadline>,
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<(i16, R::Response)>
     where
@@ -39,7 +44,7 @@ impl Cluster {
 
     /// Queues a request and returns a future of the response. Requests of one caller are sent in the order of these
     /// calls.
-    pub async fn dispatch<R: Request, P: Into<Patience>, F: FnOnce(i16) -> Result<R>>(
+    pub async fn dispatch<R: Request, P: Into<CallerDeadline>, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
         patience: P,
@@ -58,7 +63,7 @@ impl Cluster {
     pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
-        patience: impl Into<Patience>,
+        patience: impl Into<CallerDeadline>,
         build: F,
     ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static)> {
         let patience = patience.into();
@@ -69,7 +74,7 @@ impl Cluster {
 
     /// Returns the time a broker has to respond: `request.timeout.ms`, or the caller's deadline if it is longer and the
     /// request waits at the broker for records or members.
-    fn limit(&self, key: ApiKey, patience: Patience) -> RequestTimeout {
+    fn limit(&self, key: ApiKey, patience: CallerDeadline) -> RequestTimeout {
         let usual = self.options().request_timeout;
         match key {
             ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::ConsumerGroupHeartbeat => {
@@ -84,7 +89,7 @@ impl Cluster {
         &self,
         node: i32,
         supported: SupportedVersions,
-        patience: Patience,
+        patience: CallerDeadline,
     ) -> Result<(Arc<Connection>, i16)> {
         let connection = self.connection(node, patience).await?;
         let version = self.choose(supported, &connection)?;
@@ -109,7 +114,7 @@ impl Cluster {
     pub async fn send_oneway<R: Request>(
         &self,
         node: i32,
-        patience: impl Into<Patience>,
+        patience: impl Into<CallerDeadline>,
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<()> {
         let patience = patience.into();
@@ -118,7 +123,7 @@ impl Cluster {
     }
 
     /// Returns the version in which `R` would be sent to a broker.
-    pub async fn version<R: Request>(&self, node: i32, patience: impl Into<Patience>) -> Result<i16> {
+    pub async fn version<R: Request>(&self, node: i32, patience: impl Into<CallerDeadline>) -> Result<i16> {
         self.ready(node, SupportedVersions::of::<R>(), patience.into()).await.map(|(_, version)| version)
     }
 }

@@ -1,4 +1,4 @@
-//! From a name to a socket.
+//! Name resolution, TCP connections and TLS handshakes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use samsarrow_wire::messages::ApiVersionsRequest;
 
 use super::shared_config::Setup;
 use super::tls_stream;
-use super::tls_stream::Failure;
+use super::tls_stream::HandshakeFailure;
 use super::transport::{self, Reader, Writer};
 use crate::config::Protocol;
 use crate::error::{Error, Result};
@@ -21,37 +21,37 @@ use crate::security::tls::{Tls, server_name, tls_errors};
 /// EMFILE and ENFILE on Linux, macOS and the BSDs.
 const TOO_MANY_FILES: [i32; 2] = [24, 23];
 
-/// For finding out what the other side speaks, once TLS has failed.
+/// Maximum time to find out whether a listener speaks plaintext, once TLS has failed.
 const DIAGNOSIS: Duration = Duration::from_millis(500);
 
-/// All addresses of `host:port`.
+/// Returns all addresses of `host:port`.
 pub(crate) async fn resolve(address: &str, limit: Duration) -> Result<Vec<SocketAddr>> {
     match timeout(limit, lookup_host(address)).await {
         Ok(Ok(addresses)) => Ok(addresses.collect()),
-        Ok(Err(e)) => Err(failed(address, "the host name cannot be resolved", &e)),
+        Ok(Err(e)) => Err(io_error(address, "the host name cannot be resolved", &e)),
         Err(_) => Err(Error::connection(address, "the host name cannot be resolved in time")),
     }
 }
 
-/// One of the addresses that a name has, and how it is connected to.
+/// One resolved address of a broker, and the settings to connect to it.
 pub(super) struct Target<'a> {
     pub(super) address: &'a str,
     pub(super) socket: SocketAddr,
     pub(super) setup: &'a Arc<Setup>,
-    /// For the connection to be made, with its handshake of TLS.
+    /// Maximum time to connect, TLS handshake included.
     pub(super) limit: Duration,
 }
 
 impl Target<'_> {
-    /// A connection to it, over TLS where that is wanted: never without.
+    /// Connects, over TLS if it is configured: never falls back to plaintext.
     pub(super) async fn open(&self) -> Result<(Reader, Writer)> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let stream = self.connect().await?;
         match &self.setup.security.tls {
             None => Ok(transport::plain(stream)),
             Some(tls) => {
-                let left = self.limit.saturating_sub(begun.elapsed());
-                timeout(left, self.secure(stream, tls)).await.unwrap_or_else(|_| {
+                let remaining = self.limit.saturating_sub(started.elapsed());
+                timeout(remaining, self.start_tls(stream, tls)).await.unwrap_or_else(|_| {
                     let reason = format!("no TLS handshake within {} ms", self.limit.as_millis());
                     Err(Error::connection(self.address, reason))
                 })
@@ -59,48 +59,51 @@ impl Target<'_> {
         }
     }
 
-    async fn secure(&self, stream: TcpStream, tls: &Arc<Tls>) -> Result<(Reader, Writer)> {
+    async fn start_tls(&self, stream: TcpStream, tls: &Arc<Tls>) -> Result<(Reader, Writer)> {
         let name = server_name(self.address)?;
         let failure = match tls_stream::handshake(self.address, stream, tls.config().await, name).await {
             Ok((reader, writer)) => return Ok((Reader::Tls(reader), Writer::Tls(writer))),
             Err(failure) => failure,
         };
-        let in_the_clear = match self.setup.options.security.protocol {
+        let plaintext_protocol = match self.setup.options.security.protocol {
             Protocol::Ssl | Protocol::Plaintext => "PLAINTEXT",
             Protocol::SaslSsl | Protocol::SaslPlaintext => "SASL_PLAINTEXT",
         };
         match failure {
-            Failure::Tls(error, first, shows) => {
-                Err(Error::tls(self.address, tls_errors::handshake(&error, &first, shows, in_the_clear)))
-            }
-            // Kafka without TLS closes the connection at once. So does Kafka with TLS when it is about to end.
-            failure if !failure.spoke() && self.speaks_in_the_clear().await => {
-                Err(Error::tls(self.address, tls_errors::clear(in_the_clear)))
-            }
-            Failure::Io(error) => Err(Error::io(self.address, "the connection broke in the TLS handshake", &error)),
-            Failure::Closed { .. } => Err(Error::connection(
+            HandshakeFailure::Tls(error, first, has_certificate) => Err(Error::tls(
                 self.address,
-                "the connection was closed in the TLS handshake: is TLS spoken there?",
+                tls_errors::handshake(&error, &first, has_certificate, plaintext_protocol),
+            )),
+            // Kafka without TLS closes the connection immediately. So does Kafka with TLS when it is shutting down.
+            failure if !failure.received_data() && self.speaks_plaintext().await => {
+                Err(Error::tls(self.address, tls_errors::not_tls(plaintext_protocol)))
+            }
+            HandshakeFailure::Io(error) => {
+                Err(Error::io(self.address, "the connection broke in the TLS handshake", &error))
+            }
+            HandshakeFailure::Closed { .. } => Err(Error::connection(
+                self.address,
+                "the connection was closed in the TLS handshake: does this listener use TLS?",
             )),
         }
     }
 
-    /// Whether there is a Kafka that speaks in the clear. It gets a question that has nothing of this client in it, and
-    /// nothing but the text of an error depends on its answer.
-    async fn speaks_in_the_clear(&self) -> bool {
-        const QUESTION: i32 = 0x5A17;
-        let ask = async {
+    /// Returns true if a plaintext Kafka listener responds at this address. The probe contains nothing about this
+    /// client, and its result only selects the text of an error.
+    async fn speaks_plaintext(&self) -> bool {
+        const PROBE_ID: i32 = 0x5A17;
+        let probe = async {
             let (mut reader, mut writer) = transport::plain(self.connect().await.ok()?);
-            let mut frame = frame::request_in_pieces(&ApiVersionsRequest::default(), 0, QUESTION, None).ok()?;
+            let mut frame = frame::request_in_pieces(&ApiVersionsRequest::default(), 0, PROBE_ID, None).ok()?;
             writer.write_all(&mut frame).await.ok()?;
-            let mut answer = [0; 8];
-            reader.read_exact(&mut answer).await.ok()?;
-            answer.ends_with(&QUESTION.to_be_bytes()).then_some(())
+            let mut response = [0; 8];
+            reader.read_exact(&mut response).await.ok()?;
+            response.ends_with(&PROBE_ID.to_be_bytes()).then_some(())
         };
-        timeout(DIAGNOSIS.min(self.limit), ask).await.is_ok_and(|answer| answer.is_some())
+        timeout(DIAGNOSIS.min(self.limit), probe).await.is_ok_and(|matched| matched.is_some())
     }
 
-    /// A socket to it.
+    /// Opens the TCP connection.
     async fn connect(&self) -> Result<TcpStream> {
         let attempt = async {
             let socket = if self.socket.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -116,7 +119,7 @@ impl Target<'_> {
         };
         match timeout(self.limit, attempt).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(e)) => Err(failed(self.address, "cannot connect", &e)),
+            Ok(Err(e)) => Err(io_error(self.address, "cannot connect", &e)),
             Err(_) => {
                 Err(Error::connection(self.address, format!("cannot connect within {} ms", self.limit.as_millis())))
             }
@@ -124,12 +127,12 @@ impl Target<'_> {
     }
 }
 
-fn failed(address: &str, doing: &str, error: &std::io::Error) -> Error {
+fn io_error(address: &str, action: &str, error: &std::io::Error) -> Error {
     if error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code)) {
         let text = format!(
-            "{doing}: {error}: no file descriptor is left. Close files or clients, or raise the limit (ulimit -n)"
+            "{action}: {error}: no file descriptor is left. Close files or clients, or raise the limit (ulimit -n)"
         );
         return Error::connection(address, text);
     }
-    Error::io(address, doing, error)
+    Error::io(address, action, error)
 }

@@ -1,4 +1,4 @@
-//! What a new connection is asked first: which versions the broker speaks.
+//! First requests on a new connection: ApiVersions and, where required, the login.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,39 +18,45 @@ use super::shared_config::Setup;
 use crate::api_versions::ApiVersions;
 use crate::config::{CommonOptions, Protocol};
 use crate::error::{Error, Result};
-use crate::security::redact::Veil;
+use crate::security::redact::Redactor;
 use crate::security::sasl::Login;
 
-/// What a broker speaks.
-enum Found {
-    /// It says so itself.
-    Told(ApiVersions),
-    /// It cannot say so, and speaks what this Kafka did.
-    Old(Release),
+/// API versions of a broker.
+enum BrokerVersions {
+    /// Reported by the broker in ApiVersions.
+    Advertised(ApiVersions),
+    /// Assumed from this release: the broker does not implement ApiVersions.
+    Assumed(Release),
 }
 
-/// A broker that has not said by then what it speaks may be one that never will.
-const SILENCE: Duration = Duration::from_secs(1);
+/// Time without a response to ApiVersions after which a broker is probed: it may be too old to respond.
+const PROBE_DELAY: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Connects to `address` and finds out what the broker speaks.
+    /// Connects to `address` and negotiates API versions.
     ///
     /// # Errors
-    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if anyone who answers is not Kafka.
+    /// [`Error::Connection`] if no broker is reachable, [`Error::Protocol`] if a server responds that is not Kafka.
     pub async fn open(address: &str, setup: &Arc<Setup>) -> Result<Connection> {
         Self::open_within(address, setup, setup.options.connection_setup_timeout, false).await
     }
 
-    /// The same with another time for each of the addresses that the name has. All are tried until one answers as Kafka
-    /// does: behind one of several addresses there may be somebody else. `wary`: a broker hung up on the first request.
+    /// Like [`Connection::open`], with a time limit for each address of the host name. Tries all addresses until one
+    /// responds as Kafka does: one of several may belong to another server. `check_login` is set if a broker closed the
+    /// connection after the first request: the broker is then asked whether it requires a login.
     ///
     /// # Errors
-    /// That of the last address, or of one where somebody answered who is not a broker. A login that is refused is
-    /// refused at all of them.
-    pub async fn open_within(address: &str, setup: &Arc<Setup>, limit: Duration, wary: bool) -> Result<Connection> {
+    /// The error of the last address, or of an address where a server responded that is not a Kafka broker. An
+    /// authentication error ends the search: the other addresses would reject the login too.
+    pub async fn open_within(
+        address: &str,
+        setup: &Arc<Setup>,
+        limit: Duration,
+        check_login: bool,
+    ) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
         for socket in resolve(address, limit).await? {
-            match Self::agree(&Target { address, socket, setup, limit }, wary).await {
+            match Self::negotiate(&Target { address, socket, setup, limit }, check_login).await {
                 Ok(connection) => return Ok(connection),
                 Err(error @ Error::Authentication { .. }) => return Err(error),
                 Err(error) if !matches!(last, Error::Protocol { .. } | Error::Tls { .. }) => last = error,
@@ -60,14 +66,14 @@ impl Connection {
         Err(last)
     }
 
-    /// Connects to one address of a broker and finds out what it speaks.
+    /// Connects to one address of a broker and negotiates API versions.
     ///
     /// # Errors
-    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if what answers is not Kafka.
-    async fn agree(target: &Target<'_>, wary: bool) -> Result<Connection> {
+    /// [`Error::Connection`] if no broker is reachable, [`Error::Protocol`] if a server responds that is not Kafka.
+    async fn negotiate(target: &Target<'_>, check_login: bool) -> Result<Connection> {
         let (address, setup, options) = (target.address, target.setup, &target.setup.options);
         let known = options.assumed_release.or_else(|| setup.old_brokers.get(address));
-        let mut connection = Self::connected(target).await?;
+        let mut connection = Self::connect(target).await?;
         let limit = options.request_timeout.min(options.connection_setup_timeout);
         let login = setup.security.login.as_ref();
         if let Some(login) = login {
@@ -75,8 +81,8 @@ impl Connection {
                 Err(Error::connection(address, format!("the login took longer than {} ms", limit.as_millis())))
             })?;
         }
-        let found = match known {
-            Some(release) => Found::Old(release),
+        let versions = match known {
+            Some(release) => BrokerVersions::Assumed(release),
             None => {
                 timeout(limit, connection.handshake(target, limit, login.is_some())).await.unwrap_or_else(|_| {
                     let reason =
@@ -85,114 +91,119 @@ impl Connection {
                 })?
             }
         };
-        connection.versions = match found {
-            Found::Told(versions) => versions,
-            Found::Old(release) => {
+        connection.versions = match versions {
+            BrokerVersions::Advertised(versions) => versions,
+            BrokerVersions::Assumed(release) => {
                 if known.is_none() {
-                    // It was closed, or waits for an answer for ever.
-                    connection = Self::connected(target).await?;
+                    // The broker closed the first connection, or will never respond on it.
+                    connection = Self::connect(target).await?;
                     setup.old_brokers.remember(address, release);
                     tracing::info!(
                         address,
                         kafka = %release,
-                        "the broker does not answer ApiVersions: it is spoken to as this version of Kafka, unless option \
-                         broker.version.fallback names another"
+                        "the broker does not answer ApiVersions: assuming this version of Kafka; to change it, set option \
+                         broker.version.fallback"
                     );
                 }
                 ApiVersions::of_release(address, release)
             }
         };
-        if wary && login.is_none() {
-            timeout(limit, connection.wants_login(setup)).await.unwrap_or(Ok(()))?;
+        if check_login && login.is_none() {
+            timeout(limit, connection.check_login_required(setup)).await.unwrap_or(Ok(()))?;
         }
-        connection.shared.waiting().answered = false;
+        connection.shared.in_flight().used = false;
         Ok(connection)
     }
 
-    /// Brokers that want a login hang up on anyone who asks anything else before. One that wants one says of a mechanism
-    /// without a name that it does not take it, and hangs up.
-    async fn wants_login(&self, setup: &Setup) -> Result<()> {
+    /// Returns an authentication error if the broker requires a login that the client does not have configured. A
+    /// listener that requires a login disconnects after any other request. It answers SaslHandshake for an empty
+    /// mechanism with UNSUPPORTED_SASL_MECHANISM, and disconnects.
+    async fn check_login_required(&self, setup: &Setup) -> Result<()> {
         let Some((_, newest)) = self.versions().range(ApiKey::SaslHandshake) else { return Ok(()) };
-        let answer = self.ask(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
-        if ErrorCode::from_i16(answer.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
+        let response = self.exchange(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
+        if ErrorCode::from_i16(response.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
             return Ok(());
         }
-        // Other brokers than Apache Kafka's may list mechanisms where they ask for no login; they go on answering.
-        if self.ask(&ApiVersionsRequest::default(), 0).await.is_ok() {
+        // Brokers other than Apache Kafka may list mechanisms although they require no login; they keep the connection
+        // open.
+        if self.exchange(&ApiVersionsRequest::default(), 0).await.is_ok() {
             return Ok(());
         }
-        let (is, other) = match setup.options.security.protocol {
+        let (configured, required) = match setup.options.security.protocol {
             Protocol::Ssl | Protocol::SaslSsl => ("SSL", "SASL_SSL"),
             Protocol::Plaintext | Protocol::SaslPlaintext => ("PLAINTEXT", "SASL_PLAINTEXT"),
         };
         let reason = format!(
-            "the broker wants a login on this listener, and security.protocol={is} brings none: set \
-             security.protocol={other} and sasl.mechanism to one of those that it takes ({})",
-            Veil::default().show(&answer.mechanisms.join(", "))
+            "the broker requires a login on this listener, and security.protocol={configured} has none: set \
+             security.protocol={required} and sasl.mechanism to one that it accepts ({})",
+            Redactor::default().redact(&response.mechanisms.join(", "))
         );
         let error = Error::authentication(self.address(), reason);
-        setup.security.attempts.refuse(&error);
+        setup.security.login_backoff.record_failure(&error);
         Err(error)
     }
 
-    /// Logs in before anything else, but for the question what the broker speaks: in version 0, since brokers that do
-    /// not know another take it for a token (as Java's client asks).
+    /// Logs in. The only earlier request is ApiVersions in version 0, as in Java's client: brokers that do not know
+    /// another version take it for a SASL token.
     async fn log_in(&self, login: &Login, known: Option<Release>) -> Result<()> {
         let address = self.address();
         let versions = match known {
             Some(release) => ApiVersions::of_release(address, release),
             None => {
-                let frame = self.request_frame(&ApiVersionsRequest::default(), 0)?.await.map_err(unanswered)?;
-                let answer = frame::decode_answer::<ApiVersionsRequest>(0, frame);
-                let (answer, _) = answer.map_err(|e| Error::protocol(address, format!("does not speak Kafka: {e}")))?;
-                let code = ErrorCode::from_i16(answer.error_code);
+                let frame =
+                    self.request_frame(&ApiVersionsRequest::default(), 0)?.await.map_err(hint_security_protocol)?;
+                let response = frame::decode_answer::<ApiVersionsRequest>(0, frame);
+                let (response, _) =
+                    response.map_err(|e| Error::protocol(address, format!("does not speak Kafka: {e}")))?;
+                let code = ErrorCode::from_i16(response.error_code);
                 if !code.is_none() {
-                    return Err(self.refused(0, code));
+                    return Err(self.api_versions_error(0, code));
                 }
-                ApiVersions::from_response(address, &answer)
+                ApiVersions::from_response(address, &response)
             }
         };
-        let turn = self.setup.security.attempts.turn().await?;
+        let attempt = self.setup.security.login_backoff.acquire().await?;
         let outcome = login.authenticate(self, &versions, self.host(), None).await;
         let outcome = outcome.map_err(|error| match error {
             broken @ Error::Connection { .. } => broken.context("during the login"),
             other => other,
         });
-        turn.ended(&outcome);
-        self.shared.login.store(false, Ordering::Release);
-        self.shared.waiting().gate.begin(outcome?);
+        attempt.finish(&outcome);
+        self.shared.logging_in.store(false, Ordering::Release);
+        self.shared.in_flight().reauth.session_started(outcome?);
         Ok(())
     }
 
-    /// Asks what the broker speaks, and what is older than that question if there is no answer. `answers`: it has
-    /// answered the question before.
-    async fn handshake(&self, target: &Target<'_>, limit: Duration, answers: bool) -> Result<Found> {
+    /// Requests ApiVersions, and probes for an old release if no response arrives. `answered_before` is set if this
+    /// broker has already answered ApiVersions.
+    async fn handshake(&self, target: &Target<'_>, limit: Duration, answered_before: bool) -> Result<BrokerVersions> {
         let options = &target.setup.options;
-        let asked = self.ask_versions(options);
-        if answers {
-            return asked.await.map(Found::Told);
+        let request = self.negotiate_versions(options);
+        if answered_before {
+            return request.await.map(BrokerVersions::Advertised);
         }
-        tokio::pin!(asked);
-        let closed = tokio::select! {
-            told = &mut asked => match told {
+        tokio::pin!(request);
+        let disconnect = tokio::select! {
+            result = &mut request => match result {
                 Err(error @ Error::Connection { .. }) => Some(error),
-                told => return told.map(Found::Told),
+                result => return result.map(BrokerVersions::Advertised),
             },
-            () = sleep(SILENCE.min(limit / 4)) => None,
+            () = sleep(PROBE_DELAY.min(limit / 4)) => None,
         };
-        let old = async { probe(target).await.map(|found| options.fallback_release.unwrap_or(found)) };
-        match closed {
-            Some(error) => old.await.map(Found::Old).ok_or_else(|| hung_up(error, options)),
+        let probed = async { probe(target).await.map(|versions| options.fallback_release.unwrap_or(versions)) };
+        match disconnect {
+            Some(error) => probed.await.map(BrokerVersions::Assumed).ok_or_else(|| hint_tls(error, options)),
             None => tokio::select! {
-                told = &mut asked => told.map(Found::Told),
-                Some(release) = old => Ok(Found::Old(release)),
+                result = &mut request => result.map(BrokerVersions::Advertised),
+                Some(release) = probed => Ok(BrokerVersions::Assumed(release)),
             },
         }
     }
 
-    /// ApiVersions in our highest version, or in the one that an option chose. A broker that lacks it says so in version
-    /// 0 and names what it has instead, since Kafka 2.4 (KIP-511): that, or version 0, is asked for then.
-    async fn ask_versions(&self, options: &CommonOptions) -> Result<ApiVersions> {
+    /// Sends ApiVersions in the client's highest version, or in the one set by an option. A broker that does not
+    /// support it responds in version 0 and, since Kafka 2.4 (KIP-511), reports its own maximum: the request is
+    /// repeated in that version, else in version 0.
+    async fn negotiate_versions(&self, options: &CommonOptions) -> Result<ApiVersions> {
         let request = ApiVersionsRequest {
             client_software_name: "samsarrow".into(),
             client_software_version: env!("CARGO_PKG_VERSION").into(),
@@ -210,13 +221,13 @@ impl Connection {
             }
             version = match next_version(version, &response) {
                 Some(next) if code == ErrorCode::UNSUPPORTED_VERSION && chosen.is_none() => next,
-                _ => return Err(self.refused(version, code)),
+                _ => return Err(self.api_versions_error(version, code)),
             };
         }
     }
 
-    fn refused(&self, version: i16, code: ErrorCode) -> Error {
-        let reason = format!("the broker refuses ApiVersions v{version}: {code}");
+    fn api_versions_error(&self, version: i16, code: ErrorCode) -> Error {
+        let reason = format!("the broker rejects ApiVersions v{version}: {code}");
         match code {
             _ if code.retriable() => Error::connection(self.address(), reason),
             ErrorCode::UNSUPPORTED_VERSION => Error::UnsupportedVersion(format!("{}: {reason}", self.address())),
@@ -225,8 +236,9 @@ impl Connection {
     }
 }
 
-/// A broker that hangs up at the first word may want TLS, or be one of Kafka 0.9, which cannot be asked.
-fn unanswered(error: Error) -> Error {
+/// Adds a hint to a disconnect before the login: the listener may require TLS, or the broker may be Kafka 0.9, which
+/// does not support ApiVersions.
+fn hint_security_protocol(error: Error) -> Error {
     match error {
         Error::Connection { address, reason } => {
             let hint = "before it was asked for a login: does security.protocol fit this listener?";
@@ -236,22 +248,23 @@ fn unanswered(error: Error) -> Error {
     }
 }
 
-/// Brokers with TLS that do not say what they want hang up.
-fn hung_up(error: Error, options: &CommonOptions) -> Error {
+/// Adds a hint about TLS: a listener that expects TLS may disconnect without an alert.
+fn hint_tls(error: Error, options: &CommonOptions) -> Error {
     match error {
         Error::Connection { address, reason } if options.security.tls.is_none() => Error::connection(
             address,
-            format!("{reason}: where TLS is spoken, set security.protocol=SSL, or SASL_SSL with a login"),
+            format!("{reason}: if the listener uses TLS, set security.protocol=SSL, or SASL_SSL with a login"),
         ),
         other => other,
     }
 }
 
-/// The version to ask for after `refused`: always a lower one, so that asking comes to an end whatever a broker says.
-fn next_version(refused: i16, response: &ApiVersionsResponse) -> Option<i16> {
-    let told = response.api_keys.iter().find(|told| told.api_key == ApiKey::ApiVersions.code());
-    let told = told.map(|told| told.max_version).filter(|told| (0..refused).contains(told));
-    told.or((refused > 0).then_some(0))
+/// Returns the version to try after `rejected`: always a lower one, so that negotiation ends whatever the broker
+/// responds.
+fn next_version(rejected: i16, response: &ApiVersionsResponse) -> Option<i16> {
+    let max_version = response.api_keys.iter().find(|entry| entry.api_key == ApiKey::ApiVersions.code());
+    let max_version = max_version.map(|entry| entry.max_version).filter(|max| (0..rejected).contains(max));
+    max_version.or((rejected > 0).then_some(0))
 }
 
 #[cfg(test)]
@@ -260,21 +273,21 @@ mod tests {
 
     use super::*;
 
-    fn answer(max_version: Option<i16>) -> ApiVersionsResponse {
-        let told = |max_version| ApiVersion { api_key: 18, max_version, ..Default::default() };
+    fn response(max_version: Option<i16>) -> ApiVersionsResponse {
+        let api_versions = |max_version| ApiVersion { api_key: 18, max_version, ..Default::default() };
         let other = ApiVersion { api_key: 17, max_version: 1, ..Default::default() };
-        let api_keys = [other].into_iter().chain(max_version.map(told)).collect();
+        let api_keys = [other].into_iter().chain(max_version.map(api_versions)).collect();
         ApiVersionsResponse { error_code: 35, api_keys, ..Default::default() }
     }
 
     #[test]
-    fn the_next_version_is_the_one_told_or_0_and_always_lower() {
-        assert_eq!(next_version(4, &answer(Some(3))), Some(3));
-        assert_eq!(next_version(4, &answer(None)), Some(0));
+    fn next_version_is_always_lower() {
+        assert_eq!(next_version(4, &response(Some(3))), Some(3));
+        assert_eq!(next_version(4, &response(None)), Some(0));
         for wrong in [4, 5, i16::MAX, -1, i16::MIN] {
-            assert_eq!(next_version(4, &answer(Some(wrong))), Some(0), "{wrong}");
+            assert_eq!(next_version(4, &response(Some(wrong))), Some(0), "{wrong}");
         }
-        assert_eq!(next_version(0, &answer(None)), None);
-        assert_eq!(next_version(0, &answer(Some(0))), None);
+        assert_eq!(next_version(0, &response(None)), None);
+        assert_eq!(next_version(0, &response(Some(0))), None);
     }
 }

@@ -1,7 +1,7 @@
-//! One socket to one broker: requests go out in order, answers are matched by correlation id.
+//! Connections to brokers: requests are sent in order, responses are matched by correlation id.
 //!
-//! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
-//! gets the same error, and anyone who owns it makes a new one.
+//! Two tasks serve a socket: one writes, one reads. The first failure poisons the connection: all waiting callers get
+//! the same error, and the owner opens a new connection.
 
 mod connect;
 mod handshake;
@@ -39,18 +39,18 @@ use crate::metrics::ConnectionMeter;
 use connect::Target;
 pub(crate) use connect::resolve;
 pub use in_flight::FrameBody;
-use in_flight::{Outgoing, Shared, Waiting};
+use in_flight::{InFlight, Outgoing, Shared};
 use read::read_all;
-use reauth::Gate;
+use reauth::Reauthentication;
 pub use shared_config::Setup;
-pub use timeouts::{Patience, RequestTimeout};
+pub use timeouts::{CallerDeadline, RequestTimeout};
 use transport::Writer;
 
-/// The longest that a broker is left alone because it asks for it: a mistake of a broker's must not stop a client for
-/// weeks. Kafka's own quotas ask for seconds.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Maximum pause that a broker may request: a faulty value must not stop a client for weeks. Kafka's own quotas request
+/// seconds.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// A connection that has agreed on versions.
+/// A connection with negotiated API versions.
 pub struct Connection {
     shared: Arc<Shared>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
@@ -59,7 +59,7 @@ pub struct Connection {
     request_timeout: RequestTimeout,
     versions: ApiVersions,
     setup: Arc<Setup>,
-    /// For a login that is repeated.
+    /// Maximum duration of a renewed login.
     login_limit: Duration,
     tasks: [JoinHandle<()>; 2],
 }
@@ -75,28 +75,28 @@ impl Drop for Connection {
         for task in &self.tasks {
             task.abort();
         }
-        self.shared.poison(Error::connection(self.shared.address.clone(), "the connection was given up"));
+        self.shared.poison(Error::connection(self.shared.address.clone(), "the connection was closed"));
     }
 }
 
 impl Connection {
-    /// Connects; what the broker speaks is not known yet.
-    async fn connected(target: &Target<'_>) -> Result<Connection> {
+    /// Connects and starts the two tasks; API versions are not negotiated yet.
+    async fn connect(target: &Target<'_>) -> Result<Connection> {
         let (address, setup, options) = (target.address, target.setup, &target.setup.options);
         let (reader, writer) = target.open().await?;
-        let waiting = Waiting {
+        let in_flight = InFlight {
             pending: VecDeque::new(),
             last_used: Instant::now(),
             paused_until: None,
-            answered: false,
-            gate: Gate::default(),
+            used: false,
+            reauth: Reauthentication::default(),
             held: VecDeque::new(),
         };
         let shared = Arc::new(Shared {
             address: address.to_owned(),
-            waiting: Mutex::new(waiting),
-            asked: Notify::new(),
-            login: AtomicBool::new(setup.security.login.is_some()),
+            in_flight: Mutex::new(in_flight),
+            request_queued: Notify::new(),
+            logging_in: AtomicBool::new(setup.security.login.is_some()),
             drained: Notify::new(),
             broken: Mutex::default(),
             meter: OnceLock::new(),
@@ -120,7 +120,7 @@ impl Connection {
         })
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
@@ -129,31 +129,31 @@ impl Connection {
         self.address().rsplit_once(':').map_or(self.address(), |(host, _)| host)
     }
 
-    /// What the broker speaks.
+    /// Returns the negotiated API versions.
     pub fn versions(&self) -> &ApiVersions {
         &self.versions
     }
 
-    /// Why the connection is of no more use, if it is not.
+    /// Returns the error that broke the connection, if any.
     pub fn broken(&self) -> Option<Error> {
         self.shared.error()
     }
 
-    /// Whether the broker has answered nothing but which versions it speaks, and has hung up.
-    pub(crate) fn was_cut_short(&self) -> bool {
-        !self.shared.waiting().answered && matches!(self.broken(), Some(Error::Connection { .. }))
+    /// Returns true if the broker disconnected before it answered a request other than the handshake.
+    pub(crate) fn closed_before_first_response(&self) -> bool {
+        !self.shared.in_flight().used && matches!(self.broken(), Some(Error::Connection { .. }))
     }
 
-    /// From now on it counts what it does.
+    /// Starts recording metrics.
     pub(crate) fn count_with(&self, meter: ConnectionMeter) {
         let meter = self.shared.meter.get_or_init(|| meter);
-        // It may have broken meanwhile.
+        // The connection may have failed before the meter was set.
         if let Some(error) = self.broken() {
             meter.ended(self.address(), &error);
         }
     }
 
-    /// Gives the connection up: anyone who waits on it gets `error`.
+    /// Breaks the connection: all waiting callers get `error`.
     pub fn poison(&self, error: Error) {
         self.shared.poison(error);
         for task in &self.tasks {
@@ -161,37 +161,37 @@ impl Connection {
         }
     }
 
-    /// How many requests wait for their answers.
+    /// Returns the number of requests in flight or held back.
     pub fn load(&self) -> usize {
-        let waiting = self.shared.waiting();
-        waiting.pending.len() + waiting.held.len()
+        let in_flight = self.shared.in_flight();
+        in_flight.pending.len() + in_flight.held.len()
     }
 
-    /// The broker asks in an answer to be left alone for this many milliseconds (KIP-219).
+    /// Records the pause in milliseconds that the broker requested in a response (KIP-219).
     pub fn throttled(&self, api: &'static str, throttle_time_ms: i32) {
         if let Some(meter) = self.shared.meter.get() {
-            let pause = Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(LONGEST_PAUSE);
+            let pause = Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(MAX_PAUSE);
             meter.throttled(api, self.address(), pause);
         }
         let Some(pause) = u64::try_from(throttle_time_ms).ok().filter(|ms| *ms > 0) else { return };
-        let until = Instant::now() + Duration::from_millis(pause).min(LONGEST_PAUSE);
-        tracing::debug!(address = self.address(), throttle_time_ms, "the broker asks for a pause");
-        let mut waiting = self.shared.waiting();
-        waiting.paused_until = waiting.paused_until.max(Some(until));
+        let until = Instant::now() + Duration::from_millis(pause).min(MAX_PAUSE);
+        tracing::debug!(address = self.address(), throttle_time_ms, "the broker throttles this client");
+        let mut in_flight = self.shared.in_flight();
+        in_flight.paused_until = in_flight.paused_until.max(Some(until));
     }
 
-    /// Waits until the broker may be asked again. One that is asked earlier does not read what is sent (KIP-219), and
-    /// requests would run out of time there.
+    /// Waits until the pause that the broker requested is over. A throttled broker does not read earlier requests
+    /// (KIP-219), and these would time out.
     ///
     /// # Errors
-    /// A timeout if that is longer than the caller can wait.
-    pub async fn unpaused(&self, patience: Patience) -> Result<()> {
+    /// A timeout if the pause is longer than the caller can wait.
+    pub async fn unpaused(&self, deadline: CallerDeadline) -> Result<()> {
         loop {
-            let until = self.shared.waiting().paused_until;
+            let until = self.shared.in_flight().paused_until;
             let Some(until) = until.filter(|until| *until > Instant::now()) else { return Ok(()) };
-            if until > patience.until() {
-                let what = format!("the pause that {} asks for because of a quota", self.address());
-                return Err(Error::timeout(what, patience.whole()));
+            if until > deadline.until() {
+                let pause = format!("the pause that {} requested because of a quota", self.address());
+                return Err(Error::timeout(pause, deadline.whole()));
             }
             sleep_until(until).await;
         }

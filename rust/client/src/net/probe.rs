@@ -1,8 +1,8 @@
-//! Brokers from before ApiVersions (Kafka 0.10.0), which cannot say what they speak.
+//! Detection of brokers older than Kafka 0.10.0, which do not support ApiVersions.
 //!
-//! Kafka 0.8 closes the connection when it is asked, 0.9 does not answer. So do brokers that are just being shut down or
-//! are slow, and things that are no brokers. What is old shows on one connection: it answers a request that every Kafka
-//! before 4.0 knows, and then not ApiVersions.
+//! On ApiVersions, Kafka 0.8 closes the connection and Kafka 0.9 never responds. A broker that is shutting down or
+//! slow, or a server that is no broker, may do the same. An old broker is recognised on one connection: it answers a
+//! request that every Kafka before 4.0 supports, and then not ApiVersions.
 
 use bytes::BytesMut;
 
@@ -13,56 +13,58 @@ use samsarrow_wire::releases::Release;
 use super::connect::Target;
 use super::transport::{Reader, Writer};
 
-/// Answers are thrown away in steps of this size.
+/// Step in which response bodies are discarded.
 const DISCARD_STEP: usize = 1 << 12;
 
-/// Which old Kafka it is that did not answer ApiVersions; `None` where it is none, or remains unknown.
+/// Returns the old release that does not answer ApiVersions; `None` if the broker is not old, or the release remains
+/// unknown.
 pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
-    let mut line = Line::open(target).await?;
-    // Asks for no offset of no topic: there is nothing to answer, nothing to be allowed, nothing that it changes.
-    line.ask(&ListOffsetsRequest { replica_id: -1, ..Default::default() }).await?;
-    line.answer().await?;
-    let versions = line.ask(&ApiVersionsRequest::default()).await?;
-    // Requests are answered in their order: the answer to this one shows that the other was passed over.
-    let groups = line.ask(&ListGroupsRequest::default()).await;
-    match line.answer().await {
+    let mut connection = ProbeConnection::open(target).await?;
+    // A lookup of no topics: an empty response, no permissions needed, no side effects.
+    connection.send(&ListOffsetsRequest { replica_id: -1, ..Default::default() }).await?;
+    connection.read_response().await?;
+    let versions = connection.send(&ApiVersionsRequest::default()).await?;
+    // Responses come in request order: a response to this request shows that ApiVersions was skipped.
+    let groups = connection.send(&ListGroupsRequest::default()).await;
+    match connection.read_response().await {
         Some(id) if id == versions => None,
         Some(id) if Some(id) == groups => Some(Release::V0_9_0),
         Some(_) => None,
-        // Closed. Groups came with 0.9.
+        // Disconnected. ListGroups came with Kafka 0.9.
         None => {
-            let mut line = Line::open(target).await?;
-            line.ask(&ListGroupsRequest::default()).await?;
-            Some(if line.answer().await.is_some() { Release::V0_9_0 } else { Release::V0_8_2 })
+            let mut connection = ProbeConnection::open(target).await?;
+            connection.send(&ListGroupsRequest::default()).await?;
+            Some(if connection.read_response().await.is_some() { Release::V0_9_0 } else { Release::V0_8_2 })
         }
     }
 }
 
 /// A connection for a few small requests.
-struct Line<'a> {
+struct ProbeConnection<'a> {
     reader: Reader,
     writer: Writer,
     client_id: &'a str,
-    asked: i32,
+    last_id: i32,
 }
 
-impl Line<'_> {
-    async fn open<'a>(target: &Target<'a>) -> Option<Line<'a>> {
+impl ProbeConnection<'_> {
+    async fn open<'a>(target: &Target<'a>) -> Option<ProbeConnection<'a>> {
         let (reader, writer) = target.open().await.ok()?;
-        Some(Line { reader, writer, client_id: &target.setup.options.client_id, asked: 0 })
+        Some(ProbeConnection { reader, writer, client_id: &target.setup.options.client_id, last_id: 0 })
     }
 
-    /// Sends a request in version 0 and gives its correlation id. Kafka 0.9 closes the connection where a request of the
-    /// kinds that came with it names no client.
-    async fn ask<R: Request>(&mut self, request: &R) -> Option<i32> {
-        self.asked += 1;
-        let mut frame = frame::request_in_pieces(request, 0, self.asked, Some(self.client_id)).ok()?;
+    /// Sends a request in version 0 and returns its correlation id. A client id is included: Kafka 0.9 disconnects if a
+    /// request of an API new in 0.9 has none.
+    async fn send<R: Request>(&mut self, request: &R) -> Option<i32> {
+        self.last_id += 1;
+        let mut frame = frame::request_in_pieces(request, 0, self.last_id, Some(self.client_id)).ok()?;
         self.writer.write_all(&mut frame).await.ok()?;
-        Some(self.asked)
+        Some(self.last_id)
     }
 
-    /// The correlation id of the next answer; `None` if the broker closes the connection, or what comes is no answer.
-    async fn answer(&mut self) -> Option<i32> {
+    /// Returns the correlation id of the next response; `None` if the broker disconnects, or the data is not a
+    /// response.
+    async fn read_response(&mut self) -> Option<i32> {
         let mut start = [0; 8];
         self.reader.read_exact(&mut start).await.ok()?;
         let (length, id) = start.split_first_chunk::<4>()?;
@@ -76,6 +78,6 @@ impl Line<'_> {
                 read => rest -= read,
             }
         }
-        (1..=self.asked).contains(&id).then_some(id)
+        (1..=self.last_id).contains(&id).then_some(id)
     }
 }

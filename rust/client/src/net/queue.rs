@@ -1,4 +1,4 @@
-//! Frames, queued in one order with those who wait for their answers; and requests of a login, which nothing holds.
+//! The queue of frames and their waiting callers, and requests of a login, which are never held back.
 
 use std::sync::atomic::Ordering;
 
@@ -9,38 +9,39 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Connection;
-use super::in_flight::{Outgoing, Pending, Reply, Waiting};
+use super::in_flight::{InFlight, Outgoing, Pending, Reply};
 use super::timeouts::RequestTimeout;
 use crate::api_versions::cannot_be_sent;
 use crate::error::{Error, Result};
 
 impl Connection {
-    /// Queues a request of a handshake or login; the future gives the answer's frame.
+    /// Queues a request of the handshake or login; the future resolves to the response frame.
     pub(super) fn request_frame<R: Request>(
         &self,
         request: &R,
         version: i16,
     ) -> Result<impl Future<Output = Result<Bytes>> + Send + 'static + use<R>> {
-        let (reply, answer) = oneshot::channel();
-        let (outgoing, pending) = self.made(request, version, self.request_timeout, Reply::Whole(reply))?;
-        self.enqueue_first(outgoing, Some(pending))?;
+        let (reply, response) = oneshot::channel();
+        let (outgoing, pending) = self.prepare(request, version, self.request_timeout, Reply::Whole(reply))?;
+        self.enqueue_unheld(outgoing, Some(pending))?;
         let address = self.shared.address.clone();
         Ok(
-            async move { answer.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was given up"))) },
+            async move { response.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was closed"))) },
         )
     }
 
-    /// Asks on a connection that is not handed out yet or is held for a login, and waits for as long as a broker may take.
-    pub(crate) async fn ask<R: Request>(&self, request: &R, version: i16) -> Result<R::Response> {
+    /// Sends a request and waits up to the request timeout, on a connection that is not handed out yet or holds back
+    /// other requests for a login.
+    pub(crate) async fn exchange<R: Request>(&self, request: &R, version: i16) -> Result<R::Response> {
         let frame = self.request_frame(request, version)?.await?;
         let (response, _) = frame::decode_answer::<R>(version, frame).map_err(|e| {
-            let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
+            let reason = format!("invalid response to {} v{version}: {e}", R::KEY.name());
             Error::protocol(self.address(), reason)
         })?;
         Ok(response)
     }
 
-    pub(super) fn made<R: Request>(
+    pub(super) fn prepare<R: Request>(
         &self,
         request: &R,
         version: i16,
@@ -53,22 +54,22 @@ impl Connection {
         Ok((Outgoing { frame, written: None }, pending))
     }
 
-    /// Queues a frame of a login and anyone who waits for its answer in one step: nothing holds it.
-    pub(super) fn enqueue_first(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
-        let mut waiting = self.shared.waiting();
+    /// Queues a frame of a login together with its waiting caller, even while other requests are held back.
+    pub(super) fn enqueue_unheld(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
+        let mut in_flight = self.shared.in_flight();
         match self.broken() {
             Some(error) => Err(error),
-            None => self.push(&mut waiting, outgoing, pending),
+            None => self.push(&mut in_flight, outgoing, pending),
         }
     }
 
-    pub(super) fn push(&self, waiting: &mut Waiting, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
-        self.outgoing.send(outgoing).map_err(|_| self.gone())?;
-        if waiting.pending.is_empty() && pending.is_some() {
-            self.shared.asked.notify_one();
+    pub(super) fn push(&self, in_flight: &mut InFlight, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
+        self.outgoing.send(outgoing).map_err(|_| self.closed_error())?;
+        if in_flight.pending.is_empty() && pending.is_some() {
+            self.shared.request_queued.notify_one();
         }
-        waiting.pending.extend(pending);
-        waiting.last_used = Instant::now();
+        in_flight.pending.extend(pending);
+        in_flight.last_used = Instant::now();
         Ok(())
     }
 
@@ -77,7 +78,7 @@ impl Connection {
             .map_err(|e| cannot_be_sent(request, version, self.address(), &e))
     }
 
-    pub(super) fn gone(&self) -> Error {
-        self.broken().unwrap_or_else(|| Error::connection(self.address(), "the connection was given up"))
+    pub(super) fn closed_error(&self) -> Error {
+        self.broken().unwrap_or_else(|| Error::connection(self.address(), "the connection was closed"))
     }
 }

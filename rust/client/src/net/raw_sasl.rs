@@ -1,4 +1,4 @@
-//! Frames that are no requests: the tokens of a mechanism as they are, after SaslHandshake v0 (KIP-43).
+//! Raw SASL tokens: frames without a request header, used after SaslHandshake v0 (KIP-43).
 
 use std::sync::Arc;
 
@@ -6,52 +6,52 @@ use bytes::BytesMut;
 use tokio::time::timeout;
 
 use super::in_flight::{Reply, Shared};
-use super::read_frame::{Begun, broke, read_rest, rest_late};
+use super::read_frame::{FrameStart, body_timeout, read_error, read_rest};
 use super::transport::Reader;
 use crate::error::{Error, Result};
 
-/// The longest frame before a login has succeeded: the same as brokers take themselves.
+/// Maximum frame size before a login has succeeded, equal to the brokers' own limit.
 pub(super) const LOGIN_LIMIT: usize = 512 * 1024;
 
-/// Why a longer one is refused.
-pub(super) fn too_much_for_a_login(size: usize) -> String {
-    format!("an answer of {size} bytes during a login, where {LOGIN_LIMIT} are the most: is this a Kafka broker?")
+/// Returns the error text for a frame above [`LOGIN_LIMIT`].
+pub(super) fn login_response_too_large(size: usize) -> String {
+    format!("a response of {size} bytes during a login, where the maximum is {LOGIN_LIMIT}: is this a Kafka broker?")
 }
 
 impl Shared {
-    /// Whether what comes next is a token.
-    pub(super) fn is_raw(&self) -> bool {
-        self.waiting().pending.front().is_some_and(|oldest| matches!(oldest.reply, Reply::Raw(_)))
+    /// Returns true if the next frame is a raw token.
+    pub(super) fn expects_raw(&self) -> bool {
+        self.in_flight().pending.front().is_some_and(|oldest| matches!(oldest.reply, Reply::Raw(_)))
     }
 }
 
-/// Reads a token for the one that waits for it.
+/// Reads a raw token for the oldest request.
 pub(super) async fn read_raw(
     mut reader: Reader,
-    (mut length, begun): Begun,
+    (mut length, started): FrameStart,
     shared: &Arc<Shared>,
-    limit: usize,
+    max_size: usize,
 ) -> Result<Reader> {
     let address = &shared.address;
     let Some(pending) = shared.take_oldest() else {
-        return Err(Error::protocol(address.clone(), "an answer to nothing that was asked"));
+        return Err(Error::protocol(address.clone(), "a response arrived that belongs to no request"));
     };
-    let patience = pending.limit.0;
+    let limit = pending.limit.0;
     let read = async {
-        let rest = length.get_mut(begun..).unwrap_or_default();
-        let head = timeout(patience, reader.read_exact(rest)).await.map_err(|_| rest_late(address, patience))?;
-        head.map_err(|e| broke(address, &e))?;
+        let rest = length.get_mut(started..).unwrap_or_default();
+        let head = timeout(limit, reader.read_exact(rest)).await.map_err(|_| body_timeout(address, limit))?;
+        head.map_err(|e| read_error(address, &e))?;
         let size = i32::from_be_bytes(length);
         let size = usize::try_from(size).map_err(|_| {
-            Error::protocol(address.clone(), format!("does not speak Kafka: an answer of {size} bytes cannot be"))
+            Error::protocol(address.clone(), format!("not a Kafka broker: invalid response length {size}"))
         })?;
-        if size > LOGIN_LIMIT.min(limit) {
-            return Err(Error::protocol(address.clone(), too_much_for_a_login(size)));
+        if size > LOGIN_LIMIT.min(max_size) {
+            return Err(Error::protocol(address.clone(), login_response_too_large(size)));
         }
         let mut token = BytesMut::new();
-        timeout(patience, read_rest(&mut reader, address, &mut token, size, pending.limit))
+        timeout(limit, read_rest(&mut reader, address, &mut token, size, pending.limit))
             .await
-            .unwrap_or_else(|_| Err(rest_late(address, patience)))?;
+            .unwrap_or_else(|_| Err(body_timeout(address, limit)))?;
         Ok(token.freeze())
     };
     match (read.await, pending.reply) {
@@ -60,7 +60,7 @@ pub(super) async fn read_raw(
             Ok(reader)
         }
         (Ok(_), other) => {
-            let error = Error::protocol(address.clone(), "an answer to nothing that was asked");
+            let error = Error::protocol(address.clone(), "a response arrived that belongs to no request");
             other.fail(error.clone());
             Err(error)
         }

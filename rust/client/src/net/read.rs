@@ -1,4 +1,4 @@
-//! What comes in on a connection: answers, read whole or by those who asked.
+//! The reading task: responses are read as whole frames, or streamed by the caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::in_flight::{FrameBody, Reply, Shared};
-use super::raw_sasl::{LOGIN_LIMIT, read_raw, too_much_for_a_login};
-use super::read_frame::{Begun, CLOSED, READ_STEP, broke, read_rest, rest_late};
+use super::raw_sasl::{LOGIN_LIMIT, login_response_too_large, read_raw};
+use super::read_frame::{CLOSED, FrameStart, READ_STEP, body_timeout, read_error, read_rest};
 use super::transport::Reader;
 use crate::error::{Error, Result};
 
 pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
-        let answer = async {
-            let begun = wait_for_answer(&mut reader, &shared, idle).await?;
-            read_answer(reader, begun, &shared, limit).await
+        let response = async {
+            let started = wait_for_response(&mut reader, &shared, idle).await?;
+            read_response(reader, started, &shared, limit).await
         };
-        reader = match answer.await {
+        reader = match response.await {
             Ok(reader) => reader,
             Err(error) => {
                 shared.poison(error);
@@ -29,72 +29,73 @@ pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usi
     }
 }
 
-/// Returns when an answer begins, for which no broker may keep us waiting for too long. A frame is never given up half
-/// read, and no wait for an answer is idleness.
-async fn wait_for_answer(reader: &mut Reader, shared: &Shared, idle: Option<Duration>) -> Result<Begun> {
+/// Waits until a response begins. Fails when the oldest request is past its deadline or the connection is idle; a frame
+/// that has begun is always read completely, and waiting for a response does not count as idle.
+async fn wait_for_response(reader: &mut Reader, shared: &Shared, idle: Option<Duration>) -> Result<FrameStart> {
     let address = &shared.address;
     let mut length = [0; 4];
     loop {
-        let overdue = async {
-            match shared.look_at(idle) {
+        let next_check = async {
+            match shared.next_check(idle) {
                 Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            read = reader.read(&mut length) => return match read.map_err(|e| broke(address, &e))? {
+            read = reader.read(&mut length) => return match read.map_err(|e| read_error(address, &e))? {
                 0 => Err(Error::connection(address, CLOSED)),
                 read => Ok((length, read)),
             },
-            () = shared.asked.notified() => {}
-            () = overdue => if let Some(error) = shared.overdue(idle) {
+            () = shared.request_queued.notified() => {}
+            () = next_check => if let Some(error) = shared.check_deadlines(idle) {
                 return Err(error);
             }
         }
     }
 }
 
-/// Reads one answer for the oldest waiter, whose it must be, or lets that waiter read it.
-async fn read_answer(
+/// Reads one response for the oldest request, or hands the socket to the caller that streams it.
+async fn read_response(
     mut reader: Reader,
-    (mut length, begun): Begun,
+    (mut length, started): FrameStart,
     shared: &Arc<Shared>,
     limit: usize,
 ) -> Result<Reader> {
     let address = &shared.address;
-    if shared.is_raw() {
-        return read_raw(reader, (length, begun), shared, limit).await;
+    if shared.expects_raw() {
+        return read_raw(reader, (length, started), shared, limit).await;
     }
-    let patience = shared.waiting().pending.front().map_or(Duration::MAX, |oldest| oldest.limit.0);
+    let timeout_limit = shared.in_flight().pending.front().map_or(Duration::MAX, |oldest| oldest.limit.0);
     let head = async {
-        let rest = length.get_mut(begun..).unwrap_or_default();
-        reader.read_exact(rest).await.map_err(|e| broke(address, &e))?;
-        // Anyone who does not speak Kafka may never send more than this.
-        let size =
-            frame_size(length, limit, shared.logs_in()).map_err(|reason| Error::protocol(address.clone(), reason))?;
+        let rest = length.get_mut(started..).unwrap_or_default();
+        reader.read_exact(rest).await.map_err(|e| read_error(address, &e))?;
+        // The length is checked first, so that a server that does not speak Kafka cannot make the client read more.
+        let size = frame_size(length, limit, shared.is_logging_in())
+            .map_err(|reason| Error::protocol(address.clone(), reason))?;
         let mut id = [0; 4];
-        reader.read_exact(&mut id).await.map_err(|e| broke(address, &e))?;
+        reader.read_exact(&mut id).await.map_err(|e| read_error(address, &e))?;
         Ok((size, id))
     };
-    let (size, id) = timeout(patience, head).await.unwrap_or_else(|_| Err(rest_late(address, patience)))?;
-    let found = i32::from_be_bytes(id);
+    let (size, id) =
+        timeout(timeout_limit, head).await.unwrap_or_else(|_| Err(body_timeout(address, timeout_limit)))?;
+    let correlation_id = i32::from_be_bytes(id);
     let Some(pending) = shared.take_oldest() else {
-        return Err(Error::protocol(address.clone(), "an answer to nothing that was asked"));
+        return Err(Error::protocol(address.clone(), "a response arrived that belongs to no request"));
     };
-    if pending.correlation_id != found {
-        let reason = format!("an answer with correlation id {found} instead of {}", pending.correlation_id);
+    if pending.correlation_id != correlation_id {
+        let reason = format!("a response with correlation id {correlation_id} instead of {}", pending.correlation_id);
         let error = Error::protocol(address.clone(), reason);
         pending.reply.fail(error.clone());
         return Err(error);
     }
     if let Some(meter) = shared.meter.get() {
-        let left = pending.expires.saturating_duration_since(Instant::now());
-        meter.answered(pending.api, size + 4, pending.limit.0.saturating_sub(left));
+        let remaining = pending.expires.saturating_duration_since(Instant::now());
+        meter.answered(pending.api, size + 4, pending.limit.0.saturating_sub(remaining));
     }
-    let given_up = pending.reply.is_given_up();
+    let abandoned = pending.reply.is_abandoned();
     match pending.reply {
-        Reply::Whole(reply) if !given_up => {
+        Reply::Whole(reply) if !abandoned => {
             let mut frame = BytesMut::with_capacity(size.min(READ_STEP));
             frame.extend_from_slice(&id);
             let rest = read_rest(&mut reader, address, &mut frame, size, pending.limit).await;
@@ -102,30 +103,32 @@ async fn read_answer(
             rest.map(|()| reader)
         }
         reply => {
-            let (back, returned) = oneshot::channel();
-            let way = Some((reader, back));
-            let body = FrameBody { way, left: size - 4, limit: pending.limit.0, shared: Arc::clone(shared) };
-            let unwanted = match reply {
+            let (return_reader, returned) = oneshot::channel();
+            let reader = Some((reader, return_reader));
+            let body = FrameBody { reader, remaining: size - 4, limit: pending.limit.0, shared: Arc::clone(shared) };
+            let undelivered = match reply {
                 Reply::Body(reply) => reply.send(Ok(body)).err().and_then(Result::ok),
                 Reply::Whole(_) | Reply::Raw(_) => Some(body),
             };
-            if let Some(body) = unwanted {
+            if let Some(body) = undelivered {
                 tracing::debug!(address, api = pending.api, "a response arrived after its caller had stopped waiting");
                 body.discard().await?;
             }
-            // Anyone who drops it half read has broken the connection and has said why.
-            returned.await.map_err(|_| Error::connection(address.clone(), "an answer was given up half read"))
+            // A caller that drops the body early has already poisoned the connection with its error.
+            returned
+                .await
+                .map_err(|_| Error::connection(address.clone(), "a response was dropped before it was read completely"))
         }
     }
 }
 
-/// The length of a frame, or why it cannot be one.
-fn frame_size(bytes: [u8; 4], limit: usize, logs_in: bool) -> std::result::Result<usize, String> {
+/// Returns the length of a frame, or the reason why it is invalid.
+fn frame_size(bytes: [u8; 4], limit: usize, is_logging_in: bool) -> std::result::Result<usize, String> {
     match &bytes {
         b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),
         [0x15 | 0x16, 0x03, _, _] => {
             return Err(
-                "speaks TLS there, and was spoken to in the clear: set security.protocol=SSL, or SASL_SSL where \
+                "the listener uses TLS, and the client does not: set security.protocol=SSL, or SASL_SSL where \
                         there is a login"
                     .into(),
             );
@@ -134,12 +137,12 @@ fn frame_size(bytes: [u8; 4], limit: usize, logs_in: bool) -> std::result::Resul
     }
     let length = i32::from_be_bytes(bytes);
     match usize::try_from(length) {
-        Ok(size) if logs_in && size > LOGIN_LIMIT => Err(too_much_for_a_login(size)),
+        Ok(size) if is_logging_in && size > LOGIN_LIMIT => Err(login_response_too_large(size)),
         Ok(size) if (4..=limit).contains(&size) => Ok(size),
         Ok(size) if size > limit => Err(format!(
-            "an answer of {size} bytes is more than receive.message.max.bytes ({limit}); or this is not a Kafka broker"
+            "a response of {size} bytes is more than receive.message.max.bytes ({limit}); or this is not a Kafka broker"
         )),
-        _ => Err(format!("does not speak Kafka: an answer of {length} bytes cannot be")),
+        _ => Err(format!("not a Kafka broker: invalid response length {length}")),
     }
 }
 
@@ -147,17 +150,17 @@ fn frame_size(bytes: [u8; 4], limit: usize, logs_in: bool) -> std::result::Resul
 mod tests {
     use super::*;
 
-    const LOGIN_TOO_MUCH: [u8; 4] = [0, 8, 0, 1];
+    const ABOVE_LOGIN_LIMIT: [u8; 4] = [0, 8, 0, 1];
 
     #[test]
-    fn lengths_that_cannot_be_are_explained() {
+    fn frame_size_rejects_invalid_lengths() {
         assert_eq!(frame_size(100i32.to_be_bytes(), 1000, false), Ok(100));
         assert!(frame_size(*b"HTTP", 1 << 40, false).unwrap_err().contains("HTTP"));
         assert!(frame_size([0x15, 3, 3, 0], 1 << 40, false).unwrap_err().contains("TLS"));
         assert!(frame_size(2000i32.to_be_bytes(), 1000, false).unwrap_err().contains("receive.message.max.bytes"));
         assert!(frame_size((-1i32).to_be_bytes(), 1000, false).unwrap_err().contains("-1"));
-        assert!(frame_size(LOGIN_TOO_MUCH, 1 << 40, true).unwrap_err().contains("during a login"));
-        assert!(frame_size(LOGIN_TOO_MUCH, 1 << 40, false).is_ok());
-        assert!(frame_size(3i32.to_be_bytes(), 1000, false).unwrap_err().contains("3 bytes"));
+        assert!(frame_size(ABOVE_LOGIN_LIMIT, 1 << 40, true).unwrap_err().contains("during a login"));
+        assert!(frame_size(ABOVE_LOGIN_LIMIT, 1 << 40, false).is_ok());
+        assert!(frame_size(3i32.to_be_bytes(), 1000, false).unwrap_err().contains("length 3"));
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes of an answer off the socket, as they come, and what can go wrong there.
+//! Reads of response bytes from the socket, and their errors.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::timeouts::RequestTimeout;
 use super::transport::Reader;
 use crate::error::{Error, Result};
 
-/// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
+/// A frame is read in steps of this size, so that memory grows with the received bytes and not with the claimed length.
 pub(super) const READ_STEP: usize = 1 << 20;
 
 pub(super) const CLOSED: &str = "the broker closed the connection";
 
-/// The first bytes of an answer: its length as far as it is there, and how much that is.
-pub(super) type Begun = ([u8; 4], usize);
+/// The first bytes of a response: the length field as far as received, and the number of bytes received.
+pub(super) type FrameStart = ([u8; 4], usize);
 
-pub(super) fn rest_late(address: &str, limit: Duration) -> Error {
-    Error::timeout(format!("the rest of an answer from {address}"), limit)
+pub(super) fn body_timeout(address: &str, limit: Duration) -> Error {
+    Error::timeout(format!("the rest of a response from {address}"), limit)
 }
 
-pub(super) fn broke(address: &str, e: &std::io::Error) -> Error {
+pub(super) fn read_error(address: &str, e: &std::io::Error) -> Error {
     match e.kind() {
         std::io::ErrorKind::UnexpectedEof => Error::connection(address, CLOSED),
         _ => Error::io(address, "the connection broke", e),
     }
 }
 
-/// A large answer over a slow link may take its time, as long as something comes.
+/// Reads the rest of a frame. The limit is per step: a large response over a slow connection may take longer in total.
 pub(super) async fn read_rest(
     reader: &mut Reader,
     address: &str,
@@ -40,15 +40,15 @@ pub(super) async fn read_rest(
         frame.reserve(READ_STEP.min(size - frame.len()));
         let more = size - frame.len();
         let read = timeout(limit.0, read_some(reader, address, frame, more)).await;
-        read.unwrap_or_else(|_| Err(rest_late(address, limit.0)))?;
+        read.unwrap_or_else(|_| Err(body_timeout(address, limit.0)))?;
     }
     Ok(())
 }
 
-/// Reads what is there into the room that `into` has, at most `most` bytes, one at least.
-pub(super) async fn read_some(reader: &mut Reader, address: &str, into: &mut BytesMut, most: usize) -> Result<()> {
-    if reader.read_some(into, most).await.map_err(|e| broke(address, &e))? == 0 {
-        return Err(Error::connection(address, "the broker closed the connection in the middle of an answer"));
+/// Reads the available bytes into the spare capacity of `into`: at least one, at most `max`.
+pub(super) async fn read_some(reader: &mut Reader, address: &str, into: &mut BytesMut, max: usize) -> Result<()> {
+    if reader.read_some(into, max).await.map_err(|e| read_error(address, &e))? == 0 {
+        return Err(Error::connection(address, "the broker closed the connection in the middle of a response"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! When a session is to be renewed (KIP-368), and whether requests pass meanwhile.
+//! Schedule of session renewals (KIP-368), and the decision whether requests may be sent.
 
 use std::time::Duration;
 
@@ -6,90 +6,98 @@ use tokio::time::Instant;
 
 use crate::security::sasl::Session;
 
-/// The part of a session after which it is renewed, as in Java's client: 85 to 95 %.
+/// Range of the session lifetime in which it is renewed: 85 to 95 %, as in Java's client.
 const EARLIEST: f64 = 0.85;
-const RANDOM: f64 = 0.1;
-/// What answers in flight may be later than the longest before them, and how long a request may take to a broker.
+const JITTER: f64 = 0.1;
+/// Margin for responses slower than the slowest so far, and for the way of a request to the broker.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Before a renewal is tried again that could not begin.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay before a renewal that could not begin is tried again.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A session with an end.
+/// Times of a session with a limited lifetime.
 #[derive(Debug, Clone, Copy)]
-struct Term {
-    since: Instant,
-    /// When it is to be renewed at the latest.
+struct SessionLifetime {
+    session_start: Instant,
+    /// Latest time of the renewal.
     due: Instant,
-    /// And no earlier than this.
-    least: Instant,
+    /// Earliest time of the renewal.
+    earliest: Instant,
     ends: Instant,
     margin: Duration,
 }
 
-impl Term {
-    fn new(since: Instant, lifetime: Duration) -> Self {
-        let part = |part| since + lifetime.mul_f64(part);
-        let due = part(EARLIEST + RANDOM * fastrand::f64());
-        Self { since, due, least: part(0.5).min(due), ends: since + lifetime, margin: MARGIN.min(lifetime / 20) }
+impl SessionLifetime {
+    fn new(session_start: Instant, lifetime: Duration) -> Self {
+        let part = |part| session_start + lifetime.mul_f64(part);
+        let due = part(EARLIEST + JITTER * fastrand::f64());
+        Self {
+            session_start,
+            due,
+            earliest: part(0.5).min(due),
+            ends: session_start + lifetime,
+            margin: MARGIN.min(lifetime / 20),
+        }
     }
 
-    /// When it is to be renewed where answers take so long: what is in flight then is answered before the end.
-    fn due(&self, longest: Duration) -> Instant {
-        let before = self.ends.checked_sub(longest + self.margin).unwrap_or(self.least);
-        self.due.min(before.max(self.least))
+    /// Returns the time of the renewal, given the longest response time: requests in flight are then answered before
+    /// the session ends.
+    fn due(&self, max_latency: Duration) -> Instant {
+        let before = self.ends.checked_sub(max_latency + self.margin).unwrap_or(self.earliest);
+        self.due.min(before.max(self.earliest))
     }
 }
 
-/// Whether requests pass to the broker, or are held until a login is through.
+/// State of the session and its renewal: requests are sent, or held back until the login has completed.
 #[derive(Default)]
-pub(super) struct Gate {
-    term: Option<Term>,
+pub(super) struct Reauthentication {
+    lifetime: Option<SessionLifetime>,
     renewing: bool,
-    /// The login goes over the wire, or waits for what is in flight.
-    closed: bool,
-    /// The longest that an answer took in this session.
-    longest: Duration,
+    /// True while the login waits for requests in flight or is being sent.
+    holding: bool,
+    /// Longest response time in this session.
+    max_latency: Duration,
 }
 
-impl Gate {
-    /// A login has succeeded.
-    pub(super) fn begin(&mut self, session: Session) {
-        let term = session.lifetime.map(|lifetime| Term::new(session.since, lifetime));
-        (self.term, self.renewing, self.closed, self.longest) = (term, false, false, Duration::ZERO);
+impl Reauthentication {
+    /// Records a successful login.
+    pub(super) fn session_started(&mut self, session: Session) {
+        let lifetime = session.lifetime.map(|lifetime| SessionLifetime::new(session.since, lifetime));
+        (self.lifetime, self.renewing, self.holding, self.max_latency) = (lifetime, false, false, Duration::ZERO);
     }
 
-    /// Whether a login is due, which is said once.
-    pub(super) fn calls(&mut self, now: Instant) -> bool {
-        let due = !self.renewing && self.term.is_some_and(|term| now >= term.due(self.longest));
+    /// Returns true once when a login is due.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        let due = !self.renewing && self.lifetime.is_some_and(|lifetime| now >= lifetime.due(self.max_latency));
         self.renewing |= due;
         due
     }
 
-    /// When the session began, if it ends.
-    pub(super) fn since(&self) -> Option<Instant> {
-        self.term.map(|term| term.since)
+    /// Returns the start of the session, if its lifetime is limited.
+    pub(super) fn session_start(&self) -> Option<Instant> {
+        self.lifetime.map(|lifetime| lifetime.session_start)
     }
 
-    /// From now on requests wait for the login.
-    pub(super) fn close(&mut self) {
-        self.closed = true;
+    /// Holds requests back until the login has completed.
+    pub(super) fn hold_requests(&mut self) {
+        self.holding = true;
     }
 
-    /// Whether requests wait. One that is sent just before the end of a session would reach the broker after it.
-    pub(super) fn holds(&self, now: Instant) -> bool {
-        self.closed || self.renewing && self.term.is_some_and(|term| now + term.margin >= term.ends)
+    /// Returns true if requests must be held back. A request sent just before the end of a session would reach the
+    /// broker after it.
+    pub(super) fn must_hold(&self, now: Instant) -> bool {
+        self.holding || self.renewing && self.lifetime.is_some_and(|lifetime| now + lifetime.margin >= lifetime.ends)
     }
 
-    pub(super) fn answered_after(&mut self, time: Duration) {
-        self.longest = self.longest.max(time);
+    pub(super) fn record_latency(&mut self, time: Duration) {
+        self.max_latency = self.max_latency.max(time);
     }
 
-    /// The renewal could not begin; whether there is time for another.
+    /// Schedules another attempt after a renewal could not begin. Returns false if the session ends before that.
     pub(super) fn postpone(&mut self, now: Instant) -> bool {
         self.renewing = false;
-        let Some(term) = self.term.as_mut().filter(|term| now < term.ends) else { return false };
-        term.due = (now + PAUSE).min(term.ends);
-        term.least = term.due;
+        let Some(lifetime) = self.lifetime.as_mut().filter(|lifetime| now < lifetime.ends) else { return false };
+        lifetime.due = (now + RETRY_DELAY).min(lifetime.ends);
+        lifetime.earliest = lifetime.due;
         true
     }
 }
@@ -105,44 +113,47 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_renewed_between_85_and_95_percent_of_its_life() {
+    fn session_is_renewed_after_85_to_95_percent() {
         for _ in 0..100 {
-            let term = Term::new(Instant::now(), HOUR);
-            let part = (term.due(Duration::ZERO) - term.since).as_secs_f64() / HOUR.as_secs_f64();
+            let lifetime = SessionLifetime::new(Instant::now(), HOUR);
+            let part = (lifetime.due(Duration::ZERO) - lifetime.session_start).as_secs_f64() / HOUR.as_secs_f64();
             assert!((0.85..=0.95).contains(&part), "{part}");
         }
     }
 
     #[test]
-    fn it_is_renewed_earlier_where_answers_take_long() {
-        let term = Term::new(Instant::now(), Duration::from_secs(3));
-        let at = |longest| (term.due(Duration::from_millis(longest)) - term.since).as_millis();
+    fn slow_responses_advance_the_renewal() {
+        let lifetime = SessionLifetime::new(Instant::now(), Duration::from_secs(3));
+        let at = |max_latency| (lifetime.due(Duration::from_millis(max_latency)) - lifetime.session_start).as_millis();
         assert!((2550..=2850).contains(&at(0)));
-        // A Fetch that waits a second at the broker is answered 100 ms before the end.
+        // A Fetch that waits at the broker for a second is answered 100 ms before the end.
         assert_eq!(at(1000), 1900);
         assert_eq!(at(1400), 1500);
         assert_eq!(at(600_000), 1500, "never before half of it");
     }
 
     #[test]
-    fn requests_pass_until_the_login_is_on_the_wire_or_the_session_ends() {
-        let mut gate = Gate::default();
+    fn requests_are_held_during_login_and_after_session_end() {
+        let mut reauth = Reauthentication::default();
         let now = Instant::now();
-        gate.begin(session(None));
-        assert!(!gate.calls(now + HOUR) && !gate.holds(now + HOUR));
-        gate.begin(session(Some(HOUR)));
-        assert!(!gate.calls(now + HOUR / 2));
+        reauth.session_started(session(None));
+        assert!(!reauth.take_due(now + HOUR) && !reauth.must_hold(now + HOUR));
+        reauth.session_started(session(Some(HOUR)));
+        assert!(!reauth.take_due(now + HOUR / 2));
         let due = now + HOUR.mul_f64(0.96);
-        assert!(gate.calls(due) && !gate.calls(due), "once");
-        assert!(!gate.holds(due) && gate.holds(now + HOUR * 2));
-        assert!(gate.holds(now + HOUR - MARGIN / 2) && !gate.holds(now + HOUR - MARGIN * 2), "on its way at the end");
-        assert!(gate.postpone(due) && !gate.calls(due));
-        let again = due + PAUSE * 2;
-        assert!(gate.calls(again) && !gate.holds(again));
-        assert!(!gate.postpone(now + HOUR * 2), "too late");
-        gate.closed = true;
-        assert!(gate.holds(due));
-        gate.begin(session(Some(HOUR)));
-        assert!(!gate.holds(Instant::now()));
+        assert!(reauth.take_due(due) && !reauth.take_due(due), "once");
+        assert!(!reauth.must_hold(due) && reauth.must_hold(now + HOUR * 2));
+        assert!(
+            reauth.must_hold(now + HOUR - MARGIN / 2) && !reauth.must_hold(now + HOUR - MARGIN * 2),
+            "on its way at the end"
+        );
+        assert!(reauth.postpone(due) && !reauth.take_due(due));
+        let retry = due + RETRY_DELAY * 2;
+        assert!(reauth.take_due(retry) && !reauth.must_hold(retry));
+        assert!(!reauth.postpone(now + HOUR * 2), "too late");
+        reauth.holding = true;
+        assert!(reauth.must_hold(due));
+        reauth.session_started(session(Some(HOUR)));
+        assert!(!reauth.must_hold(Instant::now()));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests: held while a login is due, and waited for.
+//! Requests of callers: queued, or held back while a login is due.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::in_flight::{Outgoing, Pending, Reply};
-use super::{Connection, FrameBody, Patience, RequestTimeout};
+use super::{CallerDeadline, Connection, FrameBody, RequestTimeout};
 use crate::error::{Error, Result};
 
 impl Connection {
@@ -20,109 +20,114 @@ impl Connection {
         limit: RequestTimeout,
         reply: Reply,
     ) -> Result<()> {
-        let (outgoing, pending) = self.made(request, version, limit, reply)?;
+        let (outgoing, pending) = self.prepare(request, version, limit, reply)?;
         self.enqueue(outgoing, Some(pending))
     }
 
-    /// Queues a frame and anyone who waits for its answer in one step: answers come in the order of frames, so the two
-    /// queues must never differ, no matter who else asks at the same time. Where a login is due it comes first.
+    /// Queues a frame together with its waiting caller in one step: responses come in the order of frames, so both
+    /// queues must agree under concurrent callers. Starts the login if it is due, and holds the request back behind it.
     fn enqueue(self: &Arc<Self>, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
-        let mut waiting = self.shared.waiting();
-        // Looked at under the same lock that `poison` empties the queue with: no waiter is ever left behind.
+        let mut in_flight = self.shared.in_flight();
+        // Checked under the lock with which `poison` empties the queue: no waiting caller is left behind.
         if let Some(error) = self.broken() {
             return Err(error);
         }
         let now = Instant::now();
-        if waiting.gate.calls(now) {
+        if in_flight.reauth.take_due(now) {
             tokio::spawn(Arc::clone(self).renew());
         }
-        if waiting.gate.holds(now) {
-            waiting.last_used = now;
-            waiting.held.push_back((outgoing, pending));
+        if in_flight.reauth.must_hold(now) {
+            in_flight.last_used = now;
+            in_flight.held.push_back((outgoing, pending));
             return Ok(());
         }
-        self.push(&mut waiting, outgoing, pending)
+        self.push(&mut in_flight, outgoing, pending)
     }
 
-    /// Queues a request and returns at once; the future gives the decoded answer, or an error when the caller's patience
-    /// is over. A broker that takes longer than `limit` loses the connection.
+    /// Queues a request and returns immediately; the future resolves to the decoded response, or to an error once the
+    /// caller's deadline has passed. If the broker takes longer than `limit`, the connection is closed.
     pub fn request<R: Request>(
         self: &Arc<Self>,
         request: &R,
         version: i16,
         limit: RequestTimeout,
-        patience: Patience,
+        deadline: CallerDeadline,
     ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R>> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         self.queue(request, version, limit, Reply::Whole(reply))?;
         let connection = Arc::clone(self);
         Ok(async move {
-            let frame = connection.answered(R::KEY, answer, patience).await?;
+            let frame = connection.wait_for_response(R::KEY, response, deadline).await?;
             match frame::decode_answer::<R>(version, frame) {
                 Ok((response, spare)) => {
                     if spare > 0 {
-                        tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
+                        tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after a response");
                     }
                     connection.throttled(R::KEY.name(), response.throttle_time_ms());
                     Ok(response)
                 }
                 Err(e) => {
-                    let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
+                    let reason = format!("invalid response to {} v{version}: {e}", R::KEY.name());
                     Err(Error::protocol(connection.address(), reason))
                 }
             }
         })
     }
 
-    /// Queues a request whose answer the caller reads off the socket itself, as it arrives: see [`FrameBody`]. Until all
-    /// of it is read, other answers on this connection wait.
+    /// Queues a request; the caller reads the response from the socket as it arrives: see [`FrameBody`]. Other
+    /// responses on this connection wait until it is read completely.
     pub fn request_body<R: Request>(
         self: &Arc<Self>,
         request: &R,
         version: i16,
         limit: RequestTimeout,
-        patience: Patience,
+        deadline: CallerDeadline,
     ) -> Result<impl Future<Output = Result<FrameBody>> + Send + 'static + use<R>> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         self.queue(request, version, limit, Reply::Body(reply))?;
         let connection = Arc::clone(self);
-        Ok(async move { connection.answered(R::KEY, answer, patience).await })
+        Ok(async move { connection.wait_for_response(R::KEY, response, deadline).await })
     }
 
-    async fn answered<T>(&self, key: ApiKey, answer: oneshot::Receiver<Result<T>>, patience: Patience) -> Result<T> {
-        let answered = match patience.answer_until() {
-            Some(until) => timeout_at(until, answer).await,
-            None => Ok(answer.await),
+    async fn wait_for_response<T>(
+        &self,
+        key: ApiKey,
+        response: oneshot::Receiver<Result<T>>,
+        deadline: CallerDeadline,
+    ) -> Result<T> {
+        let response = match deadline.response_deadline() {
+            Some(until) => timeout_at(until, response).await,
+            None => Ok(response.await),
         };
-        match answered {
-            Ok(answer) => answer.unwrap_or_else(|_| Err(self.gone())),
-            Err(_) => Err(Error::timeout(format!("{} to {}", key.name(), self.address()), patience.whole())),
+        match response {
+            Ok(response) => response.unwrap_or_else(|_| Err(self.closed_error())),
+            Err(_) => Err(Error::timeout(format!("{} to {}", key.name(), self.address()), deadline.whole())),
         }
     }
 
-    /// Sends a request that is never answered (Produce with acks=0) and waits until the socket has taken it: without
-    /// that wait, a slow broker would let such requests pile up without bound.
+    /// Sends a request without a response (Produce with acks=0) and waits until the socket has accepted it: otherwise
+    /// such requests would accumulate without bound at a slow broker.
     pub async fn request_without_answer<R: Request>(
         self: &Arc<Self>,
         request: &R,
         version: i16,
         limit: RequestTimeout,
-        patience: Patience,
+        deadline: CallerDeadline,
     ) -> Result<()> {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
         let (done, written) = oneshot::channel();
         self.enqueue(Outgoing { frame, written: Some(done) }, None)?;
         let end = limit.end();
-        let until = patience.answer_until().map_or(end, |until| until.min(end));
+        let until = deadline.response_deadline().map_or(end, |until| until.min(end));
         match timeout_at(until, written).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(self.gone()),
+            Ok(Err(_)) => Err(self.closed_error()),
             Err(_) => {
-                let late = until == end;
-                let time = if late { limit.0 } else { patience.whole() };
+                let broker_is_late = until == end;
+                let time = if broker_is_late { limit.0 } else { deadline.whole() };
                 let error = Error::timeout(format!("sending {} to {}", R::KEY.name(), self.address()), time);
-                if late {
+                if broker_is_late {
                     self.poison(error.clone());
                 }
                 Err(error)

@@ -1,4 +1,4 @@
-//! A connection as a login talks over it: requests, and tokens as they are.
+//! The connection as the transport of a SASL login: requests and raw tokens.
 
 use bytes::Bytes;
 use samsarrow_wire::frame;
@@ -8,32 +8,36 @@ use tokio::sync::oneshot;
 use super::Connection;
 use super::in_flight::{Outgoing, Pending, Reply};
 use crate::error::{Error, Result};
-use crate::security::sasl::Carrier;
+use crate::security::sasl::SaslIo;
 
-impl Carrier for Connection {
+impl SaslIo for Connection {
     fn address(&self) -> &str {
         self.address()
     }
 
-    fn ask<R: Request + Sync>(&self, request: &R, version: i16) -> impl Future<Output = Result<R::Response>> + Send {
-        self.ask(request, version)
+    fn exchange<R: Request + Sync>(
+        &self,
+        request: &R,
+        version: i16,
+    ) -> impl Future<Output = Result<R::Response>> + Send {
+        self.exchange(request, version)
     }
 
-    async fn ask_raw(&self, token: &[u8]) -> Result<Bytes> {
-        let frame = raw(token)?;
-        let (reply, answer) = oneshot::channel();
+    async fn exchange_raw(&self, token: &[u8]) -> Result<Bytes> {
+        let frame = raw_frame(token)?;
+        let (reply, response) = oneshot::channel();
         let limit = self.request_timeout;
         let reply = Reply::Raw(reply);
-        let pending = Pending { correlation_id: 0, api: "the token of a login", limit, expires: limit.end(), reply };
-        self.enqueue_first(Outgoing { frame, written: None }, Some(pending))?;
-        answer.await.unwrap_or_else(|_| Err(self.gone()))
+        let pending = Pending { correlation_id: 0, api: "the SASL token", limit, expires: limit.end(), reply };
+        self.enqueue_unheld(Outgoing { frame, written: None }, Some(pending))?;
+        response.await.unwrap_or_else(|_| Err(self.closed_error()))
     }
 
-    fn tell_raw(&self, token: &[u8]) -> Result<()> {
-        self.enqueue_first(Outgoing { frame: raw(token)?, written: None }, None)
+    fn send_raw(&self, token: &[u8]) -> Result<()> {
+        self.enqueue_unheld(Outgoing { frame: raw_frame(token)?, written: None }, None)
     }
 }
 
-fn raw(token: &[u8]) -> Result<Frame> {
-    frame::raw(token).map_err(|e| Error::configuration(format!("the login cannot be sent: {e}")))
+fn raw_frame(token: &[u8]) -> Result<Frame> {
+    frame::raw(token).map_err(|e| Error::configuration(format!("the SASL token cannot be sent: {e}")))
 }

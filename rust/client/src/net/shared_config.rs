@@ -1,4 +1,4 @@
-//! What all connections of one client are made with.
+//! Configuration shared by all connections of a client.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,29 +9,29 @@ use crate::config::CommonOptions;
 use crate::error::Result;
 use crate::security::Security;
 
-/// A client's options, and what is made of them once for all its connections.
+/// A client's options, and the security objects built from them once for all connections.
 #[derive(Debug)]
 pub struct Setup {
-    /// As they were given.
+    /// Options as configured.
     pub options: CommonOptions,
-    /// TLS and the login.
+    /// TLS and login.
     pub(crate) security: Security,
-    /// What was found out of brokers that cannot say what they speak.
+    /// Releases of brokers that do not support ApiVersions.
     pub(super) old_brokers: OldBrokers,
 }
 
 impl Setup {
-    /// Reads certificates and keys, and connects to nothing.
+    /// Reads certificates and keys; opens no connection.
     ///
     /// # Errors
-    /// A store or key that cannot be read, credentials that are missing.
+    /// A store or key cannot be read, or credentials are missing.
     pub fn new(options: CommonOptions) -> Result<Self> {
         let security = Security::new(&options.security)?;
         Ok(Self { options, security, old_brokers: OldBrokers::default() })
     }
 }
 
-/// The Kafka of brokers that cannot say it, by address, so that each connection need not find out again.
+/// Releases of brokers that do not support ApiVersions, by address, so that new connections need not probe them again.
 #[derive(Debug, Default)]
 pub(super) struct OldBrokers(Mutex<HashMap<String, Release>>);
 

@@ -1,85 +1,86 @@
-//! An answer that is read off the socket by the one who asked.
+//! A response that its caller reads from the socket.
 
 use bytes::BytesMut;
 use tokio::time::timeout;
 
 use super::in_flight::FrameBody;
-use super::read_frame::{read_some, rest_late};
+use super::read_frame::{body_timeout, read_some};
 use crate::error::{Error, Result};
 
-/// An answer that nobody waits for is thrown away in steps of this size.
+/// Step in which an abandoned response is discarded.
 const DISCARD_STEP: usize = 1 << 16;
 
 impl std::fmt::Debug for FrameBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FrameBody").field("address", &self.shared.address).field("left", &self.left).finish()
+        f.debug_struct("FrameBody").field("address", &self.shared.address).field("remaining", &self.remaining).finish()
     }
 }
 
 impl FrameBody {
-    /// Reads all of it, for nobody.
+    /// Reads and discards the rest.
     pub(super) async fn discard(mut self) -> Result<()> {
         let mut scratch = BytesMut::with_capacity(DISCARD_STEP);
-        while self.left > 0 {
+        while self.remaining > 0 {
             scratch.clear();
             self.read(&mut scratch, DISCARD_STEP).await?;
         }
         Ok(())
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
 
-    /// Bytes that were not read yet.
+    /// Returns the number of bytes not read yet.
     pub fn left(&self) -> usize {
-        self.left
+        self.remaining
     }
 
-    /// Reads what is there into the room that `into` has, at most `most` bytes, one at least unless all is read.
+    /// Reads the available bytes into the spare capacity of `into`: at most `max`, and at least one unless all is read.
     ///
     /// # Errors
-    /// The connection broke, or nothing came for as long as an answer may take.
-    pub async fn read(&mut self, into: &mut BytesMut, most: usize) -> Result<()> {
+    /// The connection failed, or no bytes arrived within the request timeout.
+    pub async fn read(&mut self, into: &mut BytesMut, max: usize) -> Result<()> {
         let before = into.len();
-        let most = most.min(self.left);
-        if most == 0 || into.capacity() == before {
+        let max = max.min(self.remaining);
+        if max == 0 || into.capacity() == before {
             return Ok(());
         }
         let (address, limit) = (&self.shared.address, self.limit);
-        let Some((reader, _)) = &mut self.way else { return Ok(()) };
-        let read = match timeout(limit, read_some(reader, address, into, most)).await {
+        let Some((reader, _)) = &mut self.reader else { return Ok(()) };
+        let read = match timeout(limit, read_some(reader, address, into, max)).await {
             Ok(read) => read,
-            Err(_) => Err(rest_late(address, limit)),
+            Err(_) => Err(body_timeout(address, limit)),
         };
         if let Err(error) = read {
             self.break_off(error.clone());
             return Err(error);
         }
-        self.left -= (into.len() - before).min(self.left);
-        if self.left == 0
-            && let Some((reader, back)) = self.way.take()
+        self.remaining -= (into.len() - before).min(self.remaining);
+        if self.remaining == 0
+            && let Some((reader, return_reader)) = self.reader.take()
         {
-            let _ = back.send(reader);
+            let _ = return_reader.send(reader);
         }
         Ok(())
     }
 
-    /// Gives the connection up.
+    /// Breaks the connection.
     pub fn break_off(&mut self, error: Error) {
         self.shared.poison(error);
-        self.way = None;
+        self.reader = None;
     }
 }
 
 impl Drop for FrameBody {
     fn drop(&mut self) {
-        if let Some((reader, back)) = self.way.take() {
-            if self.left == 0 {
-                let _ = back.send(reader);
+        if let Some((reader, return_reader)) = self.reader.take() {
+            if self.remaining == 0 {
+                let _ = return_reader.send(reader);
             } else {
-                self.shared.poison(Error::connection(self.address(), "an answer was given up half read"));
+                self.shared
+                    .poison(Error::connection(self.address(), "a response was dropped before it was read completely"));
             }
         }
     }

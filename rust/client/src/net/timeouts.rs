@@ -1,70 +1,70 @@
-//! Two times that must not be confused: what a caller waits, and what a broker has.
+//! Two time limits: the caller's deadline, and the broker's time to respond.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Longer than anybody waits: a time too long for the clock means this.
-const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+/// Upper bound of a time limit, used where a duration exceeds the range of the clock.
+const MAX_TIME: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// How long a caller waits for an answer. When it is over the caller goes on, and the answer is thrown away when it
-/// comes: nothing else on the connection notices.
+/// Deadline of a caller for a response. When it has passed the caller gets a timeout, and a late response is discarded;
+/// other requests on the connection are not affected.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct CallerDeadline {
     whole: Duration,
     until: Instant,
     only_to_send: bool,
 }
 
-impl Patience {
-    /// For anyone who must know what becomes of a request once it is sent: the time is for a connection, and after that a
-    /// caller waits for as long as the broker may take.
+impl CallerDeadline {
+    /// Returns a deadline for obtaining a connection only: once the request is sent, the caller waits up to the request
+    /// timeout, because it must learn the result.
     pub fn to_send(time: Duration) -> Self {
         Self { only_to_send: true, ..Self::from(time) }
     }
 
-    /// The end of the wait for an answer; without one it ends with the broker's time.
-    pub(super) fn answer_until(&self) -> Option<Instant> {
+    /// Returns the deadline for the response; `None` if only the request timeout applies.
+    pub(super) fn response_deadline(&self) -> Option<Instant> {
         (!self.only_to_send).then_some(self.until)
     }
 
-    /// What was granted at first.
+    /// Returns the duration granted initially.
     pub fn whole(&self) -> Duration {
         self.whole
     }
 
-    /// Its end.
+    /// Returns the time at which it passes.
     pub fn until(&self) -> Instant {
         self.until
     }
 
-    /// What is left of it.
+    /// Returns the remaining time.
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 }
 
-impl From<Duration> for Patience {
+impl From<Duration> for CallerDeadline {
     fn from(whole: Duration) -> Self {
-        Self { whole, until: after(whole), only_to_send: false }
+        Self { whole, until: deadline_after(whole), only_to_send: false }
     }
 }
 
-/// How long a broker has to answer a request. When it is over the connection is given up, since answers come in order:
-/// all that were asked later are stuck as well.
+/// Time in which a broker must answer a request. When it has passed the connection is closed: responses come in order,
+/// so those to later requests are blocked as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestTimeout(pub Duration);
 
 impl RequestTimeout {
-    /// Its end for a request that is sent now.
+    /// Returns the deadline for a request that is sent now.
     pub(super) fn end(self) -> Instant {
-        after(self.0)
+        deadline_after(self.0)
     }
 }
 
-fn after(time: Duration) -> Instant {
+fn deadline_after(time: Duration) -> Instant {
     let now = Instant::now();
-    now.checked_add(time).unwrap_or_else(|| now + FOREVER)
+    now.checked_add(time).unwrap_or_else(|| now + MAX_TIME)
 }
 
 #[cfg(test)]
@@ -72,9 +72,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_time_is_too_long_for_the_clock() {
-        assert!(Patience::from(Duration::MAX).left() > FOREVER / 2);
+    fn accepts_times_beyond_the_clock() {
+        assert!(CallerDeadline::from(Duration::MAX).left() > MAX_TIME / 2);
         assert!(RequestTimeout(Duration::MAX).end() > Instant::now());
-        assert!(Patience::from(Duration::ZERO).left().is_zero());
+        assert!(CallerDeadline::from(Duration::ZERO).left().is_zero());
     }
 }

@@ -1,43 +1,43 @@
-//! A TLS session without its socket: what came in, what it holds, and what is to go out.
+//! A TLS session without its socket: received bytes, decrypted bytes, and bytes to send.
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, WriteTraffic};
 
-/// Room for one record of the largest size, which a connection has at first (RFC 8446 §5.2, RFC 5246 §6.2.3).
-const SMALL: usize = 5 + (1 << 14) + 2048;
-/// Room where as much comes as there is room for.
-const LARGE: usize = 1 << 18;
-/// The most that a record holds.
-pub(super) const RECORD: usize = 1 << 14;
-/// What a record is longer than what it holds, at most.
-pub(super) const OVERHEAD: usize = 64;
+/// Initial size of the receive buffer: one record of maximum size (RFC 8446 §5.2, RFC 5246 §6.2.3).
+const INITIAL_CAPACITY: usize = 5 + (1 << 14) + 2048;
+/// Size to which the receive buffer grows while each read fills it.
+const MAX_CAPACITY: usize = 1 << 18;
+/// Maximum payload of a record.
+pub(super) const MAX_PAYLOAD: usize = 1 << 14;
+/// Maximum overhead of a record over its payload.
+pub(super) const MAX_OVERHEAD: usize = 64;
 
-/// What both ways share.
+/// State shared by the reader and the writer of a connection.
 pub(super) struct Session {
     connection: UnbufferedClientConnection,
-    /// What was received, from `start` to `end`; what is behind that is room.
+    /// Receive buffer: bytes from `start` to `end` were received and not processed yet.
     incoming: Vec<u8>,
     start: usize,
     end: usize,
-    /// What was decrypted when nobody had room for it.
+    /// Decrypted bytes that did not fit into the reader's buffer.
     plain: Vec<u8>,
-    /// As much of that was taken.
-    taken: usize,
-    /// To be sent before anything else.
+    /// Number of bytes of `plain` already returned.
+    returned: usize,
+    /// Bytes to send before anything else.
     pub(super) out: Vec<u8>,
-    /// Part of a record may be on its way: nothing may be sent in between.
+    /// True while a record may be partly sent: no other bytes may be sent in between.
     pub(super) writing: bool,
-    /// Why it is of no more use.
+    /// Error that ended the session.
     pub(super) failed: Option<rustls::Error>,
 }
 
-/// How far a session came.
+/// Result of [`Session::read`].
 pub(super) enum Step {
-    /// All was taken that is there, or that there was room for.
+    /// Bytes were returned: all that were received, or as many as requested.
     Read(usize),
-    /// More must come in.
+    /// More bytes must be received.
     Blocked,
-    /// Nothing more will come in.
+    /// The peer has closed the session.
     Ended,
 }
 
@@ -45,42 +45,42 @@ impl Session {
     pub(super) fn new(connection: UnbufferedClientConnection) -> Self {
         Self {
             connection,
-            incoming: vec![0; SMALL],
+            incoming: vec![0; INITIAL_CAPACITY],
             start: 0,
             end: 0,
             plain: Vec::new(),
-            taken: 0,
+            returned: 0,
             out: Vec::new(),
             writing: false,
             failed: None,
         }
     }
 
-    /// Room for what comes in. What was received and not used moves to the front: after all whole records were used
-    /// that is less than one.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    /// Returns the free part of the receive buffer. Moves unprocessed bytes to the front: after all complete records
+    /// were processed that is less than one record.
+    pub(super) fn free_space(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.incoming.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
         if self.end == self.incoming.len() {
-            self.incoming.resize(self.end.saturating_mul(2).max(SMALL), 0);
+            self.incoming.resize(self.end.saturating_mul(2).max(INITIAL_CAPACITY), 0);
         }
         self.incoming.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// So much was put into the room.
-    pub(super) fn came(&mut self, count: usize) {
+    /// Adds `count` bytes written into the free part.
+    pub(super) fn filled(&mut self, count: usize) {
         self.end = self.end.saturating_add(count).min(self.incoming.len());
-        // As much as there was room for: there is more where it came from.
-        if self.end == self.incoming.len() && self.end < LARGE {
-            self.incoming.resize((self.end * 4).min(LARGE), 0);
+        // The read filled the buffer, so more bytes are probably waiting in the socket.
+        if self.end == self.incoming.len() && self.end < MAX_CAPACITY {
+            self.incoming.resize((self.end * 4).min(MAX_CAPACITY), 0);
         }
     }
 
-    /// As far in the handshake as what came in leads; whether it is done.
-    pub(super) fn shake(&mut self) -> Result<bool, rustls::Error> {
+    /// Advances the handshake with the received bytes; returns true when it is complete.
+    pub(super) fn drive_handshake(&mut self) -> Result<bool, rustls::Error> {
         loop {
             let incoming = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
             let mut status = self.connection.process_tls_records(incoming);
@@ -89,7 +89,7 @@ impl Session {
                 Ok(state) => state,
                 Err(error) => {
                     self.start += status.discard;
-                    self.last_words();
+                    self.encode_alert();
                     return Err(error);
                 }
             };
@@ -107,7 +107,7 @@ impl Session {
                     }
                 }
                 ConnectionState::BlockedHandshake => done = Some(false),
-                // What was sent last explains itself when it is read.
+                // The state `PeerClosed` or a later one: the caller reports the alert when it reads it.
                 _ => return Err(rustls::Error::HandshakeNotComplete),
             }
             self.start += status.discard;
@@ -117,31 +117,31 @@ impl Session {
         }
     }
 
-    /// Decrypts what is there into `put`, until `room` is taken. What is too much for it is kept.
-    pub(super) fn read(&mut self, room: usize, put: &mut dyn FnMut(&[u8])) -> Result<Step, rustls::Error> {
+    /// Decrypts received records into `put`, up to `max` bytes. Keeps the excess for the next call.
+    pub(super) fn read(&mut self, max: usize, put: &mut dyn FnMut(&[u8])) -> Result<Step, rustls::Error> {
         let mut read = 0;
-        if self.taken < self.plain.len() {
-            let kept = self.plain.get(self.taken..).unwrap_or_default();
-            let some = kept.get(..room).unwrap_or(kept);
+        if self.returned < self.plain.len() {
+            let kept = self.plain.get(self.returned..).unwrap_or_default();
+            let some = kept.get(..max).unwrap_or(kept);
             put(some);
             read = some.len();
-            self.taken += read;
-            if self.taken == self.plain.len() {
+            self.returned += read;
+            if self.returned == self.plain.len() {
                 self.plain.clear();
-                self.taken = 0;
+                self.returned = 0;
             }
         }
-        while read < room {
-            self.usable()?;
+        while read < max {
+            self.check_usable()?;
             let incoming = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
             let mut status = self.connection.process_tls_records(incoming);
             let mut stop = None;
-            match noted(&mut self.failed, status.state)? {
+            match record_failure(&mut self.failed, status.state)? {
                 ConnectionState::ReadTraffic(mut records) => {
                     while let Some(record) = records.next_record() {
                         let record = record?;
                         status.discard += record.discard;
-                        let (now, later) = record.payload.split_at(record.payload.len().min(room - read));
+                        let (now, later) = record.payload.split_at(record.payload.len().min(max - read));
                         put(now);
                         read += now.len();
                         self.plain.extend_from_slice(later);
@@ -164,22 +164,22 @@ impl Session {
         Ok(Step::Read(read))
     }
 
-    /// What has failed must not be gone on with: rustls would find the same fault again in the same bytes.
-    fn usable(&self) -> Result<(), rustls::Error> {
+    /// Returns the error of a failed session, instead of letting rustls process the same bytes again.
+    fn check_usable(&self) -> Result<(), rustls::Error> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Once rustls may write: what came in meanwhile is kept for the reader.
+    /// Calls `write` once rustls may send; keeps data received in the meantime for the reader.
     pub(super) fn with_traffic<T>(
         &mut self,
         mut write: impl FnMut(WriteTraffic<'_, rustls::client::ClientConnectionData>) -> T,
     ) -> Result<T, rustls::Error> {
         loop {
-            self.usable()?;
+            self.check_usable()?;
             let incoming = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
             let mut status = self.connection.process_tls_records(incoming);
             let mut written = None;
-            match noted(&mut self.failed, status.state)? {
+            match record_failure(&mut self.failed, status.state)? {
                 ConnectionState::WriteTraffic(traffic) => written = Some(write(traffic)),
                 ConnectionState::ReadTraffic(mut records) => {
                     while let Some(record) = records.next_record() {
@@ -202,17 +202,17 @@ impl Session {
         }
     }
 
-    /// Encrypts `plain` behind what is in `sealed`.
+    /// Appends `plain`, encrypted, to `sealed`.
     pub(super) fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> Result<(), rustls::Error> {
         let start = sealed.len();
-        let mut room = plain.len() + plain.len().div_ceil(RECORD) * OVERHEAD;
+        let mut capacity = plain.len() + plain.len().div_ceil(MAX_PAYLOAD) * MAX_OVERHEAD;
         loop {
-            sealed.resize(start + room, 0);
+            sealed.resize(start + capacity, 0);
             let into = sealed.get_mut(start..).unwrap_or_default();
             match self.with_traffic(|mut traffic| traffic.encrypt(plain, into))? {
                 Ok(written) => {
                     sealed.truncate(start + written);
-                    // New keys may have been needed for it: they are announced first (RFC 8446 §4.6.3).
+                    // A key update may have been needed: it is sent first (RFC 8446 §4.6.3).
                     if self.connection.wants_write() {
                         self.with_traffic(|_| ())?;
                     }
@@ -221,14 +221,16 @@ impl Session {
                     }
                     return Ok(());
                 }
-                Err(EncryptError::InsufficientSize(need)) if need.required_size > room => room = need.required_size,
+                Err(EncryptError::InsufficientSize(need)) if need.required_size > capacity => {
+                    capacity = need.required_size
+                }
                 Err(error) => return Err(rustls::Error::General(error.to_string())),
             }
         }
     }
 
-    /// The alert that says why this side gives up, if there is one. Nothing is read for it: it waits to be sent.
-    pub(super) fn last_words(&mut self) {
+    /// Encodes a pending alert into `out`, without processing further input.
+    pub(super) fn encode_alert(&mut self) {
         while self.connection.wants_write() {
             let incoming = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
             match self.connection.process_tls_records(incoming).state {
@@ -244,29 +246,29 @@ impl Session {
     }
 }
 
-/// Notes why a session is of no more use.
-fn noted<T>(failed: &mut Option<rustls::Error>, state: Result<T, rustls::Error>) -> Result<T, rustls::Error> {
+/// Records the error that ended a session.
+fn record_failure<T>(failed: &mut Option<rustls::Error>, state: Result<T, rustls::Error>) -> Result<T, rustls::Error> {
     if let Err(error) = &state {
         *failed = Some(error.clone());
     }
     state
 }
 
-/// Has a message of a handshake appended to `out`.
+/// Appends a handshake message to `out`.
 fn encode(
     out: &mut Vec<u8>,
     mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
 ) -> Result<(), rustls::Error> {
     let start = out.len();
-    let mut room = 0;
+    let mut capacity = 0;
     loop {
-        out.resize(start + room, 0);
+        out.resize(start + capacity, 0);
         match encode(out.get_mut(start..).unwrap_or_default()) {
             Ok(written) => {
                 out.truncate(start + written);
                 return Ok(());
             }
-            Err(EncodeError::InsufficientSize(need)) if need.required_size > room => room = need.required_size,
+            Err(EncodeError::InsufficientSize(need)) if need.required_size > capacity => capacity = need.required_size,
             Err(error) => return Err(rustls::Error::General(error.to_string())),
         }
     }

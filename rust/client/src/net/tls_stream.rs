@@ -1,9 +1,9 @@
 //! TLS over one socket.
 //!
-//! rustls' own buffered reader asks a socket for 4 KiB at a time, four to five calls a record. So records are read here,
-//! many with one call, and what is in them goes straight to where it is wanted. Reading and writing share one session:
-//! handshake messages that are not whole yet are known to rustls by their place in what was received, so anyone who goes to
-//! rustles brings that along.
+//! rustls' buffered reader requests 4 KiB at a time from a socket: four to five calls per record. Here one call reads
+//! many records, and their payload is decrypted straight into the caller's buffer. Reader and writer share one session:
+//! rustls refers to incomplete handshake messages by their position in the receive buffer, so every call to rustls
+//! needs that buffer.
 
 use std::io;
 use std::pin::Pin;
@@ -19,62 +19,62 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::tls_session::{OVERHEAD, RECORD, Session, Step};
+use super::tls_session::{MAX_OVERHEAD, MAX_PAYLOAD, Session, Step};
 use crate::error::Error;
 use crate::security::tls::tls_errors;
 
-/// As much is encrypted before it is written.
-const WRITE_STEP: usize = 8 * RECORD;
+/// Number of bytes encrypted per write to the socket.
+const WRITE_STEP: usize = 8 * MAX_PAYLOAD;
 
-/// Why there is no session.
+/// Reason for a failed handshake.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// The socket broke.
+pub(super) enum HandshakeFailure {
+    /// The socket failed.
     Io(io::Error),
-    /// The other side closed it, having said something or nothing.
+    /// The peer closed the connection.
     Closed {
-        /// Whether anything came.
-        spoke: bool,
+        /// True if the peer had sent any bytes.
+        received_data: bool,
     },
-    /// What came is not acceptable; with the first bytes that came, and whether the client has a certificate.
+    /// The handshake was not acceptable: the error, the first bytes received, and true if the client has a certificate.
     Tls(rustls::Error, Vec<u8>, bool),
 }
 
-impl Failure {
-    /// Whether anything came from the other side.
-    pub(super) fn spoke(&self) -> bool {
+impl HandshakeFailure {
+    /// Returns true if the peer sent any bytes.
+    pub(super) fn received_data(&self) -> bool {
         match self {
             Self::Io(_) => false,
-            Self::Closed { spoke } => *spoke,
+            Self::Closed { received_data } => *received_data,
             Self::Tls(..) => true,
         }
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for HandshakeFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Both ways of a socket, over TLS.
+/// Performs the TLS handshake and returns both halves of the connection.
 pub(super) async fn handshake(
     address: &str,
     mut stream: TcpStream,
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-) -> Result<(TlsReader, TlsWriter), Failure> {
-    let shows = config.client_auth_cert_resolver.has_certs();
-    let connection =
-        UnbufferedClientConnection::new(config, name).map_err(|error| Failure::Tls(error, Vec::new(), shows))?;
+) -> Result<(TlsReader, TlsWriter), HandshakeFailure> {
+    let has_certificate = config.client_auth_cert_resolver.has_certs();
+    let connection = UnbufferedClientConnection::new(config, name)
+        .map_err(|error| HandshakeFailure::Tls(error, Vec::new(), has_certificate))?;
     let mut session = Session::new(connection);
     let mut first = Vec::new();
     loop {
-        let state = session.shake();
+        let state = session.drive_handshake();
         if !session.out.is_empty() {
             let out = std::mem::take(&mut session.out);
             let written = stream.write_all(&out).await;
-            // Where it is refused, the reason may be there to read.
+            // If the peer has closed the connection, its alert may still be readable.
             if state.is_ok() && !matches!(&written, Err(e) if e.kind() == io::ErrorKind::BrokenPipe) {
                 written?;
             }
@@ -82,21 +82,21 @@ pub(super) async fn handshake(
         match state {
             Ok(true) => break,
             Ok(false) => {}
-            Err(error) => return Err(Failure::Tls(error, first, shows)),
+            Err(error) => return Err(HandshakeFailure::Tls(error, first, has_certificate)),
         }
-        let room = session.room();
-        let read = stream.read(room).await?;
+        let free = session.free_space();
+        let read = stream.read(free).await?;
         if read == 0 {
-            return Err(Failure::Closed { spoke: !first.is_empty() });
+            return Err(HandshakeFailure::Closed { received_data: !first.is_empty() });
         }
         if first.is_empty() {
-            first.extend_from_slice(room.get(..read.min(16)).unwrap_or_default());
+            first.extend_from_slice(free.get(..read.min(16)).unwrap_or_default());
         }
-        session.came(read);
+        session.filled(read);
     }
     let session = Arc::new(Mutex::new(session));
     let (read, write) = stream.into_split();
-    let peer = Peer { address: address.to_owned(), shows };
+    let peer = Peer { address: address.to_owned(), has_certificate };
     let reader = TlsReader { socket: read, session: Arc::clone(&session), peer: peer.clone() };
     let writer = TlsWriter { socket: write, session, peer, piece: Vec::new(), sealed: Vec::new() };
     Ok((reader, writer))
@@ -106,28 +106,28 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whom a session is with.
+/// The peer of a session.
 #[derive(Clone)]
 struct Peer {
     address: String,
-    /// Whether the client has a certificate of its own.
-    shows: bool,
+    /// True if the client has a certificate.
+    has_certificate: bool,
 }
 
 impl Peer {
-    /// What went wrong. In TLS 1.3 a broker looks at the client's certificate when the client is done with the
-    /// handshake, so that comes with the first answer.
+    /// Returns the error to report. In TLS 1.3 a broker verifies the client's certificate after the client has
+    /// completed the handshake, so its alert arrives with the first response.
     fn error(&self, error: rustls::Error) -> io::Error {
         match &error {
-            rustls::Error::AlertReceived(alert) if tls_errors::is_about_us(&error) => {
-                io::Error::other(Error::tls(&*self.address, tls_errors::refused(*alert, self.shows)))
+            rustls::Error::AlertReceived(alert) if tls_errors::is_client_rejected(&error) => {
+                io::Error::other(Error::tls(&*self.address, tls_errors::describe_alert(*alert, self.has_certificate)))
             }
             _ => io::Error::new(io::ErrorKind::InvalidData, error),
         }
     }
 }
 
-/// What comes in.
+/// The reading half.
 pub(super) struct TlsReader {
     socket: OwnedReadHalf,
     session: Arc<Mutex<Session>>,
@@ -135,66 +135,68 @@ pub(super) struct TlsReader {
 }
 
 impl TlsReader {
-    /// What is there, at most `room` bytes; 0 at the end. Nothing is lost if the future is dropped.
-    pub(super) async fn read(&mut self, room: usize, mut put: impl FnMut(&[u8])) -> io::Result<usize> {
-        std::future::poll_fn(|cx| self.poll(cx, room, &mut put)).await
+    /// Reads the available bytes, up to `max`; returns 0 at the end. Cancel-safe: no bytes are lost if the future is
+    /// dropped.
+    pub(super) async fn read(&mut self, max: usize, mut put: impl FnMut(&[u8])) -> io::Result<usize> {
+        std::future::poll_fn(|cx| self.poll(cx, max, &mut put)).await
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, room: usize, put: &mut dyn FnMut(&[u8])) -> Poll<io::Result<usize>> {
+    fn poll(&mut self, cx: &mut Context<'_>, max: usize, put: &mut dyn FnMut(&[u8])) -> Poll<io::Result<usize>> {
         let mut session = lock(&self.session);
         loop {
-            match session.read(room, put) {
+            match session.read(max, put) {
                 Ok(Step::Read(read)) => return Poll::Ready(Ok(read)),
                 Ok(Step::Ended) => return Poll::Ready(Ok(0)),
                 Ok(Step::Blocked) => {}
                 Err(error) => {
-                    session.last_words();
+                    session.encode_alert();
                     if !session.writing && !session.out.is_empty() {
-                        // It helps anyone who looks at the other side; nothing depends on it.
+                        // Best effort: helps to diagnose the failure at the broker.
                         let _ = self.socket.as_ref().try_write(&session.out);
                     }
                     return Poll::Ready(Err(self.peer.error(error)));
                 }
             }
-            let mut free = ReadBuf::new(session.room());
+            let mut free = ReadBuf::new(session.free_space());
             ready!(Pin::new(&mut self.socket).poll_read(cx, &mut free))?;
-            let came = free.filled().len();
-            if came == 0 {
+            let received = free.filled().len();
+            if received == 0 {
                 return Poll::Ready(Ok(0));
             }
-            session.came(came);
+            session.filled(received);
         }
     }
 }
 
-/// What goes out.
+/// The writing half.
 pub(super) struct TlsWriter {
     socket: OwnedWriteHalf,
     session: Arc<Mutex<Session>>,
     peer: Peer,
-    /// Small pieces of a frame, which share a record.
+    /// Buffer that joins small parts of a frame into one record.
     piece: Vec<u8>,
     sealed: Vec<u8>,
 }
 
 impl TlsWriter {
-    /// The whole frame.
+    /// Writes the whole frame.
     pub(super) async fn write_all(&mut self, frame: &mut Frame) -> io::Result<()> {
         while frame.has_remaining() {
             self.seal(frame).map_err(|error| self.peer.error(error))?;
-            self.socket.write_all(&self.sealed).await.map_err(|error| self.reason(error))?;
+            self.socket.write_all(&self.sealed).await.map_err(|error| self.write_error(error))?;
             self.sealed.clear();
             lock(&self.session).writing = false;
         }
         Ok(())
     }
 
-    /// Why writing failed: who closes a connection has often said why, and that can still be read.
-    fn reason(&self, error: io::Error) -> io::Error {
+    /// Returns the reason for a failed write: a peer that closes a connection has often sent an alert before, which can
+    /// still be read.
+    fn write_error(&self, error: io::Error) -> io::Error {
         let mut session = lock(&self.session);
         while session.failed.is_none() {
-            match self.socket.as_ref().try_read(session.room()) {
-                Ok(came) if came > 0 => session.came(came),
+            match self.socket.as_ref().try_read(session.free_space()) {
+                Ok(received) if received > 0 => session.filled(received),
                 _ => return error,
             }
             let _ = session.with_traffic(|_| ());
@@ -202,21 +204,21 @@ impl TlsWriter {
         session.failed.clone().map_or(error, |failed| self.peer.error(failed))
     }
 
-    /// Encrypts the next part of the frame. Large pieces are encrypted from where they are.
+    /// Encrypts the next part of the frame. Large parts are encrypted in place, without a copy.
     fn seal(&mut self, frame: &mut Frame) -> Result<(), rustls::Error> {
         let mut session = lock(&self.session);
         while self.sealed.len() < WRITE_STEP && frame.has_remaining() {
             let chunk = frame.chunk();
-            let whole = chunk.len().min(WRITE_STEP) / RECORD * RECORD;
+            let whole = chunk.len().min(WRITE_STEP) / MAX_PAYLOAD * MAX_PAYLOAD;
             if let Some(records) = chunk.get(..whole).filter(|records| !records.is_empty()) {
                 session.seal(records, &mut self.sealed)?;
                 frame.advance(whole);
                 continue;
             }
             self.piece.clear();
-            while self.piece.len() < RECORD && frame.has_remaining() {
+            while self.piece.len() < MAX_PAYLOAD && frame.has_remaining() {
                 let chunk = frame.chunk();
-                let some = chunk.get(..RECORD - self.piece.len()).unwrap_or(chunk);
+                let some = chunk.get(..MAX_PAYLOAD - self.piece.len()).unwrap_or(chunk);
                 self.piece.extend_from_slice(some);
                 let count = some.len();
                 frame.advance(count);
@@ -229,16 +231,16 @@ impl TlsWriter {
 }
 
 impl Drop for TlsWriter {
-    /// Says goodbye where that takes no waiting.
+    /// Sends close_notify if the socket accepts it without blocking.
     fn drop(&mut self) {
         let mut session = lock(&self.session);
         if session.writing {
             return;
         }
-        let mut farewell = [0; 2 * OVERHEAD];
-        let written = session.with_traffic(|mut traffic| traffic.queue_close_notify(&mut farewell));
-        if let Some(farewell) = written.ok().and_then(Result::ok).and_then(|written| farewell.get(..written)) {
-            let _ = self.socket.try_write(farewell);
+        let mut close_notify = [0; 2 * MAX_OVERHEAD];
+        let written = session.with_traffic(|mut traffic| traffic.queue_close_notify(&mut close_notify));
+        if let Some(close_notify) = written.ok().and_then(Result::ok).and_then(|written| close_notify.get(..written)) {
+            let _ = self.socket.try_write(close_notify);
         }
     }
 }

@@ -17,8 +17,8 @@ use crate::net::transport::{Reader, Writer};
 
 const TIME: Duration = Duration::from_secs(60);
 
-/// A server's end and a client's, with TLS between them.
-async fn both(version: &'static rustls::SupportedProtocolVersion) -> (TlsStream<TcpStream>, Reader, Writer) {
+/// Returns a server's and a client's end of a TLS connection.
+async fn connect(version: &'static rustls::SupportedProtocolVersion) -> (TlsStream<TcpStream>, Reader, Writer) {
     let key = KeyPair::generate().unwrap();
     let own = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -45,7 +45,7 @@ async fn both(version: &'static rustls::SupportedProtocolVersion) -> (TlsStream<
     (server.unwrap(), Reader::Tls(reader), Writer::Tls(writer))
 }
 
-/// A frame with records of these sizes, and its bytes.
+/// Returns a frame with records of these sizes, and its bytes.
 fn frame_of(sizes: &[usize]) -> (Frame, Bytes) {
     let partition = |(index, &size): (usize, &usize)| {
         let records: Vec<u8> = (0..size).map(|at| u8::try_from((at * 31 + index) % 251).unwrap()).collect();
@@ -61,9 +61,9 @@ fn frame_of(sizes: &[usize]) -> (Frame, Bytes) {
 }
 
 #[tokio::test]
-async fn what_is_written_comes_back_whatever_its_size_and_however_it_is_read() {
+async fn echoes_frames_of_all_sizes_and_read_steps() {
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-        let (mut server, mut reader, mut writer) = both(version).await;
+        let (mut server, mut reader, mut writer) = connect(version).await;
         let echo = tokio::spawn(async move {
             let mut buffer = vec![0; 100_000];
             loop {
@@ -72,57 +72,59 @@ async fn what_is_written_comes_back_whatever_its_size_and_however_it_is_read() {
                     read => server.write_all(&buffer[..read]).await.unwrap(),
                 }
                 server.flush().await.unwrap();
-                // New keys both ways, all the time (RFC 8446 §4.6.3).
+                // Updates the keys in both directions after every write (RFC 8446 §4.6.3).
                 if server.get_ref().1.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3) {
                     let _ = server.get_mut().1.refresh_traffic_keys();
                 }
             }
         });
-        for sizes in [&[][..], &[1], &[RECORD - 1, RECORD, RECORD + 1], &[1_000_000, 3, 200_000], &[70_000; 20]] {
-            let (mut frame, wanted) = frame_of(sizes);
-            let mut found = BytesMut::new();
+        for sizes in
+            [&[][..], &[1], &[MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1], &[1_000_000, 3, 200_000], &[70_000; 20]]
+        {
+            let (mut frame, expected) = frame_of(sizes);
+            let mut received = BytesMut::new();
             let read = async {
                 for step in [1, 7, 4096, 100_000].into_iter().cycle() {
-                    if found.len() == wanted.len() {
+                    if received.len() == expected.len() {
                         break;
                     }
-                    found.reserve(step);
-                    let more = step.min(wanted.len() - found.len());
-                    assert!(reader.read_some(&mut found, more).await.unwrap() > 0);
+                    received.reserve(step);
+                    let more = step.min(expected.len() - received.len());
+                    assert!(reader.read_some(&mut received, more).await.unwrap() > 0);
                 }
             };
             let (written, ()) =
                 timeout(TIME, async { tokio::join!(writer.write_all(&mut frame), read) }).await.unwrap();
             written.unwrap();
-            assert!(found == wanted, "{} bytes", wanted.len());
+            assert!(received == expected, "{} bytes", expected.len());
         }
         drop(writer);
-        // It was said goodbye to, else the server would report an unexpected end.
+        // The writer sent close_notify, else the server would report an unexpected end.
         timeout(TIME, echo).await.unwrap().unwrap();
     }
 }
 
 #[tokio::test]
-async fn what_comes_in_while_nobody_reads_is_kept_for_the_reader() {
-    let (mut server, mut reader, mut writer) = both(&rustls::version::TLS13).await;
+async fn data_received_during_a_write_is_kept_for_the_reader() {
+    let (mut server, mut reader, mut writer) = connect(&rustls::version::TLS13).await;
     let sent: Vec<u8> = (0..100_000u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
     server.write_all(&sent).await.unwrap();
     server.flush().await.unwrap();
     let mut first = [0; 10];
     reader.read_exact(&mut first).await.unwrap();
-    let (mut frame, wanted) = frame_of(&[50_000]);
+    let (mut frame, expected) = frame_of(&[50_000]);
     writer.write_all(&mut frame).await.unwrap();
-    let mut heard = vec![0; wanted.len()];
-    server.read_exact(&mut heard).await.unwrap();
-    assert!(heard == wanted);
+    let mut received = vec![0; expected.len()];
+    server.read_exact(&mut received).await.unwrap();
+    assert!(received == expected);
     let mut rest = vec![0; sent.len() - first.len()];
     reader.read_exact(&mut rest).await.unwrap();
     assert!([&first[..], &rest].concat() == sent);
 }
 
 #[tokio::test]
-async fn garbage_is_an_error_for_reader_and_writer_again_and_again() {
-    let (server, mut reader, mut writer) = both(&rustls::version::TLS13).await;
+async fn invalid_records_fail_reads_and_writes_repeatedly() {
+    let (server, mut reader, mut writer) = connect(&rustls::version::TLS13).await;
     let (mut socket, _) = server.into_inner();
     socket.write_all(&[0x17, 3, 3, 0, 30]).await.unwrap();
     socket.write_all(&[7; 30]).await.unwrap();
@@ -135,11 +137,11 @@ async fn garbage_is_an_error_for_reader_and_writer_again_and_again() {
 }
 
 #[tokio::test]
-async fn an_end_is_an_end_with_and_without_a_goodbye() {
-    let (mut server, mut reader, _writer) = both(&rustls::version::TLS13).await;
+async fn read_returns_zero_with_and_without_close_notify() {
+    let (mut server, mut reader, _writer) = connect(&rustls::version::TLS13).await;
     server.shutdown().await.unwrap();
     assert_eq!(timeout(TIME, reader.read(&mut [0; 10])).await.unwrap().unwrap(), 0);
-    let (server, mut reader, _writer) = both(&rustls::version::TLS12).await;
+    let (server, mut reader, _writer) = connect(&rustls::version::TLS12).await;
     drop(server.into_inner());
     assert_eq!(timeout(TIME, reader.read(&mut [0; 10])).await.unwrap().unwrap(), 0);
 }

@@ -1,4 +1,4 @@
-//! The bytes of a connection.
+//! The reading and writing halves of a connection, with or without TLS.
 
 use std::io;
 
@@ -10,42 +10,42 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::tls_stream::{TlsReader, TlsWriter};
 
-/// What comes in.
+/// The reading half.
 pub(super) enum Reader {
-    /// In the clear.
+    /// Plaintext.
     Plain(OwnedReadHalf),
-    /// Over TLS.
+    /// TLS.
     Tls(TlsReader),
 }
 
-/// What goes out.
+/// The writing half.
 pub(super) enum Writer {
-    /// In the clear.
+    /// Plaintext.
     Plain(OwnedWriteHalf),
-    /// Over TLS.
+    /// TLS.
     Tls(TlsWriter),
 }
 
-/// Both ways of a socket, in the clear.
+/// Splits a plaintext socket into its halves.
 pub(super) fn plain(stream: TcpStream) -> (Reader, Writer) {
     let (reader, writer) = stream.into_split();
     (Reader::Plain(reader), Writer::Plain(writer))
 }
 
 impl Reader {
-    /// What is there, 0 at the end. Nothing is lost if the future is dropped.
+    /// Reads the available bytes; returns 0 at the end. Cancel-safe: no bytes are lost if the future is dropped.
     pub(super) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(into).await,
             Self::Tls(tls) => {
-                let room = into.len();
+                let max = into.len();
                 let mut free = into;
-                tls.read(room, |plain| free.put_slice(plain)).await
+                tls.read(max, |plain| free.put_slice(plain)).await
             }
         }
     }
 
-    /// All of `into`.
+    /// Fills `into` completely.
     pub(super) async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.read_exact(into).await.map(drop),
@@ -62,9 +62,9 @@ impl Reader {
         }
     }
 
-    /// What is there, into the room that `into` has, at most `most` bytes; 0 at the end.
-    pub(super) async fn read_some(&mut self, into: &mut BytesMut, most: usize) -> io::Result<usize> {
-        let step = most.min(into.capacity() - into.len());
+    /// Reads the available bytes into the spare capacity of `into`, up to `max`; returns 0 at the end.
+    pub(super) async fn read_some(&mut self, into: &mut BytesMut, max: usize) -> io::Result<usize> {
+        let step = max.min(into.capacity() - into.len());
         match self {
             Self::Plain(socket) => socket.take(step as u64).read_buf(into).await,
             Self::Tls(tls) => tls.read(step, |plain| into.extend_from_slice(plain)).await,
@@ -73,7 +73,7 @@ impl Reader {
 }
 
 impl Writer {
-    /// The whole frame.
+    /// Writes the whole frame.
     pub(super) async fn write_all(&mut self, frame: &mut Frame) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.write_all_buf(frame).await,

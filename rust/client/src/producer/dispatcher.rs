@@ -19,7 +19,7 @@ use super::request::{self, LeftOut, ProduceResponse};
 use super::response_handler::{answer_all, fail_on_the_way, fail_shipment, receive};
 use super::shared::{Settings, Shared};
 use crate::error::{Error, Result};
-use crate::net::Patience;
+use crate::net::CallerDeadline;
 
 /// Bytes whose compression takes long enough to be done elsewhere.
 const WORTH_A_TASK: usize = 32 * 1024;
@@ -105,7 +105,7 @@ async fn ship_one(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>, s
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
     let started = Instant::now();
     let answer: Pin<Box<dyn Future<Output = _> + Send>> =
-        match cluster.dispatch(node, Patience::to_send(settings.request_timeout), build).await {
+        match cluster.dispatch(node, CallerDeadline::to_send(settings.request_timeout), build).await {
             Ok(answer) => Box::pin(answer),
             Err(error) => Box::pin(ready(Err(error))),
         };
@@ -152,7 +152,7 @@ async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgo
     let missing = left_out.clone();
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
     let started = Instant::now();
-    let sent = cluster.send_oneway(node, Patience::to_send(settings.request_timeout), build).await;
+    let sent = cluster.send_oneway(node, CallerDeadline::to_send(settings.request_timeout), build).await;
     left_out.give_out(&mut batches);
     match sent {
         Ok(()) => {

@@ -15,8 +15,8 @@ use tokio::time::sleep;
 use crate::config::{RegistryLogin, RegistryOptions};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
-use crate::security::http::{Answer, Client, Endpoint, Manner, Proxy};
-use crate::security::redact::Veil;
+use crate::security::http::{Client, Endpoint, Proxy, Response, ServerProfile};
+use crate::security::redact::Redactor;
 use crate::security::tls::{Tls, tls_errors};
 
 /// Maximum size of a response.
@@ -26,14 +26,14 @@ const MAX_CONCURRENT: usize = 16;
 const JSON: HeaderValue = HeaderValue::from_static("application/vnd.schemaregistry.v1+json");
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/vnd.schemaregistry.v1+json, application/json");
 
-static MANNER: Manner = Manner {
+static PROFILE: ServerProfile = ServerProfile {
     connect_option: "http.connect.timeout.ms",
     read_option: "http.read.timeout.ms",
-    largest: LARGEST,
+    max_body: LARGEST,
     too_large: |endpoint| {
         registry_error(endpoint, None, format!("the answer has more than {LARGEST} bytes: is this a registry?"))
     },
-    explained: |error| tls_errors::handshake(error, &[], false, "").replace("the broker", "the registry"),
+    describe_tls_error: |error| tls_errors::handshake(error, &[], false, "").replace("the broker", "the registry"),
 };
 
 /// Error response of a registry.
@@ -77,7 +77,7 @@ pub(super) struct Transport {
     /// Index of the client that responded last.
     first: AtomicUsize,
     authorization: Option<HeaderValue>,
-    veil: Veil,
+    redactor: Redactor,
     max_retries: u32,
     wait: Duration,
     wait_max: Duration,
@@ -100,20 +100,20 @@ impl Transport {
         let tls = https.then(|| Tls::new(&options.tls)).transpose()?.map(Arc::new);
         let (authorization, secrets) = login(&options.login)?;
         if authorization.is_some()
-            && let Some(open) = endpoints.iter().find(|endpoint| !endpoint.https && !endpoint.is_here())
+            && let Some(open) = endpoints.iter().find(|endpoint| !endpoint.https && !endpoint.is_local())
         {
-            tracing::warn!("{} gets the credentials unencrypted: use https", open.shown);
+            tracing::warn!("{} gets the credentials unencrypted: use https", open.display_url);
         }
         let client = |endpoint: Endpoint| {
-            let proxy = Proxy::of(&endpoint, |name| std::env::var(name).ok())?;
+            let proxy = Proxy::for_endpoint(&endpoint, |name| std::env::var(name).ok())?;
             let (connect_timeout, read_timeout) = (options.connect_timeout, options.read_timeout);
-            Ok(Client { manner: &MANNER, endpoint, tls: tls.clone(), proxy, connect_timeout, read_timeout })
+            Ok(Client { profile: &PROFILE, endpoint, tls: tls.clone(), proxy, connect_timeout, read_timeout })
         };
         Ok(Self {
             clients: endpoints.into_iter().map(client).collect::<Result<_>>()?,
             first: AtomicUsize::new(0),
             authorization,
-            veil: Veil::over(secrets),
+            redactor: Redactor::from_secrets(secrets),
             max_retries: options.max_retries,
             wait: options.retry_wait,
             wait_max: options.retry_wait_max,
@@ -130,12 +130,12 @@ impl Transport {
     /// Returns the url that responded last.
     pub(super) fn url(&self) -> String {
         let client = self.clients.get(self.first.load(Ordering::Relaxed));
-        client.map(|client| client.endpoint.shown.clone()).unwrap_or_default()
+        client.map(|client| client.endpoint.display_url.clone()).unwrap_or_default()
     }
 
     /// Redacts secrets in a text from the registry.
     pub(super) fn shown(&self, text: &str) -> String {
-        self.veil.show(text)
+        self.redactor.redact(text)
     }
 
     /// Sends a request; returns the response, or an error response.
@@ -232,7 +232,7 @@ impl Transport {
         self.read(&client.endpoint, &response.map_err(from_connection_error)?)
     }
 
-    fn read(&self, endpoint: &Endpoint, response: &Answer) -> Result<std::result::Result<Value, ErrorResponse>> {
+    fn read(&self, endpoint: &Endpoint, response: &Response) -> Result<std::result::Result<Value, ErrorResponse>> {
         let status = response.status;
         let json: Option<Value> = serde_json::from_slice(&response.body).ok();
         if status.is_success() {
@@ -249,7 +249,7 @@ impl Transport {
         let message = self.shown(message.or(status.canonical_reason()).unwrap_or_default());
         let code = json.as_ref().and_then(|json| json.get("error_code")?.as_i64());
         let failed = |reason: String, retriable| Error::Registry {
-            url: endpoint.shown.clone(),
+            url: endpoint.display_url.clone(),
             reason,
             status: Some(status.as_u16()),
             retriable,
@@ -264,7 +264,7 @@ impl Transport {
             }
             _ if status.is_server_error() => Err(failed(format!("it answers {} {message}", status.as_u16()), true)),
             _ => Ok(Err(ErrorResponse {
-                url: endpoint.shown.clone(),
+                url: endpoint.display_url.clone(),
                 status,
                 code: code.unwrap_or_else(|| status.as_u16().into()),
                 message,
@@ -287,7 +287,7 @@ impl Transport {
 
 fn registry_error(endpoint: &Endpoint, status: Option<StatusCode>, reason: String) -> Error {
     let status = status.map(|status| status.as_u16());
-    Error::Registry { url: endpoint.shown.clone(), reason, status, retriable: false }
+    Error::Registry { url: endpoint.display_url.clone(), reason, status, retriable: false }
 }
 
 fn from_connection_error(error: Error) -> Error {

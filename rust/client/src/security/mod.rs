@@ -1,4 +1,4 @@
-//! TLS and login of one client, made from its options and shared by all its connections.
+//! TLS and login of a client, built from its options and shared by all its connections.
 
 pub(crate) mod http;
 pub mod redact;
@@ -9,28 +9,28 @@ use std::sync::Arc;
 
 use crate::config::SecurityOptions;
 use crate::error::Result;
-use crate::security::sasl::{Attempts, Login};
+use crate::security::sasl::{Login, LoginBackoff};
 use crate::security::tls::Tls;
 
-/// What makes connections secure: one certificate store, one login, one count of its failures.
+/// Security of a client's connections: one certificate store, one login, one backoff for failed logins.
 #[derive(Debug)]
 pub(crate) struct Security {
-    /// Where brokers are spoken to over it.
+    /// TLS, if brokers are connected to over it.
     pub(crate) tls: Option<Arc<Tls>>,
-    /// Where there is one.
+    /// The login, if configured.
     pub(crate) login: Option<Login>,
-    /// When that may be used.
-    pub(crate) attempts: Attempts,
+    /// Limits on login attempts.
+    pub(crate) login_backoff: LoginBackoff,
 }
 
 impl Security {
-    /// Reads what the options name, so that anyone who makes a client gets its faults at once.
+    /// Reads the files that the options name, so that errors surface when the client is created.
     ///
     /// # Errors
-    /// A store or key that cannot be read, credentials that are missing.
+    /// A store or key cannot be read, or credentials are missing.
     pub(crate) fn new(options: &SecurityOptions) -> Result<Self> {
         let tls = options.tls.as_ref().map(|tls| Tls::new(tls).map(Arc::new)).transpose()?;
         let login = options.sasl.as_ref().map(|sasl| Login::new(sasl, options)).transpose()?;
-        Ok(Self { tls, login, attempts: Attempts::default() })
+        Ok(Self { tls, login, login_backoff: LoginBackoff::default() })
     }
 }

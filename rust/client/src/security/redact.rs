@@ -1,27 +1,27 @@
-//! What others say about a login, made fit to be shown: brokers and issuers of tokens may repeat what they were sent.
+//! Redaction of secrets in messages from brokers and token issuers, which may echo what they were sent.
 
 use crate::config::SaslOptions;
 use crate::secret::Secret;
 
-/// The most characters of such a text.
-const LONGEST: usize = 300;
-/// Shorter secrets are masked as whole words only: letter by letter, the masks would spell them.
-const SHORTEST: usize = 4;
+/// Maximum length of a redacted text, in characters.
+const MAX_CHARS: usize = 300;
+/// Shorter secrets are masked only as whole words: masks inside of words would reveal the letters of the secret.
+const MIN_SUBSTRING: usize = 4;
 
-/// A text of somebody else's as it may be shown: without these secrets and tokens, in one line, cut where it is too long.
-pub fn shown(text: &str, secrets: impl IntoIterator<Item = Secret>) -> String {
-    Veil::over(secrets).show(text)
+/// Returns `text` without these secrets and without tokens, in one line, and truncated if it is too long.
+pub fn redact(text: &str, secrets: impl IntoIterator<Item = Secret>) -> String {
+    Redactor::from_secrets(secrets).redact(text)
 }
 
-/// The secrets that must not show.
+/// Masks a set of secrets in text.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Veil(Vec<Secret>);
+pub(crate) struct Redactor(Vec<Secret>);
 
-impl Veil {
-    /// For the secrets of these options.
+impl Redactor {
+    /// Creates a redactor for the secrets of these options.
     pub(crate) fn new(options: &SaslOptions) -> Self {
         let oauth = &options.oauth;
-        let given = [
+        let secrets = [
             &options.password,
             &oauth.client_secret,
             &oauth.config,
@@ -29,74 +29,75 @@ impl Veil {
             &oauth.assertion_private_key_passphrase,
         ];
         let aws = options.aws.iter().filter(|(name, _)| name.contains("Secret") || name.contains("Token"));
-        Self::over(given.into_iter().flatten().chain(aws.map(|(_, value)| value)).cloned())
+        Self::from_secrets(secrets.into_iter().flatten().chain(aws.map(|(_, value)| value)).cloned())
     }
 
-    /// For these.
-    pub(crate) fn over(secrets: impl IntoIterator<Item = Secret>) -> Self {
+    /// Creates a redactor for these secrets.
+    pub(crate) fn from_secrets(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut secrets: Vec<Secret> = secrets.into_iter().collect();
-        // The longest first: one may be a part of another.
+        // Longest first: one secret may be part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
         secrets.retain(|secret| !secret.reveal().is_empty());
         Self(secrets)
     }
 
-    /// `text` without secrets and tokens, in one line, cut where it is too long.
-    pub(crate) fn show(&self, text: &str) -> String {
+    /// Returns `text` without secrets and tokens, in one line, and truncated if it is too long.
+    pub(crate) fn redact(&self, text: &str) -> String {
         let mut text = mask_tokens(text);
         for secret in &self.0 {
             text = mask(&text, secret.reveal());
         }
-        let mut shown = String::new();
-        for (at, char) in text.chars().enumerate() {
-            if at == LONGEST {
-                shown.push('…');
+        let mut redacted = String::new();
+        for (index, char) in text.chars().enumerate() {
+            if index == MAX_CHARS {
+                redacted.push('…');
                 break;
             }
-            // Direction marks and the like reorder what stands around them.
-            let formats = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-            if char.is_control() || formats {
-                shown.extend(char.escape_default());
+            // Direction marks and similar characters change the order of the text around them.
+            let is_format_char = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+            if char.is_control() || is_format_char {
+                redacted.extend(char.escape_default());
             } else {
-                shown.push(char);
+                redacted.push(char);
             }
         }
-        shown
+        redacted
     }
 }
 
 fn mask(text: &str, secret: &str) -> String {
-    if secret.len() >= SHORTEST {
+    if secret.len() >= MIN_SUBSTRING {
         return text.replace(secret, Secret::MASK);
     }
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
-    let of_word = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
+    let is_word_char = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
     while let Some((before, after)) = rest.split_once(secret) {
         masked.push_str(before);
-        let alone = !of_word(masked.chars().next_back()) && !of_word(after.chars().next());
+        let alone = !is_word_char(masked.chars().next_back()) && !is_word_char(after.chars().next());
         masked.push_str(if alone { Secret::MASK } else { secret });
         rest = after;
     }
     masked + rest
 }
 
-/// Masks what looks like a JSON web token, and what stands after `Bearer`.
+/// Masks JSON web tokens, and the word after `Bearer`.
 fn mask_tokens(text: &str) -> String {
-    let of_token = |char: char| char.is_ascii_alphanumeric() || "-_.=~+/".contains(char);
+    let is_token_char = |char: char| char.is_ascii_alphanumeric() || "-_.=~+/".contains(char);
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(start) = rest.find(of_token) {
+    while let Some(start) = rest.find(is_token_char) {
         let (before, from) = rest.split_at(start);
-        let (word, after) = from.split_at(from.find(|char| !of_token(char)).unwrap_or(from.len()));
+        let (word, after) = from.split_at(from.find(|char| !is_token_char(char)).unwrap_or(from.len()));
         masked.push_str(before);
         let bearer = masked.trim_end().to_ascii_lowercase().ends_with("bearer") && !before.is_empty();
-        // A header in base64 begins with `{"`; tokens stand behind names too, as in `token=eyJ…`.
-        let begin = word.find("eyJ").filter(|at| word.get(*at..).is_some_and(|token| token.contains('.')));
-        match begin {
+        // A token header in base64 begins with `{"`; a token may follow a name, as in `token=eyJ…`.
+        let start_of_token =
+            word.find("eyJ").filter(|start| word.get(*start..).is_some_and(|token| token.contains('.')));
+        match start_of_token {
             _ if bearer => masked.push_str(Secret::MASK),
-            Some(at) => {
-                masked.push_str(word.get(..at).unwrap_or_default());
+            Some(start) => {
+                masked.push_str(word.get(..start).unwrap_or_default());
                 masked.push_str(Secret::MASK);
             }
             None => masked.push_str(word),
@@ -110,13 +111,13 @@ fn mask_tokens(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn veil(secrets: &[&str]) -> Veil {
-        Veil(secrets.iter().map(|text| Secret::from((*text).to_owned())).collect())
+    fn redactor(secrets: &[&str]) -> Redactor {
+        Redactor(secrets.iter().map(|text| Secret::from((*text).to_owned())).collect())
     }
 
     #[test]
-    fn secrets_and_tokens_do_not_show() {
-        let veil = veil(&["hunter2", "pw"]);
+    fn masks_secrets_and_tokens() {
+        let redactor = redactor(&["hunter2", "pw"]);
         let cases = [
             ("no such user", "no such user"),
             ("\0alice\0hunter2 is wrong", "\\u{0}alice\\u{0}[hidden] is wrong"),
@@ -130,11 +131,11 @@ mod tests {
             ("two\r\nlines \u{1b}[31m \u{202e}back", "two\\r\\nlines \\u{1b}[31m \\u{202e}back"),
             ("Größe 数", "Größe 数"),
         ];
-        for (text, wanted) in cases {
-            assert_eq!(veil.show(text), wanted);
+        for (text, expected) in cases {
+            assert_eq!(redactor.redact(text), expected);
         }
-        assert_eq!(veil.show(&"é".repeat(1000)).chars().count(), LONGEST + 1);
-        let late = format!("{}hunter2", "x".repeat(LONGEST - 3));
-        assert!(!veil.show(&late).contains("hun"), "masked before it is cut");
+        assert_eq!(redactor.redact(&"é".repeat(1000)).chars().count(), MAX_CHARS + 1);
+        let late = format!("{}hunter2", "x".repeat(MAX_CHARS - 3));
+        assert!(!redactor.redact(&late).contains("hun"), "masked before it is cut");
     }
 }

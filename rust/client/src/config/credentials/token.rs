@@ -34,7 +34,7 @@ pub trait TokenSource: Debug + Send + Sync {
     fn fetch(&self) -> Fetching<'_>;
 
     /// What has kept the token from coming so far, while it is fetched.
-    fn trouble(&self) -> Option<Error> {
+    fn last_error(&self) -> Option<Error> {
         None
     }
 }
@@ -96,7 +96,7 @@ impl Token {
 
     /// # Errors
     /// It has ended already.
-    pub(crate) fn alive(self, source: &str) -> Result<Self> {
+    pub(crate) fn check_expiry(self, source: &str) -> Result<Self> {
         let ended = self.expires.and_then(|expires| SystemTime::now().duration_since(expires).ok());
         let Some(ended) = ended else { return Ok(self) };
         let text = format!(

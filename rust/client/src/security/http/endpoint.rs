@@ -1,4 +1,4 @@
-//! The address of a server that is asked over HTTP.
+//! URL of an HTTP server.
 
 use std::net::IpAddr;
 
@@ -7,73 +7,74 @@ use hyper::http::uri::Authority;
 
 use crate::error::{Error, Result};
 
-/// An `https:` address, or an `http:` one.
+/// An `https:` or `http:` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) https: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Host name; an IPv6 address has no brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// With the query.
+    /// Path with the query.
     pub(crate) path: String,
-    /// For texts: without the query.
-    pub(crate) shown: String,
+    /// URL without the query, for error texts.
+    pub(crate) display_url: String,
 }
 
 impl Endpoint {
-    /// One that gets secrets: `https:`, or on this machine.
+    /// Parses the URL of a server that receives secrets: `https:`, or on this machine.
     ///
     /// # Errors
-    /// It is no such address.
+    /// The URL is invalid or not allowed.
     pub(crate) fn secret(option: &str, url: &str) -> Result<Self> {
         let endpoint = Self::parse(option, url)?;
-        if !endpoint.https && !endpoint.is_here() {
+        if !endpoint.https && !endpoint.is_local() {
             return Err(Error::configuration(format!(
-                "option {option} is http://{}, where everybody on the way can read secret and token: it must be https:// \
-                 (http:// is for this machine only)",
+                "option {option} is http://{}, which sends secret and token unencrypted: it must be https:// \
+                 (http:// is allowed for this machine only)",
                 endpoint.host
             )));
         }
         Ok(endpoint)
     }
 
-    /// Any.
+    /// Parses any URL.
     ///
     /// # Errors
-    /// It is no such address.
+    /// The URL is invalid.
     pub(crate) fn parse(option: &str, url: &str) -> Result<Self> {
-        let wrong = |text: String| Error::configuration(format!("option {option} {text}"));
-        let uri: Uri = url.trim().parse().map_err(|error| wrong(format!("is no address: {error}")))?;
+        let error = |text: String| Error::configuration(format!("option {option} {text}"));
+        let uri: Uri = url.trim().parse().map_err(|e| error(format!("is not a valid URL: {e}")))?;
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("must begin with https:// or http://".to_owned())),
+            _ => return Err(error("must begin with https:// or http://".to_owned())),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("names no host".to_owned()))?;
+        let authority = uri.authority().ok_or_else(|| error("has no host".to_owned()))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("must not have a name or password: set their options instead".to_owned()));
+            return Err(error("must not contain a user name or password: set their options instead".to_owned()));
         }
         let port = if https { 443 } else { 80 };
-        let (host, port) = parts(authority, port).ok_or_else(|| wrong("names no host or no port".to_owned()))?;
+        let (host, port) =
+            host_and_port(authority, port).ok_or_else(|| error("has no host or no valid port".to_owned()))?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        let shown = format!("{}://{authority}{}", if https { "https" } else { "http" }, uri.path());
-        Ok(Self { https, host, port, path, shown })
+        let display_url = format!("{}://{authority}{}", if https { "https" } else { "http" }, uri.path());
+        Ok(Self { https, host, port, path, display_url })
     }
 
-    /// Whether it is on this machine.
-    pub(crate) fn is_here(&self) -> bool {
+    /// Returns true if the host is this machine.
+    pub(crate) fn is_local(&self) -> bool {
         is_loopback(&self.host)
     }
 
-    /// What the Host header has.
+    /// Returns the value of the Host header.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == if self.https { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
     }
 }
 
-/// Host, without brackets, and port of an address; None if it has no such.
-pub(crate) fn parts(authority: &Authority, default: u16) -> Option<(String, u16)> {
+/// Returns host, without brackets, and port of an authority; `None` if either is missing.
+pub(crate) fn host_and_port(authority: &Authority, default: u16) -> Option<(String, u16)> {
     let host = authority.host();
     let (_, rest) = authority.as_str().rsplit_once(host)?;
     let port = match rest.strip_prefix(':') {
@@ -84,13 +85,13 @@ pub(crate) fn parts(authority: &Authority, default: u16) -> Option<(String, u16)
     (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
-/// Whether a host is this machine, whatever a name server says.
+/// Returns true if a host name is this machine, without a DNS lookup.
 pub(crate) fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// `%20` is a space, as in every address.
-pub(crate) fn unescaped(text: &str) -> Option<String> {
+/// Decodes percent-encoding, as in `%20`.
+pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -110,19 +111,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_https_or_on_this_machine() {
+    fn secret_endpoints_require_https_or_loopback() {
         let parse = |url| Endpoint::secret("x", url);
-        let found = parse("https://id.example.com/oauth2/token?tenant=1").unwrap();
+        let endpoint = parse("https://id.example.com/oauth2/token?tenant=1").unwrap();
         assert_eq!(
-            (found.host.as_str(), found.port, found.path.as_str()),
+            (endpoint.host.as_str(), endpoint.port, endpoint.path.as_str()),
             ("id.example.com", 443, "/oauth2/token?tenant=1")
         );
         assert_eq!(
-            (found.shown.as_str(), found.authority().as_str()),
+            (endpoint.display_url.as_str(), endpoint.authority().as_str()),
             ("https://id.example.com/oauth2/token", "id.example.com")
         );
-        let found = parse("http://[::1]:8080").unwrap();
-        assert_eq!((found.host.as_str(), found.path.as_str(), found.authority().as_str()), ("::1", "/", "[::1]:8080"));
+        let endpoint = parse("http://[::1]:8080").unwrap();
+        assert_eq!(
+            (endpoint.host.as_str(), endpoint.path.as_str(), endpoint.authority().as_str()),
+            ("::1", "/", "[::1]:8080")
+        );
         for url in ["http://localhost:1/", "http://127.0.0.9/"] {
             assert!(parse(url).is_ok(), "{url}");
         }
@@ -135,9 +139,9 @@ mod tests {
             ("https://", "option x "),
             ("https:///token", "option x "),
             ("https://me:hunter2@id.example.com/", "must not have a name or password"),
-            ("https://h:0/", "names no host or no port"),
-            ("https://h:99999/", "names no host or no port"),
-            ("", "option x is no address"),
+            ("https://h:0/", "has no host or no valid port"),
+            ("https://h:99999/", "has no host or no valid port"),
+            ("", "option x is not a valid URL"),
         ] {
             let error = parse(url).unwrap_err().to_string();
             assert!(error.contains(reason) && !error.contains("hunter2"), "{url}: {error}");

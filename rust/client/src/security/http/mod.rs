@@ -1,4 +1,4 @@
-//! One question to a server over HTTP: no redirects, bounded time and size, through the environment's proxy.
+//! HTTP requests without redirects, with bounded time and size, through the proxy of the environment.
 
 mod endpoint;
 mod proxy;
@@ -21,44 +21,44 @@ use tokio_rustls::TlsConnector;
 use crate::error::{Error, Result};
 use crate::security::tls::Tls;
 
-pub(crate) use endpoint::{Endpoint, unescaped};
+pub(crate) use endpoint::{Endpoint, percent_decode};
 pub(crate) use proxy::Proxy;
 
-/// The most of an answer's headers.
-const LARGEST_HEAD: usize = 64 << 10;
+/// Maximum size of response headers.
+const MAX_HEADER_SIZE: usize = 64 << 10;
 
-/// What was answered.
+/// An HTTP response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: StatusCode,
-    pub(crate) kind: String,
+    pub(crate) content_type: String,
     pub(crate) location: Option<String>,
     pub(crate) body: Bytes,
 }
 
-/// Any two-way stream: TCP, TLS over it, TLS over a proxy's TLS.
+/// A two-way stream: TCP, TLS over TCP, or TLS over a proxy's TLS.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// What is particular to a kind of server.
+/// Options, limits and errors of a kind of HTTP server.
 #[derive(Debug)]
-pub(crate) struct Manner {
-    /// The option with the time for a connection.
+pub(crate) struct ServerProfile {
+    /// Option that sets the connect timeout.
     pub(crate) connect_option: &'static str,
-    /// The option with the time for an answer.
+    /// Option that sets the read timeout.
     pub(crate) read_option: &'static str,
-    /// The most of an answer that is read.
-    pub(crate) largest: usize,
-    /// The error of an answer that has more.
+    /// Maximum size of a response body.
+    pub(crate) max_body: usize,
+    /// Creates the error for a larger response.
     pub(crate) too_large: fn(&Endpoint) -> Error,
-    /// Why there is no TLS.
-    pub(crate) explained: fn(&rustls::Error) -> String,
+    /// Describes a failed TLS handshake.
+    pub(crate) describe_tls_error: fn(&rustls::Error) -> String,
 }
 
-/// Asks one server.
+/// Client of one HTTP server.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) manner: &'static Manner,
+    pub(crate) profile: &'static ServerProfile,
     pub(crate) endpoint: Endpoint,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) proxy: Option<Proxy>,
@@ -67,131 +67,145 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Posts to the endpoint itself.
+    /// Sends a POST request to the endpoint's own path.
     ///
     /// # Errors
-    /// As [`Self::request`].
-    pub(crate) async fn post(&self, headers: HeaderMap, body: String) -> Result<Answer> {
+    /// As for [`Self::request`].
+    pub(crate) async fn post(&self, headers: HeaderMap, body: String) -> Result<Response> {
         self.request(Method::POST, &self.endpoint.path, headers, body).await
     }
 
-    /// Asks for a path.
+    /// Sends a request.
     ///
     /// # Errors
-    /// [`Error::Connection`] where another attempt may do, [`Error::Tls`] and [`Error::Authentication`] where it will not.
-    pub(crate) async fn request(&self, method: Method, path: &str, headers: HeaderMap, body: String) -> Result<Answer> {
-        let late = |what: &str, limit: Duration, option: &str| {
-            self.failed(format!("{what} within {} ms ({option})", limit.as_millis()))
+    /// [`Error::Connection`] if another attempt may succeed, [`Error::Tls`] or [`Error::Authentication`] if not.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: String,
+    ) -> Result<Response> {
+        let timeout_error = |problem: &str, limit: Duration, option: &str| {
+            self.connection_error(format!("{problem} within {} ms ({option})", limit.as_millis()))
         };
-        let connected = timeout(self.connect_timeout, self.connected()).await;
-        let stream = connected
-            .unwrap_or_else(|_| Err(late("no connection", self.connect_timeout, self.manner.connect_option)))?;
+        let stream = timeout(self.connect_timeout, self.connect()).await;
+        let stream = stream.unwrap_or_else(|_| {
+            Err(timeout_error("no connection", self.connect_timeout, self.profile.connect_option))
+        })?;
         let request = Request::builder().method(method).uri(path);
-        let answered = timeout(self.read_timeout, self.ask(stream, request, headers, body)).await;
-        answered.unwrap_or_else(|_| Err(late("no whole answer", self.read_timeout, self.manner.read_option)))
+        let response = timeout(self.read_timeout, self.exchange(stream, request, headers, body)).await;
+        response
+            .unwrap_or_else(|_| Err(timeout_error("no complete response", self.read_timeout, self.profile.read_option)))
     }
 
-    fn failed(&self, reason: impl Into<String>) -> Error {
-        Error::connection(&self.endpoint.shown, reason)
+    fn connection_error(&self, reason: impl Into<String>) -> Error {
+        Error::connection(&self.endpoint.display_url, reason)
     }
 
-    async fn connected(&self) -> Result<Box<dyn Stream>> {
+    async fn connect(&self) -> Result<Box<dyn Stream>> {
         let (host, port) = (&self.endpoint.host, self.endpoint.port);
         let Some(proxy) = &self.proxy else {
             let stream = self.tcp(host, port).await?;
-            return self.secured(stream, host, self.endpoint.https).await;
+            return self.start_tls(stream, host, self.endpoint.https).await;
         };
         let stream = self.tcp(&proxy.host, proxy.port).await?;
-        let mut stream = self.secured(stream, &proxy.host, proxy.https).await?;
-        proxy.tunnel(&mut stream, host, port).await.map_err(|reason| self.failed(reason))?;
-        self.secured(stream, host, self.endpoint.https).await
+        let mut stream = self.start_tls(stream, &proxy.host, proxy.https).await?;
+        proxy.tunnel(&mut stream, host, port).await.map_err(|reason| self.connection_error(reason))?;
+        self.start_tls(stream, host, self.endpoint.https).await
     }
 
     async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream> {
         let stream = TcpStream::connect((host, port)).await;
-        let stream = stream.map_err(|error| self.failed(format!("cannot connect to {host}:{port}: {error}")))?;
+        let stream =
+            stream.map_err(|error| self.connection_error(format!("cannot connect to {host}:{port}: {error}")))?;
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 
-    async fn secured(&self, stream: impl Stream + 'static, host: &str, https: bool) -> Result<Box<dyn Stream>> {
+    async fn start_tls(&self, stream: impl Stream + 'static, host: &str, https: bool) -> Result<Box<dyn Stream>> {
         let Some(tls) = self.tls.as_ref().filter(|_| https) else { return Ok(Box::new(stream)) };
         let name = ServerName::try_from(host.to_owned());
-        let name = name.map_err(|_| Error::tls(&self.endpoint.shown, format!("{host:?} is no host name")))?;
+        let name =
+            name.map_err(|_| Error::tls(&self.endpoint.display_url, format!("{host:?} is not a valid host name")))?;
         match TlsConnector::from(tls.config().await).connect(name, stream).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(error) => Err(self.insecure(host, &error)),
+            Err(error) => Err(self.tls_error(host, &error)),
         }
     }
 
-    /// A certificate that is not trusted is not trusted at the next attempt either.
-    fn insecure(&self, host: &str, error: &std::io::Error) -> Error {
+    /// Returns a TLS error for a certificate that is not trusted, which no retry can change, and a connection error
+    /// otherwise.
+    fn tls_error(&self, host: &str, error: &std::io::Error) -> Error {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            Some(inner) => {
-                Error::tls(&self.endpoint.shown, format!("no TLS with {host}: {}", (self.manner.explained)(inner)))
-            }
-            None => self.failed(format!("no TLS with {host}: {error}")),
+            Some(inner) => Error::tls(
+                &self.endpoint.display_url,
+                format!("no TLS with {host}: {}", (self.profile.describe_tls_error)(inner)),
+            ),
+            None => self.connection_error(format!("no TLS with {host}: {error}")),
         }
     }
 
-    async fn ask(
+    async fn exchange(
         &self,
         stream: Box<dyn Stream>,
         mut request: Builder,
         headers: HeaderMap,
         body: String,
-    ) -> Result<Answer> {
-        let broken = |error: hyper::Error| self.failed(format!("no answer in HTTP: {}", causes(&error)));
+    ) -> Result<Response> {
+        let http_error =
+            |error: hyper::Error| self.connection_error(format!("no valid HTTP response: {}", with_causes(&error)));
         let mut builder = hyper::client::conn::http1::Builder::new();
-        builder.max_buf_size(LARGEST_HEAD);
-        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        builder.max_buf_size(MAX_HEADER_SIZE);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(http_error)?;
         if let Some(all) = request.headers_mut() {
             *all = headers;
         }
         let host = HeaderValue::from_str(&self.endpoint.authority());
-        let host = host.map_err(|_| self.failed("its name cannot be sent"))?;
+        let host = host.map_err(|_| self.connection_error("its host name cannot be sent in a header"))?;
         let request = request.header(HOST, host).body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|error| self.failed(format!("it cannot be asked: {error}")))?;
-        let answer = async {
-            let answer = sender.send_request(request).await.map_err(broken)?;
-            self.read(answer).await
+        let request = request.map_err(|error| self.connection_error(format!("the request is invalid: {error}")))?;
+        let response = async {
+            let response = sender.send_request(request).await.map_err(http_error)?;
+            self.read(response).await
         };
-        tokio::pin!(answer);
-        // The connection is driven by anyone who waits for the answer: nothing of it is left when that ends.
+        tokio::pin!(response);
+        // The connection is driven by the task that waits for the response: it is dropped together with the wait.
         tokio::select! {
             biased;
-            answer = &mut answer => answer,
-            _ = connection => answer.await,
+            response = &mut response => response,
+            _ = connection => response.await,
         }
     }
 
-    async fn read(&self, answer: hyper::Response<hyper::body::Incoming>) -> Result<Answer> {
-        let too_large = || (self.manner.too_large)(&self.endpoint);
-        let text = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let (status, kind, location) = (answer.status(), text(CONTENT_TYPE).unwrap_or_default(), text(LOCATION));
+    async fn read(&self, response: hyper::Response<hyper::body::Incoming>) -> Result<Response> {
+        let too_large = || (self.profile.too_large)(&self.endpoint);
+        let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (status, content_type, location) =
+            (response.status(), text(CONTENT_TYPE).unwrap_or_default(), text(LOCATION));
         if text(CONTENT_LENGTH)
             .and_then(|size| size.parse::<u64>().ok())
-            .is_some_and(|size| size > self.manner.largest as u64)
+            .is_some_and(|size| size > self.profile.max_body as u64)
         {
             return Err(too_large());
         }
-        // What a redirect says beside its target is of no use.
+        // The body of a redirect is not needed.
         if status.is_redirection() {
-            return Ok(Answer { status, kind, location, body: Bytes::new() });
+            return Ok(Response { status, content_type, location, body: Bytes::new() });
         }
-        let body = Limited::new(answer.into_body(), self.manner.largest).collect().await.map_err(|error| {
+        let body = Limited::new(response.into_body(), self.profile.max_body).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 too_large()
             } else {
-                self.failed(format!("the answer broke off: {error}"))
+                self.connection_error(format!("the response was cut off: {error}"))
             }
         })?;
-        Ok(Answer { status, kind, location, body: body.to_bytes() })
+        Ok(Response { status, content_type, location, body: body.to_bytes() })
     }
 }
 
-/// An error of hyper's and those below it, which say more.
-fn causes(error: &hyper::Error) -> String {
+/// Returns the text of a hyper error with its causes, which are more specific.
+fn with_causes(error: &hyper::Error) -> String {
     let below = std::iter::successors(std::error::Error::source(error), |error| error.source());
     below.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -1,4 +1,4 @@
-//! The proxy that the environment names for HTTPS, as curl and Python's requests read it.
+//! The HTTPS proxy set in the environment, as curl and Python's requests read it.
 
 use std::net::IpAddr;
 
@@ -7,15 +7,15 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::Uri;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::endpoint::{Endpoint, parts, unescaped};
+use super::endpoint::{Endpoint, host_and_port, percent_decode};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
-use crate::security::redact::Veil;
+use crate::security::redact::Redactor;
 
-/// The longest that a proxy's answer is.
-const LONGEST: usize = 8 << 10;
+/// Maximum size of a proxy's response.
+const MAX_RESPONSE: usize = 8 << 10;
 
-/// A proxy that is asked for tunnels.
+/// A proxy that opens tunnels with CONNECT.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) https: bool,
@@ -25,13 +25,16 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// The one that `environment` names for an endpoint, if any.
+    /// Returns the proxy for an endpoint, if `environment` sets one.
     ///
     /// # Errors
-    /// It names something that is no such proxy.
-    pub(crate) fn of(endpoint: &Endpoint, environment: impl Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+    /// The value is not the URL of a supported proxy.
+    pub(crate) fn for_endpoint(
+        endpoint: &Endpoint,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>> {
         let get = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
-        // Only what is encrypted goes through a proxy; the rest is on this machine.
+        // Only encrypted connections use a proxy; the others stay on this machine.
         if !endpoint.https {
             return Ok(None);
         }
@@ -39,74 +42,75 @@ impl Proxy {
         if exempt.is_some_and(|exempt| is_exempt(&exempt, endpoint)) {
             return Ok(None);
         }
-        let found =
+        let proxy =
             ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"].iter().find_map(|name| Some((name, get(name)?)));
-        found.map(|(name, url)| Self::parse(name, url.trim())).transpose()
+        proxy.map(|(name, url)| Self::parse(name, url.trim())).transpose()
     }
 
     fn parse(name: &str, url: &str) -> Result<Self> {
-        // The address may have a password: it is not shown.
-        let wrong = |text: &str| Error::configuration(format!("environment variable {name} {text}"));
+        // The URL may contain a password: it is not part of any error text.
+        let error = |text: &str| Error::configuration(format!("environment variable {name} {text}"));
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        let uri: Uri = url.parse().map_err(|_| wrong("is no address of a proxy"))?;
+        let uri: Uri = url.parse().map_err(|_| error("is not the URL of a proxy"))?;
         let https = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(wrong("names a proxy of another kind than http:// and https://")),
+            _ => return Err(error("has an unsupported proxy scheme: use http:// or https://")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        let authority = uri.authority().ok_or_else(|| error("has no host"))?;
         let credentials = match authority.as_str().rsplit_once('@') {
             None => None,
             Some((user, _)) => {
-                let user = unescaped(user).ok_or_else(|| wrong("has a name or password that is wrongly escaped"))?;
+                let user = percent_decode(user)
+                    .ok_or_else(|| error("has a user name or password with invalid percent-encoding"))?;
                 let user = if user.contains(':') { user } else { user + ":" };
                 Some(Secret::from(BASE64_STANDARD.encode(user)))
             }
         };
         let port = if https { 443 } else { 80 };
-        let (host, port) = parts(authority, port).ok_or_else(|| wrong("names no host or no port"))?;
+        let (host, port) = host_and_port(authority, port).ok_or_else(|| error("has no host or no valid port"))?;
         Ok(Self { https, host, port, credentials })
     }
 
-    /// Has the proxy connect to a host.
+    /// Requests a tunnel to a host.
     ///
     /// # Errors
-    /// It does not. The text says why.
+    /// The reason why the proxy does not connect.
     pub(crate) async fn tunnel<S>(&self, stream: &mut S, host: &str, port: u16) -> std::result::Result<(), String>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let place = format!("the proxy {}:{}", self.host, self.port);
+        let proxy = format!("the proxy {}:{}", self.host, self.port);
         let target = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
         if let Some(credentials) = &self.credentials {
             request += &format!("Proxy-Authorization: Basic {}\r\n", credentials.reveal());
         }
         request += "\r\n";
-        let broken = |error: std::io::Error| format!("{place} broke the connection: {error}");
-        stream.write_all(request.as_bytes()).await.map_err(broken)?;
-        stream.flush().await.map_err(broken)?;
-        let mut answer = Vec::new();
-        // Byte by byte: what follows belongs to the host behind the proxy.
-        while !answer.ends_with(b"\r\n\r\n") {
-            if answer.len() >= LONGEST {
-                return Err(format!("{place} answers with more than {LONGEST} bytes"));
+        let io_error = |error: std::io::Error| format!("{proxy} broke the connection: {error}");
+        stream.write_all(request.as_bytes()).await.map_err(io_error)?;
+        stream.flush().await.map_err(io_error)?;
+        let mut response = Vec::new();
+        // Read byte by byte: the bytes that follow belong to the host behind the proxy.
+        while !response.ends_with(b"\r\n\r\n") {
+            if response.len() >= MAX_RESPONSE {
+                return Err(format!("{proxy} sent a response of more than {MAX_RESPONSE} bytes"));
             }
-            answer.push(stream.read_u8().await.map_err(broken)?);
+            response.push(stream.read_u8().await.map_err(io_error)?);
         }
-        let line = String::from_utf8_lossy(&answer);
+        let line = String::from_utf8_lossy(&response);
         let line = line.lines().next().unwrap_or_default();
         let mut words = line.splitn(3, ' ');
         let (version, status) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         if version.starts_with("HTTP/1.") && status.len() == 3 && status.starts_with('2') {
             return Ok(());
         }
-        let line = Veil::default().show(line);
-        Err(format!("{place} does not connect to {target}: it answers {line:?}"))
+        let line = Redactor::default().redact(line);
+        Err(format!("{proxy} does not connect to {target}: its response is {line:?}"))
     }
 }
 
-/// Whether `NO_PROXY` names a host: `*`, the host, a domain above it, an address or a network of addresses.
+/// Returns true if `NO_PROXY` matches the host: `*`, the host, a parent domain, an address or a network.
 fn is_exempt(list: &str, endpoint: &Endpoint) -> bool {
     let host = endpoint.host.to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -160,16 +164,17 @@ mod tests {
     fn proxy(url: &str, environment: &[(&str, &str)]) -> Result<Option<Proxy>> {
         let get =
             |name: &str| environment.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
-        Proxy::of(&endpoint(url), get)
+        Proxy::for_endpoint(&endpoint(url), get)
     }
 
     #[test]
-    fn the_environment_names_the_proxy() {
-        let found = proxy("https://id.example.com/", &[("HTTPS_PROXY", "http://p.example.com:3128")]).unwrap().unwrap();
-        assert_eq!((found.host.as_str(), found.port, found.https), ("p.example.com", 3128, false));
-        assert!(found.credentials.is_none());
-        let found = proxy("https://h/", &[("https_proxy", "p:1"), ("HTTPS_PROXY", "q:2")]).unwrap().unwrap();
-        assert_eq!((found.host.as_str(), found.port), ("p", 1));
+    fn proxy_is_read_from_the_environment() {
+        let parsed =
+            proxy("https://id.example.com/", &[("HTTPS_PROXY", "http://p.example.com:3128")]).unwrap().unwrap();
+        assert_eq!((parsed.host.as_str(), parsed.port, parsed.https), ("p.example.com", 3128, false));
+        assert!(parsed.credentials.is_none());
+        let parsed = proxy("https://h/", &[("https_proxy", "p:1"), ("HTTPS_PROXY", "q:2")]).unwrap().unwrap();
+        assert_eq!((parsed.host.as_str(), parsed.port), ("p", 1));
         assert!(proxy("https://h/", &[("ALL_PROXY", "https://p")]).unwrap().unwrap().https);
         assert!(proxy("http://localhost/", &[("ALL_PROXY", "http://p")]).unwrap().is_none());
         assert!(proxy("https://h/", &[("HTTPS_PROXY", " ")]).unwrap().is_none());
@@ -177,20 +182,20 @@ mod tests {
     }
 
     #[test]
-    fn its_password_does_not_show() {
-        let found = proxy("https://h/", &[("HTTPS_PROXY", "http://me:hunt%20er2@p:1")]).unwrap().unwrap();
-        assert_eq!(found.credentials.as_ref().unwrap().reveal(), BASE64_STANDARD.encode("me:hunt er2"));
-        assert!(!format!("{found:?}").contains(found.credentials.as_ref().unwrap().reveal()));
-        for wrong in
+    fn proxy_password_is_hidden() {
+        let parsed = proxy("https://h/", &[("HTTPS_PROXY", "http://me:hunt%20er2@p:1")]).unwrap().unwrap();
+        assert_eq!(parsed.credentials.as_ref().unwrap().reveal(), BASE64_STANDARD.encode("me:hunt er2"));
+        assert!(!format!("{parsed:?}").contains(parsed.credentials.as_ref().unwrap().reveal()));
+        for invalid in
             ["socks5://me:hunter2@p:1", "http://me:hunter2@", "http://me%zz:hunter2@p", "http://me:hunter2@p:99999"]
         {
-            let error = proxy("https://h/", &[("HTTPS_PROXY", wrong)]).unwrap_err().to_string();
+            let error = proxy("https://h/", &[("HTTPS_PROXY", invalid)]).unwrap_err().to_string();
             assert!(error.contains("HTTPS_PROXY") && !error.contains("hunter2"), "{error}");
         }
     }
 
     #[test]
-    fn hosts_are_exempt_by_name_domain_address_and_network() {
+    fn no_proxy_matches_name_domain_address_and_network() {
         for (url, list, exempt) in [
             ("https://id.example.com/", "*", true),
             ("https://id.example.com/", "localhost, .example.com", true),
@@ -216,25 +221,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxy_that_refuses_is_named() {
+    async fn rejected_tunnel_reports_the_proxy() {
         let proxy = Proxy { https: false, host: "p".to_owned(), port: 1, credentials: None };
-        for (answer, wanted) in [
+        for (response, expected) in [
             ("HTTP/1.1 200 OK\r\nA: b\r\n\r\n", None),
             ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", Some("407 Proxy Authentication Required")),
-            ("220 mail\r\n\r\n", Some("it answers \"220 mail\"")),
+            ("220 mail\r\n\r\n", Some("its response is \"220 mail\"")),
             ("HTTP/1.1 200", Some("broke the connection")),
         ] {
             let (mut ours, mut theirs) = tokio::io::duplex(64 << 10);
-            theirs.write_all(answer.as_bytes()).await.unwrap();
+            theirs.write_all(response.as_bytes()).await.unwrap();
             theirs.shutdown().await.unwrap();
             let result = proxy.tunnel(&mut ours, "h", 443).await;
-            match wanted {
+            match expected {
                 None => result.unwrap(),
-                Some(wanted) => assert!(result.clone().unwrap_err().contains(wanted), "{result:?}"),
+                Some(expected) => assert!(result.clone().unwrap_err().contains(expected), "{result:?}"),
             }
         }
         let (mut ours, mut theirs) = tokio::io::duplex(64 << 10);
-        theirs.write_all(&[b'a'; LONGEST + 1]).await.unwrap();
+        theirs.write_all(&[b'a'; MAX_RESPONSE + 1]).await.unwrap();
         assert!(proxy.tunnel(&mut ours, "h", 443).await.unwrap_err().contains("more than 8192 bytes"));
     }
 }

@@ -1,4 +1,4 @@
-//! Assertions: tokens that a client signs itself, to get another one for them (RFC 7523).
+//! Assertions: tokens that a client signs itself and exchanges for access tokens (RFC 7523).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ const PASSPHRASE: &str = "sasl.oauthbearer.assertion.private.key.passphrase";
 const TEMPLATE: &str = "sasl.oauthbearer.assertion.template.file";
 const FILE: &str = "sasl.oauthbearer.assertion.file";
 
-/// Where assertions come from.
+/// Source of assertions.
 #[derive(Debug, Clone)]
 pub(super) enum Assertions {
-    /// Somebody else signs them, and renews the file.
+    /// A file that another process signs and renews.
     File(PathBuf),
-    /// They are made here. Key and template are read each time, so that they may be replaced.
-    Made(Arc<Maker>),
+    /// Signed here. Key and template are read for every assertion, so that the files may be replaced.
+    Signed(Arc<AssertionSigner>),
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ enum KeySource {
 }
 
 #[derive(Debug)]
-pub(super) struct Maker {
+pub(super) struct AssertionSigner {
     key: KeySource,
     passphrase: Option<Secret>,
     es256: bool,
@@ -49,11 +49,11 @@ pub(super) struct Maker {
 }
 
 impl Assertions {
-    /// Those that the options name, if any. `audience` is for whom they are where no option says it.
+    /// Creates the source set in the options, if any. `audience` is the default of the `aud` claim.
     ///
     /// # Errors
     /// The key or the template cannot be read or used, or a claim is missing.
-    pub(super) fn of(oauth: &OAuthOptions, audience: &str) -> Result<Option<Self>> {
+    pub(super) fn from_options(oauth: &OAuthOptions, audience: &str) -> Result<Option<Self>> {
         let key = match (&oauth.assertion_private_key_file, &oauth.assertion_private_key_pem) {
             (Some(_), Some(_)) => {
                 return Err(Error::configuration(format!(
@@ -66,16 +66,16 @@ impl Assertions {
         };
         match (&oauth.assertion_file, key) {
             (Some(_), Some(_)) => Err(Error::configuration(format!(
-                "option {FILE} names an assertion, and another one a key to make some: leave one out"
+                "option {FILE} sets an assertion file, and another option a key to sign assertions: leave one out"
             ))),
             (Some(path), None) => Ok(Some(Self::File(path.clone()))),
             (None, None) => Ok(None),
             (None, Some(key)) => {
                 let claim =
-                    |given: &Option<String>, default: Option<&str>| given.clone().or(default.map(str::to_owned));
-                // A client that speaks for itself has its own id in both (RFC 7523, 3).
+                    |value: &Option<String>, default: Option<&str>| value.clone().or(default.map(str::to_owned));
+                // A client that acts for itself uses its own id for both claims (RFC 7523, section 3).
                 let id = oauth.client_id.as_deref();
-                let maker = Maker {
+                let signer = AssertionSigner {
                     key,
                     passphrase: oauth.assertion_private_key_passphrase.clone(),
                     es256: oauth.assertion_algorithm == "ES256",
@@ -89,18 +89,18 @@ impl Assertions {
                     not_before: oauth.assertion_not_before,
                     jti: oauth.assertion_jti,
                 };
-                // What is wrong with key and template shows now.
-                maker.make(SystemTime::now())?;
-                Ok(Some(Self::Made(Arc::new(maker))))
+                // Errors in key and template surface when the client is created.
+                signer.sign_assertion(SystemTime::now())?;
+                Ok(Some(Self::Signed(Arc::new(signer))))
             }
         }
     }
 
-    /// An assertion that holds now.
+    /// Returns a currently valid assertion.
     ///
     /// # Errors
-    /// File, key or template cannot be read any more.
-    pub(super) async fn next(&self, name: &str) -> Result<Secret> {
+    /// File, key or template can no longer be read.
+    pub(super) async fn obtain(&self, name: &str) -> Result<Secret> {
         match self {
             Self::File(path) => {
                 let text = read_trimmed(name, path).await?;
@@ -109,23 +109,23 @@ impl Assertions {
                 }
                 Ok(text.into())
             }
-            Self::Made(maker) => {
-                let maker = Arc::clone(maker);
-                let made = tokio::task::spawn_blocking(move || maker.make(SystemTime::now())).await;
-                made.unwrap_or_else(|_| Err(Error::authentication(name, "the signing of the assertion was given up")))
+            Self::Signed(signer) => {
+                let signer = Arc::clone(signer);
+                let signed = tokio::task::spawn_blocking(move || signer.sign_assertion(SystemTime::now())).await;
+                signed.unwrap_or_else(|_| Err(Error::authentication(name, "signing the assertion was cancelled")))
             }
         }
     }
 }
 
-/// Keys that sign.
+/// A signing key.
 enum Key {
     Rsa(RsaKeyPair),
     Ec(EcdsaKeyPair),
 }
 
-impl Maker {
-    fn make(&self, now: SystemTime) -> Result<Secret> {
+impl AssertionSigner {
+    fn sign_assertion(&self, now: SystemTime) -> Result<Secret> {
         let (mut header, mut claims) = self.template()?;
         header.insert("alg".to_owned(), if self.es256 { "ES256" } else { "RS256" }.into());
         header.entry("typ").or_insert_with(|| "JWT".into());
@@ -136,38 +136,39 @@ impl Maker {
         }
         if !claims.contains_key("iss") {
             return Err(Error::configuration(
-                "an assertion needs option sasl.oauthbearer.assertion.claim.iss: whom it is from",
+                "an assertion needs option sasl.oauthbearer.assertion.claim.iss: its issuer",
             ));
         }
         claims.insert("iat".to_owned(), jwt::seconds_of(now).into());
         claims.insert("exp".to_owned(), jwt::seconds_of(now + self.expires).into());
         claims.insert("nbf".to_owned(), jwt::seconds_of(now - self.not_before).into());
         if self.jti {
-            claims.insert("jti".to_owned(), unique()?.into());
+            claims.insert("jti".to_owned(), random_uuid()?.into());
         }
         let unsigned = jwt::unsigned(&header, &claims);
         let signature = self.key()?.sign(unsigned.as_bytes())?;
         Ok(jwt::signed(&unsigned, &signature).into())
     }
 
-    /// Header and claims of the template; claims that options name win.
+    /// Returns header and claims of the template. Its claims take precedence over those of the options, except `iat`,
+    /// `exp`, `nbf` and `jti`.
     fn template(&self) -> Result<(Map<String, Value>, Map<String, Value>)> {
-        let mut found = (Map::new(), Map::new());
+        let mut template = (Map::new(), Map::new());
         if let Some(path) = &self.template {
-            let wrong = |text: String| Error::configuration(format!("option {TEMPLATE}: {} {text}", path.display()));
-            let text = read_text(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-            let parsed = serde_json::from_str(&text).map_err(|error| wrong(format!("is no JSON: {error}")))?;
-            let Value::Object(parts) = parsed else { return Err(wrong("is no JSON object".to_owned())) };
+            let error = |text: String| Error::configuration(format!("option {TEMPLATE}: {} {text}", path.display()));
+            let text = read_text(path).map_err(|e| error(format!("cannot be read: {e}")))?;
+            let parsed = serde_json::from_str(&text).map_err(|e| error(format!("is no JSON: {e}")))?;
+            let Value::Object(parts) = parsed else { return Err(error("is no JSON object".to_owned())) };
             for (name, part) in parts {
-                let Value::Object(part) = part else { return Err(wrong(format!("has a {name:?} that is no object"))) };
+                let Value::Object(part) = part else { return Err(error(format!("has a {name:?} that is no object"))) };
                 match name.as_str() {
-                    "header" => found.0 = part,
-                    "payload" => found.1 = part,
-                    _ => return Err(wrong(format!("has {name:?}, which is neither header nor payload"))),
+                    "header" => template.0 = part,
+                    "payload" => template.1 = part,
+                    _ => return Err(error(format!("has {name:?}, which is neither header nor payload"))),
                 }
             }
         }
-        Ok(found)
+        Ok(template)
     }
 
     fn key(&self) -> Result<Key> {
@@ -175,7 +176,7 @@ impl Maker {
             KeySource::File(path) => (KEY_FILE, read_key(path)?),
             KeySource::Text(pem) => (KEY_TEXT, pem.clone()),
         };
-        let wrong = |text: &str| Error::configuration(format!("option {option}: {text}"));
+        let error = |text: &str| Error::configuration(format!("option {option}: {text}"));
         let kind = if self.es256 {
             "an EC key of curve P-256, for ES256"
         } else {
@@ -192,21 +193,21 @@ impl Maker {
         } else {
             RsaKeyPair::from_pkcs8(&der).or_else(|_| RsaKeyPair::from_der(&der)).map(Key::Rsa)
         };
-        key.map_err(|_| wrong(&format!("the key must be {kind} (sasl.oauthbearer.assertion.algorithm)")))
+        key.map_err(|_| error(&format!("the key must be {kind} (sasl.oauthbearer.assertion.algorithm)")))
     }
 }
 
 impl Key {
     fn sign(&self, text: &[u8]) -> Result<Vec<u8>> {
-        let failed = |_| Error::configuration("the assertion cannot be signed with this key");
+        let sign_error = |_| Error::configuration("the assertion cannot be signed with this key");
         let random = SystemRandom::new();
         match self {
             Self::Rsa(key) => {
                 let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &random, text, &mut signature).map_err(failed)?;
+                key.sign(&RSA_PKCS1_SHA256, &random, text, &mut signature).map_err(sign_error)?;
                 Ok(signature)
             }
-            Self::Ec(key) => Ok(key.sign(&random, text).map_err(failed)?.as_ref().to_vec()),
+            Self::Ec(key) => Ok(key.sign(&random, text).map_err(sign_error)?.as_ref().to_vec()),
         }
     }
 }
@@ -217,10 +218,10 @@ fn read_key(path: &Path) -> Result<Secret> {
     read_text(path).map(Secret::from).map_err(unreadable)
 }
 
-/// A random UUID (RFC 9562, version 4).
-fn unique() -> Result<String> {
+/// Returns a random UUID (RFC 9562, version 4).
+fn random_uuid() -> Result<String> {
     let mut bytes = [0_u8; 16];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::configuration("the system gives no random numbers"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::configuration("the system provides no random numbers"))?;
     let number = u128::from_be_bytes(bytes) & !(0xf000 << 64) & !(0xc000 << 48) | (0x4000 << 64) | (0x8000 << 48);
     let hex = format!("{number:032x}");
     let part = |from, to| hex.get(from..to).unwrap_or_default();
@@ -241,14 +242,14 @@ mod tests {
         format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", BASE64_STANDARD.encode(der))
     }
 
-    fn maker(pem: &str, es256: bool) -> Maker {
+    fn signer(pem: &str, es256: bool) -> AssertionSigner {
         let claims = vec![("iss", Some("me".to_owned())), ("sub", None), ("aud", Some("them".to_owned()))];
         let (expires, not_before) = (Duration::from_secs(300), Duration::from_secs(60));
         let key = KeySource::Text(pem.to_owned().into());
-        Maker { key, passphrase: None, es256, template: None, claims, expires, not_before, jti: true }
+        AssertionSigner { key, passphrase: None, es256, template: None, claims, expires, not_before, jti: true }
     }
 
-    fn checked(token: &Secret, verify: impl FnOnce(&[u8], &[u8])) -> (Map<String, Value>, Map<String, Value>) {
+    fn verified_parts(token: &Secret, verify: impl FnOnce(&[u8], &[u8])) -> (Map<String, Value>, Map<String, Value>) {
         let (unsigned, signature) = token.reveal().rsplit_once('.').unwrap();
         verify(unsigned.as_bytes(), &BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap());
         let header = BASE64_URL_SAFE_NO_PAD.decode(unsigned.split_once('.').unwrap().0).unwrap();
@@ -256,40 +257,40 @@ mod tests {
     }
 
     #[test]
-    fn assertions_are_signed_with_rsa() {
+    fn signs_with_rsa() {
         let key = RsaKeyPair::generate(KeySize::Rsa2048).unwrap();
-        let maker = maker(&pem(key.as_der().unwrap().as_ref()), false);
+        let signer = signer(&pem(key.as_der().unwrap().as_ref()), false);
         let now = SystemTime::now();
-        let token = maker.make(now).unwrap();
-        let (header, claims) = checked(&token, |text, signature| {
+        let token = signer.sign_assertion(now).unwrap();
+        let (header, claims) = verified_parts(&token, |text, signature| {
             UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key.public_key()).verify(text, signature).unwrap();
         });
         assert_eq!((header["alg"].as_str(), header["typ"].as_str()), (Some("RS256"), Some("JWT")));
         assert_eq!((claims["iss"].as_str(), claims["aud"].as_str()), (Some("me"), Some("them")));
-        let at = |name: &str| claims[name].as_u64().unwrap() as i64 - jwt::seconds_of(now) as i64;
-        assert_eq!((at("iat"), at("exp"), at("nbf")), (0, 300, -60));
+        let offset = |name: &str| claims[name].as_u64().unwrap() as i64 - jwt::seconds_of(now) as i64;
+        assert_eq!((offset("iat"), offset("exp"), offset("nbf")), (0, 300, -60));
         let jti = claims["jti"].as_str().unwrap();
         assert_eq!((jti.len(), &jti[14..15]), (36, "4"), "{jti}");
-        assert_ne!(jwt::claims(maker.make(now).unwrap().reveal()).unwrap()["jti"], claims["jti"]);
+        assert_ne!(jwt::claims(signer.sign_assertion(now).unwrap().reveal()).unwrap()["jti"], claims["jti"]);
     }
 
     #[test]
-    fn assertions_are_signed_with_elliptic_curves() {
+    fn signs_with_es256() {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         let pem = pem(key.to_pkcs8v1().unwrap().as_ref());
-        let token = maker(&pem, true).make(SystemTime::now()).unwrap();
-        let (header, _) = checked(&token, |text, signature| {
+        let token = signer(&pem, true).sign_assertion(SystemTime::now()).unwrap();
+        let (header, _) = verified_parts(&token, |text, signature| {
             assert_eq!(signature.len(), 64, "both numbers, one after the other (RFC 7518, 3.4)");
             UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key()).verify(text, signature).unwrap();
         });
         assert_eq!(header["alg"].as_str(), Some("ES256"));
-        let error = maker(&pem, false).make(SystemTime::now()).unwrap_err().to_string();
+        let error = signer(&pem, false).sign_assertion(SystemTime::now()).unwrap_err().to_string();
         assert!(error.contains("the key must be an RSA key"), "{error}");
     }
 
     #[test]
-    fn keys_that_cannot_be_used_are_named_and_not_shown() {
-        for (wrong, reason) in [
+    fn rejects_unusable_keys_without_revealing_them() {
+        for (invalid, reason) in [
             ("", "has no private key"),
             ("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n", "the key must be an RSA key"),
             (
@@ -297,36 +298,38 @@ mod tests {
                 "its private key is encrypted: set sasl.oauthbearer.assertion.private.key.passphrase",
             ),
         ] {
-            let error = maker(wrong, false).make(SystemTime::now()).unwrap_err().to_string();
+            let error = signer(invalid, false).sign_assertion(SystemTime::now()).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains(KEY_TEXT) && !error.contains("c2Vj"), "{error}");
         }
     }
 
     #[test]
-    fn templates_have_what_options_do_not() {
+    fn template_adds_headers_and_claims() {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-        let mut maker = maker(&pem(key.to_pkcs8v1().unwrap().as_ref()), true);
+        let mut signer = signer(&pem(key.to_pkcs8v1().unwrap().as_ref()), true);
         let path = std::env::temp_dir().join(format!("samsarrow-template-{}", std::process::id()));
-        maker.template = Some(path.clone());
-        let make = |template: &str| {
+        signer.template = Some(path.clone());
+        let sign_assertion = |template: &str| {
             std::fs::write(&path, template).unwrap();
-            maker.make(SystemTime::now())
+            signer.sign_assertion(SystemTime::now())
         };
-        let made = make(r#"{"header": {"kid": "7"}, "payload": {"aud": ["a", "b"], "exp": 1, "tenant": 3}}"#).unwrap();
-        let (header, claims) = checked(&made, |_, _| ());
+        let signed =
+            sign_assertion(r#"{"header": {"kid": "7"}, "payload": {"aud": ["a", "b"], "exp": 1, "tenant": 3}}"#)
+                .unwrap();
+        let (header, claims) = verified_parts(&signed, |_, _| ());
         assert_eq!((header["kid"].as_str(), claims["tenant"].as_u64()), (Some("7"), Some(3)));
         assert!(claims["aud"].is_array() && claims["exp"].as_u64() > Some(1));
-        for (wrong, reason) in [
+        for (invalid, reason) in [
             ("", "is no JSON"),
             ("[]", "is no JSON object"),
             (r#"{"header": 1}"#, "that is no object"),
             (r#"{"claims": {}}"#, "neither header nor payload"),
         ] {
-            let error = make(wrong).unwrap_err().to_string();
+            let error = sign_assertion(invalid).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         }
         std::fs::remove_file(&path).unwrap();
-        let error = maker.make(SystemTime::now()).unwrap_err().to_string();
+        let error = signer.sign_assertion(SystemTime::now()).unwrap_err().to_string();
         assert!(error.contains(TEMPLATE) && error.contains("cannot be read"), "{error}");
     }
 }

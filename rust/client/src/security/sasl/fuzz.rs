@@ -1,26 +1,26 @@
-//! What brokers and issuers of tokens say, for rust/fuzz.
+//! Parsers of messages from brokers and token issuers, for rust/fuzz.
 
-use super::gssapi::choose;
-use super::scram::{Challenge, Conversation};
+use super::gssapi::check_layer_offer;
+use super::scram::{Challenge, ScramExchange};
 use crate::config::credentials::{Token, jwt};
 
-/// A broker's first message of SCRAM to anyone who sent `nonce`: its nonce, the salt and the iterations.
+/// Parses the server-first message of SCRAM sent in response to `nonce`: server nonce, salt and iterations.
 pub fn scram_challenge(message: &str, nonce: &str) -> Option<(String, Vec<u8>, u32)> {
     let challenge = Challenge::parse(message, nonce).ok()?;
     Some((challenge.nonce.to_owned(), challenge.salt, challenge.iterations.get()))
 }
 
-/// Whether a broker's last message of SCRAM has this signature.
-pub fn scram_signature(message: &str, wanted: &[u8]) -> bool {
-    Conversation::verify(message, wanted).is_ok()
+/// Returns true if the server-final message of SCRAM has this signature.
+pub fn scram_signature(message: &str, expected: &[u8]) -> bool {
+    ScramExchange::verify(message, expected).is_ok()
 }
 
-/// Whether a broker's offer of security layers has "none".
+/// Returns true if a broker's offer of security layers includes "none".
 pub fn gssapi_offer(offer: &[u8]) -> bool {
-    choose(offer).is_ok()
+    check_layer_offer(offer).is_ok()
 }
 
-/// Whether a text can be used as a token, and has claims.
+/// Returns whether a text is a valid token, and whether it has claims.
 pub fn token(text: &str) -> (bool, bool) {
     (Token::new(text.to_owned(), None).is_ok(), jwt::claims(text).is_some())
 }

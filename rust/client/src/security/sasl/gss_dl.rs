@@ -1,9 +1,10 @@
-//! The system's Kerberos library, loaded when a client first logs in by it, behind safe types.
+//! Safe wrapper of the system's Kerberos library, which is loaded when a client is created for GSSAPI.
 //!
-//! It is no dependency of the wheel: distributions patch it and configure it (`krb5.conf`), and a copy of ours would
-//! know neither. MIT's library and Apple's GSS framework share the C interface of RFC 2744.
+//! The library is not bundled with the wheel: distributions patch and configure it (`krb5.conf`), which a bundled copy
+//! would miss. MIT's library and Apple's GSS framework share the C interface of RFC 2744.
 //!
-//! One file on purpose, however long: it holds all that is unsafe here, so that this can be read in one go.
+//! A single file despite its length: it contains all unsafe code of this module, so that it can be reviewed in one
+//! pass.
 #![allow(unsafe_code, reason = "a library loaded at run time is called through raw pointers")]
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
@@ -19,7 +20,7 @@ use libloading::Library;
 type Handle = *mut c_void;
 type Status = u32;
 
-/// An object identifier. Apple packs it on Intel, as its own header says.
+/// An object identifier. Apple's header packs it on Intel.
 #[repr(C)]
 #[cfg_attr(all(target_os = "macos", target_arch = "x86_64"), repr(packed(2)))]
 struct Oid {
@@ -28,7 +29,7 @@ struct Oid {
 }
 
 impl Oid {
-    const fn of(bytes: &'static [u8]) -> Self {
+    const fn new(bytes: &'static [u8]) -> Self {
         Self { length: bytes.len() as u32, elements: bytes.as_ptr() }
     }
 }
@@ -48,22 +49,22 @@ struct Buffer {
 impl Buffer {
     const EMPTY: Self = Self { length: 0, value: null_mut() };
 
-    /// Of bytes that the library only reads, and that must live while it does.
-    fn of(bytes: &[u8]) -> Self {
+    /// Wraps bytes that the library only reads; they must outlive the call.
+    fn borrowing(bytes: &[u8]) -> Self {
         Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
     }
 }
 
 #[repr(C)]
-struct Pair {
+struct KeyValue {
     key: *const c_char,
     value: *const c_char,
 }
 
 #[repr(C)]
-struct Pairs {
+struct KeyValueSet {
     count: u32,
-    elements: *const Pair,
+    elements: *const KeyValue,
 }
 
 // RFC 1964 and RFC 2743.
@@ -76,13 +77,13 @@ const INDEFINITE: u32 = u32::MAX;
 const MUTUAL: u32 = 2;
 const SEQUENCE: u32 = 8;
 const INTEGRITY: u32 = 32;
-/// What a status has in these bits is an error.
+/// Bits of a status that mark an error.
 const ERRORS: Status = 0xffff_0000;
 const CONTINUE_NEEDED: Status = 1;
-/// Texts of one status; more is a library that does not end.
-const TEXTS: usize = 8;
+/// Maximum number of texts per status; more indicate a faulty library.
+const MAX_TEXTS: usize = 8;
 
-/// Functions by their names in the library.
+/// Declares a table of library functions, each loaded under its name.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident: $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         $(#[$doc])*
@@ -92,11 +93,12 @@ macro_rules! functions {
 
         impl $table {
             /// # Safety
-            /// The library's functions are those of these names in MIT's headers, and it is never unloaded.
-            unsafe fn of(library: &Library) -> Result<Self, libloading::Error> {
+            /// The library's functions must have the signatures of MIT's headers, and the library must never be
+            /// unloaded.
+            unsafe fn load(library: &Library) -> Result<Self, libloading::Error> {
                 Ok(Self {
                     $($name: {
-                        // SAFETY: the type is the one in the header, as the caller promises.
+                        // SAFETY: the type is the one in the header, as the caller guarantees.
                         let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> $result>(stringify!($name)) };
                         *symbol?
                     },)*
@@ -107,7 +109,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// RFC 2744.
+    /// Functions of RFC 2744.
     Functions:
     gss_import_name(*mut Status, *const Buffer, *const Oid, *mut Handle) -> Status;
     gss_display_name(*mut Status, Handle, *mut Buffer, *mut *const Oid) -> Status;
@@ -130,15 +132,15 @@ functions! {
 }
 
 functions! {
-    /// MIT's, and Heimdal's since 8: tickets by a keytab and into a cache that the caller names.
+    /// Extension of MIT, and of Heimdal since version 8: obtains tickets with a keytab into a given cache.
     Stores:
     gss_acquire_cred_from(
-        *mut Status, Handle, u32, *const OidSet, c_int, *const Pairs, *mut Handle, *mut Handle, *mut u32
+        *mut Status, Handle, u32, *const OidSet, c_int, *const KeyValueSet, *mut Handle, *mut Handle, *mut u32
     ) -> Status;
 }
 
 functions! {
-    /// What wipes a cache of tickets, which releasing credentials does not.
+    /// Functions that destroy a ticket cache; releasing credentials does not.
     Caches:
     krb5_init_context(*mut Handle) -> i32;
     krb5_free_context(Handle) -> ();
@@ -146,13 +148,13 @@ functions! {
     krb5_cc_destroy(Handle, Handle) -> i32;
 }
 
-/// The library.
+/// The loaded library.
 pub(super) struct Kerberos {
     functions: Functions,
     stores: Option<Stores>,
     caches: Option<Caches>,
     name: String,
-    /// Never unloaded: it may have threads and handlers of its own.
+    /// Never unloaded: it may run threads and handlers of its own.
     _library: Library,
 }
 
@@ -162,22 +164,22 @@ impl fmt::Debug for Kerberos {
     }
 }
 
-/// What the library says went wrong.
+/// An error reported by the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct GssError {
     major: Status,
     minor: Status,
     text: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for GssError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Kerberos' own numbers are negative in its headers and manuals.
+        // Kerberos error numbers are negative in its headers and manuals.
         write!(f, "{} (major {:#x}, minor {})", self.text, self.major, self.minor.cast_signed())
     }
 }
 
-impl Fault {
+impl GssError {
     pub(super) fn minor(&self) -> i32 {
         self.minor.cast_signed()
     }
@@ -186,80 +188,80 @@ impl Fault {
         &self.text
     }
 
-    /// Of ours.
-    fn own(text: impl Into<String>) -> Self {
+    /// Creates an error of this module.
+    fn local(text: impl Into<String>) -> Self {
         Self { major: 0, minor: 0, text: text.into() }
     }
 }
 
 impl Kerberos {
-    /// The library that `SAMSARROW_GSSAPI` names, or the system's; loaded once.
+    /// Returns the library set by `SAMSARROW_GSSAPI`, or the system's; loads it once.
     ///
     /// # Errors
-    /// Why it cannot be loaded, and what to install.
+    /// The reason why it cannot be loaded, and the package to install.
     pub(super) fn load() -> Result<&'static Self, String> {
         static LOADED: Mutex<Option<&'static Kerberos>> = Mutex::new(None);
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kerberos) = *loaded {
             return Ok(kerberos);
         }
-        let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
-        let kerberos = &*Box::leak(Box::new(Self::open(named)?));
+        let override_name = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
+        let kerberos = &*Box::leak(Box::new(Self::open(override_name)?));
         *loaded = Some(kerberos);
         Ok(kerberos)
     }
 
-    fn open(named: Option<OsString>) -> Result<Self, String> {
-        let by_user = named.is_some();
-        let Some(name) = named.or_else(|| SYSTEM.map(OsString::from)) else {
+    fn open(override_name: Option<OsString>) -> Result<Self, String> {
+        let is_override = override_name.is_some();
+        let Some(name) = override_name.or_else(|| DEFAULT_LIBRARY.map(OsString::from)) else {
             return Err(format!(
-                "this system has no GSSAPI library that is known: set the environment variable {VARIABLE} to the path of one"
+                "no GSSAPI library is known for this system: set the environment variable {VARIABLE} to the path of one"
             ));
         };
-        let shown = name.to_string_lossy().into_owned();
-        // SAFETY: runs the initialisers of the system's Kerberos library, or of what the user trusts as such.
-        let library = unsafe { Library::new(&name) }.map_err(|error| match by_user {
-            true => format!("{shown}, which the environment variable {VARIABLE} names, cannot be loaded: {error}"),
-            false => format!("the Kerberos library {shown} cannot be loaded: {INSTALL} ({error})"),
+        let display_name = name.to_string_lossy().into_owned();
+        // SAFETY: runs the initialisers of the system's Kerberos library, or of the one the user configured.
+        let library = unsafe { Library::new(&name) }.map_err(|error| match is_override {
+            true => format!("{display_name}, set by the environment variable {VARIABLE}, cannot be loaded: {error}"),
+            false => format!("the Kerberos library {display_name} cannot be loaded: {INSTALL_HINT} ({error})"),
         })?;
-        // SAFETY: the types are those of RFC 2744 and of MIT's headers, and the library is kept for ever.
+        // SAFETY: the types are those of RFC 2744 and of MIT's headers, and the library is never unloaded.
         let (functions, stores, caches) =
-            unsafe { (Functions::of(&library), Stores::of(&library).ok(), Caches::of(&library).ok()) };
-        let functions = functions.map_err(|error| format!("{shown} is no GSSAPI library: {error}"))?;
-        Ok(Self { functions, stores, caches, name: shown, _library: library })
+            unsafe { (Functions::load(&library), Stores::load(&library).ok(), Caches::load(&library).ok()) };
+        let functions = functions.map_err(|error| format!("{display_name} is no GSSAPI library: {error}"))?;
+        Ok(Self { functions, stores, caches, name: display_name, _library: library })
     }
 
-    /// Whether it can log in with a keytab.
-    pub(super) fn takes_keytabs(&self) -> bool {
+    /// Returns true if the library can log in with a keytab.
+    pub(super) fn supports_keytabs(&self) -> bool {
         self.stores.is_some()
     }
 
-    /// What it was loaded by.
+    /// Returns the name under which the library was loaded.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// A call's outcome.
-    fn check(&self, major: Status, minor: Status) -> Result<(), Fault> {
+    /// Converts the status of a call to a result.
+    fn check(&self, major: Status, minor: Status) -> Result<(), GssError> {
         if major & ERRORS == 0 {
             return Ok(());
         }
-        let (general, own) = (self.text(major, 1), self.text(minor, 2));
-        // The mechanism's text says more; the general one only where there is none.
+        let (general, specific) = (self.text(major, 1), self.text(minor, 2));
+        // The mechanism's text is more specific; the general one is the fallback.
         let text = match minor {
             0 => general,
-            _ if own.is_empty() => general,
-            _ => own,
+            _ if specific.is_empty() => general,
+            _ => specific,
         };
-        Err(Fault { major, minor, text })
+        Err(GssError { major, minor, text })
     }
 
     fn text(&self, status: Status, kind: c_int) -> String {
-        let mechanism = Oid::of(KERBEROS);
+        let mechanism = Oid::new(KERBEROS);
         let (mut more, mut texts) = (0, Vec::new());
-        for _ in 0..TEXTS {
-            let (mut minor, mut out) = (0, Out::new(self));
-            // SAFETY: every pointer is to a local that outlives the call.
+        for _ in 0..MAX_TEXTS {
+            let (mut minor, mut out) = (0, OutputBuffer::new(self));
+            // SAFETY: all pointers are to locals that outlive the call.
             let major = unsafe {
                 (self.functions.gss_display_status)(&mut minor, status, kind, &mechanism, &mut more, &mut out.buffer)
             };
@@ -275,26 +277,26 @@ impl Kerberos {
         texts.join("; ")
     }
 
-    /// The name of a principal.
-    fn principal(&'static self, principal: &str) -> Result<Name, Fault> {
-        self.import(principal, &Oid::of(PRINCIPAL))
+    /// Returns the name of a principal.
+    fn principal(&'static self, principal: &str) -> Result<Name, GssError> {
+        self.import(principal, &Oid::new(PRINCIPAL))
     }
 
-    /// The name of a service at a host, which the library may look up (`dns_canonicalize_hostname`).
-    pub(super) fn service(&'static self, service: &str, host: &str) -> Result<Name, Fault> {
-        self.import(&format!("{service}@{host}"), &Oid::of(SERVICE_AT_HOST))
+    /// Returns the name of a service at a host; the library may look the host up (`dns_canonicalize_hostname`).
+    pub(super) fn service(&'static self, service: &str, host: &str) -> Result<Name, GssError> {
+        self.import(&format!("{service}@{host}"), &Oid::new(SERVICE_AT_HOST))
     }
 
-    fn import(&'static self, text: &str, kind: &Oid) -> Result<Name, Fault> {
-        // It would be cut there.
+    fn import(&'static self, text: &str, kind: &Oid) -> Result<Name, GssError> {
+        // The library would truncate the name at NUL.
         if text.contains('\0') {
-            return Err(Fault::own("a name must not contain a NUL character"));
+            return Err(GssError::local("a name must not contain a NUL character"));
         }
         let mut name = Name { kerberos: self, handle: null_mut() };
         let mut minor = 0;
-        // SAFETY: every pointer is to what outlives the call; the text is copied.
+        // SAFETY: all pointers outlive the call; the text is copied.
         let major = unsafe {
-            (self.functions.gss_import_name)(&mut minor, &Buffer::of(text.as_bytes()), kind, &mut name.handle)
+            (self.functions.gss_import_name)(&mut minor, &Buffer::borrowing(text.as_bytes()), kind, &mut name.handle)
         };
         self.check(major, minor)?;
         Ok(name)
@@ -303,21 +305,21 @@ impl Kerberos {
 
 const VARIABLE: &str = "SAMSARROW_GSSAPI";
 #[cfg(target_os = "macos")]
-const SYSTEM: Option<&str> = Some("/System/Library/Frameworks/GSS.framework/GSS");
+const DEFAULT_LIBRARY: Option<&str> = Some("/System/Library/Frameworks/GSS.framework/GSS");
 #[cfg(all(unix, not(target_os = "macos")))]
-const SYSTEM: Option<&str> = Some("libgssapi_krb5.so.2");
+const DEFAULT_LIBRARY: Option<&str> = Some("libgssapi_krb5.so.2");
 #[cfg(not(unix))]
-const SYSTEM: Option<&str> = None;
-const INSTALL: &str = "install the package libgssapi-krb5-2 (Debian, Ubuntu), krb5-libs (Fedora, Red Hat, Amazon Linux, \
+const DEFAULT_LIBRARY: Option<&str> = None;
+const INSTALL_HINT: &str = "install the package libgssapi-krb5-2 (Debian, Ubuntu), krb5-libs (Fedora, Red Hat, Amazon Linux, \
                        Alpine) or krb5 (SUSE, Arch), or set the environment variable SAMSARROW_GSSAPI to its path";
 
-/// Bytes that the library allocated, which are copied and given back.
-struct Out<'a> {
+/// Bytes allocated by the library, released on drop.
+struct OutputBuffer<'a> {
     kerberos: &'a Kerberos,
     buffer: Buffer,
 }
 
-impl<'a> Out<'a> {
+impl<'a> OutputBuffer<'a> {
     fn new(kerberos: &'a Kerberos) -> Self {
         Self { kerberos, buffer: Buffer::EMPTY }
     }
@@ -326,32 +328,32 @@ impl<'a> Out<'a> {
         if self.buffer.value.is_null() || self.buffer.length == 0 {
             return &[];
         }
-        // SAFETY: the library filled the buffer, and it lives until it is released with this value.
+        // SAFETY: the library filled the buffer, which is valid until it is released with this value.
         unsafe { std::slice::from_raw_parts(self.buffer.value.cast(), self.buffer.length) }
     }
 }
 
-impl Drop for Out<'_> {
+impl Drop for OutputBuffer<'_> {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the buffer is empty, or the library's own.
+        // SAFETY: the buffer is empty, or was allocated by the library.
         unsafe { (self.kerberos.functions.gss_release_buffer)(&mut minor, &mut self.buffer) };
     }
 }
 
-/// Who somebody is.
+/// Name of a principal or service.
 pub(super) struct Name {
     kerberos: &'static Kerberos,
     handle: Handle,
 }
 
-// SAFETY: nothing in the library's names belongs to a thread.
+// SAFETY: the library's names are not bound to a thread.
 unsafe impl Send for Name {}
 
 impl Name {
-    fn text(&self) -> Result<String, Fault> {
-        let (mut minor, mut out) = (0, Out::new(self.kerberos));
-        // SAFETY: the name is one of the library's, the other pointers are to locals.
+    fn text(&self) -> Result<String, GssError> {
+        let (mut minor, mut out) = (0, OutputBuffer::new(self.kerberos));
+        // SAFETY: the name was created by the library; the other pointers are to locals.
         let major =
             unsafe { (self.kerberos.functions.gss_display_name)(&mut minor, self.handle, &mut out.buffer, null_mut()) };
         self.kerberos.check(major, minor)?;
@@ -362,20 +364,20 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the name is one of the library's, or none, which it takes too.
+        // SAFETY: the name was created by the library or is null, which is allowed.
         unsafe { (self.kerberos.functions.gss_release_name)(&mut minor, &mut self.handle) };
     }
 }
 
-/// Tickets, and who holds them.
+/// Tickets of a principal.
 pub(super) struct Credentials {
     kerberos: &'static Kerberos,
     handle: Handle,
-    /// The cache that they are alone in.
+    /// Private ticket cache of these credentials, if any.
     cache: Option<CString>,
 }
 
-// SAFETY: the library locks credentials where it uses them (RFC 2744 leaves it open; MIT and Apple both do).
+// SAFETY: the library locks credentials on use (RFC 2744 leaves this open; MIT and Apple both do).
 unsafe impl Send for Credentials {}
 // SAFETY: as above.
 unsafe impl Sync for Credentials {}
@@ -387,37 +389,37 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// New tickets from the KDC by the keys in a file, in a cache of their own: in a shared one, tickets of before would
-    /// do, and a keytab that is missing or wrong would never show. Without a principal, the first of the file.
+    /// Obtains new tickets from the KDC with the keys of a file, in a private cache: a shared cache may contain earlier
+    /// tickets, which would hide a missing or wrong keytab. Without a principal, the first one of the file is used.
     ///
     /// # Errors
-    /// The KDC cannot be reached or refuses, or the file lacks the key.
-    pub(super) fn by_keytab(
+    /// The KDC cannot be reached or rejects the request, or the file lacks the key.
+    pub(super) fn from_keytab(
         kerberos: &'static Kerberos,
         principal: Option<&str>,
         keytab: &Path,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, GssError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let Some(stores) = &kerberos.stores else {
-            return Err(Fault::own("the library takes no keytabs"));
+            return Err(GssError::local("the library does not support keytabs"));
         };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let cache = CString::new(format!("MEMORY:samsarrow-{}-{number}", std::process::id()));
         let keytab = CString::new([b"FILE:", keytab.as_os_str().as_encoded_bytes()].concat());
         let (Ok(cache), Ok(keytab)) = (cache, keytab) else {
-            return Err(Fault::own("the keytab's path must not contain a NUL character"));
+            return Err(GssError::local("the keytab's path must not contain a NUL character"));
         };
         let name = principal.map(|principal| kerberos.principal(principal)).transpose()?;
         let pairs = [
-            Pair { key: c"client_keytab".as_ptr(), value: keytab.as_ptr() },
-            Pair { key: c"ccache".as_ptr(), value: cache.as_ptr() },
+            KeyValue { key: c"client_keytab".as_ptr(), value: keytab.as_ptr() },
+            KeyValue { key: c"ccache".as_ptr(), value: cache.as_ptr() },
         ];
-        let store = Pairs { count: pairs.len() as u32, elements: pairs.as_ptr() };
-        let (mechanism, mut minor) = (Oid::of(KERBEROS), 0);
+        let store = KeyValueSet { count: pairs.len() as u32, elements: pairs.as_ptr() };
+        let (mechanism, mut minor) = (Oid::new(KERBEROS), 0);
         let mechanisms = OidSet { count: 1, elements: &mechanism };
-        // What a failed attempt left in the cache is wiped with this value.
-        let mut all = Self { kerberos, handle: null_mut(), cache: Some(cache.clone()) };
-        // SAFETY: every pointer is to what outlives the call; the library copies what it keeps.
+        // Tickets that a failed attempt left in the cache are destroyed when this value is dropped.
+        let mut credentials = Self { kerberos, handle: null_mut(), cache: Some(cache.clone()) };
+        // SAFETY: all pointers outlive the call; the library copies the values it keeps.
         let major = unsafe {
             (stores.gss_acquire_cred_from)(
                 &mut minor,
@@ -426,25 +428,25 @@ impl Credentials {
                 &mechanisms,
                 INITIATE,
                 &store,
-                &mut all.handle,
+                &mut credentials.handle,
                 null_mut(),
                 null_mut(),
             )
         };
         kerberos.check(major, minor)?;
-        Ok(all)
+        Ok(credentials)
     }
 
-    /// What the user's ticket cache holds: of a principal, or of the one that it is for.
+    /// Returns the credentials in the user's ticket cache, of the given principal or of the cache's default principal.
     ///
     /// # Errors
-    /// There is no cache, or nothing for that principal in it.
-    pub(super) fn of_user(kerberos: &'static Kerberos, principal: Option<&str>) -> Result<Self, Fault> {
+    /// The cache does not exist, or has no tickets of that principal.
+    pub(super) fn from_user_cache(kerberos: &'static Kerberos, principal: Option<&str>) -> Result<Self, GssError> {
         let name = principal.map(|principal| kerberos.principal(principal)).transpose()?;
-        let (mechanism, mut minor) = (Oid::of(KERBEROS), 0);
+        let (mechanism, mut minor) = (Oid::new(KERBEROS), 0);
         let mechanisms = OidSet { count: 1, elements: &mechanism };
-        let mut all = Self { kerberos, handle: null_mut(), cache: None };
-        // SAFETY: every pointer is to what outlives the call.
+        let mut credentials = Self { kerberos, handle: null_mut(), cache: None };
+        // SAFETY: all pointers outlive the call.
         let major = unsafe {
             (kerberos.functions.gss_acquire_cred)(
                 &mut minor,
@@ -452,41 +454,42 @@ impl Credentials {
                 INDEFINITE,
                 &mechanisms,
                 INITIATE,
-                &mut all.handle,
+                &mut credentials.handle,
                 null_mut(),
                 null_mut(),
             )
         };
         kerberos.check(major, minor)?;
-        Ok(all)
+        Ok(credentials)
     }
 
-    /// How much longer they hold; `None` if for ever.
+    /// Returns the remaining lifetime; `None` if unlimited.
     ///
     /// # Errors
-    /// Those of the library, which may look into the cache only now.
-    pub(super) fn lifetime(&self) -> Result<Option<Duration>, Fault> {
-        let (mut minor, mut left) = (0, 0);
-        // SAFETY: the credentials are the library's, the other pointers are to locals or null, which it takes.
+    /// Errors of the library, which may read the cache only now.
+    pub(super) fn lifetime(&self) -> Result<Option<Duration>, GssError> {
+        let (mut minor, mut remaining) = (0, 0);
+        // SAFETY: the credentials were created by the library; the other pointers are to locals, or null, which is
+        // allowed.
         let major = unsafe {
             (self.kerberos.functions.gss_inquire_cred)(
                 &mut minor,
                 self.handle,
                 null_mut(),
-                &mut left,
+                &mut remaining,
                 null_mut(),
                 null_mut(),
             )
         };
         self.kerberos.check(major, minor)?;
-        Ok((left != INDEFINITE).then(|| Duration::from_secs(u64::from(left))))
+        Ok((remaining != INDEFINITE).then(|| Duration::from_secs(u64::from(remaining))))
     }
 }
 
 impl Drop for Credentials {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the credentials are the library's, or none, and nobody else uses them.
+        // SAFETY: the credentials were created by the library or are null, and have no other user.
         unsafe { (self.kerberos.functions.gss_release_cred)(&mut minor, &mut self.handle) };
         if let (Some(caches), Some(name)) = (&self.kerberos.caches, &self.cache) {
             caches.destroy(name);
@@ -495,10 +498,10 @@ impl Drop for Credentials {
 }
 
 impl Caches {
-    /// Wipes a cache; there is nothing to do about one that cannot be.
+    /// Destroys a ticket cache; errors are ignored.
     fn destroy(&self, name: &CStr) {
         let (mut context, mut cache) = (null_mut(), null_mut());
-        // SAFETY: the library makes the context, which ends here, and the cache is closed by being destroyed.
+        // SAFETY: the context is created and freed here, and destroying the cache closes it.
         unsafe {
             if (self.krb5_init_context)(&mut context) != 0 {
                 return;
@@ -511,37 +514,38 @@ impl Caches {
     }
 }
 
-/// A conversation with a service, in which each learns who the other is.
+/// A security context with a service, in which both sides authenticate each other.
 pub(super) struct Context {
     credentials: Arc<Credentials>,
     service: Name,
     handle: Handle,
-    done: bool,
+    is_established: bool,
 }
 
-// SAFETY: it is used by one thread at a time, through `&mut`.
+// SAFETY: used by one thread at a time, through `&mut`.
 unsafe impl Send for Context {}
 
 impl Context {
     pub(super) fn new(credentials: Arc<Credentials>, service: Name) -> Self {
-        Self { credentials, service, handle: null_mut(), done: false }
+        Self { credentials, service, handle: null_mut(), is_established: false }
     }
 
-    /// Whether each knows who the other is.
-    pub(super) fn done(&self) -> bool {
-        self.done
+    /// Returns true once both sides are authenticated.
+    pub(super) fn is_established(&self) -> bool {
+        self.is_established
     }
 
-    /// What is to be sent after the service's token, which is empty at first. Asks the KDC for the service's ticket
-    /// unless it is in the cache.
+    /// Returns the token to send in response to the service's token, which is empty at first. Requests the service
+    /// ticket from the KDC unless it is in the cache.
     ///
     /// # Errors
-    /// There is no ticket, the token is not what it should be, or the service does not prove who it is.
-    pub(super) fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, Fault> {
+    /// No ticket is available, the token is invalid, or the service did not authenticate itself.
+    pub(super) fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, GssError> {
         let kerberos = self.credentials.kerberos;
-        let (mut minor, mut flags, mut out) = (0, 0, Out::new(kerberos));
-        let (mechanism, input) = (Oid::of(KERBEROS), Buffer::of(token));
-        // SAFETY: the handles are the library's and live; the other pointers are to locals, or null, which it takes.
+        let (mut minor, mut flags, mut out) = (0, 0, OutputBuffer::new(kerberos));
+        let (mechanism, input) = (Oid::new(KERBEROS), Buffer::borrowing(token));
+        // SAFETY: the handles were created by the library and are live; the other pointers are to locals, or null,
+        // which is allowed.
         let major = unsafe {
             (kerberos.functions.gss_init_sec_context)(
                 &mut minor,
@@ -560,22 +564,22 @@ impl Context {
             )
         };
         kerberos.check(major, minor)?;
-        self.done = major & CONTINUE_NEEDED == 0;
-        if self.done && flags & MUTUAL == 0 {
-            return Err(Fault::own("the service did not prove who it is"));
+        self.is_established = major & CONTINUE_NEEDED == 0;
+        if self.is_established && flags & MUTUAL == 0 {
+            return Err(GssError::local("the service did not authenticate itself"));
         }
         Ok(out.bytes().to_vec())
     }
 
-    /// Who logs in.
+    /// Returns the name of the client's principal.
     ///
     /// # Errors
-    /// Those of the library.
-    pub(super) fn initiator(&self) -> Result<String, Fault> {
+    /// Errors of the library.
+    pub(super) fn initiator(&self) -> Result<String, GssError> {
         let kerberos = self.credentials.kerberos;
         let mut name = Name { kerberos, handle: null_mut() };
         let mut minor = 0;
-        // SAFETY: the handles are the library's; null is taken for what nobody wants to know.
+        // SAFETY: the handles were created by the library; null is allowed for values that are not needed.
         let major = unsafe {
             (kerberos.functions.gss_inquire_context)(
                 &mut minor,
@@ -593,19 +597,19 @@ impl Context {
         name.text()
     }
 
-    /// What the service has protected.
+    /// Returns the content of a message protected by the service.
     ///
     /// # Errors
-    /// It was changed on its way.
-    pub(super) fn unwrap(&mut self, token: &[u8]) -> Result<Vec<u8>, Fault> {
+    /// The message was modified.
+    pub(super) fn unwrap(&mut self, token: &[u8]) -> Result<Vec<u8>, GssError> {
         let kerberos = self.credentials.kerberos;
-        let (mut minor, mut out) = (0, Out::new(kerberos));
-        // SAFETY: the context is the library's, the other pointers are to locals, or null, which it takes.
+        let (mut minor, mut out) = (0, OutputBuffer::new(kerberos));
+        // SAFETY: the context was created by the library; the other pointers are to locals, or null, which is allowed.
         let major = unsafe {
             (kerberos.functions.gss_unwrap)(
                 &mut minor,
                 self.handle,
-                &Buffer::of(token),
+                &Buffer::borrowing(token),
                 &mut out.buffer,
                 null_mut(),
                 null_mut(),
@@ -615,21 +619,21 @@ impl Context {
         Ok(out.bytes().to_vec())
     }
 
-    /// The same for the service: protected from changes, not from readers.
+    /// Protects a message for the service: with integrity, without confidentiality.
     ///
     /// # Errors
-    /// Those of the library.
-    pub(super) fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Fault> {
+    /// Errors of the library.
+    pub(super) fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssError> {
         let kerberos = self.credentials.kerberos;
-        let (mut minor, mut out) = (0, Out::new(kerberos));
-        // SAFETY: the context is the library's, the other pointers are to locals, or null, which it takes.
+        let (mut minor, mut out) = (0, OutputBuffer::new(kerberos));
+        // SAFETY: the context was created by the library; the other pointers are to locals, or null, which is allowed.
         let major = unsafe {
             (kerberos.functions.gss_wrap)(
                 &mut minor,
                 self.handle,
                 0,
                 0,
-                &Buffer::of(message),
+                &Buffer::borrowing(message),
                 null_mut(),
                 &mut out.buffer,
             )
@@ -645,14 +649,14 @@ impl Drop for Context {
             return;
         }
         let mut minor = 0;
-        // SAFETY: the context is the library's, and nobody else uses it.
+        // SAFETY: the context was created by the library and has no other user.
         unsafe {
             (self.credentials.kerberos.functions.gss_delete_sec_context)(&mut minor, &mut self.handle, null_mut())
         };
     }
 }
 
-/// A file's path, without the prefix that Kerberos writes before it.
+/// Returns the path of a keytab without Kerberos' `FILE:` prefix.
 pub(super) fn keytab_path(path: &Path) -> &Path {
     path.to_str().and_then(|text| text.strip_prefix("FILE:")).map_or(path, |rest| Path::new(OsStr::new(rest)))
 }
@@ -662,27 +666,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_not_there_is_named_with_what_to_install() {
+    fn missing_library_is_reported_with_install_hint() {
         let error = Kerberos::open(Some("/nowhere/libgssapi_krb5.so.2".into())).unwrap_err();
-        assert!(error.starts_with("/nowhere/libgssapi_krb5.so.2, which the environment variable SAMSARROW_GSSAPI"));
-        assert!(INSTALL.contains("libgssapi-krb5-2") && INSTALL.contains("krb5-libs"));
+        assert!(error.starts_with("/nowhere/libgssapi_krb5.so.2, set by the environment variable SAMSARROW_GSSAPI"));
+        assert!(INSTALL_HINT.contains("libgssapi-krb5-2") && INSTALL_HINT.contains("krb5-libs"));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_library_of_something_else_is_refused() {
+    fn rejects_other_libraries() {
         let error = Kerberos::open(Some("libc.so.6".into())).unwrap_err();
         assert!(error.starts_with("libc.so.6 is no GSSAPI library"), "{error}");
     }
 
     #[test]
-    fn a_fault_shows_its_numbers_as_manuals_do() {
-        let fault = Fault { major: 0x000d_0000, minor: 0x96c7_3a07, text: "Server not found".into() };
+    fn error_numbers_are_negative_as_in_manuals() {
+        let fault = GssError { major: 0x000d_0000, minor: 0x96c7_3a07, text: "Server not found".into() };
         assert_eq!(fault.to_string(), "Server not found (major 0xd0000, minor -1765328377)");
     }
 
     #[test]
-    fn keytabs_may_be_named_as_kerberos_does() {
+    fn keytab_path_accepts_file_prefix() {
         assert_eq!(keytab_path(Path::new("FILE:/etc/k")), Path::new("/etc/k"));
         assert_eq!(keytab_path(Path::new("/etc/k")), Path::new("/etc/k"));
     }

@@ -1,8 +1,8 @@
-//! GSSAPI: Kerberos 5 (RFC 4752), by the system's library.
+//! The GSSAPI mechanism: Kerberos 5 (RFC 4752), with the system's library.
 //!
-//! The library waits for the KDC in the calling thread, half a minute where nothing answers, and cannot be interrupted.
-//! So it is called on threads for that, by one login of a client at a time; a login that nobody waits for any more goes
-//! on, and who waited behind it shares its failure.
+//! The library waits for the KDC in the calling thread, up to half a minute if nothing responds, and cannot be
+//! interrupted. It is therefore called on blocking threads, by one login of a client at a time. An abandoned login
+//! continues, and logins queued behind it share its failure.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::gss_dl::{Context, Credentials, Fault, Kerberos, keytab_path};
-use super::{Exchange, Mechanism, Waiting};
+use super::gss_dl::{Context, Credentials, GssError, Kerberos, keytab_path};
+use super::{BoxFuture, Exchange, Mechanism};
 use crate::config::{KerberosOptions, RefreshOptions, SaslOptions};
 use crate::error::{Error, Result};
 
-/// Ends of a Kerberos error's number, which begins with `KERBEROS_ERRORS` (krb5.h).
+/// Low bytes of Kerberos error numbers, relative to `KERBEROS_ERRORS` (krb5.h).
 mod minor {
     pub(super) const CLIENT_UNKNOWN: i32 = 6;
     pub(super) const SERVER_UNKNOWN: i32 = 7;
@@ -34,20 +34,20 @@ mod minor {
     pub(super) const UNRESOLVED: i32 = 220;
 }
 
-/// How long a KDC may take before a warning says that it is waited for: what gives up on the login cannot know.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Wait for the KDC after which a warning is logged: the timeout of the login does not name the KDC.
+const KDC_WARNING_DELAY: Duration = Duration::from_secs(2);
 const RENEW: &str = "run kinit, or set sasl.kerberos.keytab";
 const KERBEROS_ERRORS: i32 = -1_765_328_384;
-/// The security layer "none", in the first byte of a broker's offer and of our choice.
+/// The security layer "none", in the first byte of the broker's offer and of the client's choice.
 const NO_LAYER: u8 = 1;
 
 #[derive(Debug)]
 pub(super) struct Gssapi {
     shared: Arc<Shared>,
-    desk: Arc<Mutex<Desk>>,
+    tickets: Arc<Mutex<TicketState>>,
 }
 
-/// What a login needs to know.
+/// Parameters of a login.
 #[derive(Debug)]
 struct Shared {
     kerberos: &'static Kerberos,
@@ -58,30 +58,30 @@ struct Shared {
     refresh: RefreshOptions,
 }
 
-/// Where tickets are got, by one login at a time.
+/// Tickets and the last failure, locked by one login at a time.
 #[derive(Debug, Default)]
-struct Desk {
-    held: Option<Held>,
-    failed: Option<(Instant, Error)>,
+struct TicketState {
+    current: Option<KeytabTickets>,
+    last_failure: Option<(Instant, Error)>,
 }
 
-/// Tickets by the keytab.
+/// Tickets obtained with the keytab.
 #[derive(Debug)]
-struct Held {
+struct KeytabTickets {
     credentials: Arc<Credentials>,
-    /// What must be left of their life for them not to be renewed; zero if they hold for ever.
-    enough: Duration,
-    /// When others were last asked for.
-    asked: Instant,
+    /// Remaining lifetime below which they are renewed; zero if their lifetime is unlimited.
+    renew_below: Duration,
+    /// Time of the last request for tickets.
+    requested_at: Instant,
 }
 
 impl Gssapi {
-    /// Loads the library and looks at the keytab.
+    /// Loads the library and checks the keytab.
     ///
     /// # Errors
-    /// One of them is missing, or an option cannot be.
+    /// Library or keytab is missing, or an option is invalid.
     pub(super) fn new(options: &SaslOptions) -> Result<Self> {
-        let needs = |reason: String| Error::configuration(format!("sasl.mechanism=GSSAPI: {reason}"));
+        let configuration_error = |reason: String| Error::configuration(format!("sasl.mechanism=GSSAPI: {reason}"));
         let KerberosOptions { service_name, domain_name, principal, keytab, refresh } = options.kerberos.clone();
         for (name, value) in [
             ("sasl.kerberos.service.name", Some(&service_name)),
@@ -89,7 +89,7 @@ impl Gssapi {
             ("sasl.kerberos.principal", principal.as_ref()),
         ] {
             if value.is_some_and(|value| value.contains('\0')) {
-                return Err(needs(format!("option {name} must not contain a NUL character")));
+                return Err(configuration_error(format!("option {name} must not contain a NUL character")));
             }
         }
         if service_name.is_empty() || service_name.contains(['@', '/']) {
@@ -97,38 +97,38 @@ impl Gssapi {
                 "option sasl.kerberos.service.name must be the first part of the brokers' principals, for example kafka, \
                  not {service_name:?}"
             );
-            return Err(needs(reason));
+            return Err(configuration_error(reason));
         }
         let keytab = keytab.map(|path| keytab_path(&path).to_owned());
         if let Some(path) = &keytab {
-            look_at(path).map_err(needs)?;
+            check_keytab(path).map_err(configuration_error)?;
         }
-        let kerberos = Kerberos::load().map_err(needs)?;
-        if keytab.is_some() && !kerberos.takes_keytabs() {
-            return Err(needs(format!(
-                "{} takes no keytabs: leave out sasl.kerberos.keytab and run kinit, or install MIT Kerberos (brew install \
+        let kerberos = Kerberos::load().map_err(configuration_error)?;
+        if keytab.is_some() && !kerberos.supports_keytabs() {
+            return Err(configuration_error(format!(
+                "{} does not support keytabs: leave out sasl.kerberos.keytab and run kinit, or install MIT Kerberos (brew install \
                  krb5) and set the environment variable SAMSARROW_GSSAPI to its libgssapi_krb5.dylib",
                 kerberos.name()
             )));
         }
         let shared = Shared { kerberos, service: service_name, domain: domain_name, principal, keytab, refresh };
-        Ok(Self { shared: Arc::new(shared), desk: Arc::default() })
+        Ok(Self { shared: Arc::new(shared), tickets: Arc::default() })
     }
 }
 
-/// A keytab begins with its format's version. The library takes one that is missing for one without keys.
-fn look_at(keytab: &Path) -> std::result::Result<(), String> {
+/// Checks that the file starts with a keytab's format version. The library treats a missing file as an empty keytab.
+fn check_keytab(keytab: &Path) -> std::result::Result<(), String> {
     use std::io::Read;
-    let wrong = |reason: &str| format!("the keytab {} of option sasl.kerberos.keytab {reason}", keytab.display());
-    let cannot = |error: std::io::Error| wrong(&format!("cannot be read: {error}"));
+    let error = |reason: &str| format!("the keytab {} of option sasl.kerberos.keytab {reason}", keytab.display());
+    let unreadable = |e: std::io::Error| error(&format!("cannot be read: {e}"));
     let mut version = [0; 2];
     match std::fs::File::open(keytab).and_then(|mut file| file.read_exact(&mut version)) {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
-        other => other.map_err(cannot)?,
+        other => other.map_err(unreadable)?,
     }
     match version {
         [5, 1 | 2] => Ok(()),
-        _ => Err(wrong("is no keytab")),
+        _ => Err(error("is no keytab")),
     }
 }
 
@@ -137,103 +137,108 @@ impl Mechanism for Gssapi {
         "GSSAPI"
     }
 
-    fn begin<'a>(&'a self, host: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
+    fn begin<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Box<dyn Exchange>> {
         Box::pin(async move {
-            let arrived = Instant::now();
+            let arrival = Instant::now();
             let (shared, broker) = (Arc::clone(&self.shared), host.to_owned());
-            let mut desk = Arc::clone(&self.desk).lock_owned().await;
-            if let Some((at, error)) = &desk.failed
-                && *at > arrived
+            let mut tickets = Arc::clone(&self.tickets).lock_owned().await;
+            if let Some((time, error)) = &tickets.last_failure
+                && *time > arrival
             {
                 return Err(error.clone());
             }
-            let exchange = blocking(move || {
-                let begun = shared.begin(&mut desk, broker);
-                // What is wrong with one broker's name says nothing of another's.
-                let of_all = begun.as_ref().err().filter(|error| error.retriable());
-                desk.failed = of_all.map(|error| (Instant::now(), error.clone()));
-                begun
+            let task = blocking(move || {
+                let exchange = shared.begin(&mut tickets, broker);
+                // A rejected service name of one broker does not apply to other brokers.
+                let shared_failure = exchange.as_ref().err().filter(|error| error.retriable());
+                tickets.last_failure = shared_failure.map(|error| (Instant::now(), error.clone()));
+                exchange
             });
-            tokio::pin!(exchange);
-            let begun = match timeout(PATIENCE, &mut exchange).await {
-                Ok(begun) => begun?,
+            tokio::pin!(task);
+            let exchange = match timeout(KDC_WARNING_DELAY, &mut task).await {
+                Ok(exchange) => exchange?,
                 Err(_) => {
-                    tracing::warn!(host, "a Kerberos login waits for an answer of the KDC that krb5.conf names");
-                    exchange.await?
+                    tracing::warn!(host, "a Kerberos login waits for a response of the KDC set in krb5.conf");
+                    task.await?
                 }
             };
-            let exchange: Box<dyn Exchange> = Box::new(begun);
-            Ok(exchange)
+            let boxed: Box<dyn Exchange> = Box::new(exchange);
+            Ok(boxed)
         })
     }
 }
 
-/// Runs what may wait where nobody minds.
+/// Runs a blocking call on a blocking thread.
 async fn blocking<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(run).await {
         Ok(result) => result,
         Err(error) if error.is_cancelled() => Err(Error::closed("the client")),
-        Err(error) => Err(Error::State(format!("the Kerberos login failed within: {error}"))),
+        Err(error) => Err(Error::State(format!("the Kerberos login failed unexpectedly: {error}"))),
     }
 }
 
 impl Shared {
-    /// Tickets, and the first token for a broker.
-    fn begin(self: &Arc<Self>, desk: &mut Desk, host: String) -> Result<Conversation> {
-        let credentials = self.credentials(desk).map_err(|fault| self.error(&host, &fault))?;
+    /// Obtains tickets and the first token for a broker.
+    fn begin(self: &Arc<Self>, tickets: &mut TicketState, host: String) -> Result<GssapiExchange> {
+        let credentials = self.credentials(tickets).map_err(|fault| self.error(&host, &fault))?;
         let name = self.domain.as_deref().unwrap_or(&host);
         let service = self.kerberos.service(&self.service, name);
         let mut context = Context::new(credentials, service.map_err(|fault| self.error(&host, &fault))?);
         let first = context.step(&[]).map_err(|fault| self.error(&host, &fault))?;
-        let stage = if context.done() { Stage::Layers } else { Stage::Tokens };
-        Ok(Conversation { shared: Arc::clone(self), host, context: Some(context), first: first.into(), stage })
+        let stage = if context.is_established() { Stage::SecurityLayer } else { Stage::Context };
+        Ok(GssapiExchange { shared: Arc::clone(self), host, context: Some(context), first: first.into(), stage })
     }
 
-    /// Tickets that hold. The user's cache is read anew each time: it is the user who renews them.
-    fn credentials(&self, desk: &mut Desk) -> std::result::Result<Arc<Credentials>, Fault> {
+    /// Returns valid credentials. The user's cache is read for every login: the user renews its tickets.
+    fn credentials(&self, tickets: &mut TicketState) -> std::result::Result<Arc<Credentials>, GssError> {
         let principal = self.principal.as_deref();
         let Some(keytab) = &self.keytab else {
-            return Credentials::of_user(self.kerberos, principal).map(Arc::new);
+            return Credentials::from_user_cache(self.kerberos, principal).map(Arc::new);
         };
-        let left = match &desk.held {
-            // A cache that can no longer be looked into holds nothing.
-            Some(held) => held.credentials.lifetime().unwrap_or(Some(Duration::ZERO)),
+        let remaining = match &tickets.current {
+            // Credentials whose cache cannot be read any more count as expired.
+            Some(current) => current.credentials.lifetime().unwrap_or(Some(Duration::ZERO)),
             None => Some(Duration::ZERO),
         };
-        if let Some(held) = &mut desk.held {
-            let renew = due(left, held.enough, held.asked.elapsed(), self.refresh.min_period);
+        if let Some(current) = &mut tickets.current {
+            let renew =
+                must_renew(remaining, current.renew_below, current.requested_at.elapsed(), self.refresh.min_period);
             if !renew {
-                return Ok(Arc::clone(&held.credentials));
+                return Ok(Arc::clone(&current.credentials));
             }
-            held.asked = Instant::now();
+            current.requested_at = Instant::now();
         }
         match self.acquire(principal, keytab) {
-            Ok(held) => {
-                tracing::debug!(principal, "tickets were got by the keytab");
-                Ok(Arc::clone(&desk.held.insert(held).credentials))
+            Ok(current) => {
+                tracing::debug!(principal, "tickets were obtained with the keytab");
+                Ok(Arc::clone(&tickets.current.insert(current).credentials))
             }
-            Err(fault) => match &desk.held {
-                Some(held) if left != Some(Duration::ZERO) => {
-                    tracing::warn!(%fault, "Kerberos tickets could not be renewed: those of before are used while they hold");
-                    Ok(Arc::clone(&held.credentials))
+            Err(fault) => match &tickets.current {
+                Some(current) if remaining != Some(Duration::ZERO) => {
+                    tracing::warn!(%fault, "Kerberos tickets could not be renewed: the previous ones are used until they expire");
+                    Ok(Arc::clone(&current.credentials))
                 }
                 _ => Err(fault),
             },
         }
     }
 
-    fn acquire(&self, principal: Option<&str>, keytab: &Path) -> std::result::Result<Held, Fault> {
-        let credentials = Credentials::by_keytab(self.kerberos, principal, keytab)?;
+    fn acquire(&self, principal: Option<&str>, keytab: &Path) -> std::result::Result<KeytabTickets, GssError> {
+        let credentials = Credentials::from_keytab(self.kerberos, principal, keytab)?;
         let part = self.refresh.window_factor + self.refresh.window_jitter * fastrand::f64();
-        let enough = credentials.lifetime()?.map(|life| life.mul_f64((1.0 - part).clamp(0.0, 1.0)));
-        Ok(Held { credentials: Arc::new(credentials), enough: enough.unwrap_or_default(), asked: Instant::now() })
+        let renew_below = credentials.lifetime()?.map(|life| life.mul_f64((1.0 - part).clamp(0.0, 1.0)));
+        Ok(KeytabTickets {
+            credentials: Arc::new(credentials),
+            renew_below: renew_below.unwrap_or_default(),
+            requested_at: Instant::now(),
+        })
     }
 
-    /// A fault on the way to the broker at `host`, whose address the login adds: what it means, and what to do.
-    fn error(&self, host: &str, fault: &Fault) -> Error {
-        let number = number(fault);
-        let of_whom = self.principal.as_ref().map_or(String::new(), |principal| format!(" of {principal}"));
-        let hint = match number {
+    /// Converts a library error for the broker at `host` to an error with cause and remedy. The login adds the address.
+    fn error(&self, host: &str, fault: &GssError) -> Error {
+        let error_number = error_number(fault);
+        let for_principal = self.principal.as_ref().map_or(String::new(), |principal| format!(" of {principal}"));
+        let hint = match error_number {
             Some(minor::UNREACHABLE | minor::UNRESOLVED | minor::SERVICE_UNAVAILABLE) => {
                 return Error::connection("", format!("the login waits for a KDC (Kerberos server): {fault}"));
             }
@@ -250,16 +255,19 @@ impl Shared {
                 "the KDC has other keys: was the password changed since the keytab was written?".into()
             }
             Some(minor::SKEW) => "set the clocks of client, KDC and broker".into(),
-            _ => match (&self.keytab, number) {
+            _ => match (&self.keytab, error_number) {
                 (Some(keytab), Some(minor::NO_KEY | minor::NO_CREDENTIALS | minor::NO_CACHE)) => {
-                    format!("the keytab {0} has no key{of_whom}: klist -kt {0} lists what it has", keytab.display())
+                    format!(
+                        "the keytab {0} has no key{for_principal}: klist -kt {0} lists what it has",
+                        keytab.display()
+                    )
                 }
-                (Some(keytab), _) => format!("by the keytab {}", keytab.display()),
+                (Some(keytab), _) => format!("with the keytab {}", keytab.display()),
                 (None, Some(minor::TICKET_EXPIRED)) => {
-                    format!("the ticket cache's ticket{of_whom} has expired: {RENEW}")
+                    format!("the ticket cache's ticket{for_principal} has expired: {RENEW}")
                 }
                 (None, Some(minor::NO_CREDENTIALS | minor::NO_CACHE)) => {
-                    format!("the ticket cache has no ticket{of_whom}: {RENEW}")
+                    format!("the ticket cache has no ticket{for_principal}: {RENEW}")
                 }
                 (None, _) => "with tickets of the ticket cache".into(),
             },
@@ -268,30 +276,37 @@ impl Shared {
     }
 }
 
-/// Which of Kerberos' errors it is. Where another mechanism met it first in this process, the library gives it a number
-/// of its own making; that the KDC is away must be known all the same, as it is no reason to give up.
-fn number(fault: &Fault) -> Option<i32> {
-    let away = ["contact any KDC", "reach any KDC"].iter().any(|text| fault.text().contains(text));
+/// Returns the Kerberos error number. If another mechanism reported the error first in this process, the library
+/// assigns it a number of its own; an unreachable KDC is then recognised by the text, because the login must be
+/// retried.
+fn error_number(fault: &GssError) -> Option<i32> {
+    let unreachable = ["contact any KDC", "reach any KDC"].iter().any(|text| fault.text().contains(text));
     match fault.minor().checked_sub(KERBEROS_ERRORS) {
-        Some(number @ 0..256) => Some(number),
-        _ => away.then_some(minor::UNREACHABLE),
+        Some(error_number @ 0..256) => Some(error_number),
+        _ => unreachable.then_some(minor::UNREACHABLE),
     }
 }
 
-/// Whether tickets with so much life `left` are to be renewed: not too often while they hold, at once when they do not.
-fn due(left: Option<Duration>, enough: Duration, asked: Duration, min_period: Duration) -> bool {
-    match left {
+/// Returns true if tickets with lifetime `remaining` must be renewed: immediately once expired, otherwise no more often
+/// than `min_period`.
+fn must_renew(
+    remaining: Option<Duration>,
+    renew_below: Duration,
+    since_request: Duration,
+    min_period: Duration,
+) -> bool {
+    match remaining {
         None => false,
         Some(Duration::ZERO) => true,
-        Some(left) => left <= enough && asked >= min_period,
+        Some(remaining) => remaining <= renew_below && since_request >= min_period,
     }
 }
 
 /// One login.
-struct Conversation {
+struct GssapiExchange {
     shared: Arc<Shared>,
     host: String,
-    /// None while a thread has it, and after an error.
+    /// `None` while a blocking thread uses it, and after an error.
     context: Option<Context>,
     first: Bytes,
     stage: Stage,
@@ -299,81 +314,82 @@ struct Conversation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Each proves who it is.
-    Tokens,
+    /// Client and broker authenticate each other.
+    Context,
     /// The broker offers security layers.
-    Layers,
-    /// Everything is said.
-    Said,
+    SecurityLayer,
+    /// All messages are sent.
+    Complete,
 }
 
-impl Exchange for Conversation {
-    fn initial(&mut self) -> Waiting<'_, Bytes> {
+impl Exchange for GssapiExchange {
+    fn initial(&mut self) -> BoxFuture<'_, Bytes> {
         Box::pin(std::future::ready(Ok(self.first.clone())))
     }
 
-    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>> {
+    fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>> {
         Box::pin(async move {
-            if self.stage == Stage::Said {
+            if self.stage == Stage::Complete {
                 return match challenge.is_empty() {
                     true => Ok(None),
-                    false => Err(Self::strange("it goes on after the login's end")),
+                    false => Err(Self::protocol_error("it sent a token after the end of the login")),
                 };
             }
             let Some(mut context) = self.context.take() else {
-                return Err(Self::strange("it goes on after an error"));
+                return Err(Self::protocol_error("it sent a token after an error"));
             };
             let (stage, shared, host) = (self.stage, Arc::clone(&self.shared), self.host.clone());
-            // Kerberos may still look at files: time offsets, caches.
-            let said = blocking(move || {
-                let wrong = |fault| shared.error(&host, &fault);
-                let said = match stage {
-                    Stage::Tokens => context.step(&challenge).map_err(wrong)?,
-                    Stage::Layers | Stage::Said => {
-                        choose(&context.unwrap(&challenge).map_err(wrong)?).map_err(|reason| {
+            // Kerberos may read files here: time offsets, caches.
+            let step = blocking(move || {
+                let error = |fault| shared.error(&host, &fault);
+                let token = match stage {
+                    Stage::Context => context.step(&challenge).map_err(error)?,
+                    Stage::SecurityLayer | Stage::Complete => {
+                        check_layer_offer(&context.unwrap(&challenge).map_err(error)?).map_err(|reason| {
                             Error::authentication("", format!("the Kerberos login failed: {reason}"))
                         })?;
-                        let initiator = context.initiator().map_err(wrong)?;
-                        context.wrap(&chosen(&initiator)).map_err(wrong)?
+                        let initiator = context.initiator().map_err(error)?;
+                        context.wrap(&layer_choice(&initiator)).map_err(error)?
                     }
                 };
-                Ok((context, said))
+                Ok((context, token))
             });
-            let (context, said) = said.await?;
+            let (context, token) = step.await?;
             self.stage = match stage {
-                Stage::Tokens if !context.done() => Stage::Tokens,
-                Stage::Tokens => Stage::Layers,
-                Stage::Layers | Stage::Said => Stage::Said,
+                Stage::Context if !context.is_established() => Stage::Context,
+                Stage::Context => Stage::SecurityLayer,
+                Stage::SecurityLayer | Stage::Complete => Stage::Complete,
             };
             self.context = Some(context);
-            Ok(Some(said.into()))
+            Ok(Some(token.into()))
         })
     }
 
-    fn spoken(&self) -> bool {
-        self.stage == Stage::Said
+    fn expects_no_response(&self) -> bool {
+        self.stage == Stage::Complete
     }
 }
 
-impl Conversation {
-    fn strange(what: &str) -> Error {
-        Error::authentication("", format!("the broker does not speak GSSAPI as RFC 4752 says: {what}"))
+impl GssapiExchange {
+    fn protocol_error(problem: &str) -> Error {
+        Error::authentication("", format!("the broker violates RFC 4752 (GSSAPI): {problem}"))
     }
 }
 
-/// Whether the broker's offer of security layers has "none": confidentiality is TLS's, as in every Kafka client.
-pub(super) fn choose(offer: &[u8]) -> std::result::Result<(), String> {
+/// Checks that the broker's offer of security layers includes "none": confidentiality is provided by TLS, as in every
+/// Kafka client.
+pub(super) fn check_layer_offer(offer: &[u8]) -> std::result::Result<(), String> {
     match offer {
         [layers, _, _, _] if layers & NO_LAYER != 0 => Ok(()),
         [_, _, _, _] => {
-            Err("the broker insists on a security layer of SASL, which no Kafka client has: use SASL_SSL".into())
+            Err("the broker requires a SASL security layer, which no Kafka client supports: use SASL_SSL".into())
         }
         _ => Err(format!("the broker's offer of security layers has {} bytes instead of 4", offer.len())),
     }
 }
 
-/// No layer, so no message of one either, in the name of `principal`.
-fn chosen(principal: &str) -> Vec<u8> {
+/// Returns the client's choice: no layer, hence a maximum message size of zero, and the name of `principal`.
+fn layer_choice(principal: &str) -> Vec<u8> {
     [&[NO_LAYER, 0, 0, 0], principal.as_bytes()].concat()
 }
 

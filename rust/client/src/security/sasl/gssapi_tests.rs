@@ -1,4 +1,4 @@
-//! When tickets are renewed, and what is refused before the library sees it.
+//! Ticket renewal, and checks made before the library is called.
 
 use super::*;
 
@@ -7,37 +7,37 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn tickets_are_renewed_late_in_their_life_and_at_once_after_it() {
-    let (enough, min_period) = (seconds(20), seconds(60));
-    assert!(!due(Some(seconds(21)), enough, seconds(80), min_period));
-    assert!(due(Some(seconds(20)), enough, seconds(80), min_period));
-    assert!(!due(Some(seconds(19)), enough, seconds(59), min_period), "not asked for again so soon");
-    assert!(due(Some(Duration::ZERO), enough, Duration::ZERO, min_period));
-    assert!(!due(None, Duration::ZERO, seconds(1 << 40), min_period), "they hold for ever");
+fn tickets_are_renewed_before_and_after_expiry() {
+    let (renew_below, min_period) = (seconds(20), seconds(60));
+    assert!(!must_renew(Some(seconds(21)), renew_below, seconds(80), min_period));
+    assert!(must_renew(Some(seconds(20)), renew_below, seconds(80), min_period));
+    assert!(!must_renew(Some(seconds(19)), renew_below, seconds(59), min_period), "not requested again so soon");
+    assert!(must_renew(Some(Duration::ZERO), renew_below, Duration::ZERO, min_period));
+    assert!(!must_renew(None, Duration::ZERO, seconds(1 << 40), min_period), "they never expire");
 }
 
 #[test]
-fn no_security_layer_is_chosen_where_the_broker_offers_none() {
-    assert_eq!(choose(&[1, 0, 0, 0]), Ok(()));
-    assert_eq!(choose(&[7, 0, 16, 0]), Ok(()));
-    assert!(choose(&[6, 0, 16, 0]).is_err_and(|reason| reason.contains("use SASL_SSL")));
+fn layer_offer_must_include_none() {
+    assert_eq!(check_layer_offer(&[1, 0, 0, 0]), Ok(()));
+    assert_eq!(check_layer_offer(&[7, 0, 16, 0]), Ok(()));
+    assert!(check_layer_offer(&[6, 0, 16, 0]).is_err_and(|reason| reason.contains("use SASL_SSL")));
     for offer in [&[][..], &[1], &[1, 0, 0], &[1, 0, 0, 0, 0], &[1; 1000]] {
-        assert!(choose(offer).is_err_and(|reason| reason.contains("instead of 4")), "{offer:?}");
+        assert!(check_layer_offer(offer).is_err_and(|reason| reason.contains("instead of 4")), "{offer:?}");
     }
-    assert_eq!(chosen("alice@REALM"), b"\x01\0\0\0alice@REALM");
+    assert_eq!(layer_choice("alice@REALM"), b"\x01\0\0\0alice@REALM");
 }
 
 #[test]
-fn what_is_no_keytab_is_refused_before_the_library_takes_it_for_an_empty_one() {
+fn check_keytab_rejects_other_files() {
     let folder = std::env::temp_dir().join(format!("samsarrow-gssapi-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("k");
-    let missing = look_at(&file).unwrap_err();
+    let missing = check_keytab(&file).unwrap_err();
     assert!(missing.contains("sasl.kerberos.keytab cannot be read") && missing.contains("/k "), "{missing}");
     for (bytes, good) in [(&b""[..], false), (b"\x05", false), (b"-----BEGIN", false), (b"\x05\x02", true)] {
         std::fs::write(&file, bytes).unwrap();
-        assert_eq!(look_at(&file).is_ok(), good, "{bytes:?}");
+        assert_eq!(check_keytab(&file).is_ok(), good, "{bytes:?}");
     }
-    assert!(look_at(&folder).is_err());
+    assert!(check_keytab(&folder).is_err());
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,4 +1,4 @@
-//! AWS_MSK_IAM: a request to connect, signed with AWS credentials as any request to AWS (Signature Version 4).
+//! The AWS_MSK_IAM mechanism: a connect request signed with AWS credentials (Signature Version 4).
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::{Exchange, Mechanism, Waiting};
+use super::{BoxFuture, Exchange, Mechanism};
 use crate::config::credentials::jwt::seconds_of;
 use crate::config::credentials::{AwsCredentials, AwsProvider};
 use crate::config::{Protocol, SaslOptions, SecurityOptions};
@@ -18,25 +18,25 @@ use crate::secret::Secret;
 const ACTION: &str = "kafka-cluster:Connect";
 const SERVICE: &str = "kafka-cluster";
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// How long a signature holds; MSK takes no other.
-const HOLDS: &str = "900";
-/// As for tokens: less than a connection has, so that the error names what is late.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// What the options of MSK's own login module may be that choose credentials; `awsDebugCreds` changes nothing here.
-const OPTIONS: &[&str] =
+/// Lifetime of a signature in seconds; MSK accepts no other value.
+const EXPIRES_SECONDS: &str = "900";
+/// Maximum time to look up credentials: shorter than a connection's setup, so that the error names the cause.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(8);
+/// Supported options of MSK's login module: those that select credentials, and `awsDebugCreds`, which has no effect.
+const LOGIN_MODULE_OPTIONS: &[&str] =
     &["awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion", "awsDebugCreds"];
 
-/// Logins with AWS credentials, which are looked up for each.
+/// Logins with AWS credentials, which are looked up for every login.
 #[derive(Debug)]
 pub(super) struct Iam {
-    /// A profile or role was asked for, which the environment does not have.
-    chosen: bool,
+    /// True if a profile or role is configured: credentials in the environment are then not used.
+    uses_profile: bool,
     source: Option<AwsProvider>,
 }
 
 impl Iam {
     /// # Errors
-    /// Not over TLS, or with an option that is not known.
+    /// The protocol is not SASL_SSL, or an option is unknown.
     pub(super) fn new(sasl: &SaslOptions, security: &SecurityOptions) -> Result<Self> {
         if security.protocol != Protocol::SaslSsl {
             return Err(Error::configuration(
@@ -44,22 +44,22 @@ impl Iam {
             ));
         }
         for (name, _) in &sasl.aws {
-            if !OPTIONS.contains(&name.as_str()) {
-                let known = OPTIONS.join(", ");
+            if !LOGIN_MODULE_OPTIONS.contains(&name.as_str()) {
+                let known = LOGIN_MODULE_OPTIONS.join(", ");
                 return Err(Error::configuration(format!(
                     "option sasl.jaas.config: {name} of IAMLoginModule is none of those that are known: {known}"
                 )));
             }
         }
-        let chosen = sasl.aws.iter().any(|(name, _)| name == "awsProfileName" || name == "awsRoleArn");
-        Ok(Self { chosen, source: sasl.aws_provider.clone() })
+        let uses_profile = sasl.aws.iter().any(|(name, _)| name == "awsProfileName" || name == "awsRoleArn");
+        Ok(Self { uses_profile, source: sasl.aws_provider.clone() })
     }
 
     async fn credentials(&self) -> Result<AwsCredentials> {
-        if !self.chosen
-            && let Some(found) = of_environment(|name| std::env::var(name).ok())?
+        if !self.uses_profile
+            && let Some(credentials) = from_environment(|name| std::env::var(name).ok())?
         {
-            return Ok(found);
+            return Ok(credentials);
         }
         let Some(source) = &self.source else {
             return Err(Error::authentication(
@@ -68,18 +68,18 @@ impl Iam {
                  and roles are looked up in Python only, in Spark by format(\"samsarrow-python\")",
             ));
         };
-        timeout(PATIENCE, source.0.fetch()).await.unwrap_or_else(|_| {
-            Err(Error::connection("AWS credentials", format!("none were found within {} s", PATIENCE.as_secs())))
+        timeout(LOOKUP_TIMEOUT, source.0.fetch()).await.unwrap_or_else(|_| {
+            Err(Error::connection("AWS credentials", format!("none were found within {} s", LOOKUP_TIMEOUT.as_secs())))
         })
     }
 }
 
-/// Whether the environment has what makes other sources needless.
+/// Returns true if the environment has credentials, so that no other source is needed.
 pub fn has_aws_environment() -> bool {
-    of_environment(|name| std::env::var(name).ok()).is_ok_and(|found| found.is_some())
+    from_environment(|name| std::env::var(name).ok()).is_ok_and(|credentials| credentials.is_some())
 }
 
-fn of_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCredentials>> {
+fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCredentials>> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     let (key_id, secret) = (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY"));
     let missing = |name| Error::authentication("AWS credentials", format!("environment variable {name} is missing"));
@@ -94,8 +94,8 @@ fn of_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCred
     }
 }
 
-/// The region in the name of a broker of MSK, `b-1.name.abcdef.c2.kafka.us-east-1.amazonaws.com`; else that of the
-/// environment.
+/// Returns the region in the host name of an MSK broker, `b-1.name.abcdef.c2.kafka.us-east-1.amazonaws.com`, or the one
+/// set in the environment.
 fn region(host: &str, get: impl Fn(&str) -> Option<String>) -> Result<String> {
     let labels: Vec<&str> = host.split('.').collect();
     let named = labels.windows(3).find_map(|labels| match labels {
@@ -112,7 +112,7 @@ fn region(host: &str, get: impl Fn(&str) -> Option<String>) -> Result<String> {
     })
 }
 
-/// What is sent: a request for an address with a signature in its query, as an object.
+/// Returns the message to send: a JSON object with the parameters of a presigned URL.
 fn payload(credentials: &AwsCredentials, host: &str, region: &str, now: SystemTime) -> Bytes {
     let time = timestamp(now);
     let date = time.get(..8).unwrap_or_default();
@@ -122,12 +122,12 @@ fn payload(credentials: &AwsCredentials, host: &str, region: &str, now: SystemTi
         ("X-Amz-Algorithm", ALGORITHM.to_owned()),
         ("X-Amz-Credential", format!("{}/{scope}", credentials.key_id)),
         ("X-Amz-Date", time.clone()),
-        ("X-Amz-Expires", HOLDS.to_owned()),
+        ("X-Amz-Expires", EXPIRES_SECONDS.to_owned()),
     ];
     query.extend(credentials.token.as_ref().map(|token| ("X-Amz-Security-Token", token.reveal().to_owned())));
     query.push(("X-Amz-SignedHeaders", "host".to_owned()));
-    let encoded: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    let request = format!("GET\n/\n{}\nhost:{host}\n\nhost\n{}", encoded.join("&"), hex(sha256(b"").as_ref()));
+    let pairs: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
+    let request = format!("GET\n/\n{}\nhost:{host}\n\nhost\n{}", pairs.join("&"), hex(sha256(b"").as_ref()));
     let text = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hex(sha256(request.as_bytes()).as_ref()));
     let first = Secret::from(format!("AWS4{}", credentials.secret.reveal()));
     let key = [date, region, SERVICE, "aws4_request"]
@@ -155,30 +155,30 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// As Signature Version 4 has it: all but letters, digits and `-._~`.
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+/// Percent-encodes text as Signature Version 4 requires: all but letters, digits and `-._~`.
+fn percent_encode(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut output, byte| {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => output.push(char::from(byte)),
             byte => {
-                let _ = write!(encoded, "%{byte:02X}");
+                let _ = write!(output, "%{byte:02X}");
             }
         }
-        encoded
+        output
     })
 }
 
-/// `20261122T072600Z`.
+/// Formats a time as `20261122T072600Z`.
 fn timestamp(time: SystemTime) -> String {
     let seconds = seconds_of(time);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Howard Hinnant's days to date, for years that begin in March.
+    // Howard Hinnant's conversion of days to a date, with years that begin in March.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let date = day_of_year - (153 * month + 2) / 5 + 1;
     let (year, month) = (year + 400 * era + u64::from(month > 9), if month > 9 { month - 9 } else { month + 3 });
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}{month:02}{date:02}T{hour:02}{minute:02}{second:02}Z")
@@ -189,27 +189,27 @@ impl Mechanism for Iam {
         "AWS_MSK_IAM"
     }
 
-    fn begin<'a>(&'a self, host: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
+    fn begin<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Box<dyn Exchange>> {
         Box::pin(async move {
             let credentials = self.credentials().await?;
             let region = region(host, |name| std::env::var(name).ok())?;
             let message = payload(&credentials, host, &region, SystemTime::now());
-            Ok(Box::new(Signed(message)) as Box<dyn Exchange>)
+            Ok(Box::new(SignedRequest(message)) as Box<dyn Exchange>)
         })
     }
 }
 
-struct Signed(Bytes);
+struct SignedRequest(Bytes);
 
-impl Exchange for Signed {
-    fn initial(&mut self) -> Waiting<'_, Bytes> {
+impl Exchange for SignedRequest {
+    fn initial(&mut self) -> BoxFuture<'_, Bytes> {
         Box::pin(std::future::ready(Ok(self.0.clone())))
     }
 
-    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>> {
-        // A broker of MSK says which request that was.
+    fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>> {
+        // MSK responds with the request's id.
         Box::pin(std::future::ready(if challenge.is_empty() {
-            Err(Error::authentication("", "the broker's answer to the signature is empty, which MSK's never is"))
+            Err(Error::authentication("", "the broker's response to the signature is empty: is this an MSK broker?"))
         } else {
             Ok(None)
         }))
@@ -233,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_aws_wants_them() {
-        for (seconds, wanted) in [
+    fn timestamp_has_aws_format() {
+        for (seconds, expected) in [
             (0, "19700101T000000Z"),
             (951_782_399, "20000228T235959Z"),
             (951_782_400, "20000229T000000Z"),
@@ -243,12 +243,12 @@ mod tests {
             (1_767_225_600, "20260101T000000Z"),
             (4_107_542_400, "21000301T000000Z"),
         ] {
-            assert_eq!(timestamp(UNIX_EPOCH + Duration::from_secs(seconds)), wanted);
+            assert_eq!(timestamp(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
         }
     }
 
     #[test]
-    fn the_region_is_in_the_name_or_in_the_environment() {
+    fn region_is_taken_from_host_or_environment() {
         let none = |_: &str| None;
         assert_eq!(region(HOST, none).unwrap(), "eu-central-1");
         let serverless = "boot-x.c1.kafka-serverless.us-west-2.amazonaws.com";
@@ -260,21 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_has_credentials_or_has_not() {
-        let of = |given: &[(&str, &str)]| {
-            of_environment(|name| given.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
+    fn reads_credentials_from_environment() {
+        let credentials_of = |variables: &[(&str, &str)]| {
+            from_environment(|name| {
+                variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+            })
         };
         let (id, secret) = (("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hunter2"));
-        let found = of(&[id, secret, ("AWS_SESSION_TOKEN", "t")]).unwrap().unwrap();
-        assert_eq!((found.key_id.as_str(), found.secret.reveal(), found.token.is_some()), ("id", "hunter2", true));
-        assert!(!format!("{found:?}").contains("hunter2"));
-        assert!(of(&[]).unwrap().is_none());
-        assert!(of(&[id]).unwrap_err().to_string().contains("AWS_SECRET_ACCESS_KEY is missing"));
-        assert!(of(&[secret]).unwrap_err().to_string().contains("AWS_ACCESS_KEY_ID is missing"));
+        let credentials = credentials_of(&[id, secret, ("AWS_SESSION_TOKEN", "t")]).unwrap().unwrap();
+        assert_eq!(
+            (credentials.key_id.as_str(), credentials.secret.reveal(), credentials.token.is_some()),
+            ("id", "hunter2", true)
+        );
+        assert!(!format!("{credentials:?}").contains("hunter2"));
+        assert!(credentials_of(&[]).unwrap().is_none());
+        assert!(credentials_of(&[id]).unwrap_err().to_string().contains("AWS_SECRET_ACCESS_KEY is missing"));
+        assert!(credentials_of(&[secret]).unwrap_err().to_string().contains("AWS_ACCESS_KEY_ID is missing"));
     }
 
     #[test]
-    fn signatures_are_botocores() {
+    fn signature_equals_botocore() {
         let now = UNIX_EPOCH + Duration::from_secs(1_440_938_160);
         for (token, signature) in [
             (None, "4eb0a2a533336a8b8a587efa7063d8fd7fd5190f474fcd3e089e2b40424bb1a9"),
@@ -294,10 +299,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_answer_fails() {
-        let error = Signed(Bytes::new()).answer(Bytes::new()).await.unwrap_err();
+    async fn empty_response_fails() {
+        let error = SignedRequest(Bytes::new()).respond(Bytes::new()).await.unwrap_err();
         assert!(error.fatal() && error.to_string().contains("is empty"), "{error}");
-        let answer = Bytes::from_static(br#"{"version":"2020_10_22","request-id":"1"}"#);
-        assert_eq!(Signed(Bytes::new()).answer(answer).await.unwrap(), None);
+        let response = Bytes::from_static(br#"{"version":"2020_10_22","request-id":"1"}"#);
+        assert_eq!(SignedRequest(Bytes::new()).respond(response).await.unwrap(), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Java's classes for logins: those that are known stand for what this client does anyway, others are refused. None is
-//! ever loaded.
+//! Java callback handler classes: classes with built-in behaviour are accepted by name, others are rejected. No class
+//! is ever loaded.
 
 use crate::config::{Mechanism, SaslOptions};
 use crate::error::{Error, Result};
 
 const BEARER: &str = "org.apache.kafka.common.security.oauthbearer.";
-/// The option, the end of the class's name, and the mechanism that it is for.
+/// The option, the end of the class name, and the mechanism it belongs to.
 const KNOWN: &[(&str, &str, Mechanism)] = &[
     (LOGIN, "oauthbearer.OAuthBearerLoginCallbackHandler", Mechanism::OAuthBearer),
     (LOGIN, "oauthbearer.secured.OAuthBearerLoginCallbackHandler", Mechanism::OAuthBearer),
@@ -15,30 +15,31 @@ const KNOWN: &[(&str, &str, Mechanism)] = &[
 ];
 const LOGIN: &str = "sasl.login.callback.handler.class";
 const CLIENT: &str = "sasl.client.callback.handler.class";
-/// Databricks and MSK's own jar have them under names of their own.
-const SHADES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
+/// Package prefixes of the classes relocated by Databricks and in MSK's jar.
+const SHADED_PREFIXES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
 
 /// # Errors
-/// A class that is not known, or that is for another mechanism.
+/// The class is unknown, or belongs to another mechanism.
 pub(super) fn check(sasl: &SaslOptions) -> Result<()> {
-    for (option, given) in [(LOGIN, &sasl.login_callback_handler), (CLIENT, &sasl.client_callback_handler)] {
-        let Some(class) = given else { continue };
-        let plain = SHADES.iter().find_map(|shade| class.strip_prefix(shade)).unwrap_or(class);
-        let found = KNOWN.iter().find(|(of, name, _)| {
-            let whole =
+    for (option, class) in [(LOGIN, &sasl.login_callback_handler), (CLIENT, &sasl.client_callback_handler)] {
+        let Some(class) = class else { continue };
+        let unshaded = SHADED_PREFIXES.iter().find_map(|prefix| class.strip_prefix(prefix)).unwrap_or(class);
+        let known = KNOWN.iter().find(|(known_option, name, _)| {
+            let full_name =
                 if name.starts_with("oauthbearer.") { BEARER.replace("oauthbearer.", name) } else { (*name).into() };
-            *of == option && whole == plain
+            *known_option == option && full_name == unshaded
         });
-        match found {
+        match known {
             Some((_, _, mechanism)) if *mechanism == sasl.mechanism => {}
             Some((_, _, mechanism)) => {
-                let (wanted, is) = (mechanism.name(), sasl.mechanism.name());
-                let text = format!("option {option}: that class is for sasl.mechanism={wanted}, which is {is}");
+                let (required, configured) = (mechanism.name(), sasl.mechanism.name());
+                let text =
+                    format!("option {option}: that class is for sasl.mechanism={required}, but it is {configured}");
                 return Err(Error::configuration(text));
             }
             None => {
                 return Err(Error::configuration(format!(
-                    "option {option}={class:?} is not a class that this client knows, and classes are never loaded: omit \
+                    "option {option}={class:?} is not a supported class, and classes are never loaded: omit \
                      it; supply your own tokens with sasl.oauthbearer.token.provider, in Python"
                 )));
             }
@@ -52,18 +53,18 @@ mod tests {
     use super::*;
     use crate::config::{ClientKind, OptionValue, Options};
 
-    fn check_of(given: &[(&str, &str)]) -> Result<()> {
+    fn check_options(settings: &[(&str, &str)]) -> Result<()> {
         let fixed = [("bootstrap.servers", "h:1"), ("security.protocol", "SASL_SSL")];
-        let given = fixed.iter().chain(given);
-        let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
-        let options = Options::parse(ClientKind::Producer, given).unwrap();
+        let settings = fixed.iter().chain(settings);
+        let settings = settings.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
+        let options = Options::parse(ClientKind::Producer, settings).unwrap();
         check(options.common.security.sasl.as_ref().unwrap())
     }
 
     #[test]
-    fn classes_are_names_that_are_known_or_errors() {
+    fn accepts_known_classes_only() {
         let oauth = ("sasl.mechanism", "OAUTHBEARER");
-        for (mechanism, option, class, wanted) in [
+        for (mechanism, option, class, expected) in [
             (
                 "OAUTHBEARER",
                 LOGIN,
@@ -91,12 +92,13 @@ mod tests {
             ),
             ("OAUTHBEARER", LOGIN, "com.example.Mine", Some("classes are never loaded")),
         ] {
-            let found = check_of(&[("sasl.mechanism", mechanism), (option, class)]).map_err(|error| error.to_string());
-            match wanted {
-                None => assert_eq!(found, Ok(())),
-                Some(wanted) => assert!(found.clone().unwrap_err().contains(wanted), "{found:?}"),
+            let result =
+                check_options(&[("sasl.mechanism", mechanism), (option, class)]).map_err(|error| error.to_string());
+            match expected {
+                None => assert_eq!(result, Ok(())),
+                Some(expected) => assert!(result.clone().unwrap_err().contains(expected), "{result:?}"),
             }
         }
-        assert_eq!(check_of(&[oauth]), Ok(()));
+        assert_eq!(check_options(&[oauth]), Ok(()));
     }
 }

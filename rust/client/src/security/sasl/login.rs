@@ -1,4 +1,4 @@
-//! The login of one client at all its brokers.
+//! The login of a client at all its brokers.
 
 use std::time::Duration;
 
@@ -12,59 +12,59 @@ use super::iam::Iam;
 use super::oauth::OAuthBearer;
 use super::plain::Plain;
 use super::scram::{Hash, Scram};
-use super::{Carrier, Exchange, Mechanism as Conversation, java_callback_handlers};
+use super::{Exchange, Mechanism as SaslMechanism, SaslIo, java_callback_handlers};
 use crate::api_versions::ApiVersions;
 use crate::config::{Mechanism, Protocol, SaslOptions, SecurityOptions};
 use crate::error::{Error, Result};
-use crate::security::redact::Veil;
+use crate::security::redact::Redactor;
 
-/// The most that a mechanism asks for and answers: more rounds than this are no login.
-const ROUNDS: usize = 8;
+/// Maximum number of challenges a broker may send: more rounds indicate a faulty broker.
+const MAX_ROUNDS: usize = 8;
 
-/// What a client logs in with.
+/// A SASL mechanism with the credentials of a client, and the data for its error texts.
 #[derive(Debug)]
 pub(crate) struct Login {
-    mechanism: Box<dyn Conversation>,
+    mechanism: Box<dyn SaslMechanism>,
     protocol: Protocol,
-    /// What an error may name: the user, and the options that a login depends on.
+    /// User name for error texts, if the mechanism has one.
     user: Option<String>,
-    veil: Veil,
+    redactor: Redactor,
 }
 
-/// What a broker grants.
+/// A session granted by a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// When it began, at the latest.
+    /// Start of the session: the time before the last token was sent.
     pub(crate) since: Instant,
-    /// After which it closes the connection unless the client logs in again (KIP-368).
+    /// Time after which the broker closes the connection unless the client logs in again (KIP-368).
     pub(crate) lifetime: Option<Duration>,
 }
 
-/// A conversation that may begin.
+/// An exchange with its first token.
 pub(crate) struct Prepared {
     exchange: Box<dyn Exchange>,
     token: Bytes,
 }
 
-/// How a mechanism's tokens travel.
+/// Transport of a mechanism's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum TokenTransport {
     /// In SaslAuthenticate of this version (KIP-152).
     Requests(i16),
-    /// As they are, which is all that Kafka before 1.0 knows.
+    /// Raw tokens after SaslHandshake v0: the only transport of Kafka before 1.0.
     Raw,
-    /// The same without asking for the mechanism first: Kafka 0.9, which has GSSAPI only.
-    Bare,
+    /// Raw tokens without SaslHandshake: Kafka 0.9, which supports only GSSAPI.
+    RawWithoutHandshake,
 }
 
 impl Login {
-    /// With the credentials that `sasl` names.
+    /// Creates the login with the mechanism and credentials of `sasl`.
     ///
     /// # Errors
     /// Credentials are missing, or contradict each other.
     pub(crate) fn new(sasl: &SaslOptions, security: &SecurityOptions) -> Result<Self> {
         java_callback_handlers::check(sasl)?;
-        let mechanism: Box<dyn Conversation> = match sasl.mechanism {
+        let mechanism: Box<dyn SaslMechanism> = match sasl.mechanism {
             Mechanism::Gssapi => Box::new(Gssapi::new(sasl)?),
             Mechanism::Plain => Box::new(Plain::new(sasl)?),
             Mechanism::ScramSha256 => Box::new(Scram::new(Hash::Sha256, sasl)?),
@@ -80,164 +80,178 @@ impl Login {
         }
         let named = matches!(sasl.mechanism, Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512);
         let user = sasl.username.clone().filter(|_| named);
-        Ok(Self { mechanism, protocol: security.protocol, user, veil: Veil::new(sasl) })
+        Ok(Self { mechanism, protocol: security.protocol, user, redactor: Redactor::new(sasl) })
     }
 
-    /// Gets what a conversation with the broker at `host` begins with.
+    /// Obtains the first token of an exchange with the broker at `host`.
     ///
     /// # Errors
-    /// There are no credentials to be had.
+    /// No credentials are available.
     pub(crate) async fn prepare(&self, host: &str) -> Result<Prepared> {
         let mut exchange = self.mechanism.begin(host).await?;
         let token = exchange.initial().await?;
         Ok(Prepared { exchange, token })
     }
 
-    /// Logs in on a connection that nothing but its versions was asked on, or whose session runs out.
+    /// Logs in on a new connection, or on one whose session is about to end.
     ///
     /// # Errors
-    /// [`Error::Authentication`] where the broker refuses, or is not who it should be; [`Error::Connection`] where
+    /// [`Error::Authentication`] if the broker rejects the login or cannot be verified; [`Error::Connection`] if
     /// another attempt may succeed.
     pub(crate) async fn authenticate(
         &self,
-        carrier: &impl Carrier,
+        io: &impl SaslIo,
         versions: &ApiVersions,
         host: &str,
         prepared: Option<Prepared>,
     ) -> Result<Session> {
-        let way = self.way(carrier, versions)?;
-        match way {
-            Way::Requests(_) => self.handshake(carrier, 1).await?,
-            Way::Raw => self.handshake(carrier, 0).await?,
-            Way::Bare => {}
+        let transport = self.transport(io, versions)?;
+        match transport {
+            TokenTransport::Requests(_) => self.handshake(io, 1).await?,
+            TokenTransport::Raw => self.handshake(io, 0).await?,
+            TokenTransport::RawWithoutHandshake => {}
         }
         let conversation = async {
             let prepared = match prepared {
                 Some(prepared) => prepared,
                 None => self.prepare(host).await?,
             };
-            self.converse(carrier, prepared, way).await
+            self.run_exchange(io, prepared, transport).await
         };
         conversation.await.map_err(|error| match error {
             Error::Authentication { address, reason, .. } if address.is_empty() => {
-                Error::authentication(carrier.address(), reason)
+                Error::authentication(io.address(), reason)
             }
-            Error::Connection { address, reason } if address.is_empty() => Error::connection(carrier.address(), reason),
+            Error::Connection { address, reason } if address.is_empty() => Error::connection(io.address(), reason),
             other => other,
         })
     }
 
-    fn way(&self, carrier: &impl Carrier, versions: &ApiVersions) -> Result<Way> {
-        let newest = |key: ApiKey| versions.range(key).map(|(_, newest)| newest);
-        match (newest(ApiKey::SaslHandshake), versions.range(ApiKey::SaslAuthenticate)) {
-            (Some(1..), Some((oldest, newest))) => {
-                let version = newest.min(SaslAuthenticateRequest::MAX_VERSION);
+    fn transport(&self, io: &impl SaslIo, versions: &ApiVersions) -> Result<TokenTransport> {
+        let max = |key: ApiKey| versions.range(key).map(|(_, max)| max);
+        match (max(ApiKey::SaslHandshake), versions.range(ApiKey::SaslAuthenticate)) {
+            (Some(1..), Some((oldest, max))) => {
+                let version = max.min(SaslAuthenticateRequest::MAX_VERSION);
                 if version < oldest || version < 0 {
                     return Err(Error::UnsupportedVersion(format!(
-                        "no version of SaslAuthenticate in common: the broker at {} speaks v{oldest} to v{newest}",
-                        carrier.address()
+                        "no version of SaslAuthenticate in common: the broker at {} supports v{oldest} to v{max}",
+                        io.address()
                     )));
                 }
-                Ok(Way::Requests(version))
+                Ok(TokenTransport::Requests(version))
             }
-            (Some(_), _) => Ok(Way::Raw),
-            (None, _) if versions.is_assumed() && self.mechanism.name() == Mechanism::Gssapi.name() => Ok(Way::Bare),
-            (None, _) => Err(self.unwanted(carrier, "the broker knows of no logins")),
+            (Some(_), _) => Ok(TokenTransport::Raw),
+            (None, _) if versions.is_assumed() && self.mechanism.name() == Mechanism::Gssapi.name() => {
+                Ok(TokenTransport::RawWithoutHandshake)
+            }
+            (None, _) => Err(self.unexpected_login(io, "the broker does not support logins")),
         }
     }
 
-    /// Agrees on the mechanism: never another than the configured one.
-    async fn handshake(&self, carrier: &impl Carrier, version: i16) -> Result<()> {
+    /// Sends SaslHandshake with the configured mechanism; no other mechanism is ever tried.
+    async fn handshake(&self, io: &impl SaslIo, version: i16) -> Result<()> {
         let mechanism = self.mechanism.name();
         let request = SaslHandshakeRequest { mechanism: mechanism.to_owned(), ..Default::default() };
-        let answer = carrier.ask(&request, version).await?;
-        let reason = match ErrorCode::from_i16(answer.error_code) {
+        let response = io.exchange(&request, version).await?;
+        let reason = match ErrorCode::from_i16(response.error_code) {
             code if code.is_none() => return Ok(()),
             ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
-                let known: Vec<_> = answer.mechanisms.iter().map(|name| self.veil.show(name)).collect();
-                let known = match self.veil.show(&known.join(", ")) {
+                let accepted: Vec<_> = response.mechanisms.iter().map(|name| self.redactor.redact(name)).collect();
+                let accepted = match self.redactor.redact(&accepted.join(", ")) {
                     none if none.is_empty() => "none".into(),
-                    known => known,
+                    accepted => accepted,
                 };
                 format!(
-                    "the broker does not take sasl.mechanism={mechanism} on this listener, it takes {known}: set \
+                    "the broker does not accept sasl.mechanism={mechanism} on this listener, it accepts {accepted}: set \
                      sasl.mechanism to one of those, or use the address of another listener"
                 )
             }
-            ErrorCode::ILLEGAL_SASL_STATE => return Err(self.unwanted(carrier, "the broker wants no login")),
-            code if code.retriable() => {
-                return Err(Error::connection(carrier.address(), format!("the broker cannot log us in now: {code}")));
+            ErrorCode::ILLEGAL_SASL_STATE => {
+                return Err(self.unexpected_login(io, "the broker does not accept a login"));
             }
-            code => format!("the broker refuses a login with {mechanism}: {code}"),
+            code if code.retriable() => {
+                return Err(Error::connection(io.address(), format!("the broker cannot complete a login now: {code}")));
+            }
+            code => format!("the broker rejects a login with {mechanism}: {code}"),
         };
-        Err(Error::authentication(carrier.address(), reason))
+        Err(Error::authentication(io.address(), reason))
     }
 
-    fn unwanted(&self, carrier: &impl Carrier, what: &str) -> Error {
-        let (is, other) = match self.protocol {
+    fn unexpected_login(&self, io: &impl SaslIo, problem: &str) -> Error {
+        let (configured, required) = match self.protocol {
             Protocol::SaslSsl | Protocol::Ssl => ("SASL_SSL", "SSL"),
             Protocol::SaslPlaintext | Protocol::Plaintext => ("SASL_PLAINTEXT", "PLAINTEXT"),
         };
         let reason = format!(
-            "{what} on this listener, but security.protocol={is} asks for one: set security.protocol={other}, or use the \
+            "{problem} on this listener, but security.protocol={configured} requires one: set security.protocol={required}, or use the \
              address of a listener with SASL"
         );
-        Error::authentication(carrier.address(), reason)
+        Error::authentication(io.address(), reason)
     }
 
-    async fn converse(&self, carrier: &impl Carrier, prepared: Prepared, way: Way) -> Result<Session> {
+    async fn run_exchange(&self, io: &impl SaslIo, prepared: Prepared, transport: TokenTransport) -> Result<Session> {
         let Prepared { mut exchange, mut token } = prepared;
-        for _ in 0..=ROUNDS {
+        for _ in 0..=MAX_ROUNDS {
             let since = Instant::now();
-            if matches!(way, Way::Raw | Way::Bare) && exchange.spoken() {
-                carrier.tell_raw(&token)?;
+            if matches!(transport, TokenTransport::Raw | TokenTransport::RawWithoutHandshake)
+                && exchange.expects_no_response()
+            {
+                io.send_raw(&token)?;
                 return Ok(Session { since, lifetime: None });
             }
-            let (answer, lifetime) = match way {
-                Way::Requests(version) => self.ask(carrier, token, version).await?,
-                Way::Raw | Way::Bare => (self.ask_raw(carrier, &token).await?, None),
+            let (challenge, lifetime) = match transport {
+                TokenTransport::Requests(version) => self.send_token(io, token, version).await?,
+                TokenTransport::Raw | TokenTransport::RawWithoutHandshake => {
+                    (self.exchange_raw(io, &token).await?, None)
+                }
             };
-            match exchange.answer(answer).await? {
+            match exchange.respond(challenge).await? {
                 Some(next) => token = next,
                 None => return Ok(Session { since, lifetime }),
             }
         }
-        Err(Error::authentication("", format!("the login comes to no end: the broker asked {ROUNDS} times for more")))
+        Err(Error::authentication(
+            "",
+            format!("the login does not end: the broker sent more than {MAX_ROUNDS} challenges"),
+        ))
     }
 
-    async fn ask(&self, carrier: &impl Carrier, token: Bytes, version: i16) -> Result<(Bytes, Option<Duration>)> {
+    async fn send_token(&self, io: &impl SaslIo, token: Bytes, version: i16) -> Result<(Bytes, Option<Duration>)> {
         let request = SaslAuthenticateRequest { auth_bytes: token, ..Default::default() };
-        let answer = carrier.ask(&request, version).await?;
-        let code = ErrorCode::from_i16(answer.error_code);
+        let response = io.exchange(&request, version).await?;
+        let code = ErrorCode::from_i16(response.error_code);
         if code.is_none() {
-            let lifetime = u64::try_from(answer.session_lifetime_ms).ok().filter(|ms| *ms > 0);
-            return Ok((answer.auth_bytes, lifetime.map(Duration::from_millis)));
+            let lifetime = u64::try_from(response.session_lifetime_ms).ok().filter(|ms| *ms > 0);
+            return Ok((response.auth_bytes, lifetime.map(Duration::from_millis)));
         }
-        let said = answer.error_message.filter(|text| !text.trim().is_empty());
-        let said = said.map_or_else(|| code.to_string(), |text| self.veil.show(&text));
+        let message = response.error_message.filter(|text| !text.trim().is_empty());
+        let message = message.map_or_else(|| code.to_string(), |text| self.redactor.redact(&text));
         if code.retriable() {
-            return Err(Error::connection(carrier.address(), format!("the broker cannot log us in now: {said}")));
+            return Err(Error::connection(io.address(), format!("the broker cannot complete a login now: {message}")));
         }
-        Err(Error::authentication("", format!("the login{} failed: {said}", self.with())))
+        Err(Error::authentication("", format!("the login{} failed: {message}", self.description())))
     }
 
-    /// A broker that answers nothing to a token has refused it, as far as anybody can know.
-    async fn ask_raw(&self, carrier: &impl Carrier, token: &[u8]) -> Result<Bytes> {
-        carrier.ask_raw(token).await.map_err(|error| match error {
+    /// Exchanges a raw token. A disconnect is reported as a rejected login: Kafka before 1.0 has no other response.
+    async fn exchange_raw(&self, io: &impl SaslIo, token: &[u8]) -> Result<Bytes> {
+        io.exchange_raw(token).await.map_err(|error| match error {
             Error::Connection { reason, .. } => Error::authentication(
                 "",
-                format!("the login{} failed: {reason}, which is how Kafka before 1.0 refuses credentials", self.with()),
+                format!(
+                    "the login{} failed: {reason}, which is how Kafka before 1.0 rejects credentials",
+                    self.description()
+                ),
             ),
             other => other,
         })
     }
 
-    /// As what, for texts.
-    fn with(&self) -> String {
+    /// Returns the user and mechanism for error texts.
+    fn description(&self) -> String {
         let mechanism = self.mechanism.name();
         self.user.as_ref().map_or_else(
             || format!(" with {mechanism}"),
-            |user| format!(" of sasl.username={} with {mechanism}", self.veil.show(user)),
+            |user| format!(" of sasl.username={} with {mechanism}", self.redactor.redact(user)),
         )
     }
 }

@@ -1,5 +1,6 @@
-//! When a client may log in. Its connections (lanes × brokers) would otherwise multiply every wrong password, and lock the
-//! account: one refusal stops them all for a while that grows, and callers get that refusal at once.
+//! Limits on login attempts. Without them, the connections of a client (kinds × brokers) would multiply each wrong
+//! password and lock the account: after one rejection no login is attempted for a growing time, and callers get that
+//! error immediately.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,169 +11,170 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 
-/// The wait after a refusal; doubles with each.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// A login that was not answered by then keeps its chance, and others have theirs too: one broker that is silent must
-/// not keep us from all.
-const TURN: Duration = Duration::from_secs(1);
-/// How many logins are under way at a time once one has succeeded; before that one is.
-const AT_ONCE: usize = 4;
+/// Wait after a rejection; doubles with each further one.
+const MIN_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Time after which an unanswered login no longer counts against the limit: one silent broker must not block logins at
+/// the others. The login itself continues.
+const ATTEMPT_SLOT: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent logins after one has succeeded; before that the maximum is one.
+const MAX_CONCURRENT: usize = 4;
 
-/// The logins of one client at all brokers.
+/// Login attempts of one client at all brokers.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts {
+pub(crate) struct LoginBackoff {
     state: Mutex<State>,
-    /// Rung when a login ends.
+    /// Notified when a login ends.
     ended: Notify,
 }
 
 #[derive(Debug)]
 struct State {
-    refusal: Option<Refusal>,
-    /// The last login succeeded.
-    proven: bool,
-    /// Those under way, by number and since when.
-    under_way: Vec<(u64, Instant)>,
+    rejection: Option<Rejection>,
+    /// True if the last login succeeded.
+    last_succeeded: bool,
+    /// Logins in progress: number and start.
+    in_progress: Vec<(u64, Instant)>,
     next: u64,
     backoff: Backoff,
 }
 
 #[derive(Debug)]
-struct Refusal {
+struct Rejection {
     at: Instant,
-    /// Nobody tries again before.
+    /// Time before which no login is attempted.
     until: Instant,
     error: Error,
 }
 
 impl Default for State {
     fn default() -> Self {
-        let backoff = Backoff::new(SHORTEST_WAIT, LONGEST_WAIT);
-        Self { refusal: None, proven: false, under_way: Vec::new(), next: 0, backoff }
+        let backoff = Backoff::new(MIN_WAIT, MAX_WAIT);
+        Self { rejection: None, last_succeeded: false, in_progress: Vec::new(), next: 0, backoff }
     }
 }
 
 impl State {
-    fn refused(&self, now: Instant) -> Option<Error> {
-        let refusal = self.refusal.as_ref().filter(|refusal| refusal.until > now);
-        refusal.map(|refusal| refusal.error.clone())
+    fn active_rejection(&self, now: Instant) -> Option<Error> {
+        let rejection = self.rejection.as_ref().filter(|rejection| rejection.until > now);
+        rejection.map(|rejection| rejection.error.clone())
     }
 
-    /// Until when there is no place for another login.
-    fn full_until(&self, now: Instant) -> Option<Instant> {
-        let most = if self.proven { AT_ONCE } else { 1 };
-        let mut ends: Vec<_> = self.under_way.iter().map(|(_, at)| *at + TURN).filter(|end| *end > now).collect();
+    /// Returns the time at which another login may start; `None` if it may start now.
+    fn next_slot(&self, now: Instant) -> Option<Instant> {
+        let max = if self.last_succeeded { MAX_CONCURRENT } else { 1 };
+        let mut ends: Vec<_> =
+            self.in_progress.iter().map(|(_, start)| *start + ATTEMPT_SLOT).filter(|end| *end > now).collect();
         ends.sort();
-        let more = ends.len().checked_sub(most)?;
-        ends.get(more).copied()
+        let excess = ends.len().checked_sub(max)?;
+        ends.get(excess).copied()
     }
 
-    /// The number of a login that begins, or until when to wait.
+    /// Returns the number of a login that starts, or the time to wait until.
     fn begin(&mut self, now: Instant) -> Result<std::result::Result<u64, Instant>> {
-        if let Some(error) = self.refused(now) {
+        if let Some(error) = self.active_rejection(now) {
             return Err(error);
         }
-        if let Some(until) = self.full_until(now) {
+        if let Some(until) = self.next_slot(now) {
             return Ok(Err(until));
         }
         let number = self.next;
         self.next += 1;
-        self.under_way.push((number, now));
+        self.in_progress.push((number, now));
         Ok(Ok(number))
     }
 
-    fn succeed(&mut self) {
-        self.refusal = None;
-        self.proven = true;
+    fn record_success(&mut self) {
+        self.rejection = None;
+        self.last_succeeded = true;
         self.backoff.reset();
     }
 
-    fn refuse(&mut self, began: Instant, now: Instant, error: &Error) {
-        self.proven = false;
-        // Those that were under way beside it say nothing new.
-        if self.refusal.as_ref().is_some_and(|refusal| began < refusal.at) {
+    fn record_failure(&mut self, started: Instant, now: Instant, error: &Error) {
+        self.last_succeeded = false;
+        // Rejections of logins that ran at the same time count as one.
+        if self.rejection.as_ref().is_some_and(|rejection| started < rejection.at) {
             return;
         }
         let wait = self.backoff.next_delay();
-        tracing::debug!(%error, ?wait, "a login was refused: none is tried before");
-        self.refusal = Some(Refusal { at: now, until: now + wait, error: error.clone() });
+        tracing::debug!(%error, ?wait, "a login was rejected: no login is attempted during the wait");
+        self.rejection = Some(Rejection { at: now, until: now + wait, error: error.clone() });
     }
 }
 
-impl Attempts {
+impl LoginBackoff {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why nobody logs in now, if that is so.
-    pub(crate) fn refused(&self) -> Option<Error> {
-        self.state().refused(Instant::now())
+    /// Returns the last rejection while it blocks logins.
+    pub(crate) fn rejected(&self) -> Option<Error> {
+        self.state().active_rejection(Instant::now())
     }
 
-    /// Waits until that is so.
-    pub(crate) async fn refusal(&self) -> Error {
+    /// Waits until a login is rejected, and returns the error.
+    pub(crate) async fn wait_for_rejection(&self) -> Error {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if let Some(error) = self.refused() {
+            if let Some(error) = self.rejected() {
                 return error;
             }
             ended.await;
         }
     }
 
-    /// Waits until a login may begin.
+    /// Waits until a login may start.
     ///
     /// # Errors
-    /// A refusal that is not long ago, also one that comes while others log in.
-    pub(crate) async fn turn(&self) -> Result<Turn<'_>> {
+    /// A recent rejection, or one that arrives while waiting.
+    pub(crate) async fn acquire(&self) -> Result<LoginAttempt<'_>> {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             let now = Instant::now();
             let until = match self.state().begin(now)? {
-                Ok(number) => return Ok(Turn { attempts: self, number, began: now }),
+                Ok(number) => return Ok(LoginAttempt { backoff: self, number, started: now }),
                 Err(until) => until,
             };
             let _ = timeout_at(until, ended).await;
         }
     }
 
-    /// A broker has refused us without a login: it wants one.
-    pub(crate) fn refuse(&self, error: &Error) {
+    /// Records a rejection without a login attempt: the broker requires a login.
+    pub(crate) fn record_failure(&self, error: &Error) {
         let now = Instant::now();
-        self.state().refuse(now, now, error);
+        self.state().record_failure(now, now, error);
         self.ended.notify_waiters();
     }
 }
 
-/// One login that is under way.
+/// A login in progress.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    attempts: &'a Attempts,
+pub(crate) struct LoginAttempt<'a> {
+    backoff: &'a LoginBackoff,
     number: u64,
-    began: Instant,
+    started: Instant,
 }
 
-impl Turn<'_> {
-    /// It was answered: credentials hold, or they do not. What is neither is not for here.
-    pub(crate) fn ended<T>(self, outcome: &Result<T>) {
-        let mut state = self.attempts.state();
+impl LoginAttempt<'_> {
+    /// Records the result. Only success and rejected credentials count; other errors say nothing about the credentials.
+    pub(crate) fn finish<T>(self, outcome: &Result<T>) {
+        let mut state = self.backoff.state();
         match outcome {
-            Ok(_) => state.succeed(),
-            Err(error @ Error::Authentication { .. }) => state.refuse(self.began, Instant::now(), error),
+            Ok(_) => state.record_success(),
+            Err(error @ Error::Authentication { .. }) => state.record_failure(self.started, Instant::now(), error),
             Err(_) => {}
         }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LoginAttempt<'_> {
     fn drop(&mut self) {
-        self.attempts.state().under_way.retain(|(number, _)| *number != self.number);
-        self.attempts.ended.notify_waiters();
+        self.backoff.state().in_progress.retain(|(number, _)| *number != self.number);
+        self.backoff.ended.notify_waiters();
     }
 }
 
@@ -187,94 +189,94 @@ mod tests {
     }
 
     impl State {
-        /// A login that is refused at once.
+        /// Starts a login that is rejected immediately.
         fn fail(&mut self, now: Instant) {
             let number = self.begin(now).unwrap().unwrap();
-            self.refuse(now, now, &wrong());
-            self.under_way.retain(|(other, _)| *other != number);
+            self.record_failure(now, now, &wrong());
+            self.in_progress.retain(|(other, _)| *other != number);
         }
     }
 
     #[test]
-    fn a_refusal_stops_all_for_a_while_that_grows() {
+    fn rejection_blocks_logins_for_a_growing_time() {
         let mut state = State::default();
         let start = Instant::now();
-        // Whatever calls there are, and however often: few reach a broker.
+        // Only few of the many calls reach a broker.
         let mut tried = 0;
         for ms in (0..10_000).step_by(10) {
             let now = start + Duration::from_millis(ms);
-            if state.refused(now).is_none() {
+            if state.active_rejection(now).is_none() {
                 tried += 1;
                 state.fail(now);
             }
-            assert_eq!(state.refused(now), Some(wrong()));
+            assert_eq!(state.active_rejection(now), Some(wrong()));
             assert_eq!(state.begin(now), Err(wrong()));
         }
         assert_eq!(tried, 4);
         let mut now = start;
         for _ in 0..20 {
-            now += LONGEST_WAIT * 2;
+            now += MAX_WAIT * 2;
             state.fail(now);
         }
-        now += LONGEST_WAIT.mul_f64(1.3);
-        assert_eq!(state.refused(now), None);
-        state.succeed();
+        now += MAX_WAIT.mul_f64(1.3);
+        assert_eq!(state.active_rejection(now), None);
+        state.record_success();
         state.fail(now);
-        assert_eq!(state.refused(now + SHORTEST_WAIT.mul_f64(1.3)), None, "a success begins anew");
+        assert_eq!(state.active_rejection(now + MIN_WAIT.mul_f64(1.3)), None, "a success resets the backoff");
     }
 
     #[test]
-    fn a_few_log_in_at_once_when_credentials_hold() {
+    fn concurrent_logins_are_limited_after_success() {
         let mut state = State::default();
-        state.succeed();
+        state.record_success();
         let now = Instant::now();
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_CONCURRENT {
             assert!(matches!(state.begin(now), Ok(Ok(_))));
         }
-        assert_eq!(state.begin(now), Ok(Err(now + TURN)));
-        // Two of them are refused: that is one refusal.
+        assert_eq!(state.begin(now), Ok(Err(now + ATTEMPT_SLOT)));
+        // Two of them are rejected: that counts as one rejection.
         let soon = now + Duration::from_millis(1);
-        state.refuse(now, soon, &wrong());
-        state.refuse(now, soon + Duration::from_millis(1), &wrong());
-        assert_eq!(state.refused(soon + SHORTEST_WAIT.mul_f64(1.3)), None);
+        state.record_failure(now, soon, &wrong());
+        state.record_failure(now, soon + Duration::from_millis(1), &wrong());
+        assert_eq!(state.active_rejection(soon + MIN_WAIT.mul_f64(1.3)), None);
     }
 
     #[test]
-    fn a_broker_that_is_silent_keeps_nobody_from_the_others() {
+    fn silent_broker_does_not_block_other_logins() {
         let mut state = State::default();
         let now = Instant::now();
         assert_eq!(state.begin(now), Ok(Ok(0)));
-        assert_eq!(state.begin(now), Ok(Err(now + TURN)));
-        assert_eq!(state.begin(now + TURN), Ok(Ok(1)));
-        assert_eq!(state.begin(now + TURN), Ok(Err(now + TURN * 2)));
+        assert_eq!(state.begin(now), Ok(Err(now + ATTEMPT_SLOT)));
+        assert_eq!(state.begin(now + ATTEMPT_SLOT), Ok(Ok(1)));
+        assert_eq!(state.begin(now + ATTEMPT_SLOT), Ok(Err(now + ATTEMPT_SLOT * 2)));
     }
 
     #[tokio::test]
-    async fn one_login_shows_whether_credentials_hold_while_the_others_wait() {
-        let attempts = Arc::new(Attempts::default());
-        let first = attempts.turn().await.unwrap();
+    async fn first_login_is_attempted_alone() {
+        let backoff = Arc::new(LoginBackoff::default());
+        let first = backoff.acquire().await.unwrap();
         let waiting: Vec<_> = (0..20)
             .map(|_| {
-                let attempts = Arc::clone(&attempts);
-                tokio::spawn(async move { attempts.turn().await.map(|turn| turn.ended(&Ok(()))) })
+                let backoff = Arc::clone(&backoff);
+                tokio::spawn(async move { backoff.acquire().await.map(|attempt| attempt.finish(&Ok(()))) })
             })
             .collect();
         tokio::task::yield_now().await;
-        assert_eq!(attempts.state().under_way.len(), 1);
-        first.ended::<()>(&Err(wrong()));
+        assert_eq!(backoff.state().in_progress.len(), 1);
+        first.finish::<()>(&Err(wrong()));
         for waiting in waiting {
             assert_eq!(waiting.await.unwrap(), Err(wrong()));
         }
-        assert_eq!(attempts.state().next, 1, "none of them has reached a broker");
+        assert_eq!(backoff.state().next, 1, "none of them has reached a broker");
     }
 
     #[tokio::test]
-    async fn a_connection_that_breaks_says_nothing_of_credentials() {
-        let attempts = Attempts::default();
-        attempts.turn().await.unwrap().ended::<()>(&Err(Error::connection("h:1", "closed")));
-        assert_eq!(attempts.refused(), None);
-        assert!(attempts.state().under_way.is_empty());
-        attempts.refuse(&wrong());
-        assert_eq!(attempts.turn().await.unwrap_err(), wrong());
+    async fn connection_errors_do_not_count_as_rejections() {
+        let backoff = LoginBackoff::default();
+        backoff.acquire().await.unwrap().finish::<()>(&Err(Error::connection("h:1", "closed")));
+        assert_eq!(backoff.rejected(), None);
+        assert!(backoff.state().in_progress.is_empty());
+        backoff.record_failure(&wrong());
+        assert_eq!(backoff.acquire().await.unwrap_err(), wrong());
     }
 }

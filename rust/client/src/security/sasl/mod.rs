@@ -1,4 +1,4 @@
-//! Logins: a mechanism's conversation with a broker, carried by SaslHandshake and SaslAuthenticate.
+//! SASL logins: the exchange between a mechanism and a broker, sent in SaslHandshake and SaslAuthenticate.
 
 mod assertion;
 mod file;
@@ -28,45 +28,51 @@ use crate::error::Result;
 
 pub use iam::has_aws_environment;
 pub(crate) use login::{Login, Session};
-pub(crate) use login_backoff::Attempts;
+pub(crate) use login_backoff::LoginBackoff;
 
-/// What a mechanism may have to wait for: a token, a ticket, a thread that derives keys.
-pub(crate) type Waiting<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+/// Future of a mechanism's step, which may wait for a token, a ticket or a thread that derives keys.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// One way to log in, with the credentials for it. A client has one.
+/// A SASL mechanism with its credentials. A client has one.
 pub(crate) trait Mechanism: Debug + Send + Sync {
-    /// Its name on the wire.
+    /// Returns the mechanism's name in the protocol.
     fn name(&self) -> &'static str;
 
-    /// Begins a conversation with the broker at `host`, with credentials that hold now.
-    fn begin<'a>(&'a self, host: &'a str) -> Waiting<'a, Box<dyn Exchange>>;
+    /// Begins an exchange with the broker at `host`, with currently valid credentials.
+    fn begin<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Box<dyn Exchange>>;
 }
 
-/// One conversation, which the client opens.
+/// One SASL exchange, which the client starts.
 pub(crate) trait Exchange: Send {
-    /// What is sent first.
-    fn initial(&mut self) -> Waiting<'_, Bytes>;
+    /// Returns the first token to send.
+    fn initial(&mut self) -> BoxFuture<'_, Bytes>;
 
-    /// What is sent after a broker's answer; `None` when nothing is left to be said and the broker is who it should be.
-    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>>;
+    /// Returns the token to send after a broker's response; `None` once the exchange is complete and the broker
+    /// verified.
+    fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>>;
 
-    /// Whether everything is said with the last token, to which a broker that takes raw tokens answers nothing.
-    fn spoken(&self) -> bool {
+    /// Returns true if the last token completes the exchange and a broker that accepts raw tokens does not respond to
+    /// it.
+    fn expects_no_response(&self) -> bool {
         false
     }
 }
 
-/// What carries a conversation: a connection on which nothing else is sent meanwhile.
-pub(crate) trait Carrier: Sync {
-    /// Host and port.
+/// Transport of a SASL exchange: a connection on which no other requests are sent during the login.
+pub(crate) trait SaslIo: Sync {
+    /// Returns host and port.
     fn address(&self) -> &str;
 
-    /// Asks, and waits for as long as a broker may take.
-    fn ask<R: Request + Sync>(&self, request: &R, version: i16) -> impl Future<Output = Result<R::Response>> + Send;
+    /// Sends a request and waits for the response, up to the request timeout.
+    fn exchange<R: Request + Sync>(
+        &self,
+        request: &R,
+        version: i16,
+    ) -> impl Future<Output = Result<R::Response>> + Send;
 
-    /// Sends a token as it is and waits for the broker's; brokers that refuse a login hang up instead.
-    fn ask_raw(&self, token: &[u8]) -> impl Future<Output = Result<Bytes>> + Send;
+    /// Sends a raw token and waits for the broker's token; a broker that rejects the login disconnects instead.
+    fn exchange_raw(&self, token: &[u8]) -> impl Future<Output = Result<Bytes>> + Send;
 
-    /// Sends a token as it is that is not answered.
-    fn tell_raw(&self, token: &[u8]) -> Result<()>;
+    /// Sends a raw token without waiting for a response.
+    fn send_raw(&self, token: &[u8]) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! OAUTHBEARER: a token instead of a password (RFC 7628, KIP-255).
+//! The OAUTHBEARER mechanism: logins with a token (RFC 7628, KIP-255).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,33 +6,33 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::oidc::Oidc;
-use super::token_cache::Tokens;
+use super::token_cache::TokenCache;
 use super::unsecured::Unsecured;
-use super::{Exchange, Mechanism, Waiting, file};
+use super::{BoxFuture, Exchange, Mechanism, file};
 use crate::config::SaslOptions;
 use crate::config::credentials::{Fetching, Token, TokenSource, check_extension};
 use crate::error::{Error, Result};
-use crate::security::redact::Veil;
+use crate::security::redact::Redactor;
 
-/// What a client answers to a broker that says why it does not take a token, so that the broker ends the login.
-const UNDERSTOOD: &[u8] = b"\x01";
+/// The client's response to a broker's error message; the broker then fails the login.
+const ERROR_ACK: &[u8] = b"\x01";
 
-/// Logins with tokens, wherever they come from.
+/// Logins with tokens of any source.
 #[derive(Debug)]
 pub(super) struct OAuthBearer {
-    tokens: Arc<Tokens>,
+    tokens: Arc<TokenCache>,
     extensions: Vec<(String, String)>,
 }
 
 impl OAuthBearer {
     /// # Errors
-    /// The options name no source of tokens, or more than one, or one that cannot be.
+    /// The options set no source of tokens, several sources, or an invalid one.
     pub(super) fn new(sasl: &SaslOptions) -> Result<Self> {
         for (name, value) in &sasl.oauth.extensions {
             let wrong = |text| Error::configuration(format!("option sasl.oauthbearer.extensions: {text}"));
             check_extension(name, value).map_err(wrong)?;
         }
-        let tokens = Arc::new(Tokens::new(source(sasl)?, sasl.refresh));
+        let tokens = Arc::new(TokenCache::new(source(sasl)?, sasl.refresh));
         Ok(Self { tokens, extensions: sasl.oauth.extensions.clone() })
     }
 }
@@ -46,10 +46,10 @@ fn source(sasl: &SaslOptions) -> Result<Arc<dyn TokenSource>> {
         ("enable.sasl.oauthbearer.unsecure.jwt", oauth.unsecured),
         ("sasl.jaas.config (unsecuredLogin…)", !oauth.unsecured_login.is_empty()),
     ];
-    let mut given = sources.iter().filter(|(_, given)| *given).map(|(name, _)| name);
-    if let (Some(one), Some(other)) = (given.next(), given.next()) {
+    let mut configured = sources.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name);
+    if let (Some(first), Some(second)) = (configured.next(), configured.next()) {
         return Err(Error::configuration(format!(
-            "options {one} and {other} both say where tokens come from: leave one of them out"
+            "options {first} and {second} both say where tokens come from: leave one of them out"
         )));
     }
     if let Some(provider) = &oauth.provider {
@@ -60,7 +60,7 @@ fn source(sasl: &SaslOptions) -> Result<Arc<dyn TokenSource>> {
     }
     if let Some(url) = url {
         return match url.strip_prefix("file:") {
-            Some(path) => Ok(Arc::new(File::new(path)?)),
+            Some(path) => Ok(Arc::new(TokenFile::new(path)?)),
             None => Ok(Arc::new(Oidc::new(url, sasl)?)),
         };
     }
@@ -91,20 +91,20 @@ impl Mechanism for OAuthBearer {
         "OAUTHBEARER"
     }
 
-    fn begin<'a>(&'a self, _: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
+    fn begin<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Box<dyn Exchange>> {
         Box::pin(async move {
             let token = self.tokens.current().await?;
             let message = message(&token, &self.extensions);
-            let exchange = Bearer { message, token, tokens: Arc::clone(&self.tokens), refused: None };
+            let exchange = BearerExchange { message, token, tokens: Arc::clone(&self.tokens), rejection: None };
             Ok(Box::new(exchange) as Box<dyn Exchange>)
         })
     }
 }
 
-/// The only message that matters: no channel binding, no other name than the token's own, then what the broker gets.
+/// Returns the initial message: no channel binding, no authorization id, then token and extensions.
 fn message(token: &Token, extensions: &[(String, String)]) -> Bytes {
-    let named = |name: &String| token.extensions.iter().any(|(own, _)| own == name);
-    let extensions = extensions.iter().filter(|(name, _)| !named(name)).chain(&token.extensions);
+    let overridden = |name: &String| token.extensions.iter().any(|(existing, _)| existing == name);
+    let extensions = extensions.iter().filter(|(name, _)| !overridden(name)).chain(&token.extensions);
     let mut message = b"n,,\x01auth=Bearer ".to_vec();
     message.extend_from_slice(token.value.reveal().as_bytes());
     for (name, value) in extensions {
@@ -114,51 +114,52 @@ fn message(token: &Token, extensions: &[(String, String)]) -> Bytes {
     Bytes::from(message)
 }
 
-struct Bearer {
+struct BearerExchange {
     message: Bytes,
     token: Arc<Token>,
-    tokens: Arc<Tokens>,
-    refused: Option<String>,
+    tokens: Arc<TokenCache>,
+    rejection: Option<String>,
 }
 
-impl Exchange for Bearer {
-    fn initial(&mut self) -> Waiting<'_, Bytes> {
+impl Exchange for BearerExchange {
+    fn initial(&mut self) -> BoxFuture<'_, Bytes> {
         Box::pin(std::future::ready(Ok(self.message.clone())))
     }
 
-    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>> {
-        let answer = match self.refused.take() {
-            // The broker was to end the login.
+    fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>> {
+        let result = match self.rejection.take() {
+            // The broker should have failed the login.
             Some(reason) => Err(Error::authentication("", reason)),
             None if challenge.is_empty() => Ok(None),
             None => {
-                self.tokens.refused(&self.token);
-                let text = Veil::over([self.token.value.clone()]).show(&String::from_utf8_lossy(&challenge));
-                self.refused = Some(format!("the broker does not take the token: {text}"));
-                Ok(Some(Bytes::from_static(UNDERSTOOD)))
+                self.tokens.invalidate(&self.token);
+                let text =
+                    Redactor::from_secrets([self.token.value.clone()]).redact(&String::from_utf8_lossy(&challenge));
+                self.rejection = Some(format!("the broker rejects the token: {text}"));
+                Ok(Some(Bytes::from_static(ERROR_ACK)))
             }
         };
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(result))
     }
 }
 
-/// A file that has the token, and that somebody else keeps fresh.
+/// A token file that another process renews.
 #[derive(Debug)]
-struct File(PathBuf);
+struct TokenFile(PathBuf);
 
-impl File {
-    /// `rest` is what follows `file:`.
+impl TokenFile {
+    /// Creates the source from the part of the URL after `file:`.
     fn new(rest: &str) -> Result<Self> {
         let wrong = || {
             Error::configuration(format!(
-                "option sasl.oauthbearer.token.endpoint.url: file:{rest} is no file of this machine: write file:///path"
+                "option sasl.oauthbearer.token.endpoint.url: file:{rest} is not a local path: write file:///path"
             ))
         };
-        file::of_url(rest).map(Self).ok_or_else(wrong)
+        file::path_of_url(rest).map(Self).ok_or_else(wrong)
     }
 }
 
-impl TokenSource for File {
+impl TokenSource for TokenFile {
     fn name(&self) -> String {
         "sasl.oauthbearer.token.endpoint.url".to_owned()
     }
@@ -177,24 +178,24 @@ mod tests {
     use super::*;
     use crate::config::{ClientKind, OptionValue, Options, SecurityOptions};
 
-    fn options(given: &[(&str, &str)]) -> SecurityOptions {
+    fn options(settings: &[(&str, &str)]) -> SecurityOptions {
         let fixed =
             [("bootstrap.servers", "h:1"), ("security.protocol", "SASL_SSL"), ("sasl.mechanism", "OAUTHBEARER")];
-        let given = fixed.iter().chain(given);
-        let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
-        Options::parse(ClientKind::Producer, given).unwrap().common.security.clone()
+        let settings = fixed.iter().chain(settings);
+        let settings = settings.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
+        Options::parse(ClientKind::Producer, settings).unwrap().common.security.clone()
     }
 
-    fn mechanism(given: &[(&str, &str)]) -> Result<OAuthBearer> {
-        let security = options(given);
+    fn mechanism(settings: &[(&str, &str)]) -> Result<OAuthBearer> {
+        let security = options(settings);
         OAuthBearer::new(security.sasl.as_ref().unwrap())
     }
 
     #[test]
-    fn one_option_says_where_tokens_come_from() {
+    fn requires_exactly_one_token_source() {
         const URL: &str = "sasl.oauthbearer.token.endpoint.url";
         const UNSECURED: &str = "enable.sasl.oauthbearer.unsecure.jwt";
-        for (given, reason) in [
+        for (settings, reason) in [
             (&[][..], "sasl.mechanism=OAUTHBEARER needs a source of tokens"),
             (&[("sasl.oauthbearer.method", "oidc")], "method=oidc needs option sasl.oauthbearer.token.endpoint.url"),
             (&[(UNSECURED, "true")], "needs option sasl.oauthbearer.config"),
@@ -205,7 +206,7 @@ mod tests {
             (&[("oauth_cb", "a:b"), (URL, "https://h/")], "token.provider and sasl.oauthbearer.token.endpoint.url"),
             (&[("oauth_cb", "a:b")], "needs a client in Python"),
             (&[(URL, "http://id.example.com/")], "it must be https://"),
-            (&[(URL, "file:relative")], "is no file of this machine"),
+            (&[(URL, "file:relative")], "is not a local path"),
             (&[(URL, "https://h/")], "client.id and .client.secret, or an assertion"),
             (
                 &[(URL, "https://h/"), ("sasl.oauthbearer.client.secret", "hunter2")],
@@ -216,53 +217,53 @@ mod tests {
             (&[(URL, "https://h/"), ("https.ca.pem", "hello")], "https.ca.pem: has no certificate"),
             (&[("sasl.oauthbearer.extensions", "auth=x")], "cannot have the name auth"),
         ] {
-            let error = mechanism(given).unwrap_err().to_string();
-            assert!(error.contains(reason) && !error.contains("hunter2"), "{given:?}: {error}");
+            let error = mechanism(settings).unwrap_err().to_string();
+            assert!(error.contains(reason) && !error.contains("hunter2"), "{settings:?}: {error}");
         }
     }
 
-    async fn begun(mechanism: &OAuthBearer) -> Box<dyn Exchange> {
+    async fn begin(mechanism: &OAuthBearer) -> Box<dyn Exchange> {
         mechanism.begin("broker").await.unwrap()
     }
 
     #[tokio::test]
-    async fn token_and_extensions_are_sent_and_an_empty_answer_is_success() {
+    async fn sends_token_and_extensions_and_accepts_empty_response() {
         let mechanism = mechanism(&[
             ("enable.sasl.oauthbearer.unsecure.jwt", "true"),
             ("sasl.oauthbearer.config", "principal=me extension_a=mine"),
             ("sasl.oauthbearer.extensions", "a=theirs, logicalCluster=lkc-1"),
         ])
         .unwrap();
-        let mut exchange = begun(&mechanism).await;
+        let mut exchange = begin(&mechanism).await;
         let message = String::from_utf8(exchange.initial().await.unwrap().to_vec()).unwrap();
         let token = message.strip_prefix("n,,\x01auth=Bearer eyJ").unwrap();
         assert!(token.ends_with(".\x01logicalCluster=lkc-1\x01a=mine\x01\x01"), "{message}");
-        assert_eq!(exchange.answer(Bytes::new()).await.unwrap(), None);
+        assert_eq!(exchange.respond(Bytes::new()).await.unwrap(), None);
     }
 
     #[tokio::test]
-    async fn a_broker_that_says_why_is_heard_and_the_next_login_has_another_token() {
+    async fn rejected_token_is_reported_and_replaced() {
         let settings = [("enable.sasl.oauthbearer.unsecure.jwt", "true"), ("sasl.oauthbearer.config", "principal=me")];
         let mechanism = mechanism(&settings).unwrap();
-        let mut exchange = begun(&mechanism).await;
+        let mut exchange = begin(&mechanism).await;
         let token = mechanism.tokens.current().await.unwrap();
         let json = format!("{{\"status\":\"invalid_token\",\"echo\":\"{}\"}}", token.value.reveal());
-        assert_eq!(exchange.answer(Bytes::from(json)).await.unwrap().as_deref(), Some(UNDERSTOOD));
-        // Whatever it answers now, the login has failed.
-        let error = exchange.answer(Bytes::new()).await.unwrap_err().to_string();
-        assert_eq!(error, ": the broker does not take the token: {\"status\":\"invalid_token\",\"echo\":\"[hidden]\"}");
+        assert_eq!(exchange.respond(Bytes::from(json)).await.unwrap().as_deref(), Some(ERROR_ACK));
+        // The login has failed, whatever the broker sends next.
+        let error = exchange.respond(Bytes::new()).await.unwrap_err().to_string();
+        assert_eq!(error, ": the broker rejects the token: {\"status\":\"invalid_token\",\"echo\":\"[hidden]\"}");
         assert!(!Arc::ptr_eq(&token, &mechanism.tokens.current().await.unwrap()));
     }
 
     #[tokio::test]
-    async fn tokens_are_read_from_files() {
+    async fn reads_tokens_from_file() {
         let path = std::env::temp_dir().join(format!("samsarrow-token-{}", std::process::id()));
         let url = format!("file://{}", path.display());
         let mechanism = mechanism(&[("sasl.oauthbearer.token.endpoint.url", &url)]).unwrap();
-        for (written, wanted) in [("first\n", "Bearer first\x01"), ("second", "Bearer second\x01")] {
+        for (written, expected) in [("first\n", "Bearer first\x01"), ("second", "Bearer second\x01")] {
             std::fs::write(&path, written).unwrap();
-            let message = begun(&mechanism).await.initial().await.unwrap();
-            assert!(String::from_utf8_lossy(&message).contains(wanted), "{message:?}");
+            let message = begin(&mechanism).await.initial().await.unwrap();
+            assert!(String::from_utf8_lossy(&message).contains(expected), "{message:?}");
         }
         std::fs::write(&path, "not a token").unwrap();
         let wrong = mechanism.begin("broker").await.err().unwrap();

@@ -1,4 +1,4 @@
-//! Whom to trust at the other end of an HTTPS connection to an issuer of tokens.
+//! TLS settings for HTTPS connections to token issuers.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::config::{OAuthOptions, TlsOptions};
 use crate::error::{Error, Result};
 use crate::security::tls::{Tls, tls_errors};
 
-/// Those whom `https.ca.*` names, else those of `ssl.truststore.*`, else the system's. Whatever brokers are forgiven, an
-/// issuer's certificate is always checked: it gets the client's secret.
+/// Creates the TLS settings, with the certificates of `https.ca.*`, else of `ssl.truststore.*`, else of the system. An
+/// issuer's certificate is verified even if verification of brokers is disabled, since it receives the client's secret.
 ///
 /// # Errors
 /// The certificates cannot be read.
-pub(super) fn of(oauth: &OAuthOptions) -> Result<Arc<Tls>> {
-    let own = oauth.https_ca_location.is_some() || oauth.https_ca_pem.is_some();
-    // No key: an issuer knows clients by their secrets.
+pub(super) fn issuer_tls(oauth: &OAuthOptions) -> Result<Arc<Tls>> {
+    let has_own_ca = oauth.https_ca_location.is_some() || oauth.https_ca_pem.is_some();
+    // No client certificate: clients identify themselves to an issuer by their secrets.
     let mut options = TlsOptions {
         keystore_location: None,
         keystore_certificate_chain: None,
@@ -25,23 +25,23 @@ pub(super) fn of(oauth: &OAuthOptions) -> Result<Arc<Tls>> {
         verify: true,
         ..oauth.tls.clone()
     };
-    if own {
+    if has_own_ca {
         options.truststore_location.clone_from(&oauth.https_ca_location);
         options.truststore_certificates.clone_from(&oauth.https_ca_pem);
         (options.truststore_password, options.truststore_type) = (None, None);
     }
-    let made = Tls::new(&options);
-    made.map(Arc::new).map_err(|error| match error {
-        Error::Configuration(text) if own => Error::Configuration(renamed(&text)),
+    let tls = Tls::new(&options);
+    tls.map(Arc::new).map_err(|error| match error {
+        Error::Configuration(text) if has_own_ca => Error::Configuration(with_https_options(&text)),
         other => other,
     })
 }
 
-/// Why a handshake with an issuer failed, in the words that are used of brokers.
-pub(super) fn explained(error: &rustls::Error) -> String {
-    renamed(&tls_errors::handshake(error, &[], false, "")).replace("the broker", "the issuer")
+/// Describes a failed TLS handshake with an issuer.
+pub(super) fn describe_tls_error(error: &rustls::Error) -> String {
+    with_https_options(&tls_errors::handshake(error, &[], false, "")).replace("the broker", "the issuer")
 }
 
-fn renamed(text: &str) -> String {
+fn with_https_options(text: &str) -> String {
     text.replace("ssl.truststore.location", "https.ca.location").replace("ssl.truststore.certificates", "https.ca.pem")
 }

@@ -1,4 +1,4 @@
-//! An issuer that answers, refuses, fails and stalls.
+//! Responses of an issuer: success, rejection, failure, stalling.
 
 use std::sync::Arc;
 
@@ -8,36 +8,36 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::config::{ClientKind, OptionValue, Options};
 
-/// An issuer that says one thing after the other, the last for ever, and remembers what it was asked.
-async fn issuer(answers: Vec<Vec<u8>>) -> (String, Arc<Mutex<Vec<String>>>) {
+/// Starts an issuer that sends these responses in turn, repeating the last, and records the requests.
+async fn issuer(responses: Vec<Vec<u8>>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/token?a=b", listener.local_addr().unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let remembered = Arc::clone(&asked);
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&requests);
     tokio::spawn(async move {
-        let mut answers = answers.into_iter().peekable();
-        let mut answer = Vec::new();
+        let mut responses = responses.into_iter().peekable();
+        let mut response = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
-            answer = answers.next().unwrap_or(answer);
+            response = responses.next().unwrap_or(response);
             let mut request = Vec::new();
             let mut part = [0; 4096];
-            // Requests here are small: head and form in one or two reads.
-            while !whole(&request) {
+            // Requests here are small: head and form arrive in one or two reads.
+            while !is_complete(&request) {
                 let size = stream.read(&mut part).await.unwrap_or(0);
                 if size == 0 {
                     break;
                 }
                 request.extend_from_slice(&part[..size]);
             }
-            remembered.lock().unwrap().push(String::from_utf8(request).unwrap());
-            let _ = stream.write_all(&answer).await;
+            recorded.lock().unwrap().push(String::from_utf8(request).unwrap());
+            let _ = stream.write_all(&response).await;
             let _ = stream.shutdown().await;
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
-fn whole(request: &[u8]) -> bool {
+fn is_complete(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let size = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
@@ -48,7 +48,7 @@ fn http(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-fn oidc(url: &str, given: &[(&str, &str)]) -> Result<Oidc> {
+fn oidc(url: &str, settings: &[(&str, &str)]) -> Result<Oidc> {
     let fixed = [
         ("bootstrap.servers", "h:1"),
         ("security.protocol", "SASL_SSL"),
@@ -56,9 +56,9 @@ fn oidc(url: &str, given: &[(&str, &str)]) -> Result<Oidc> {
         ("sasl.login.retry.backoff.ms", "20"),
         ("sasl.login.retry.backoff.max.ms", "400"),
     ];
-    let given = fixed.iter().chain(given);
-    let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
-    let options = Options::parse(ClientKind::Producer, given)?;
+    let settings = fixed.iter().chain(settings);
+    let settings = settings.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
+    let options = Options::parse(ClientKind::Producer, settings)?;
     let security = options.common.security.clone();
     Oidc::new(url, security.sasl.as_ref().unwrap())
 }
@@ -66,58 +66,61 @@ fn oidc(url: &str, given: &[(&str, &str)]) -> Result<Oidc> {
 const CLIENT: [(&str, &str); 2] =
     [("sasl.oauthbearer.client.id", "me & you"), ("sasl.oauthbearer.client.secret", "hunter2+")];
 
-async fn answered(answer: Vec<u8>) -> Result<Token> {
-    let (url, _) = issuer(vec![answer]).await;
+async fn token_of(response: Vec<u8>) -> Result<Token> {
+    let (url, _) = issuer(vec![response]).await;
     oidc(&url, &CLIENT)?.fetch().await
 }
 
 #[tokio::test]
-async fn a_client_asks_with_its_secret() {
-    let answer = http("200 OK", "", r#"{"access_token": "t", "expires_in": "3599", "token_type": "Bearer"}"#);
-    let (url, asked) = issuer(vec![answer]).await;
+async fn requests_token_with_client_secret() {
+    let response = http("200 OK", "", r#"{"access_token": "t", "expires_in": "3599", "token_type": "Bearer"}"#);
+    let (url, requests) = issuer(vec![response]).await;
     let plain = oidc(&url, &[CLIENT[0], CLIENT[1], ("sasl.oauthbearer.scope", "a b")]).unwrap();
     assert_eq!(plain.fetch().await.unwrap().value.reveal(), "t");
     let encoded = oidc(&url, &[CLIENT[0], CLIENT[1], ("sasl.oauthbearer.header.urlencode", "true")]).unwrap();
     encoded.fetch().await.unwrap();
-    let asked = asked.lock().unwrap();
-    assert!(asked[0].starts_with("POST /token?a=b HTTP/1.1\r\n"), "{}", asked[0]);
-    assert!(asked[0].ends_with("\r\n\r\ngrant_type=client_credentials&scope=a+b"), "{}", asked[0]);
-    for (asked, wanted) in [(&asked[0], "me & you:hunter2+"), (&asked[1], "me+%26+you:hunter2%2B")] {
-        assert!(asked.contains(&format!("authorization: Basic {}\r\n", BASE64_STANDARD.encode(wanted))), "{asked}");
+    let requests = requests.lock().unwrap();
+    assert!(requests[0].starts_with("POST /token?a=b HTTP/1.1\r\n"), "{}", requests[0]);
+    assert!(requests[0].ends_with("\r\n\r\ngrant_type=client_credentials&scope=a+b"), "{}", requests[0]);
+    for (request, expected) in [(&requests[0], "me & you:hunter2+"), (&requests[1], "me+%26+you:hunter2%2B")] {
+        assert!(
+            request.contains(&format!("authorization: Basic {}\r\n", BASE64_STANDARD.encode(expected))),
+            "{request}"
+        );
     }
 }
 
 #[tokio::test]
-async fn assertions_take_the_place_of_secrets() {
+async fn requests_token_with_assertion() {
     let path = std::env::temp_dir().join(format!("samsarrow-assertion-{}", std::process::id()));
     std::fs::write(&path, "eyJh.eyJi.c\n").unwrap();
     let file = ("sasl.oauthbearer.assertion.file", path.to_str().unwrap());
-    let (url, asked) = issuer(vec![http("200 OK", "", r#"{"access_token": "t"}"#)]).await;
+    let (url, requests) = issuer(vec![http("200 OK", "", r#"{"access_token": "t"}"#)]).await;
     let grant = ("sasl.oauthbearer.grant.type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-    for given in [&[file][..], &[file, grant, CLIENT[0]], &[file, CLIENT[0]]] {
-        oidc(&url, given).unwrap().fetch().await.unwrap();
+    for settings in [&[file][..], &[file, grant, CLIENT[0]], &[file, CLIENT[0]]] {
+        oidc(&url, settings).unwrap().fetch().await.unwrap();
     }
     std::fs::remove_file(&path).unwrap();
-    let asked: Vec<String> =
-        asked.lock().unwrap().iter().map(|asked| asked.rsplit("\r\n\r\n").next().unwrap().to_owned()).collect();
+    let requests: Vec<String> =
+        requests.lock().unwrap().iter().map(|request| request.rsplit("\r\n\r\n").next().unwrap().to_owned()).collect();
     let bearer = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=eyJh.eyJi.c";
     let signed = "grant_type=client_credentials\
             &client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer\
             &client_assertion=eyJh.eyJi.c&client_id=me+%26+you";
-    assert_eq!(asked, [bearer, bearer, signed]);
+    assert_eq!(requests, [bearer, bearer, signed]);
     let both = oidc(&url, &[file, CLIENT[0], CLIENT[1]]).unwrap_err().to_string();
     assert!(both.contains("both say who asks"), "{both}");
 }
 
 #[tokio::test]
-async fn what_an_issuer_refuses_is_final_and_said_without_secrets() {
+async fn rejection_is_fatal_and_redacted() {
     let echo = r#"{"error": "invalid_client", "error_description": "hunter2+ hunter2%2B aHVudGVyMg\u0007 eyJhbGciOiJub25lIn0.e30."}"#;
-    let error = answered(http("401 Unauthorized", "", echo)).await.unwrap_err();
+    let error = token_of(http("401 Unauthorized", "", echo)).await.unwrap_err();
     assert!(error.fatal() && !error.retriable());
-    let shown = error.to_string();
-    let wanted = "/token: it answers 401: invalid_client: [hidden] [hidden] aHVudGVyMg\\u{7} [hidden]";
-    assert!(shown.ends_with(wanted), "{shown}");
-    for (answer, wanted) in [
+    let message = error.to_string();
+    let expected = "/token: it answers 401: invalid_client: [hidden] [hidden] aHVudGVyMg\\u{7} [hidden]";
+    assert!(message.ends_with(expected), "{message}");
+    for (response, expected) in [
         (
             http("400 Bad Request", "Content-Type: text/html; charset=x\r\n", "<html>"),
             "it answers 400 (text/html, 6 bytes)",
@@ -138,44 +141,44 @@ async fn what_an_issuer_refuses_is_final_and_said_without_secrets() {
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{".to_vec(), "more than 1048576 bytes"),
         ([b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b' '; 2 << 20]].concat(), "more than 1048576 bytes"),
     ] {
-        let error = answered(answer).await.unwrap_err();
-        assert!(error.fatal() && error.to_string().contains(wanted), "{error} for {wanted}");
+        let error = token_of(response).await.unwrap_err();
+        assert!(error.fatal() && error.to_string().contains(expected), "{error} for {expected}");
     }
 }
 
 #[tokio::test]
-async fn what_may_pass_is_asked_for_again_but_not_for_ever() {
+async fn retriable_failures_are_retried_with_a_limit() {
     let good = http("200 OK", "", r#"{"access_token": "t", "expires_in": 60}"#);
     let bad = [http("503 Service Unavailable", "", ""), http("429 Too Many Requests", "", ""), Vec::new()];
-    let (url, asked) = issuer(bad.into_iter().chain([good]).collect()).await;
+    let (url, requests) = issuer(bad.into_iter().chain([good]).collect()).await;
     assert_eq!(oidc(&url, &CLIENT).unwrap().fetch().await.unwrap().value.reveal(), "t");
-    assert_eq!(asked.lock().unwrap().len(), 4);
-    let (url, asked) = issuer(vec![http("500 Oops", "", "")]).await;
+    assert_eq!(requests.lock().unwrap().len(), 4);
+    let (url, requests) = issuer(vec![http("500 Oops", "", "")]).await;
     let error = oidc(&url, &CLIENT).unwrap().fetch().await.unwrap_err();
     assert!(error.retriable() && error.to_string().contains("it answers 500"), "{error}");
-    assert!((2..12).contains(&asked.lock().unwrap().len()), "{}", asked.lock().unwrap().len());
+    assert!((2..12).contains(&requests.lock().unwrap().len()), "{}", requests.lock().unwrap().len());
     for garbage in [vec![b'a'; 200_000], b"SSH-2.0-OpenSSH\r\n".to_vec()] {
-        let error = answered(garbage).await.unwrap_err();
-        assert!(error.retriable() && error.to_string().contains("no answer in HTTP"), "{error}");
+        let error = token_of(garbage).await.unwrap_err();
+        assert!(error.retriable() && error.to_string().contains("no valid HTTP response"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_slow_answer_ends_in_its_time() {
+async fn slow_response_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").await.unwrap();
-        // A byte at a time would keep a limit on each read waiting for ever.
+        // One byte at a time: a limit on single reads would never be reached.
         while stream.write_all(b" ").await.is_ok() {
             sleep(Duration::from_millis(20)).await;
         }
     });
     let mut source = oidc(&url, &[CLIENT[0], CLIENT[1], ("sasl.login.read.timeout.ms", "300")]).unwrap();
     source.backoff_max = Duration::ZERO;
-    let begun = Instant::now();
+    let started = Instant::now();
     let error = source.fetch().await.unwrap_err();
-    assert!(error.to_string().contains("no whole answer within 300 ms (sasl.login.read.timeout.ms)"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(error.to_string().contains("no complete response within 300 ms (sasl.login.read.timeout.ms)"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(5));
 }

@@ -1,8 +1,8 @@
-//! PLAIN: name and password as they are (RFC 4616).
+//! The PLAIN mechanism: name and password in plain text (RFC 4616).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Exchange, Mechanism, Waiting};
+use super::{BoxFuture, Exchange, Mechanism};
 use crate::config::SaslOptions;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -16,10 +16,10 @@ pub(super) struct Plain {
 impl Plain {
     pub(super) fn new(options: &SaslOptions) -> Result<Self> {
         let missing =
-            |what| Error::configuration(format!("sasl.mechanism=PLAIN needs option {what}, or sasl.jaas.config"));
+            |option| Error::configuration(format!("sasl.mechanism=PLAIN needs option {option}, or sasl.jaas.config"));
         let username = options.username.clone().ok_or_else(|| missing("sasl.username"))?;
         let password = options.password.clone().ok_or_else(|| missing("sasl.password"))?;
-        // NUL stands between the parts of the message.
+        // NUL separates the fields of the message.
         if username.contains('\0') || password.reveal().contains('\0') {
             return Err(Error::configuration("sasl.username and sasl.password must not contain a NUL character"));
         }
@@ -32,25 +32,25 @@ impl Mechanism for Plain {
         "PLAIN"
     }
 
-    fn begin<'a>(&'a self, _: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
+    fn begin<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Box<dyn Exchange>> {
         let mut message = BytesMut::new();
         message.put_u8(0);
         message.put_slice(self.username.as_bytes());
         message.put_u8(0);
         message.put_slice(self.password.reveal().as_bytes());
-        let exchange: Box<dyn Exchange> = Box::new(Once(message.freeze()));
+        let exchange: Box<dyn Exchange> = Box::new(SingleMessage(message.freeze()));
         Box::pin(std::future::ready(Ok(exchange)))
     }
 }
 
-struct Once(Bytes);
+struct SingleMessage(Bytes);
 
-impl Exchange for Once {
-    fn initial(&mut self) -> Waiting<'_, Bytes> {
+impl Exchange for SingleMessage {
+    fn initial(&mut self) -> BoxFuture<'_, Bytes> {
         Box::pin(std::future::ready(Ok(self.0.clone())))
     }
 
-    fn answer(&mut self, _: Bytes) -> Waiting<'_, Option<Bytes>> {
+    fn respond(&mut self, _: Bytes) -> BoxFuture<'_, Option<Bytes>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -1,6 +1,6 @@
-//! SCRAM: both sides show that they know the password, and nobody sees it (RFC 5802, RFC 7677).
+//! The SCRAM mechanisms: both sides prove that they know the password without sending it (RFC 5802, RFC 7677).
 //!
-//! As Kafka does, without SASLprep and without channel binding.
+//! As in Kafka, without SASLprep and without channel binding.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,27 +11,27 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use zeroize::Zeroizing;
 
-use super::{Exchange, Mechanism, Waiting};
+use super::{BoxFuture, Exchange, Mechanism};
 use crate::config::SaslOptions;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Fewer make a stolen answer cheap to guess from (RFC 7677).
-const FEWEST_ITERATIONS: u32 = 4096;
-/// Kafka keeps at most 16,384. More than this is no broker's wish but somebody's who wants our time.
-const MOST_ITERATIONS: u32 = 1_000_000;
-const LONGEST_SALT: usize = 1024;
-/// What a broker says is short: a nonce, a salt, a number, a signature.
-const LONGEST_MESSAGE: usize = 16 * 1024;
-/// Of the nonce, before base64.
-const NONCE: usize = 24;
+/// Minimum number of iterations: fewer make it cheap to guess the password from a captured exchange (RFC 7677).
+const MIN_ITERATIONS: u32 = 4096;
+/// Maximum number of iterations. Kafka stores at most 16,384; a larger number would only waste the client's time.
+const MAX_ITERATIONS: u32 = 1_000_000;
+const MAX_SALT: usize = 1024;
+/// Maximum length of a broker's message, which has a nonce, a salt, a number or a signature.
+const MAX_MESSAGE: usize = 16 * 1024;
+/// Size of the nonce before base64.
+const NONCE_SIZE: usize = 24;
 
-/// Without channel binding, in nobody else's name.
+/// No channel binding, no authorization id.
 const GS2_HEADER: &str = "n,,";
 
-const STRANGER: &str = "the answer is not from a broker that knows your password";
+const UNVERIFIED: &str = "the response is not from a broker that knows your password";
 
-/// Which hash.
+/// Hash function of the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hash {
     Sha256,
@@ -61,7 +61,7 @@ impl Hash {
     }
 }
 
-/// What is made of the password, which takes time.
+/// Keys derived from the password, which is slow.
 struct Keys {
     salt: Vec<u8>,
     iterations: NonZeroU32,
@@ -74,20 +74,20 @@ impl Keys {
         let mut salted = Zeroizing::new(vec![0; hash.digest().output_len()]);
         pbkdf2::derive(hash.pbkdf2(), iterations, &salt, password.reveal().as_bytes(), &mut salted);
         let key = hmac::Key::new(hash.hmac(), &salted);
-        let of = |name: &str| Zeroizing::new(hmac::sign(&key, name.as_bytes()).as_ref().to_vec());
-        Self { client: of("Client Key"), server: of("Server Key"), salt, iterations }
+        let derive = |name: &str| Zeroizing::new(hmac::sign(&key, name.as_bytes()).as_ref().to_vec());
+        Self { client: derive("Client Key"), server: derive("Server Key"), salt, iterations }
     }
 }
 
-/// A user and a password.
+/// The SCRAM mechanism with a user's credentials.
 pub(super) struct Scram {
     hash: Hash,
-    /// With `=` and `,` escaped.
+    /// User name with `=` and `,` escaped.
     name: String,
     password: Secret,
-    /// The user and password are the id and secret of a delegation token (KIP-48).
-    token: bool,
-    /// Of the last login. All brokers have the same salt for a user, so it is that of the next one too.
+    /// True if user name and password are the id and HMAC of a delegation token (KIP-48).
+    delegation_token: bool,
+    /// Keys of the last login. All brokers have the same salt for a user, so the next login can use them.
     keys: Arc<Mutex<Option<Arc<Keys>>>>,
 }
 
@@ -100,26 +100,31 @@ impl std::fmt::Debug for Scram {
 impl Scram {
     pub(super) fn new(hash: Hash, options: &SaslOptions) -> Result<Self> {
         let mechanism = options.mechanism.name();
-        let missing =
-            |what| Error::configuration(format!("sasl.mechanism={mechanism} needs option {what}, or sasl.jaas.config"));
-        let given = options.username.as_ref().filter(|name| !name.is_empty());
-        let name = given.ok_or_else(|| missing("sasl.username"))?;
+        let missing = |option| {
+            Error::configuration(format!("sasl.mechanism={mechanism} needs option {option}, or sasl.jaas.config"))
+        };
+        let username = options.username.as_ref().filter(|name| !name.is_empty());
+        let name = username.ok_or_else(|| missing("sasl.username"))?;
         let password = options.password.clone().ok_or_else(|| missing("sasl.password"))?;
         Ok(Self {
             hash,
             name: name.replace('=', "=3D").replace(',', "=2C"),
             password,
-            token: options.delegation_token,
+            delegation_token: options.delegation_token,
             keys: Arc::default(),
         })
     }
 
-    fn exchange(&self, nonce: String) -> Conversation {
-        Conversation {
+    fn exchange(&self, nonce: String) -> ScramExchange {
+        ScramExchange {
             hash: self.hash,
             password: self.password.clone(),
             keys: Arc::clone(&self.keys),
-            bare: format!("n={},r={nonce}{}", self.name, if self.token { ",tokenauth=true" } else { "" }),
+            client_first_bare: format!(
+                "n={},r={nonce}{}",
+                self.name,
+                if self.delegation_token { ",tokenauth=true" } else { "" }
+            ),
             nonce,
             state: State::First,
         }
@@ -134,35 +139,35 @@ impl Mechanism for Scram {
         }
     }
 
-    fn begin<'a>(&'a self, _: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
-        let mut random = [0; NONCE];
-        let begun = match rand::fill(&mut random) {
+    fn begin<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Box<dyn Exchange>> {
+        let mut random = [0; NONCE_SIZE];
+        let exchange = match rand::fill(&mut random) {
             Ok(()) => Ok(Box::new(self.exchange(BASE64.encode(random))) as Box<dyn Exchange>),
-            Err(_) => Err(Error::State("the system gives no random numbers".into())),
+            Err(_) => Err(Error::State("the system provides no random numbers".into())),
         };
-        Box::pin(std::future::ready(begun))
+        Box::pin(std::future::ready(exchange))
     }
 }
 
 enum State {
-    /// The broker is to name salt and iterations.
+    /// Waits for the server-first message, with salt and iterations.
     First,
-    /// The broker is to show that it knows the password: this is the signature.
+    /// Waits for the server-final message, which must have this signature.
     Final(Vec<u8>),
     Done,
 }
 
-pub(super) struct Conversation {
+pub(super) struct ScramExchange {
     hash: Hash,
     password: Secret,
     keys: Arc<Mutex<Option<Arc<Keys>>>>,
-    /// The first message without its header, which both sides sign.
-    bare: String,
+    /// The client-first message without its header, part of the signed text.
+    client_first_bare: String,
     nonce: String,
     state: State,
 }
 
-/// What a broker asks for.
+/// The server-first message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Challenge<'a> {
     pub(super) nonce: &'a str,
@@ -170,97 +175,98 @@ pub(super) struct Challenge<'a> {
     pub(super) iterations: NonZeroU32,
 }
 
-/// What is wrong, without saying where: the login knows.
-fn refused(reason: impl Into<String>) -> Error {
+/// Returns an authentication error without an address, which the login adds.
+fn authentication_error(reason: impl Into<String>) -> Error {
     Error::authentication("", reason)
 }
 
 impl<'a> Challenge<'a> {
-    pub(super) fn parse(message: &'a str, own_nonce: &str) -> Result<Self> {
+    pub(super) fn parse(message: &'a str, client_nonce: &str) -> Result<Self> {
         let mut parts = message.split(',');
         let mut field = |key: &str| parts.next().and_then(|part| part.strip_prefix(key)?.strip_prefix('='));
-        let garbled = || refused("the broker's answer is not one of SCRAM's");
-        // An extension that must be understood comes first, and none is (RFC 5802).
-        let nonce = field("r").ok_or_else(garbled)?;
-        let salt = field("s").ok_or_else(garbled)?;
-        let count = field("i").ok_or_else(garbled)?;
-        if nonce.len() <= own_nonce.len() || !nonce.starts_with(own_nonce) {
-            return Err(refused(format!("the answer is to another login: {STRANGER}")));
+        let malformed = || authentication_error("the broker's response is not a valid SCRAM message");
+        // A mandatory extension would come first; none is supported (RFC 5802).
+        let nonce = field("r").ok_or_else(malformed)?;
+        let salt = field("s").ok_or_else(malformed)?;
+        let count = field("i").ok_or_else(malformed)?;
+        if nonce.len() <= client_nonce.len() || !nonce.starts_with(client_nonce) {
+            return Err(authentication_error(format!("the response belongs to another login: {UNVERIFIED}")));
         }
-        if salt.len() > LONGEST_SALT * 4 / 3 + 4 {
-            return Err(refused(format!("the broker's salt is longer than {LONGEST_SALT} bytes")));
+        if salt.len() > MAX_SALT * 4 / 3 + 4 {
+            return Err(authentication_error(format!("the broker's salt is longer than {MAX_SALT} bytes")));
         }
-        let salt = BASE64.decode(salt).ok().filter(|salt| !salt.is_empty()).ok_or_else(garbled)?;
+        let salt = BASE64.decode(salt).ok().filter(|salt| !salt.is_empty()).ok_or_else(malformed)?;
         let digits = (1..=10).contains(&count.len()) && count.bytes().all(|digit| digit.is_ascii_digit());
-        let iterations = digits.then(|| count.parse::<u64>().ok()).flatten().ok_or_else(garbled)?;
-        let allowed = u64::from(FEWEST_ITERATIONS)..=u64::from(MOST_ITERATIONS);
-        let within = allowed.contains(&iterations).then(|| u32::try_from(iterations).ok().and_then(NonZeroU32::new));
-        let iterations = within.flatten().ok_or_else(|| {
-            refused(format!(
-                "the broker asks for {iterations} iterations of SCRAM; {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are \
-                 done: fewer protect no password, and more only take time"
+        let iterations = digits.then(|| count.parse::<u64>().ok()).flatten().ok_or_else(malformed)?;
+        let allowed = u64::from(MIN_ITERATIONS)..=u64::from(MAX_ITERATIONS);
+        let in_range = allowed.contains(&iterations).then(|| u32::try_from(iterations).ok().and_then(NonZeroU32::new));
+        let iterations = in_range.flatten().ok_or_else(|| {
+            authentication_error(format!(
+                "the broker requests {iterations} iterations of SCRAM; {MIN_ITERATIONS} to {MAX_ITERATIONS} are \
+                 accepted: fewer do not protect the password, and more only take time"
             ))
         })?;
-        if salt.len() > LONGEST_SALT {
-            return Err(refused(format!("the broker's salt is longer than {LONGEST_SALT} bytes")));
+        if salt.len() > MAX_SALT {
+            return Err(authentication_error(format!("the broker's salt is longer than {MAX_SALT} bytes")));
         }
         Ok(Self { nonce, salt, iterations })
     }
 }
 
-impl Conversation {
+impl ScramExchange {
     async fn keys(&self, salt: Vec<u8>, iterations: NonZeroU32) -> Result<Arc<Keys>> {
-        let known = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = known.filter(|keys| keys.salt == salt && keys.iterations == iterations) {
-            return Ok(known);
+        let cached = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(cached) = cached.filter(|keys| keys.salt == salt && keys.iterations == iterations) {
+            return Ok(cached);
         }
         let (hash, password) = (self.hash, self.password.clone());
-        // Up to a second of arithmetic: not on a thread that others wait for.
+        // Up to a second of computation: not on a runtime thread.
         let derived = tokio::task::spawn_blocking(move || Keys::derive(hash, &password, salt, iterations)).await;
         let keys = derived.map_err(|_| Error::closed("the client"))?;
         Ok(Arc::new(keys))
     }
 
-    /// The last message of ours; from then on the broker's signature is awaited.
-    async fn prove(&mut self, message: &str) -> Result<Bytes> {
+    /// Returns the client-final message and stores the expected server signature.
+    async fn client_final(&mut self, message: &str) -> Result<Bytes> {
         let challenge = Challenge::parse(message, &self.nonce)?;
         let keys = self.keys(challenge.salt, challenge.iterations).await?;
         let without_proof = format!("c={},r={}", BASE64.encode(GS2_HEADER), challenge.nonce);
-        let signed = format!("{},{message},{without_proof}", self.bare);
+        let signed = format!("{},{message},{without_proof}", self.client_first_bare);
         let stored = digest::digest(self.hash.digest(), &keys.client);
         let signature = hmac::sign(&hmac::Key::new(self.hash.hmac(), stored.as_ref()), signed.as_bytes());
-        let proof: Vec<u8> = keys.client.iter().zip(signature.as_ref()).map(|(key, by)| key ^ by).collect();
-        let own = hmac::sign(&hmac::Key::new(self.hash.hmac(), &keys.server), signed.as_bytes());
-        self.state = State::Final(own.as_ref().to_vec());
+        let proof: Vec<u8> = keys.client.iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
+        let server_signature = hmac::sign(&hmac::Key::new(self.hash.hmac(), &keys.server), signed.as_bytes());
+        self.state = State::Final(server_signature.as_ref().to_vec());
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
         Ok(Bytes::from(format!("{without_proof},p={}", BASE64.encode(proof))))
     }
 
-    pub(super) fn verify(message: &str, wanted: &[u8]) -> Result<()> {
+    pub(super) fn verify(message: &str, expected: &[u8]) -> Result<()> {
         let first = message.split(',').next().unwrap_or_default();
         if let Some(error) = first.strip_prefix("e=") {
-            return Err(refused(format!("the login failed: {error}")));
+            return Err(authentication_error(format!("the login failed: {error}")));
         }
-        let signature = first.strip_prefix("v=").filter(|text| text.len() <= 4 * wanted.len());
+        let signature = first.strip_prefix("v=").filter(|text| text.len() <= 4 * expected.len());
         let signature = signature.and_then(|text| BASE64.decode(text).ok()).unwrap_or_default();
-        constant_time::verify_slices_are_equal(&signature, wanted)
-            .map_err(|_| refused(format!("the broker's signature is wrong or missing: {STRANGER}")))
+        constant_time::verify_slices_are_equal(&signature, expected)
+            .map_err(|_| authentication_error(format!("the broker's signature is wrong or missing: {UNVERIFIED}")))
     }
 }
 
-impl Exchange for Conversation {
-    fn initial(&mut self) -> Waiting<'_, Bytes> {
-        Box::pin(std::future::ready(Ok(Bytes::from(format!("{GS2_HEADER}{}", self.bare)))))
+impl Exchange for ScramExchange {
+    fn initial(&mut self) -> BoxFuture<'_, Bytes> {
+        Box::pin(std::future::ready(Ok(Bytes::from(format!("{GS2_HEADER}{}", self.client_first_bare)))))
     }
 
-    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>> {
+    fn respond(&mut self, challenge: Bytes) -> BoxFuture<'_, Option<Bytes>> {
         Box::pin(async move {
-            let message = std::str::from_utf8(&challenge).ok().filter(|message| message.len() <= LONGEST_MESSAGE);
-            let message = message.ok_or_else(|| refused("the broker's answer is not one of SCRAM's"))?;
+            let message = std::str::from_utf8(&challenge).ok().filter(|message| message.len() <= MAX_MESSAGE);
+            let message =
+                message.ok_or_else(|| authentication_error("the broker's response is not a valid SCRAM message"))?;
             match std::mem::replace(&mut self.state, State::Done) {
-                State::First => self.prove(message).await.map(Some),
+                State::First => self.client_final(message).await.map(Some),
                 State::Final(signature) => Self::verify(message, &signature).map(|()| None),
-                State::Done => Err(refused("the broker goes on after the end of the login")),
+                State::Done => Err(authentication_error("the broker sent a message after the end of the login")),
             }
         })
     }
@@ -275,16 +281,16 @@ mod tests {
             hash,
             name: name.replace('=', "=3D").replace(',', "=2C"),
             password: Secret::from(password.to_owned()),
-            token: false,
+            delegation_token: false,
             keys: Arc::default(),
         }
     }
 
-    /// The end of a conversation whose broker says these.
-    async fn talk(scram: &Scram, nonce: &str, first: &str, last: &str) -> (String, Result<Option<Bytes>>) {
-        let mut conversation = scram.exchange(nonce.to_owned());
-        let proof = conversation.answer(Bytes::from(first.to_owned())).await.unwrap().unwrap();
-        let end = conversation.answer(Bytes::from(last.to_owned())).await;
+    /// Runs an exchange with these broker messages; returns the client-final message and the result.
+    async fn run_exchange(scram: &Scram, nonce: &str, first: &str, last: &str) -> (String, Result<Option<Bytes>>) {
+        let mut exchange = scram.exchange(nonce.to_owned());
+        let proof = exchange.respond(Bytes::from(first.to_owned())).await.unwrap().unwrap();
+        let end = exchange.respond(Bytes::from(last.to_owned())).await;
         (String::from_utf8(proof.to_vec()).unwrap(), end)
     }
 
@@ -292,11 +298,11 @@ mod tests {
     const FIRST: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
 
     #[tokio::test]
-    async fn the_rfcs_example_comes_out() {
+    async fn sha256_matches_the_rfc_example() {
         let scram = scram(Hash::Sha256, "user", "pencil");
         let initial = scram.exchange(NONCE.to_owned()).initial().await.unwrap();
         assert_eq!(&initial[..], b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
-        let (proof, end) = talk(&scram, NONCE, FIRST, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=").await;
+        let (proof, end) = run_exchange(&scram, NONCE, FIRST, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=").await;
         assert_eq!(
             proof,
             "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -306,10 +312,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_with_the_longer_hash() {
-        // Reckoned by Python's hashlib and hmac.
+    async fn sha512_matches_reference_values() {
+        // Computed with Python's hashlib and hmac.
         let scram = scram(Hash::Sha512, "user", "pencil");
-        let (proof, end) = talk(&scram, NONCE, FIRST, SHA512_SIGNATURE).await;
+        let (proof, end) = run_exchange(&scram, NONCE, FIRST, SHA512_SIGNATURE).await;
         assert!(proof.ends_with(SHA512_PROOF), "{proof}");
         assert_eq!(end, Ok(None));
     }
@@ -320,43 +326,43 @@ mod tests {
         "v=ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw==";
 
     #[tokio::test]
-    async fn keys_are_derived_once_for_a_salt() {
+    async fn keys_are_cached_by_salt_and_iterations() {
         let scram = scram(Hash::Sha256, "user", "pencil");
         let derived = || scram.keys.lock().unwrap().clone().unwrap();
-        let _ = talk(&scram, NONCE, FIRST, "").await;
+        let _ = run_exchange(&scram, NONCE, FIRST, "").await;
         let first = derived();
-        let _ = talk(&scram, NONCE, FIRST, "").await;
+        let _ = run_exchange(&scram, NONCE, FIRST, "").await;
         assert!(Arc::ptr_eq(&first, &derived()));
-        let _ = talk(&scram, NONCE, &FIRST.replace("4096", "4097"), "").await;
+        let _ = run_exchange(&scram, NONCE, &FIRST.replace("4096", "4097"), "").await;
         assert!(!Arc::ptr_eq(&first, &derived()));
-        let _ = talk(&scram, NONCE, &FIRST.replace("W22Z", "X22Z"), "").await;
+        let _ = run_exchange(&scram, NONCE, &FIRST.replace("W22Z", "X22Z"), "").await;
         assert_eq!(derived().iterations.get(), 4096);
     }
 
     #[tokio::test]
-    async fn names_are_escaped_and_tokens_say_that_they_are_one() {
+    async fn escapes_names_and_marks_delegation_tokens() {
         let mut scram = scram(Hash::Sha512, "a=b,c", "x");
-        scram.token = true;
+        scram.delegation_token = true;
         let initial = scram.exchange("N".into()).initial().await.unwrap();
         assert_eq!(&initial[..], b"n,,n=a=3Db=2Cc,r=N,tokenauth=true");
     }
 
     #[tokio::test]
-    async fn whoever_does_not_know_the_password_is_refused() {
+    async fn rejects_invalid_server_signatures() {
         let scram = scram(Hash::Sha256, "user", "pencil");
         let short = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95A==";
         for last in ["", "v=", "v=AAAA", short, "v=%", "x", "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G5="] {
-            let (_, end) = talk(&scram, NONCE, FIRST, last).await;
+            let (_, end) = run_exchange(&scram, NONCE, FIRST, last).await;
             let text = end.unwrap_err().to_string();
             assert!(text.contains("not from a broker that knows your password"), "{last}: {text}");
         }
-        let (_, end) = talk(&scram, NONCE, FIRST, "e=invalid-proof").await;
+        let (_, end) = run_exchange(&scram, NONCE, FIRST, "e=invalid-proof").await;
         assert!(end.unwrap_err().to_string().contains("invalid-proof"));
     }
 
     #[tokio::test]
-    async fn a_broker_that_asks_for_too_much_is_refused_before_anything_is_derived() {
-        let long_salt = format!("r=Nx,s={},i=4096", BASE64.encode([7; LONGEST_SALT + 1]));
+    async fn rejects_invalid_challenges_before_deriving_keys() {
+        let long_salt = format!("r=Nx,s={},i=4096", BASE64.encode([7; MAX_SALT + 1]));
         let huge = format!("r=Nx,s={},i=4096", "A".repeat(1 << 22));
         let cases = [
             ("r=Nx,s=AAAA,i=2147483648", "2147483648 iterations"),
@@ -364,37 +370,37 @@ mod tests {
             ("r=Nx,s=AAAA,i=4095", "4095 iterations"),
             ("r=Nx,s=AAAA,i=1", "1 iterations"),
             ("r=Nx,s=AAAA,i=0", "0 iterations"),
-            ("r=Nx,s=AAAA,i=x", "not one of SCRAM's"),
-            ("r=Nx,s=AAAA,i=-1", "not one of SCRAM's"),
-            ("r=Nx,s=AAAA,i=+4096", "not one of SCRAM's"),
-            ("r=Nx,s=AAAA,i=", "not one of SCRAM's"),
-            ("r=Nx,s=AAAA,i=99999999999999999999999999", "not one of SCRAM's"),
-            ("r=Nx,s=,i=4096", "not one of SCRAM's"),
-            ("r=Nx,s=%,i=4096", "not one of SCRAM's"),
-            ("r=Nx,i=4096", "not one of SCRAM's"),
-            ("m=x,r=Nx,s=AAAA,i=4096", "not one of SCRAM's"),
-            ("", "not one of SCRAM's"),
+            ("r=Nx,s=AAAA,i=x", "not a valid SCRAM message"),
+            ("r=Nx,s=AAAA,i=-1", "not a valid SCRAM message"),
+            ("r=Nx,s=AAAA,i=+4096", "not a valid SCRAM message"),
+            ("r=Nx,s=AAAA,i=", "not a valid SCRAM message"),
+            ("r=Nx,s=AAAA,i=99999999999999999999999999", "not a valid SCRAM message"),
+            ("r=Nx,s=,i=4096", "not a valid SCRAM message"),
+            ("r=Nx,s=%,i=4096", "not a valid SCRAM message"),
+            ("r=Nx,i=4096", "not a valid SCRAM message"),
+            ("m=x,r=Nx,s=AAAA,i=4096", "not a valid SCRAM message"),
+            ("", "not a valid SCRAM message"),
             ("r=N,s=AAAA,i=4096", "knows your password"),
             ("r=Mx,s=AAAA,i=4096", "knows your password"),
             (&long_salt, "longer than 1024 bytes"),
-            (&huge, "not one of SCRAM's"),
+            (&huge, "not a valid SCRAM message"),
         ];
-        for (first, wanted) in cases {
+        for (first, expected) in cases {
             let scram = scram(Hash::Sha256, "user", "pencil");
-            let refused = scram.exchange("N".into()).answer(Bytes::from(first.to_owned())).await;
-            let text = refused.unwrap_err().to_string();
-            assert!(text.contains(wanted), "{} is refused as {text}", &first[..first.len().min(40)]);
+            let result = scram.exchange("N".into()).respond(Bytes::from(first.to_owned())).await;
+            let text = result.unwrap_err().to_string();
+            assert!(text.contains(expected), "{} fails with {text}", &first[..first.len().min(40)]);
             assert!(scram.keys.lock().unwrap().is_none(), "nothing was derived");
         }
-        let garbled = scram(Hash::Sha256, "u", "p").exchange("N".into()).answer(Bytes::from_static(b"r=\xff")).await;
-        assert!(garbled.is_err());
+        let malformed = scram(Hash::Sha256, "u", "p").exchange("N".into()).respond(Bytes::from_static(b"r=\xff")).await;
+        assert!(malformed.is_err());
     }
 
     #[tokio::test]
-    async fn the_most_and_the_fewest_iterations_are_done() {
+    async fn accepts_minimum_and_maximum_iterations() {
         for iterations in [4096, 16_384] {
             let first = format!("r=Nx,s=AAAA,i={iterations}");
-            assert!(scram(Hash::Sha512, "u", "").exchange("N".into()).answer(Bytes::from(first)).await.is_ok());
+            assert!(scram(Hash::Sha512, "u", "").exchange("N".into()).respond(Bytes::from(first)).await.is_ok());
         }
         assert!(Challenge::parse("r=Nx,s=AAAA,i=1000000", "N").is_ok());
     }

@@ -1,4 +1,4 @@
-//! Tokens of one client: fetched once for all its connections, and again before they end.
+//! Token cache of a client: tokens are fetched once for all its connections and refreshed before they expire.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,40 +12,40 @@ use crate::config::credentials::{Token, TokenSource};
 use crate::error::{Error, Result};
 use crate::retry::backoff::Backoff;
 
-/// The longest that a login waits for a token: less than calls and connections have, so that errors name what is late.
-/// The token is still waited for, and the next login has it.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a token that came too late for its login, and whose end nobody knows, is kept for the next one.
-const SPARE: Duration = Duration::from_secs(30);
-/// What failed is not tried again at once, however many connections want a token.
-const HELD: Duration = Duration::from_millis(500);
-/// Tokens are not fetched more often than this, however short they live.
-const SHORTEST: Duration = Duration::from_secs(1);
-/// Sleeps are cut, because a machine may sleep, too: the end of a token is a time of the wall clock.
-const SLICE: Duration = Duration::from_secs(60);
+/// Maximum wait of a login for a token: shorter than the timeouts of calls and connections, so that errors name the
+/// cause. The fetch continues, and the next login uses its token.
+const LOGIN_WAIT: Duration = Duration::from_secs(2);
+/// Time for which a token without a known expiry is kept for the next login, after its own login gave up waiting.
+const SPARE_LIFETIME: Duration = Duration::from_secs(30);
+/// Time for which a failure is returned without a new attempt, however many connections need a token.
+const FAILURE_HOLD: Duration = Duration::from_millis(500);
+/// Minimum interval between fetches, however short the lifetime of the tokens.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum duration of one sleep. Tokens expire by the wall clock, and the machine may be suspended.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// How long to wait before a token that lives for `life` is replaced, by the rules of Java's client: a part of its life,
-/// but neither too soon nor too late, where its life is long enough for both. `random` is from 0 to 1.
-fn refresh_after(life: Duration, options: &RefreshOptions, random: f64) -> Duration {
-    let part = (options.window_factor + options.window_jitter * random).clamp(0.0, 1.0);
-    let wait = life.mul_f64(part);
-    let wait = match life.checked_sub(options.buffer) {
+/// Returns the delay before a token with lifetime `lifetime` is refreshed, by the rules of Java's client: a fraction of its
+/// lifetime, bounded by `min_period` and `buffer` if the lifetime is long enough for both. `random` is in 0..=1.
+fn refresh_after(lifetime: Duration, options: &RefreshOptions, random: f64) -> Duration {
+    let fraction = (options.window_factor + options.window_jitter * random).clamp(0.0, 1.0);
+    let wait = lifetime.mul_f64(fraction);
+    let wait = match lifetime.checked_sub(options.buffer) {
         Some(latest) if options.min_period <= latest => wait.clamp(options.min_period, latest),
         _ => wait,
     };
-    wait.max(SHORTEST)
+    wait.max(MIN_INTERVAL)
 }
 
-type Fetched = Result<Arc<Token>>;
+type FetchResult = Result<Arc<Token>>;
 
 #[derive(Debug, Default)]
 struct State {
     token: Option<Arc<Token>>,
-    /// One for a single login.
+    /// A token for a single login.
     spare: Option<(Instant, Arc<Token>)>,
     failed: Option<(Instant, Error)>,
-    /// What is being fetched, for all who want one.
-    fetch: Option<watch::Receiver<Option<Fetched>>>,
+    /// The fetch in progress, shared by all waiting logins.
+    fetch: Option<watch::Receiver<Option<FetchResult>>>,
     fetcher: Option<AbortHandle>,
     refresher: Option<AbortHandle>,
 }
@@ -57,11 +57,11 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// The token of a client, whichever of its connections wants it.
+/// The token of a client, shared by its connections.
 #[derive(Debug)]
-pub(super) struct Tokens(Arc<Shared>);
+pub(super) struct TokenCache(Arc<Shared>);
 
-impl Drop for Tokens {
+impl Drop for TokenCache {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         for task in [state.fetcher.take(), state.refresher.take()].into_iter().flatten() {
@@ -70,16 +70,16 @@ impl Drop for Tokens {
     }
 }
 
-impl Tokens {
+impl TokenCache {
     pub(super) fn new(source: Arc<dyn TokenSource>, refresh: RefreshOptions) -> Self {
         Self(Arc::new(Shared { source, refresh, state: Mutex::default() }))
     }
 
-    /// A token that holds now: the one that is there, or a new one.
+    /// Returns a valid token: the current one, or a new one.
     ///
     /// # Errors
-    /// Those of the source; [`Error::Connection`] where it takes too long.
-    pub(super) async fn current(&self) -> Fetched {
+    /// Errors of the source; [`Error::Connection`] if it takes too long.
+    pub(super) async fn current(&self) -> FetchResult {
         let fetch = {
             let mut state = self.0.lock();
             let now = SystemTime::now();
@@ -89,27 +89,27 @@ impl Tokens {
                 return Ok(Arc::clone(token));
             }
             if let Some((when, token)) = state.spare.take()
-                && when.elapsed() < SPARE
+                && when.elapsed() < SPARE_LIFETIME
             {
                 return Ok(token);
             }
             if let Some((when, error)) = &state.failed
-                && when.elapsed() < HELD
+                && when.elapsed() < FAILURE_HOLD
             {
                 return Err(error.clone());
             }
-            self.0.begin(&mut state)
+            self.0.start_fetch(&mut state)
         };
-        timeout(PATIENCE, self.0.result(fetch)).await.unwrap_or_else(|_| {
-            Err(self.0.source.trouble().unwrap_or_else(|| {
-                let reason = format!("no token within {} s; it is still waited for", PATIENCE.as_secs());
+        timeout(LOGIN_WAIT, self.0.wait_for_fetch(fetch)).await.unwrap_or_else(|_| {
+            Err(self.0.source.last_error().unwrap_or_else(|| {
+                let reason = format!("no token within {} s; the request continues", LOGIN_WAIT.as_secs());
                 Error::connection(self.0.source.name(), reason)
             }))
         })
     }
 
-    /// A broker does not take it: the next login has another.
-    pub(super) fn refused(&self, token: &Arc<Token>) {
+    /// Discards a token that a broker rejected, so that the next login fetches another.
+    pub(super) fn invalidate(&self, token: &Arc<Token>) {
         let mut state = self.0.lock();
         if state.token.as_ref().is_some_and(|current| Arc::ptr_eq(current, token)) {
             state.token = None;
@@ -122,34 +122,34 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fetch that is under way, or a new one. It goes on whether or not it is waited for.
-    fn begin(self: &Arc<Self>, state: &mut State) -> watch::Receiver<Option<Fetched>> {
-        // One whose task is gone without a result brings none.
+    /// Returns the fetch in progress, or starts one. It runs to its end even if no login waits for it.
+    fn start_fetch(self: &Arc<Self>, state: &mut State) -> watch::Receiver<Option<FetchResult>> {
+        // A fetch whose task ended without a result does not count.
         if let Some(fetch) = state.fetch.as_ref().filter(|fetch| fetch.has_changed().is_ok()) {
             return fetch.clone();
         }
         let (sender, receiver) = watch::channel(None);
         let shared = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let fetched = shared.source.fetch().await.and_then(|token| token.alive(&shared.source.name()));
-            let fetched = fetched.map(Arc::new);
-            shared.keep(&fetched, || sender.receiver_count() > 0);
-            sender.send_replace(Some(fetched));
+            let result = shared.source.fetch().await.and_then(|token| token.check_expiry(&shared.source.name()));
+            let result = result.map(Arc::new);
+            shared.store(&result, || sender.receiver_count() > 0);
+            sender.send_replace(Some(result));
         });
         state.fetcher = Some(task.abort_handle());
         state.fetch = Some(receiver.clone());
         receiver
     }
 
-    async fn result(&self, mut fetch: watch::Receiver<Option<Fetched>>) -> Fetched {
-        let found = fetch.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
-        found.unwrap_or_else(|| Err(Error::connection(self.source.name(), "the token was given up")))
+    async fn wait_for_fetch(&self, mut fetch: watch::Receiver<Option<FetchResult>>) -> FetchResult {
+        let result = fetch.wait_for(Option::is_some).await.ok().and_then(|result| result.clone());
+        result.unwrap_or_else(|| Err(Error::connection(self.source.name(), "the token request was cancelled")))
     }
 
-    fn keep(self: &Arc<Self>, fetched: &Fetched, is_awaited: impl FnOnce() -> bool) {
+    fn store(self: &Arc<Self>, result: &FetchResult, is_awaited: impl FnOnce() -> bool) {
         let mut state = self.lock();
         state.fetch = None;
-        match fetched {
+        match result {
             Ok(token) => {
                 state.failed = None;
                 if token.expires.is_some() {
@@ -165,45 +165,45 @@ impl Shared {
         }
     }
 
-    /// The token there is, and how long it lives; without one the task that asks is over, and the next token begins
-    /// another.
-    fn living(&self) -> Option<(Arc<Token>, Duration)> {
+    /// Returns the current token and its remaining lifetime. Without a valid one the refresh task ends; the next token
+    /// starts another.
+    fn current_with_lifetime(&self) -> Option<(Arc<Token>, Duration)> {
         let mut state = self.lock();
         let now = SystemTime::now();
-        let found = state.token.as_ref().and_then(|token| {
-            let life = token.expires?.duration_since(now).ok()?;
-            Some((Arc::clone(token), life))
+        let result = state.token.as_ref().and_then(|token| {
+            let lifetime = token.expires?.duration_since(now).ok()?;
+            Some((Arc::clone(token), lifetime))
         });
-        if found.is_none() {
+        if result.is_none() {
             (state.token, state.refresher) = (None, None);
         }
-        found
+        result
     }
 
-    /// Replaces tokens in time. Once one has ended, only logins ask for another: they wait longer from failure to failure.
+    /// Refreshes tokens before they expire. After expiry only logins fetch another; retries back off exponentially.
     async fn keep_fresh(self: Arc<Self>) {
-        let mut backoff = Backoff::new(SHORTEST, SLICE);
-        while let Some((token, life)) = self.living() {
-            let wait = refresh_after(life, &self.refresh, fastrand::f64());
-            if !self.rest(&token, wait).await {
+        let mut backoff = Backoff::new(MIN_INTERVAL, MAX_SLEEP);
+        while let Some((token, lifetime)) = self.current_with_lifetime() {
+            let wait = refresh_after(lifetime, &self.refresh, fastrand::f64());
+            if !self.sleep_while_current(&token, wait).await {
                 continue;
             }
             loop {
-                let fetch = self.begin(&mut self.lock());
-                let Err(error) = self.result(fetch).await else {
+                let fetch = self.start_fetch(&mut self.lock());
+                let Err(error) = self.wait_for_fetch(fetch).await else {
                     backoff.reset();
                     break;
                 };
-                tracing::warn!(%error, "the token cannot be replaced, and is used as long as it holds");
-                if !self.rest(&token, backoff.next_delay()).await {
+                tracing::warn!(%error, "the token cannot be refreshed, and is used until it expires");
+                if !self.sleep_while_current(&token, backoff.next_delay()).await {
                     break;
                 }
             }
         }
     }
 
-    /// Sleeps as long as `token` is the one that is used and holds; whether it slept for all of `wait`.
-    async fn rest(&self, token: &Arc<Token>, wait: Duration) -> bool {
+    /// Sleeps for `wait`; returns false early if `token` is replaced or expires.
+    async fn sleep_while_current(&self, token: &Arc<Token>, wait: Duration) -> bool {
         let due = SystemTime::now() + wait;
         loop {
             let used = self.lock().token.as_ref().is_some_and(|current| Arc::ptr_eq(current, token));
@@ -211,7 +211,7 @@ impl Shared {
                 return false;
             }
             match due.duration_since(SystemTime::now()) {
-                Ok(left) if !left.is_zero() => sleep(left.min(SLICE)).await,
+                Ok(remaining) if !remaining.is_zero() => sleep(remaining.min(MAX_SLEEP)).await,
                 _ => return true,
             }
         }

@@ -1,4 +1,4 @@
-//! How long tokens are kept, and who shares them.
+//! Lifetime and sharing of tokens.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,11 +15,11 @@ const REFRESH: RefreshOptions = RefreshOptions {
 #[derive(Debug)]
 struct Counting {
     fetched: Arc<AtomicUsize>,
-    /// Of the tokens that come; None for one that nobody knows.
-    lives: Option<Duration>,
-    /// From this fetch on there is none.
+    /// Lifetime of the tokens; `None` for an unknown expiry.
+    lifetime: Option<Duration>,
+    /// Number of the first fetch that fails.
     fails_from: usize,
-    takes: Duration,
+    delay: Duration,
 }
 
 impl TokenSource for Counting {
@@ -30,20 +30,20 @@ impl TokenSource for Counting {
     fn fetch(&self) -> Fetching<'_> {
         Box::pin(async {
             let number = self.fetched.fetch_add(1, Ordering::Relaxed);
-            sleep(self.takes).await;
+            sleep(self.delay).await;
             if number >= self.fails_from {
                 return Err(Error::authentication("counting", "no more"));
             }
-            let expires = self.lives.map(|lives| SystemTime::now() + lives);
+            let expires = self.lifetime.map(|lifetime| SystemTime::now() + lifetime);
             Token::new(format!("token{number}"), expires).map_err(Error::configuration)
         })
     }
 }
 
-fn counting(lives: Option<Duration>) -> (Counting, Arc<AtomicUsize>) {
+fn counting(lifetime: Option<Duration>) -> (Counting, Arc<AtomicUsize>) {
     let fetched = Arc::new(AtomicUsize::new(0));
     let source =
-        Counting { fetched: Arc::clone(&fetched), lives, fails_from: usize::MAX, takes: Duration::from_millis(20) };
+        Counting { fetched: Arc::clone(&fetched), lifetime, fails_from: usize::MAX, delay: Duration::from_millis(20) };
     (source, fetched)
 }
 
@@ -52,14 +52,14 @@ fn text(token: &Arc<Token>) -> &str {
 }
 
 #[test]
-fn tokens_are_replaced_at_a_part_of_their_life_neither_too_soon_nor_too_late() {
+fn refresh_delay_is_a_bounded_fraction_of_lifetime() {
     let after = |life, random| refresh_after(Duration::from_secs(life), &REFRESH, random).as_secs();
     assert_eq!(after(3600, 0.0), 2880);
     assert_eq!(after(3600, 1.0), 3060);
     // Not within the last 300 s, nor within the first 60.
     assert_eq!(after(1000, 0.0), 700);
     assert_eq!(after(361, 0.0), 61);
-    // Too short for both.
+    // Too short for both bounds.
     assert_eq!(after(300, 0.0), 240);
     assert_eq!(after(1, 0.0), 1);
     let early = RefreshOptions { window_factor: 0.5, buffer: Duration::ZERO, ..REFRESH };
@@ -69,31 +69,31 @@ fn tokens_are_replaced_at_a_part_of_their_life_neither_too_soon_nor_too_late() {
 #[tokio::test]
 async fn connections_share_one_token() {
     let (source, fetched) = counting(Some(Duration::from_secs(600)));
-    let tokens = Tokens::new(Arc::new(source), REFRESH);
-    let (one, two) = tokio::join!(tokens.current(), tokens.current());
-    assert_eq!((text(&one.unwrap()), text(&two.unwrap())), ("token0", "token0"));
+    let tokens = TokenCache::new(Arc::new(source), REFRESH);
+    let (first, second) = tokio::join!(tokens.current(), tokens.current());
+    assert_eq!((text(&first.unwrap()), text(&second.unwrap())), ("token0", "token0"));
     let third = tokens.current().await.unwrap();
     assert_eq!((text(&third), fetched.load(Ordering::Relaxed)), ("token0", 1));
-    tokens.refused(&third);
+    tokens.invalidate(&third);
     assert_eq!(text(&tokens.current().await.unwrap()), "token1");
-    // What is not the current one any more changes nothing.
-    tokens.refused(&third);
+    // Invalidating a token that is no longer current has no effect.
+    tokens.invalidate(&third);
     assert_eq!((text(&tokens.current().await.unwrap()), fetched.load(Ordering::Relaxed)), ("token1", 2));
 }
 
 #[tokio::test]
-async fn a_login_that_gives_up_leaves_the_token_to_the_next() {
+async fn abandoned_fetch_serves_the_next_login() {
     let (source, fetched) = counting(Some(Duration::from_secs(600)));
-    let tokens = Tokens::new(Arc::new(Counting { takes: Duration::from_millis(300), ..source }), REFRESH);
+    let tokens = TokenCache::new(Arc::new(Counting { delay: Duration::from_millis(300), ..source }), REFRESH);
     assert!(timeout(Duration::from_millis(10), tokens.current()).await.is_err());
     assert_eq!(text(&tokens.current().await.unwrap()), "token0");
     assert_eq!(fetched.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
-async fn a_slow_token_whose_end_nobody_knows_is_kept_for_one_login() {
+async fn late_token_without_expiry_is_kept_for_one_login() {
     let (source, fetched) = counting(None);
-    let tokens = Tokens::new(Arc::new(Counting { takes: Duration::from_millis(200), ..source }), REFRESH);
+    let tokens = TokenCache::new(Arc::new(Counting { delay: Duration::from_millis(200), ..source }), REFRESH);
     assert!(timeout(Duration::from_millis(10), tokens.current()).await.is_err());
     sleep(Duration::from_millis(400)).await;
     assert_eq!(text(&tokens.current().await.unwrap()), "token0");
@@ -102,17 +102,17 @@ async fn a_slow_token_whose_end_nobody_knows_is_kept_for_one_login() {
 }
 
 #[tokio::test]
-async fn a_token_whose_end_nobody_knows_is_used_once() {
+async fn token_without_expiry_is_used_once() {
     let (source, fetched) = counting(None);
-    let tokens = Tokens::new(Arc::new(source), REFRESH);
-    for wanted in ["token0", "token1"] {
-        assert_eq!(text(&tokens.current().await.unwrap()), wanted);
+    let tokens = TokenCache::new(Arc::new(source), REFRESH);
+    for expected in ["token0", "token1"] {
+        assert_eq!(text(&tokens.current().await.unwrap()), expected);
     }
     assert_eq!(fetched.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
-async fn a_token_that_had_ended_at_birth_is_an_error_and_no_loop() {
+async fn expired_token_is_an_error_and_is_not_refetched() {
     let fetched = Arc::new(AtomicUsize::new(0));
     #[derive(Debug)]
     struct Late(Arc<AtomicUsize>);
@@ -126,48 +126,48 @@ async fn a_token_that_had_ended_at_birth_is_an_error_and_no_loop() {
             Box::pin(async move { Token::new("t".to_owned(), Some(expires)).map_err(Error::configuration) })
         }
     }
-    let tokens = Tokens::new(Arc::new(Late(Arc::clone(&fetched))), REFRESH);
+    let tokens = TokenCache::new(Arc::new(Late(Arc::clone(&fetched))), REFRESH);
     let error = tokens.current().await.unwrap_err();
     assert!(error.fatal() && error.to_string().contains("late: the token had ended 30 s before"), "{error}");
-    // Other connections get the same error, and do not ask again at once.
+    // Other connections get the same error, without another fetch.
     assert_eq!(tokens.current().await.unwrap_err(), error);
-    sleep(HELD + Duration::from_millis(100)).await;
+    sleep(FAILURE_HOLD + Duration::from_millis(100)).await;
     assert_eq!(fetched.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
-async fn tokens_are_replaced_by_the_clients_own_task_until_it_is_gone() {
+async fn refresh_task_runs_until_the_cache_is_dropped() {
     let (source, fetched) = counting(Some(Duration::from_millis(1300)));
-    let tokens = Tokens::new(Arc::new(source), REFRESH);
+    let tokens = TokenCache::new(Arc::new(source), REFRESH);
     assert_eq!(text(&tokens.current().await.unwrap()), "token0");
     let deadline = Instant::now() + Duration::from_secs(20);
     while fetched.load(Ordering::Relaxed) < 3 && Instant::now() < deadline {
         sleep(Duration::from_millis(50)).await;
     }
-    assert!(fetched.load(Ordering::Relaxed) >= 3, "nobody but the task asked");
+    assert!(fetched.load(Ordering::Relaxed) >= 3, "only the refresh task fetches");
     assert_ne!(text(&tokens.current().await.unwrap()), "token0");
     drop(tokens);
-    let then = fetched.load(Ordering::Relaxed);
+    let count = fetched.load(Ordering::Relaxed);
     sleep(Duration::from_millis(2500)).await;
-    assert_eq!(fetched.load(Ordering::Relaxed), then);
+    assert_eq!(fetched.load(Ordering::Relaxed), count);
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_replaced_is_used_to_its_end_and_then_left_to_logins() {
+async fn unrefreshable_token_is_used_until_expiry() {
     let (source, fetched) = counting(Some(Duration::from_secs(6)));
-    let tokens = Tokens::new(Arc::new(Counting { fails_from: 1, ..source }), REFRESH);
+    let tokens = TokenCache::new(Arc::new(Counting { fails_from: 1, ..source }), REFRESH);
     let first = tokens.current().await.unwrap();
     let half = RefreshOptions { window_factor: 0.5, ..REFRESH };
     assert_eq!(refresh_after(Duration::from_secs(3), &half, 0.0), Duration::from_millis(1500));
     let deadline = Instant::now() + Duration::from_secs(20);
     while fetched.load(Ordering::Relaxed) < 2 {
-        assert!(Instant::now() < deadline, "the task asks for another");
+        assert!(Instant::now() < deadline, "the refresh task fetches another");
         sleep(Duration::from_millis(20)).await;
     }
-    assert!(Arc::ptr_eq(&first, &tokens.current().await.unwrap()), "it still holds");
+    assert!(Arc::ptr_eq(&first, &tokens.current().await.unwrap()), "it is still valid");
     sleep(Duration::from_millis(2000)).await;
-    let then = fetched.load(Ordering::Relaxed);
+    let count = fetched.load(Ordering::Relaxed);
     sleep(Duration::from_millis(2500)).await;
-    assert_eq!(fetched.load(Ordering::Relaxed), then, "nobody asks for a client that does not log in");
+    assert_eq!(fetched.load(Ordering::Relaxed), count, "no fetch without a login");
     assert!(tokens.current().await.is_err());
 }

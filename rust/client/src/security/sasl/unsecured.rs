@@ -1,4 +1,4 @@
-//! Tokens that a client makes itself and nobody signs: for brokers that test, which take any.
+//! Unsecured tokens, made by the client without a signature, for test brokers that accept any token.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,43 +7,43 @@ use serde_json::{Map, Value};
 use crate::config::credentials::{Fetching, Token, TokenSource, jwt};
 use crate::error::{Error, Result};
 
-/// Where Java's client has the same settings in JAAS.
-const JAVA: &str = "unsecuredLogin";
-/// Of both clients.
-const LIFE: Duration = Duration::from_secs(3600);
+/// Prefix of the same settings in Java's JAAS configuration.
+const JAAS_PREFIX: &str = "unsecuredLogin";
+/// Default lifetime, as in librdkafka and Java's client.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// What such tokens say.
+/// Content of the tokens.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unsecured {
     claims: Map<String, Value>,
-    life: Duration,
+    lifetime: Duration,
     extensions: Vec<(String, String)>,
 }
 
 impl Unsecured {
-    /// By librdkafka's `sasl.oauthbearer.config`: `principal=admin scope=read,write lifeSeconds=600 extension_a=b`.
+    /// Parses librdkafka's `sasl.oauthbearer.config`: `principal=admin scope=read,write lifeSeconds=600 extension_a=b`.
     ///
     /// # Errors
-    /// A name that is not known, or no principal.
+    /// A name is unknown, or the principal is missing.
     pub(super) fn from_config(config: &str) -> Result<Self> {
-        let wrong = |text: String| Error::configuration(format!("option sasl.oauthbearer.config: {text}"));
+        let error = |text: String| Error::configuration(format!("option sasl.oauthbearer.config: {text}"));
         let (mut principal, mut principal_claim) = (None, "sub");
         let (mut scope, mut scope_claim) = (None, "scope");
-        let (mut life, mut extensions) = (LIFE, Vec::new());
+        let (mut lifetime, mut extensions) = (DEFAULT_LIFETIME, Vec::new());
         for pair in config.split_whitespace() {
             let (name, value) = pair.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or_else(|| {
-                wrong("it must be name=value, separated by spaces, as principal=admin scope=read".to_owned())
+                error("it must be name=value, separated by spaces, as principal=admin scope=read".to_owned())
             })?;
             match name {
                 "principal" => principal = Some(value),
                 "principalClaimName" => principal_claim = value,
                 "scope" => scope = Some(value),
                 "scopeClaimName" => scope_claim = value,
-                "lifeSeconds" => life = seconds(value).ok_or_else(|| wrong(format!("lifeSeconds={value}")))?,
+                "lifeSeconds" => lifetime = seconds(value).ok_or_else(|| error(format!("lifeSeconds={value}")))?,
                 _ => match name.strip_prefix("extension_") {
                     Some(name) => extensions.push((name.to_owned(), value.to_owned())),
                     None => {
-                        return Err(wrong(format!(
+                        return Err(error(format!(
                             "{name:?} is none of principal, principalClaimName, scope, scopeClaimName, lifeSeconds and \
                              extension_NAME"
                         )));
@@ -51,54 +51,57 @@ impl Unsecured {
                 },
             }
         }
-        let principal = principal.ok_or_else(|| wrong("principal=NAME is missing".to_owned()))?;
+        let principal = principal.ok_or_else(|| error("principal=NAME is missing".to_owned()))?;
         let mut claims = Map::from_iter([(principal_claim.to_owned(), principal.into())]);
         if let Some(scope) = scope {
-            claims.insert(scope_claim.to_owned(), list(scope, ','));
+            claims.insert(scope_claim.to_owned(), split_list(scope, ','));
         }
-        Self { claims, life, extensions }.checked(principal_claim)
+        Self { claims, lifetime, extensions }.validate(principal_claim)
     }
 
-    /// By the options of Java's `OAuthBearerLoginModule`, without the `unsecuredLogin` that they begin with.
+    /// Parses the options of Java's `OAuthBearerLoginModule`, without their prefix `unsecuredLogin`.
     ///
     /// # Errors
-    /// One that is not known, or a claim that cannot be.
+    /// An option is unknown, or a claim is invalid.
     pub(super) fn from_jaas(options: &[(String, String)]) -> Result<Self> {
-        let wrong = |name: &str, text: &str| Error::configuration(format!("option {JAVA}{name} of the login {text}"));
+        let error =
+            |name: &str, text: &str| Error::configuration(format!("option {JAAS_PREFIX}{name} of the login {text}"));
         let mut claims = Map::new();
-        let (mut principal, mut life, mut extensions) = ("sub", LIFE, Vec::new());
+        let (mut principal, mut lifetime, mut extensions) = ("sub", DEFAULT_LIFETIME, Vec::new());
         for (name, value) in options {
             if let Some(claim) = name.strip_prefix("StringClaim_") {
                 claims.insert(claim.to_owned(), value.as_str().into());
             } else if let Some(claim) = name.strip_prefix("NumberClaim_") {
                 let number = value.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
-                claims.insert(claim.to_owned(), Value::Number(number.ok_or_else(|| wrong(name, "is no number"))?));
+                claims.insert(claim.to_owned(), Value::Number(number.ok_or_else(|| error(name, "is no number"))?));
             } else if let Some(claim) = name.strip_prefix("ListClaim_") {
-                // Java's: the first character separates.
-                let separator = value.chars().next().ok_or_else(|| wrong(name, "is empty"))?;
-                claims.insert(claim.to_owned(), list(value.get(separator.len_utf8()..).unwrap_or(""), separator));
+                // As in Java: the first character is the separator.
+                let separator = value.chars().next().ok_or_else(|| error(name, "is empty"))?;
+                claims.insert(claim.to_owned(), split_list(value.get(separator.len_utf8()..).unwrap_or(""), separator));
             } else if let Some(extension) = name.strip_prefix("Extension_") {
                 extensions.push((extension.to_owned(), value.to_owned()));
             } else {
                 match name.as_str() {
                     "PrincipalClaimName" => principal = value,
                     "ScopeClaimName" => {}
-                    "LifetimeSeconds" => life = seconds(value).ok_or_else(|| wrong(name, "is no time in seconds"))?,
-                    _ => return Err(wrong(name, "is not known")),
+                    "LifetimeSeconds" => {
+                        lifetime = seconds(value).ok_or_else(|| error(name, "is no time in seconds"))?
+                    }
+                    _ => return Err(error(name, "is not known")),
                 }
             }
         }
-        Self { claims, life, extensions }.checked(principal)
+        Self { claims, lifetime, extensions }.validate(principal)
     }
 
-    fn checked(self, principal: &str) -> Result<Self> {
+    fn validate(self, principal: &str) -> Result<Self> {
         if self.claims.get(principal).and_then(Value::as_str).is_none_or(str::is_empty) {
             return Err(Error::configuration(format!(
                 "an unsecured token needs its principal, the claim {principal:?}: set it by sasl.oauthbearer.config or, \
-                 in sasl.jaas.config, by {JAVA}StringClaim_{principal}"
+                 in sasl.jaas.config, by {JAAS_PREFIX}StringClaim_{principal}"
             )));
         }
-        // Wrong extensions show now, not at the first login.
+        // Invalid extensions are reported here, not at the first login.
         self.token().map(|_| self)
     }
 
@@ -107,7 +110,7 @@ impl Unsecured {
         let header = Map::from_iter([("alg".to_owned(), "none".into())]);
         let mut claims = self.claims.clone();
         claims.entry("iat").or_insert_with(|| jwt::seconds_of(now).into());
-        claims.entry("exp").or_insert_with(|| jwt::seconds_of(now + self.life).into());
+        claims.entry("exp").or_insert_with(|| jwt::seconds_of(now + self.lifetime).into());
         let token = Token::new(jwt::signed(&jwt::unsigned(&header, &claims), &[]), None);
         let token = token.and_then(|token| token.with_extensions(self.extensions.clone()));
         token.map_err(|text| Error::configuration(format!("an unsecured token cannot be made: {text}")))
@@ -119,7 +122,7 @@ fn seconds(text: &str) -> Option<Duration> {
     text.parse().ok().filter(|seconds| (1..=days).contains(seconds)).map(Duration::from_secs)
 }
 
-fn list(text: &str, separator: char) -> Value {
+fn split_list(text: &str, separator: char) -> Value {
     text.split(separator).filter(|part| !part.is_empty()).collect::<Vec<_>>().into()
 }
 
@@ -139,12 +142,12 @@ mod tests {
 
     fn claims(source: &Unsecured) -> Map<String, Value> {
         let token = source.token().unwrap();
-        assert!(token.value.reveal().ends_with('.'), "nobody signs");
+        assert!(token.value.reveal().ends_with('.'), "unsigned");
         jwt::claims(token.value.reveal()).unwrap()
     }
 
     #[test]
-    fn librdkafkas_settings_make_its_tokens() {
+    fn parses_librdkafka_settings() {
         let config =
             "principalClaimName=azp principal=admin scopeClaimName=roles scope=a,b lifeSeconds=600 extension_id=7";
         let source = Unsecured::from_config(config).unwrap();
@@ -152,26 +155,26 @@ mod tests {
         assert_eq!((claims["azp"].as_str(), claims["roles"].as_array().map(Vec::len)), (Some("admin"), Some(2)));
         assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 600);
         assert_eq!(source.token().unwrap().extensions, vec![("id".to_owned(), "7".to_owned())]);
-        for (wrong, reason) in [
+        for (invalid, reason) in [
             ("", "principal=NAME is missing"),
             ("principal=", "must be name=value"),
             ("principle=a", "\"principle\" is none of principal"),
             ("principal=a lifeSeconds=0", "lifeSeconds=0"),
             ("principal=a extension_auth=x", "cannot have the name auth"),
         ] {
-            let error = Unsecured::from_config(wrong).unwrap_err().to_string();
+            let error = Unsecured::from_config(invalid).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         }
     }
 
     #[test]
-    fn javas_settings_make_its_tokens() {
-        let of = |options: &[(&str, &str)]| {
+    fn parses_java_settings() {
+        let parse = |options: &[(&str, &str)]| {
             let options: Vec<_> =
                 options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             Unsecured::from_jaas(&options)
         };
-        let source = of(&[
+        let source = parse(&[
             ("StringClaim_sub", "alice"),
             ("ListClaim_scope", ",read,write"),
             ("NumberClaim_level", "3"),
@@ -180,14 +183,14 @@ mod tests {
         ]);
         let claims = claims(&source.unwrap());
         assert_eq!((claims["sub"].as_str(), claims["level"].as_f64()), (Some("alice"), Some(3.0)));
-        assert_eq!(claims["scope"], list("read,write", ','));
-        for (wrong, reason) in [
+        assert_eq!(claims["scope"], split_list("read,write", ','));
+        for (invalid, reason) in [
             (("LifetimeSeconds", "60"), "needs its principal, the claim \"sub\""),
             (("NumberClaim_a", "x"), "unsecuredLoginNumberClaim_a of the login is no number"),
             (("ListClaim_a", ""), "is empty"),
             (("Foo", "x"), "is not known"),
         ] {
-            let error = of(&[wrong]).unwrap_err().to_string();
+            let error = parse(&[invalid]).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Whether the files with certificates and keys have changed.
+//! Detection of changes to certificate and key files.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use std::time::SystemTime;
 use super::roots;
 use crate::config::TlsOptions;
 
-/// What files look like from outside.
+/// Fingerprints of all files that a configuration reads.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
+pub(super) struct FileFingerprints(Vec<(PathBuf, Option<FileFingerprint>)>);
 
-/// Two files that differ have different ones: a new file has another number, and one that is written anew has changed.
+/// Fingerprint of a file: distinguishes replaced files (inode) and rewritten ones (times and size).
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileFingerprint {
     len: u64,
     modified: Option<SystemTime>,
-    number: (u64, i64, i64),
+    inode_and_ctime: (u64, i64, i64),
 }
 
-impl Stamps {
-    /// Of all files that the options name, and of those in a folder.
-    pub(super) fn of(options: &TlsOptions) -> Self {
+impl FileFingerprints {
+    /// Takes the fingerprints of all files that the options name, including those in a directory.
+    pub(super) fn take(options: &TlsOptions) -> Self {
         let mut paths: Vec<PathBuf> = Vec::new();
         if let Some(location) = options.truststore_location.as_deref().filter(|location| *location != "probe") {
             let location = Path::new(location);
@@ -33,28 +33,28 @@ impl Stamps {
         let others =
             [&options.keystore_location, &options.certificate_location, &options.key_location, &options.crl_location];
         paths.extend(others.into_iter().flatten().cloned());
-        let stamped = |path: PathBuf| {
-            let stamp = std::fs::metadata(&path).ok().map(|of| Stamp::of(&of));
-            (path, stamp)
+        let with_fingerprint = |path: PathBuf| {
+            let fingerprint = std::fs::metadata(&path).ok().map(|metadata| FileFingerprint::new(&metadata));
+            (path, fingerprint)
         };
-        Self(paths.into_iter().map(stamped).collect())
+        Self(paths.into_iter().map(with_fingerprint).collect())
     }
 }
 
-impl Stamp {
-    fn of(file: &Metadata) -> Self {
-        Self { len: file.len(), modified: file.modified().ok(), number: number(file) }
+impl FileFingerprint {
+    fn new(file: &Metadata) -> Self {
+        Self { len: file.len(), modified: file.modified().ok(), inode_and_ctime: inode_and_ctime(file) }
     }
 }
 
-/// Number of the file, and when anything about it changed.
+/// Returns inode and change time.
 #[cfg(unix)]
-fn number(file: &Metadata) -> (u64, i64, i64) {
+fn inode_and_ctime(file: &Metadata) -> (u64, i64, i64) {
     use std::os::unix::fs::MetadataExt;
     (file.ino(), file.ctime(), file.ctime_nsec())
 }
 
 #[cfg(not(unix))]
-fn number(_: &Metadata) -> (u64, i64, i64) {
+fn inode_and_ctime(_: &Metadata) -> (u64, i64, i64) {
     (0, 0, 0)
 }

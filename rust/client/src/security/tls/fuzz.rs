@@ -1,4 +1,4 @@
-//! Stores of keys and certificates, for rust/fuzz.
+//! Parsers of key stores and certificates, for rust/fuzz.
 
 use crate::error::Result;
 use crate::secret::Secret;
@@ -6,7 +6,7 @@ use crate::secret::Secret;
 use super::stores::{KeyPassword, Source};
 use super::{keystore, x509};
 
-/// Bytes that a store gave: a key, and certificates.
+/// Opens a store; returns the number of bytes of its key and of its certificates.
 ///
 /// # Errors
 /// It cannot be opened, or its key cannot be used.
@@ -18,19 +18,19 @@ pub fn store(bytes: &[u8], password: Option<&str>, key_password: Option<&str>) -
         path: None,
         password_option: "ssl.keystore.password",
         password: password.as_ref(),
-        said: None,
+        declared_type: None,
     };
-    let opened = source.open(bytes, Some(KeyPassword { password: key_password.as_ref() }))?;
-    let key = opened.key.as_ref().map_or(0, |key| key.len());
+    let contents = source.open(bytes, Some(KeyPassword { password: key_password.as_ref() }))?;
+    let key = contents.key.as_ref().map_or(0, |key| key.len());
     let mut certificates = 0;
-    for certificate in opened.chain.iter().chain(&opened.certificates) {
+    for certificate in contents.chain.iter().chain(&contents.certificates) {
         certificates += certificate.len();
-        if let Some(read) = x509::Certificate::parse(certificate) {
-            let _ = (read.common_name(), read.issuer_name(), read.self_issued());
+        if let Some(parsed) = x509::Certificate::parse(certificate) {
+            let _ = (parsed.common_name(), parsed.issuer_name(), parsed.self_issued());
         }
     }
     if key != 0 {
-        keystore::certified(opened, &rustls::crypto::aws_lc_rs::default_provider())?;
+        keystore::certified_key(contents, &rustls::crypto::aws_lc_rs::default_provider())?;
     }
     Ok((key, certificates))
 }

@@ -1,110 +1,109 @@
-//! How often a store has its password hashed, read before AWS-LC does so: it takes 100 million of each count.
+//! Limits on key derivation: iteration counts of a store, read before AWS-LC runs them. AWS-LC accepts up to 100
+//! million per count.
 //!
-//! What is seen: the counts of the MAC (RFC 7292), of what is encrypted, and of keys that lie in the open. What is not:
-//! those of a key inside of what is encrypted, which only AWS-LC decrypts. Nobody can write such a store who does not know
-//! its password, and no tool is known that does.
+//! Visible are the counts of the MAC (RFC 7292), of encrypted parts, and of keys outside encrypted parts. Keys inside
+//! encrypted parts are not visible; only AWS-LC decrypts them. Writing such a store requires its password, and no known
+//! tool does so.
 
 use std::borrow::Cow;
 
 use super::x509::{INTEGER, OID, Reader, SEQUENCE};
 
-/// The most, of all counts of a store together. keytool writes 10,000 for each of three, and OWASP wants 600,000. What
-/// costs the most, a MAC with SHA-512, takes 1.2 s with these, PBKDF2 with SHA-256 half of that.
-const MOST: u64 = 5_000_000;
+/// Maximum sum of all counts of a store. keytool writes 10,000 for each of three; OWASP recommends 600,000. The most
+/// expensive derivation, a MAC with SHA-512, takes 1.2 s at this limit, PBKDF2 with SHA-256 half of that.
+const MAX_ITERATIONS: u64 = 5_000_000;
 
-/// The only context-specific tag that stores have.
+/// The only context-specific tag used in stores.
 const WRAPPED: u8 = 0xA0;
 
 /// # Errors
-/// A PKCS12 store would take too long.
 pub(super) fn check_pkcs12(ber: &[u8], password: &str) -> Result<(), String> {
-    // AWS-LC tries an empty password in both of the ways in which such are written.
-    let tries = if password.is_empty() { 2 } else { 1 };
-    check(of_pkcs12(ber, tries), "keytool -importkeystore, or openssl pkcs12 -export with -iter 100000")
+    // AWS-LC tries both encodings of an empty password.
+    let attempts = if password.is_empty() { 2 } else { 1 };
+    check(pkcs12_iterations(ber, attempts), "keytool -importkeystore, or openssl pkcs12 -export with -iter 100000")
 }
 
 /// # Errors
-/// An encrypted key would take too long.
 pub(super) fn check_pkcs8(der: &[u8]) -> Result<(), String> {
-    check(of_encrypted_key(der), "openssl pkcs8 -topk8 with -iter 100000")
+    check(key_iterations(der), "openssl pkcs8 -topk8 with -iter 100000")
 }
 
 fn check(iterations: Option<u64>, tool: &str) -> Result<(), String> {
     match iterations {
-        Some(count) if count > MOST => Err(format!(
-            "its password is to be hashed {count} times, and {MOST} are the most that are taken: write it again with fewer \
+        Some(count) if count > MAX_ITERATIONS => Err(format!(
+            "its password would be hashed {count} times, and the maximum is {MAX_ITERATIONS}: write it again with fewer \
              iterations ({tool})"
         )),
-        // Where nothing was found AWS-LC says better what is wrong.
+        // If no count was found, AWS-LC reports a more precise error.
         _ => Ok(()),
     }
 }
 
-/// All counts that can be seen, added up, that of the MAC for each of its tries.
-fn of_pkcs12(ber: &[u8], tries: u64) -> Option<u64> {
+/// Returns the sum of all visible counts; the MAC's count is multiplied by its attempts.
+fn pkcs12_iterations(ber: &[u8], attempts: u64) -> Option<u64> {
     let mut store = Reader(Reader(ber).take(SEQUENCE)?);
     let _version = store.take(INTEGER)?;
     let safes = store.take(SEQUENCE)?;
-    let mac = store.take(SEQUENCE).and_then(of_mac).unwrap_or(0);
-    Some(of_safes(safes).unwrap_or(0).saturating_add(mac.saturating_mul(tries)))
+    let mac = store.take(SEQUENCE).and_then(mac_iterations).unwrap_or(0);
+    Some(safes_iterations(safes).unwrap_or(0).saturating_add(mac.saturating_mul(attempts)))
 }
 
-fn of_mac(mac: &[u8]) -> Option<u64> {
+fn mac_iterations(mac: &[u8]) -> Option<u64> {
     let mut mac = Reader(mac);
     let _digest = mac.take(SEQUENCE)?;
     let _salt = mac.octets()?;
-    mac.take(INTEGER).map(number)
+    mac.take(INTEGER).map(unsigned_value)
 }
 
-fn of_safes(content: &[u8]) -> Option<u64> {
-    let safes = in_the_open(content)?;
+fn safes_iterations(content: &[u8]) -> Option<u64> {
+    let safes = unencrypted_content(content)?;
     let mut safes = Reader(Reader(&safes).take(SEQUENCE)?);
     let mut sum = 0u64;
     while let Some(safe) = safes.take(SEQUENCE) {
-        let found = of_encrypted(safe).or_else(|| of_bags(&in_the_open(safe)?));
-        sum = sum.saturating_add(found.unwrap_or(0));
+        let iterations = encrypted_iterations(safe).or_else(|| bags_iterations(&unencrypted_content(safe)?));
+        sum = sum.saturating_add(iterations.unwrap_or(0));
     }
     Some(sum)
 }
 
-/// The octets of a ContentInfo that is not encrypted (PKCS7).
-fn in_the_open(content: &[u8]) -> Option<Cow<'_, [u8]>> {
+/// Returns the octets of an unencrypted ContentInfo (PKCS7).
+fn unencrypted_content(content: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut content = Reader(content);
     let _type = content.take(OID)?;
     Reader(content.take(WRAPPED)?).octets()
 }
 
-/// Of a ContentInfo that is encrypted.
-fn of_encrypted(content: &[u8]) -> Option<u64> {
+/// Returns the iterations of an encrypted ContentInfo.
+fn encrypted_iterations(content: &[u8]) -> Option<u64> {
     let mut content = Reader(content);
     let _type = content.take(OID)?;
     let mut encrypted = Reader(Reader(content.take(WRAPPED)?).take(SEQUENCE)?);
     let _version = encrypted.take(INTEGER)?;
     let mut encrypted = Reader(encrypted.take(SEQUENCE)?);
     let _type = encrypted.take(OID)?;
-    of_algorithm(encrypted.take(SEQUENCE)?)
+    algorithm_iterations(encrypted.take(SEQUENCE)?)
 }
 
-fn of_bags(bags: &[u8]) -> Option<u64> {
+fn bags_iterations(bags: &[u8]) -> Option<u64> {
     let mut bags = Reader(Reader(bags).take(SEQUENCE)?);
     let mut sum = 0u64;
     while let Some(bag) = bags.take(SEQUENCE) {
         let mut bag = Reader(bag);
-        // A bag that cannot be read hides nothing of those before it: AWS-LC decrypts them first. Certificates and keys
-        // that are not encrypted begin with something else.
-        let key = bag.take(OID).and_then(|_type| bag.take(WRAPPED)).and_then(of_encrypted_key);
+        // An unreadable bag does not hide those before it: AWS-LC decrypts them first. Certificates and unencrypted
+        // keys have another structure.
+        let key = bag.take(OID).and_then(|_type| bag.take(WRAPPED)).and_then(key_iterations);
         sum = sum.saturating_add(key.unwrap_or(0));
     }
     Some(sum)
 }
 
-/// Of an EncryptedPrivateKeyInfo.
-fn of_encrypted_key(key: &[u8]) -> Option<u64> {
-    of_algorithm(Reader(Reader(key).take(SEQUENCE)?).take(SEQUENCE)?)
+/// Returns the iterations of an EncryptedPrivateKeyInfo.
+fn key_iterations(key: &[u8]) -> Option<u64> {
+    algorithm_iterations(Reader(Reader(key).take(SEQUENCE)?).take(SEQUENCE)?)
 }
 
-/// Of an AlgorithmIdentifier of PBES1, of PKCS12, or of PBES2 with PBKDF2 (RFC 8018).
-fn of_algorithm(algorithm: &[u8]) -> Option<u64> {
+/// Returns the iterations of an AlgorithmIdentifier of PBES1, PKCS12, or PBES2 with PBKDF2 (RFC 8018).
+fn algorithm_iterations(algorithm: &[u8]) -> Option<u64> {
     let mut algorithm = Reader(algorithm);
     let _type = algorithm.take(OID)?;
     let mut parameters = Reader(algorithm.take(SEQUENCE)?);
@@ -114,14 +113,14 @@ fn of_algorithm(algorithm: &[u8]) -> Option<u64> {
         parameters = Reader(derivation.take(SEQUENCE)?);
     }
     let _salt = parameters.octets()?;
-    parameters.take(INTEGER).map(number)
+    parameters.take(INTEGER).map(unsigned_value)
 }
 
-/// What is negative is as good as endless: AWS-LC refuses both.
-fn number(integer: &[u8]) -> u64 {
+/// Returns the value of an integer; negative or too large ones count as unlimited, since AWS-LC rejects both.
+fn unsigned_value(integer: &[u8]) -> u64 {
     let zeros = integer.iter().take_while(|byte| **byte == 0).count();
     match integer.get(zeros..) {
-        Some(digits) if digits.len() <= 8 => digits.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+        Some(digits) if digits.len() <= 8 => digits.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)),
         _ => u64::MAX,
     }
 }
@@ -132,8 +131,8 @@ mod tests {
 
     const OCTETS: u8 = 0x04;
 
-    /// An element.
-    fn e(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    /// Encodes an element.
+    fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
         let content = parts.concat();
         let length = match u16::try_from(content.len()).unwrap().to_be_bytes() {
             [0, short @ 0..=0x7F] => vec![short],
@@ -143,98 +142,106 @@ mod tests {
         [&[tag], &length[..], &content].concat()
     }
 
-    /// The same in the way of tools that do not know how long it becomes.
-    fn endless(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    /// Encodes an element of indefinite length.
+    fn indefinite(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
         [&[tag, 0x80], &parts.concat()[..], &[0, 0]].concat()
     }
 
     fn count(count: u32) -> Vec<u8> {
         let digits = [&[0][..], &count.to_be_bytes()].concat();
         let spare = digits.windows(2).take_while(|pair| pair[0] == 0 && pair[1] < 0x80).count();
-        e(INTEGER, &[&digits[spare..]])
+        element(INTEGER, &[&digits[spare..]])
     }
 
-    fn oid() -> Vec<u8> {
-        e(OID, &[&[0x2A]])
+    fn any_oid() -> Vec<u8> {
+        element(OID, &[&[0x2A]])
     }
 
     fn pbes2(iterations: u32) -> Vec<u8> {
-        let parameters = e(SEQUENCE, &[&e(OCTETS, &[b"salt"]), &count(iterations), &e(SEQUENCE, &[&oid()])]);
-        let derivation = e(SEQUENCE, &[&oid(), &parameters]);
-        e(SEQUENCE, &[&oid(), &e(SEQUENCE, &[&derivation, &e(SEQUENCE, &[&oid()])])])
+        let parameters =
+            element(SEQUENCE, &[&element(OCTETS, &[b"salt"]), &count(iterations), &element(SEQUENCE, &[&any_oid()])]);
+        let derivation = element(SEQUENCE, &[&any_oid(), &parameters]);
+        element(SEQUENCE, &[&any_oid(), &element(SEQUENCE, &[&derivation, &element(SEQUENCE, &[&any_oid()])])])
     }
 
-    fn pkcs12_way(iterations: u32) -> Vec<u8> {
-        e(SEQUENCE, &[&oid(), &e(SEQUENCE, &[&e(OCTETS, &[b"salt"]), &count(iterations)])])
+    fn pkcs12_pbe(iterations: u32) -> Vec<u8> {
+        element(SEQUENCE, &[&any_oid(), &element(SEQUENCE, &[&element(OCTETS, &[b"salt"]), &count(iterations)])])
     }
 
     fn encrypted_key(algorithm: &[u8]) -> Vec<u8> {
-        e(SEQUENCE, &[algorithm, &e(OCTETS, &[b"secret"])])
+        element(SEQUENCE, &[algorithm, &element(OCTETS, &[b"secret"])])
     }
 
     fn mac(iterations: u32) -> Vec<u8> {
-        e(SEQUENCE, &[&e(SEQUENCE, &[&oid()]), &e(OCTETS, &[b"salt"]), &count(iterations)])
+        element(SEQUENCE, &[&element(SEQUENCE, &[&any_oid()]), &element(OCTETS, &[b"salt"]), &count(iterations)])
     }
 
     fn store(safes: &[u8], mac: &[u8]) -> Vec<u8> {
-        let content = e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&e(OCTETS, &[safes])])]);
-        e(SEQUENCE, &[&e(INTEGER, &[&[3]]), &content, mac])
+        let content = element(SEQUENCE, &[&any_oid(), &element(WRAPPED, &[&element(OCTETS, &[safes])])]);
+        element(SEQUENCE, &[&element(INTEGER, &[&[3]]), &content, mac])
     }
 
     fn certificates(algorithm: &[u8]) -> Vec<u8> {
-        let encrypted = e(SEQUENCE, &[&oid(), algorithm, &e(0x80, &[b"secret"])]);
-        e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&e(SEQUENCE, &[&e(INTEGER, &[&[0]]), &encrypted])])])
+        let encrypted = element(SEQUENCE, &[&any_oid(), algorithm, &element(0x80, &[b"secret"])]);
+        element(
+            SEQUENCE,
+            &[&any_oid(), &element(WRAPPED, &[&element(SEQUENCE, &[&element(INTEGER, &[&[0]]), &encrypted])])],
+        )
     }
 
     fn bags(bags: &[&[u8]]) -> Vec<u8> {
-        let bags: Vec<_> = bags.iter().map(|bag| e(SEQUENCE, &[&oid(), &e(WRAPPED, &[bag])])).collect();
-        let bags = e(SEQUENCE, &[&bags.concat()]);
-        e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&e(OCTETS, &[&bags])])])
+        let bags: Vec<_> = bags.iter().map(|bag| element(SEQUENCE, &[&any_oid(), &element(WRAPPED, &[bag])])).collect();
+        let bags = element(SEQUENCE, &[&bags.concat()]);
+        element(SEQUENCE, &[&any_oid(), &element(WRAPPED, &[&element(OCTETS, &[&bags])])])
     }
 
     #[test]
-    fn all_counts_of_a_store_are_added_up() {
-        let plain = e(SEQUENCE, &[&e(INTEGER, &[&[0]]), &pkcs12_way(7)]);
-        let keys = bags(&[&plain, &encrypted_key(&pkcs12_way(300)), &encrypted_key(&pbes2(4000))]);
-        let safes = e(SEQUENCE, &[&certificates(&pbes2(20)), &keys, &certificates(&pkcs12_way(50_000))]);
-        assert_eq!(of_pkcs12(&store(&safes, &mac(1)), 1), Some(54_321));
-        assert_eq!(of_pkcs12(&store(&safes, &[]), 2), Some(54_320), "aws-lc wants a MAC");
-        assert_eq!(of_pkcs12(&store(b"", &mac(9)), 2), Some(18));
-        assert_eq!(of_encrypted_key(&encrypted_key(&pbes2(4000))), Some(4000));
+    fn sums_all_counts_of_a_store() {
+        let plain = element(SEQUENCE, &[&element(INTEGER, &[&[0]]), &pkcs12_pbe(7)]);
+        let keys = bags(&[&plain, &encrypted_key(&pkcs12_pbe(300)), &encrypted_key(&pbes2(4000))]);
+        let safes = element(SEQUENCE, &[&certificates(&pbes2(20)), &keys, &certificates(&pkcs12_pbe(50_000))]);
+        assert_eq!(pkcs12_iterations(&store(&safes, &mac(1)), 1), Some(54_321));
+        assert_eq!(pkcs12_iterations(&store(&safes, &[]), 2), Some(54_320), "aws-lc requires a MAC");
+        assert_eq!(pkcs12_iterations(&store(b"", &mac(9)), 2), Some(18));
+        assert_eq!(key_iterations(&encrypted_key(&pbes2(4000))), Some(4000));
     }
 
     #[test]
-    fn a_bag_that_cannot_be_read_hides_nothing_of_those_before_it() {
-        let whole = e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&encrypted_key(&pbes2(4000))])]);
-        let bags = e(SEQUENCE, &[&whole, &e(SEQUENCE, &[b"\xD4\x0B"]), &whole]);
-        let safes = e(SEQUENCE, &[&e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&e(OCTETS, &[&bags])])])]);
-        assert_eq!(of_pkcs12(&store(&safes, &mac(1)), 1), Some(8001));
+    fn unreadable_bag_does_not_hide_others() {
+        let whole = element(SEQUENCE, &[&any_oid(), &element(WRAPPED, &[&encrypted_key(&pbes2(4000))])]);
+        let bags = element(SEQUENCE, &[&whole, &element(SEQUENCE, &[b"\xD4\x0B"]), &whole]);
+        let safes =
+            element(SEQUENCE, &[&element(SEQUENCE, &[&any_oid(), &element(WRAPPED, &[&element(OCTETS, &[&bags])])])]);
+        assert_eq!(pkcs12_iterations(&store(&safes, &mac(1)), 1), Some(8001));
     }
 
     #[test]
-    fn lengths_that_are_not_known_beforehand_and_octets_in_parts_hide_nothing() {
-        let keys = e(SEQUENCE, &[&e(SEQUENCE, &[&oid(), &endless(WRAPPED, &[&encrypted_key(&pbes2(4000))])])]);
+    fn reads_indefinite_lengths_and_constructed_octets() {
+        let keys = element(
+            SEQUENCE,
+            &[&element(SEQUENCE, &[&any_oid(), &indefinite(WRAPPED, &[&encrypted_key(&pbes2(4000))])])],
+        );
         let (one, rest) = keys.split_at(11);
-        let parts = endless(0x24, &[&e(OCTETS, &[one]), &endless(0x24, &[&e(OCTETS, &[rest])])]);
-        let keys = endless(SEQUENCE, &[&oid(), &endless(WRAPPED, &[&parts])]);
-        let safes = endless(SEQUENCE, &[&certificates(&pbes2(20)), &keys]);
-        let parts = e(0x24, &[&e(OCTETS, &[&safes])]);
-        let content = endless(SEQUENCE, &[&oid(), &endless(WRAPPED, &[&parts])]);
-        let store = endless(SEQUENCE, &[&e(INTEGER, &[&[3]]), &content, &mac(1)]);
-        assert_eq!(of_pkcs12(&store, 1), Some(4021));
+        let parts = indefinite(0x24, &[&element(OCTETS, &[one]), &indefinite(0x24, &[&element(OCTETS, &[rest])])]);
+        let keys = indefinite(SEQUENCE, &[&any_oid(), &indefinite(WRAPPED, &[&parts])]);
+        let safes = indefinite(SEQUENCE, &[&certificates(&pbes2(20)), &keys]);
+        let parts = element(0x24, &[&element(OCTETS, &[&safes])]);
+        let content = indefinite(SEQUENCE, &[&any_oid(), &indefinite(WRAPPED, &[&parts])]);
+        let store = indefinite(SEQUENCE, &[&element(INTEGER, &[&[3]]), &content, &mac(1)]);
+        assert_eq!(pkcs12_iterations(&store, 1), Some(4021));
     }
 
     #[test]
-    fn what_would_take_too_long_is_refused_with_the_count_and_what_to_do() {
-        let twice = e(SEQUENCE, &[&certificates(&pbes2(2_000_000)), &certificates(&pbes2(3_000_000))]);
-        assert_eq!(check_pkcs12(&store(&twice, &[]), "x"), Ok(()));
-        let error = check_pkcs12(&store(&twice, &mac(1)), "x").unwrap_err();
-        assert!(error.contains("hashed 5000001 times, and 5000000 are the most"), "{error}");
+    fn rejects_excessive_iterations() {
+        let several = element(SEQUENCE, &[&certificates(&pbes2(2_000_000)), &certificates(&pbes2(3_000_000))]);
+        assert_eq!(check_pkcs12(&store(&several, &[]), "x"), Ok(()));
+        let error = check_pkcs12(&store(&several, &mac(1)), "x").unwrap_err();
+        assert!(error.contains("hashed 5000001 times, and the maximum is 5000000"), "{error}");
         assert!(error.contains("write it again") && error.contains("openssl pkcs12 -export"), "{error}");
         let key = |iterations| check_pkcs8(&encrypted_key(&pbes2(iterations)));
         assert_eq!(key(600_000), Ok(()));
         assert!(key(u32::MAX).unwrap_err().contains("openssl pkcs8 -topk8"));
-        assert_eq!(number(&[0xFF; 9]), u64::MAX);
+        assert_eq!(unsigned_value(&[0xFF; 9]), u64::MAX);
         for wrong in [&b""[..], b"\x30", b"\x30\x03\x02\x01\x03", &[0x30; 4096], &[0x30, 0x80].repeat(4096)] {
             assert_eq!(check_pkcs12(wrong, ""), Ok(()));
         }

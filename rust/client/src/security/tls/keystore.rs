@@ -1,4 +1,4 @@
-//! The client's own certificate and key.
+//! The client's certificate and private key.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
 
-use super::awslc::Opened;
+use super::awslc::StoreContents;
 use super::stores::{KeyPassword, Source};
 use super::x509;
 use crate::config::{StoreType, TlsOptions};
 use crate::error::{Error, Result};
 
-/// What the client shows to brokers that ask for it; `None` where the options name nothing.
+/// Returns the certificate chain and key to present to brokers that request one; `None` if none is configured.
 ///
 /// # Errors
-/// Something cannot be read or used, or does not belong together.
+/// A file cannot be read or used, or certificate and key do not match.
 pub(super) fn read(options: &TlsOptions, provider: &CryptoProvider) -> Result<Option<Arc<CertifiedKey>>> {
-    let in_parts = options.keystore_certificate_chain.is_some()
+    let is_separate = options.keystore_certificate_chain.is_some()
         || options.keystore_key.is_some()
         || options.certificate_location.is_some()
         || options.key_location.is_some();
     let key = KeyPassword { password: options.key_password.as_ref() };
-    let opened = match &options.keystore_location {
-        Some(_) if in_parts => {
+    let contents = match &options.keystore_location {
+        Some(_) if is_separate => {
             return Err(Error::configuration(
-                "ssl.keystore.location has certificate and key: take out the options that name them one by one \
+                "ssl.keystore.location has certificate and key: remove the options that set them separately \
                  (ssl.keystore.certificate.chain, ssl.keystore.key, ssl.certificate.location, ssl.key.location)",
             ));
         }
@@ -36,56 +36,58 @@ pub(super) fn read(options: &TlsOptions, provider: &CryptoProvider) -> Result<Op
                 path: Some(path),
                 password_option: "ssl.keystore.password",
                 password: options.keystore_password.as_ref(),
-                said: options.keystore_type,
+                declared_type: options.keystore_type,
             };
-            let opened = source.open(&source.read(path)?, Some(key))?;
-            if opened.key.is_none() {
+            let contents = source.open(&source.read(path)?, Some(key))?;
+            if contents.key.is_none() {
                 return Err(source.error("has no private key"));
             }
-            opened
+            contents
         }
-        None if in_parts => parts(options, key)?,
+        None if is_separate => read_separate(options, key)?,
         None if options.keystore_password.is_some() => {
             return Err(Error::configuration("ssl.keystore.password is set, but not ssl.keystore.location"));
         }
         None => return Ok(None),
     };
-    certified(opened, provider).map(|key| Some(Arc::new(key)))
+    certified_key(contents, provider).map(|key| Some(Arc::new(key)))
 }
 
 fn pem<'a>(option: &'static str, path: Option<&'a Path>) -> Source<'a> {
-    Source { option, path, password_option: "ssl.key.password", password: None, said: Some(StoreType::Pem) }
+    Source { option, path, password_option: "ssl.key.password", password: None, declared_type: Some(StoreType::Pem) }
 }
 
-/// Certificate and key from options of their own.
-fn parts(options: &TlsOptions, key: KeyPassword<'_>) -> Result<Opened> {
-    let both = |one: &str, other: &str| Error::configuration(format!("{one} and {other} name the same thing: set one"));
+/// Reads certificate and key from separate options.
+fn read_separate(options: &TlsOptions, key: KeyPassword<'_>) -> Result<StoreContents> {
+    let both = |first: &str, second: &str| {
+        Error::configuration(format!("{first} and {second} set the same value: set only one"))
+    };
     let file = |option, path: &Path, key| {
         let source = pem(option, Some(path));
         source.open(&source.read(path)?, key)
     };
     let text = |option, text: &str, key| pem(option, None).open_pem(text.as_bytes(), key);
-    // Many keep both in one file.
+    // One file may contain both.
     let in_one = options.keystore_key.is_none() && options.key_location.is_none();
-    let wanted = in_one.then_some(key);
-    let mut opened = match (&options.keystore_certificate_chain, &options.certificate_location) {
+    let key_in_chain = in_one.then_some(key);
+    let mut contents = match (&options.keystore_certificate_chain, &options.certificate_location) {
         (Some(_), Some(_)) => return Err(both("ssl.keystore.certificate.chain", "ssl.certificate.location")),
-        (Some(chain), None) => text("ssl.keystore.certificate.chain", chain, wanted)?,
-        (None, Some(path)) => file("ssl.certificate.location", path, wanted)?,
+        (Some(chain), None) => text("ssl.keystore.certificate.chain", chain, key_in_chain)?,
+        (None, Some(path)) => file("ssl.certificate.location", path, key_in_chain)?,
         (None, None) => {
             return Err(Error::configuration(
-                "there is a private key without its certificate: set ssl.keystore.certificate.chain or \
+                "the private key has no certificate: set ssl.keystore.certificate.chain or \
                  ssl.certificate.location",
             ));
         }
     };
     match (&options.keystore_key, &options.key_location) {
         (Some(_), Some(_)) => return Err(both("ssl.keystore.key", "ssl.key.location")),
-        (Some(pem), None) => opened.key = text("ssl.keystore.key", pem.reveal(), Some(key))?.key,
-        (None, Some(path)) => opened.key = file("ssl.key.location", path, Some(key))?.key,
+        (Some(pem), None) => contents.key = text("ssl.keystore.key", pem.reveal(), Some(key))?.key,
+        (None, Some(path)) => contents.key = file("ssl.key.location", path, Some(key))?.key,
         (None, None) => {}
     }
-    if opened.key.is_none() {
+    if contents.key.is_none() {
         let reason = match (&options.keystore_key, &options.key_location) {
             (None, None) => "the client's certificate has no private key: set ssl.keystore.key or ssl.key.location",
             (Some(_), _) => "ssl.keystore.key: has no private key",
@@ -93,41 +95,45 @@ fn parts(options: &TlsOptions, key: KeyPassword<'_>) -> Result<Opened> {
         };
         return Err(Error::configuration(reason));
     }
-    Ok(opened)
+    Ok(contents)
 }
 
-/// The key with its certificate first, and those above it.
-pub(super) fn certified(opened: Opened, provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let wrong = |reason: String| Error::configuration(format!("the client's private key cannot be used: {reason}"));
-    let der = opened.key.as_deref().map(Vec::as_slice).unwrap_or_default();
-    let der =
-        PrivateKeyDer::try_from(der).map_err(|_| wrong("it is neither PKCS8 nor PKCS1 nor SEC1".into()))?.clone_key();
+/// Returns the key with its certificate chain, leaf first.
+pub(super) fn certified_key(contents: StoreContents, provider: &CryptoProvider) -> Result<CertifiedKey> {
+    let key_error = |reason: String| Error::configuration(format!("the client's private key cannot be used: {reason}"));
+    let der = contents.key.as_deref().map(Vec::as_slice).unwrap_or_default();
+    let der = PrivateKeyDer::try_from(der)
+        .map_err(|_| key_error("it is neither PKCS8 nor PKCS1 nor SEC1".into()))?
+        .clone_key();
     let key = provider.key_provider.load_private_key(der).map_err(|error| {
-        wrong(format!("{error} (RSA of 2048 to 8192 bits, ECDSA with P-256, P-384 or P-521, and Ed25519 can)"))
+        key_error(format!("{error} (RSA of 2048 to 8192 bits, ECDSA with P-256, P-384 or P-521, and Ed25519 can)"))
     })?;
     let all: Vec<CertificateDer<'static>> =
-        opened.chain.into_iter().chain(opened.certificates).map(CertificateDer::from).collect();
+        contents.chain.into_iter().chain(contents.certificates).map(CertificateDer::from).collect();
     if all.is_empty() {
-        return Err(Error::configuration("there is a private key without a certificate"));
+        return Err(Error::configuration("the private key has no certificate"));
     }
     chain(all, &key).map(|chain| CertifiedKey::new(chain, key)).ok_or_else(|| {
-        Error::configuration("the client's private key does not belong to its certificate: take both from one place")
+        Error::configuration(
+            "the client's private key does not match its certificate: use a pair that was issued together",
+        )
     })
 }
 
-/// The certificate of `key`, and what it was issued by as far as that is there.
+/// Returns the certificate of `key`, followed by its issuers as far as present.
 fn chain(mut all: Vec<CertificateDer<'static>>, key: &Arc<dyn SigningKey>) -> Option<Vec<CertificateDer<'static>>> {
     let belongs = |certificate: &CertificateDer<'static>| {
         let pair = CertifiedKey::new(vec![certificate.clone()], Arc::clone(key));
-        // Keys that cannot show their public half are believed, as anywhere.
+        // Keys that do not reveal their public half are assumed to match.
         matches!(pair.keys_match(), Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)))
     };
-    let own = all.iter().position(belongs)?;
-    let mut chain = vec![all.remove(own)];
+    let leaf = all.iter().position(belongs)?;
+    let mut chain = vec![all.remove(leaf)];
     while let Some(issuer) = chain.last().and_then(|last| x509::Certificate::parse(last)) {
-        let above =
-            |one: &CertificateDer<'_>| x509::Certificate::parse(one).is_some_and(|c| c.subject == issuer.issuer);
-        let next = if issuer.self_issued() { None } else { all.iter().position(above) };
+        let issued = |candidate: &CertificateDer<'_>| {
+            x509::Certificate::parse(candidate).is_some_and(|c| c.subject == issuer.issuer)
+        };
+        let next = if issuer.self_issued() { None } else { all.iter().position(issued) };
         let Some(next) = next else { break };
         chain.push(all.remove(next));
     }

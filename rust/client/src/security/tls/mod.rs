@@ -1,4 +1,4 @@
-//! TLS: whom to trust, who we are, and what of it goes into a handshake.
+//! TLS: trusted authorities, the client's certificate, and the rustls configuration built from them.
 
 mod awslc;
 mod file_fingerprint;
@@ -24,40 +24,40 @@ use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 use zeroize::Zeroizing;
 
-use self::file_fingerprint::Stamps;
+use self::file_fingerprint::FileFingerprints;
 use self::stores::{KeyPassword, Source};
 use self::verify::Verifier;
 use crate::config::TlsOptions;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Sessions that are remembered, for all brokers of a client: with one the next handshake needs no certificates.
-const SESSIONS: usize = 256;
-/// Files that could not be used, though they did not change since, are tried again after this.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Maximum number of cached TLS sessions of a client; a resumed session needs no certificates in its handshake.
+const MAX_SESSIONS: usize = 256;
+/// Interval at which unusable files are read again although they have not changed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// TLS as one client's options have it.
+/// TLS configuration of one client, updated when its files change.
 #[derive(Debug)]
 pub(crate) struct Tls {
     options: TlsOptions,
     current: Mutex<Current>,
 }
 
-/// What was read last.
+/// The configuration in use.
 #[derive(Debug)]
 struct Current {
     config: Arc<ClientConfig>,
-    /// Of the files that it was read from.
-    stamps: Stamps,
-    /// What could not be used after that, and when.
-    failed: Option<(Stamps, Instant)>,
+    /// Fingerprints of the files it was read from.
+    fingerprints: FileFingerprints,
+    /// Fingerprints of files that could not be used, and the time of the attempt.
+    last_failure: Option<(FileFingerprints, Instant)>,
 }
 
 impl Tls {
     /// Reads certificates and keys.
     ///
     /// # Errors
-    /// One of them cannot be read or used.
+    /// A file cannot be read or used.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self> {
         if !options.verify {
             tracing::warn!(
@@ -70,86 +70,92 @@ impl Tls {
                  authority can impersonate a broker"
             );
         }
-        let stamps = Stamps::of(options);
-        let current = Current { config: configure(options)?, stamps, failed: None };
+        let fingerprints = FileFingerprints::take(options);
+        let current = Current { config: configure(options)?, fingerprints, last_failure: None };
         Ok(Self { options: options.clone(), current: Mutex::new(current) })
     }
 
-    /// For a handshake now: with what is in the files now, if that can be used.
+    /// Returns the configuration for a new handshake, updated from the files if they have changed and are usable.
     pub(crate) async fn config(self: &Arc<Self>) -> Arc<ClientConfig> {
         let tls = Arc::clone(self);
-        // Files may lie in a network.
-        match tokio::task::spawn_blocking(move || tls.refreshed()).await {
+        // Files may be on a network file system.
+        match tokio::task::spawn_blocking(move || tls.refresh()).await {
             Ok(config) => config,
             Err(_) => Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner).config),
         }
     }
 
-    fn refreshed(&self) -> Arc<ClientConfig> {
-        let stamps = Stamps::of(&self.options);
+    fn refresh(&self) -> Arc<ClientConfig> {
+        let fingerprints = FileFingerprints::take(&self.options);
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if stamps == current.stamps {
-            current.failed = None;
+        if fingerprints == current.fingerprints {
+            current.last_failure = None;
             return Arc::clone(&current.config);
         }
-        let known = current.failed.as_ref().filter(|(failed, _)| *failed == stamps).map(|(_, at)| *at);
-        if known.is_some_and(|at| at.elapsed() < TRY_AGAIN) {
+        let previous_attempt = current
+            .last_failure
+            .as_ref()
+            .filter(|(last_failure, _)| *last_failure == fingerprints)
+            .map(|(_, time)| *time);
+        if previous_attempt.is_some_and(|time| time.elapsed() < RETRY_INTERVAL) {
             return Arc::clone(&current.config);
         }
         match configure(&self.options) {
             Ok(config) => {
-                tracing::info!("certificates or keys have changed: connections from now on use the new ones");
-                *current = Current { config, stamps, failed: None };
+                tracing::info!("certificates or keys have changed: new connections use them");
+                *current = Current { config, fingerprints, last_failure: None };
             }
             Err(error) => {
-                if known.is_none() {
-                    tracing::warn!(%error, "certificates or keys have changed and cannot be used: the old ones stay");
+                if previous_attempt.is_none() {
+                    tracing::warn!(%error, "certificates or keys have changed and cannot be used: the previous ones remain in use");
                 }
-                current.failed = Some((stamps, Instant::now()));
+                current.last_failure = Some((fingerprints, Instant::now()));
             }
         }
         Arc::clone(&current.config)
     }
 }
 
-/// What the options and the files that they name say.
+/// Builds the configuration from the options and their files.
 fn configure(options: &TlsOptions) -> Result<Arc<ClientConfig>> {
-    let cannot = |error: rustls::Error| Error::configuration(format!("TLS cannot be set up: {error}"));
+    let setup_error = |error: rustls::Error| Error::configuration(format!("TLS cannot be set up: {error}"));
     let provider = Arc::new(suites::provider(options)?);
     let verifier = Verifier::new(options, &provider)?;
-    let own = keystore::read(options, &provider)?;
+    let client_key = keystore::read(options, &provider)?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&suites::versions(options)?)
-        .map_err(cannot)?
+        .map_err(setup_error)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
-    let mut config = match own {
-        Some(own) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own))),
+    let mut config = match client_key {
+        Some(client_key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(client_key))),
         None => builder.with_no_client_auth(),
     };
-    config.resumption = Resumption::in_memory_sessions(SESSIONS);
+    config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
     Ok(Arc::new(config))
 }
 
-/// The private key in PEM text as DER of whatever kind, decrypted if it is encrypted.
+/// Returns the private key in a PEM text as DER, decrypted if necessary.
 ///
 /// # Errors
-/// There is none, or it cannot be decrypted. The text names `option`, and `ssl.key.password` for the password.
+/// The text has no key, or it cannot be decrypted. The error names `option`, and `ssl.key.password` for the password.
 pub(crate) fn private_key(option: &'static str, pem: &Secret, password: Option<&Secret>) -> Result<Zeroizing<Vec<u8>>> {
-    let source = Source { option, path: None, password_option: "ssl.key.password", password: None, said: None };
-    let opened = source.open_pem(pem.reveal().as_bytes(), Some(KeyPassword { password }))?;
-    opened.key.ok_or_else(|| source.error("has no private key (PEM: -----BEGIN PRIVATE KEY-----)"))
+    let source =
+        Source { option, path: None, password_option: "ssl.key.password", password: None, declared_type: None };
+    let contents = source.open_pem(pem.reveal().as_bytes(), Some(KeyPassword { password }))?;
+    contents.key.ok_or_else(|| source.error("has no private key (PEM: -----BEGIN PRIVATE KEY-----)"))
 }
 
-/// Whom `address` (`host:port`) claims to be.
+/// Returns the host name in `address` (`host:port`) as a server name.
 ///
 /// # Errors
-/// No certificate can name that.
+/// The host is not a name that a certificate can have.
 pub(crate) fn server_name(address: &str) -> Result<ServerName<'static>> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
-    ServerName::try_from(host.to_owned())
-        .map_err(|_| Error::configuration(format!("{address}: no certificate can name the host {host:?}")))
+    ServerName::try_from(host.to_owned()).map_err(|_| {
+        Error::configuration(format!("{address}: {host:?} is not a host name that a certificate can have"))
+    })
 }
 
 #[cfg(test)]
@@ -160,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Files in a folder that goes with it.
+    /// A directory that is removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -176,11 +182,11 @@ mod tests {
             path
         }
 
-        /// A new certificate that is its own authority, with its key.
-        fn own(&self) -> (String, String) {
+        /// Returns a new self-signed certificate and its key.
+        fn self_signed(&self) -> (String, String) {
             let key = KeyPair::generate().unwrap();
-            let own = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-            (own.pem(), key.serialize_pem())
+            let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+            (certificate.pem(), key.serialize_pem())
         }
     }
 
@@ -191,7 +197,7 @@ mod tests {
     }
 
     fn options(folder: &Folder) -> TlsOptions {
-        let (certificate, key) = folder.own();
+        let (certificate, key) = folder.self_signed();
         TlsOptions {
             truststore_location: Some(folder.write("ca.pem", &certificate).to_str().unwrap().to_owned()),
             certificate_location: Some(folder.write("own.pem", &certificate)),
@@ -204,41 +210,41 @@ mod tests {
     }
 
     #[test]
-    fn one_config_serves_until_a_file_changes() {
+    fn config_is_reused_until_a_file_changes() {
         let folder = Folder::new("rotation");
         let tls = Tls::new(&options(&folder)).unwrap();
-        let first = tls.refreshed();
-        assert!(Arc::ptr_eq(&first, &tls.refreshed()));
-        let (certificate, key) = folder.own();
-        // Between the two they do not belong together: the old ones stay.
+        let first = tls.refresh();
+        assert!(Arc::ptr_eq(&first, &tls.refresh()));
+        let (certificate, key) = folder.self_signed();
+        // In between, certificate and key do not match: the previous ones remain in use.
         folder.write("own.pem", &certificate);
-        assert!(Arc::ptr_eq(&first, &tls.refreshed()));
-        assert!(Arc::ptr_eq(&first, &tls.refreshed()));
+        assert!(Arc::ptr_eq(&first, &tls.refresh()));
+        assert!(Arc::ptr_eq(&first, &tls.refresh()));
         folder.write("key.pem", &key);
-        let second = tls.refreshed();
-        assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&second, &tls.refreshed()));
+        let second = tls.refresh();
+        assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&second, &tls.refresh()));
         std::fs::remove_file(folder.0.join("ca.pem")).unwrap();
-        assert!(Arc::ptr_eq(&second, &tls.refreshed()));
+        assert!(Arc::ptr_eq(&second, &tls.refresh()));
         folder.write("ca.pem", &certificate);
-        assert!(!Arc::ptr_eq(&second, &tls.refreshed()));
+        assert!(!Arc::ptr_eq(&second, &tls.refresh()));
     }
 
     #[test]
-    fn files_in_a_folder_count_too() {
+    fn detects_new_files_in_a_folder() {
         let folder = Folder::new("rotation-of-folders");
         let mut options = options(&folder);
         let authorities = folder.0.join("authorities");
         std::fs::create_dir_all(&authorities).unwrap();
-        std::fs::write(authorities.join("one.pem"), folder.own().0).unwrap();
+        std::fs::write(authorities.join("one.pem"), folder.self_signed().0).unwrap();
         options.truststore_location = Some(authorities.to_str().unwrap().to_owned());
         let tls = Tls::new(&options).unwrap();
-        let first = tls.refreshed();
-        std::fs::write(authorities.join("two.pem"), folder.own().0).unwrap();
-        assert!(!Arc::ptr_eq(&first, &tls.refreshed()));
+        let first = tls.refresh();
+        std::fs::write(authorities.join("two.pem"), folder.self_signed().0).unwrap();
+        assert!(!Arc::ptr_eq(&first, &tls.refresh()));
     }
 
     #[test]
-    fn names_are_those_of_hosts() {
+    fn server_name_is_the_host() {
         for (address, name) in [
             ("kafka-1.example.com:9092", "kafka-1.example.com"),
             ("[::1]:9092", "::1"),

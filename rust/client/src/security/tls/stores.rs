@@ -1,35 +1,35 @@
-//! Files with certificates and keys, distinguished by their first bytes.
+//! Certificate and key files; their format is detected by the first bytes.
 
 use std::io::Read;
 use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use super::awslc::{self, Opened};
+use super::awslc::{self, StoreContents};
 use super::{jks, pem, x509};
 use crate::config::StoreType;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// More than any store: Java's own with all authorities of the world has a quarter of a MiB.
-const LARGEST: u64 = 16 << 20;
+/// Maximum file size: Java's default store of all public authorities has a quarter of a MiB.
+const MAX_SIZE: u64 = 16 << 20;
 
-/// Where bytes come from, and what opens them.
+/// Origin of the bytes of a store, and the password to open it.
 pub(super) struct Source<'a> {
-    /// The option that names it.
+    /// Option that sets the file or text.
     pub(super) option: &'static str,
-    /// The file, unless the option has the text itself.
+    /// File; `None` if the option contains the text itself.
     pub(super) path: Option<&'a Path>,
-    /// The option that has the password.
+    /// Option that sets the password.
     pub(super) password_option: &'static str,
-    /// That password.
+    /// The password.
     pub(super) password: Option<&'a Secret>,
-    /// What kind it is said to be.
-    pub(super) said: Option<StoreType>,
+    /// Declared type, if the type option is set.
+    pub(super) declared_type: Option<StoreType>,
 }
 
 impl Source<'_> {
-    /// Option and file.
+    /// Returns option and file, for error texts.
     fn name(&self) -> String {
         match self.path {
             Some(path) => format!("{} ({})", self.option, path.display()),
@@ -37,26 +37,26 @@ impl Source<'_> {
         }
     }
 
-    pub(super) fn error(&self, what: impl std::fmt::Display) -> Error {
-        Error::configuration(format!("{}: {what}", self.name()))
+    pub(super) fn error(&self, problem: impl std::fmt::Display) -> Error {
+        Error::configuration(format!("{}: {problem}", self.name()))
     }
 
     fn path(&self) -> String {
         self.path.map_or_else(|| "STORE".into(), |path| path.display().to_string())
     }
 
-    /// The bytes of the file.
+    /// Reads the file.
     pub(super) fn read(&self, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
-        let cannot = |error: std::io::Error| self.error(format!("cannot be read: {error}"));
-        let mut file = std::fs::File::open(path).map_err(cannot)?;
-        let size = file.metadata().map_err(cannot)?;
-        if size.is_dir() {
+        let read_error = |error: std::io::Error| self.error(format!("cannot be read: {error}"));
+        let mut file = std::fs::File::open(path).map_err(read_error)?;
+        let metadata = file.metadata().map_err(read_error)?;
+        if metadata.is_dir() {
             return Err(self.error("is a folder, not a file"));
         }
         let mut bytes = Zeroizing::new(Vec::new());
-        Read::by_ref(&mut file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(cannot)?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(self.error(format!("is larger than {} MiB: that is no store of certificates", LARGEST >> 20)));
+        Read::by_ref(&mut file).take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(read_error)?;
+        if bytes.len() as u64 > MAX_SIZE {
+            return Err(self.error(format!("is larger than {} MiB: is it a certificate store?", MAX_SIZE >> 20)));
         }
         if bytes.is_empty() {
             return Err(self.error("is empty"));
@@ -64,41 +64,42 @@ impl Source<'_> {
         Ok(bytes)
     }
 
-    /// What is in a store of whatever kind. The key is of interest if `key` has its password, or says that there is
-    /// none.
-    pub(super) fn open(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<Opened> {
-        let found = self.kind(bytes)?;
-        match (self.said, found) {
+    /// Opens a store of any type. Its key is read only if `key` is set, with or without a password.
+    pub(super) fn open(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<StoreContents> {
+        let detected = self.kind(bytes)?;
+        match (self.declared_type, detected) {
             (None, _)
             | (Some(StoreType::Jks), Kind::Jks | Kind::Pkcs12)
             | (Some(StoreType::Pkcs12), Kind::Pkcs12)
             | (Some(StoreType::Pem), Kind::Pem) => {}
-            (Some(said), found) => {
-                let said = match said {
+            (Some(declared), detected) => {
+                let declared = match declared {
                     StoreType::Jks => "JKS",
                     StoreType::Pkcs12 => "PKCS12",
                     StoreType::Pem => "PEM",
                 };
                 let reason = match self.option.strip_suffix("store.location") {
-                    Some(of) => {
+                    Some(prefix) => {
                         format!(
-                            "is {}, but {of}store.type={said}: leave the type out, or name the right store",
-                            found.name()
+                            "is {}, but {prefix}store.type={declared}: leave the type out, or set the right store",
+                            detected.name()
                         )
                     }
-                    None => format!("is {}, not {said}: set ssl.keystore.location to it instead", found.name()),
+                    None => format!("is {}, not {declared}: set ssl.keystore.location to it instead", detected.name()),
                 };
                 return Err(self.error(reason));
             }
         }
-        match found {
+        match detected {
             Kind::Pem => self.open_pem(bytes, key),
-            Kind::Der => Ok(Opened { certificates: vec![bytes.to_vec()], ..Opened::default() }),
+            Kind::Der => Ok(StoreContents { certificates: vec![bytes.to_vec()], ..StoreContents::default() }),
             Kind::Pkcs12 => {
                 let password = self.password.or(key.as_ref().and_then(|key| key.password));
                 awslc::pkcs12(bytes, password.map_or("", Secret::reveal)).map_err(|error| match error {
-                    awslc::Refused::Password => self.wrong_password(password.is_some()),
-                    awslc::Refused::Because(reason) => self.error(format!("is a PKCS12 that cannot be used: {reason}")),
+                    awslc::StoreError::Password => self.wrong_password(password.is_some()),
+                    awslc::StoreError::Invalid(reason) => {
+                        self.error(format!("is a PKCS12 that cannot be used: {reason}"))
+                    }
                 })
             }
             Kind::Jks => {
@@ -111,19 +112,17 @@ impl Source<'_> {
                     },
                 };
                 jks::open(bytes, password, key_password).map_err(|error| match error {
-                    jks::Refused::Password => self.wrong_password(true),
-                    jks::Refused::KeyPassword => {
-                        self.error("the password of its key is another one: set ssl.key.password")
-                    }
-                    jks::Refused::Because(reason) => self.error(format!("is a JKS that cannot be used: {reason}")),
+                    jks::JksError::Password => self.wrong_password(true),
+                    jks::JksError::KeyPassword => self.error("its key has another password: set ssl.key.password"),
+                    jks::JksError::Invalid(reason) => self.error(format!("is a JKS that cannot be used: {reason}")),
                 })
             }
         }
     }
 
-    fn wrong_password(&self, given: bool) -> Error {
+    fn wrong_password(&self, has_password: bool) -> Error {
         let option = self.password_option;
-        if given {
+        if has_password {
             self.error(format!("cannot be opened with the password in {option}; or it is damaged"))
         } else {
             self.error(format!("needs a password: set {option}"))
@@ -136,7 +135,7 @@ impl Source<'_> {
             Ok(Kind::Jks)
         } else if bytes.starts_with(&[0xCE, 0xCE, 0xCE, 0xCE]) {
             Err(self.error(format!(
-                "is a JCEKS, which is not read: convert it with keytool -importkeystore -srckeystore {path} \
+                "is a JCEKS, which is not supported: convert it with keytool -importkeystore -srckeystore {path} \
                  -srcstoretype JCEKS -destkeystore {path}.p12 -deststoretype PKCS12"
             )))
         } else if x509::is_pkcs12(bytes) {
@@ -148,7 +147,7 @@ impl Source<'_> {
         } else if bytes.starts_with(&[0x30]) || bytes.starts_with(&[0, 0, 0, 1]) || bytes.starts_with(&[0, 0, 0, 2]) {
             let kind = if bytes.starts_with(&[0x30]) { "BCFKS" } else { "BKS" };
             Err(self.error(format!(
-                "is no PEM, PKCS12 or JKS, but perhaps a {kind} of BouncyCastle, which is not read: convert it with \
+                "is no PEM, PKCS12 or JKS, but perhaps a {kind} of BouncyCastle, which is not supported: convert it with \
                  keytool -importkeystore -srckeystore {path} -srcstoretype {kind} -destkeystore {path}.p12 \
                  -deststoretype PKCS12 and the -provider options that made it"
             )))
@@ -157,13 +156,13 @@ impl Source<'_> {
         }
     }
 
-    /// PEM, without asking what kind it is.
-    pub(super) fn open_pem(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<Opened> {
+    /// Parses PEM, whatever the declared type.
+    pub(super) fn open_pem(&self, bytes: &[u8], key: Option<KeyPassword<'_>>) -> Result<StoreContents> {
         let text = std::str::from_utf8(bytes).map_err(|_| self.error("is no PEM: it is not text"))?;
-        let mut opened = Opened::default();
+        let mut contents = StoreContents::default();
         for section in pem::sections(text).map_err(|reason| self.error(reason))? {
             match section.label.as_str() {
-                "CERTIFICATE" | "X509 CERTIFICATE" => opened.certificates.push(section.der.to_vec()),
+                "CERTIFICATE" | "X509 CERTIFICATE" => contents.certificates.push(section.der.to_vec()),
                 "TRUSTED CERTIFICATE" => {
                     return Err(self.error(
                         "has a TRUSTED CERTIFICATE, which only OpenSSL reads: convert it with openssl x509 -in FILE \
@@ -172,23 +171,23 @@ impl Source<'_> {
                 }
                 label if label.ends_with("PRIVATE KEY") => {
                     let Some(key) = &key else { continue };
-                    if opened.key.is_some() {
+                    if contents.key.is_some() {
                         return Err(self.error("has more than one private key"));
                     }
-                    opened.key = Some(self.pem_key(section, key)?);
+                    contents.key = Some(self.pem_key(section, key)?);
                 }
                 _ => {}
             }
         }
-        Ok(opened)
+        Ok(contents)
     }
 
     fn pem_key(&self, section: pem::Section, key: &KeyPassword<'_>) -> Result<Zeroizing<Vec<u8>>> {
-        if section.old_encryption {
+        if section.legacy_encryption {
             let path = self.path();
             return Err(self.error(format!(
                 "its private key is encrypted in OpenSSL's old way (Proc-Type: 4,ENCRYPTED), which is weak and not \
-                 read: convert it with openssl pkcs8 -topk8 -in {path} -out {path}.pk8"
+                 supported: convert it with openssl pkcs8 -topk8 -in {path} -out {path}.pk8"
             )));
         }
         if section.label != "ENCRYPTED PRIVATE KEY" {
@@ -198,20 +197,20 @@ impl Source<'_> {
             return Err(self.error("its private key is encrypted: set ssl.key.password"));
         };
         awslc::encrypted_pkcs8(&section.der, password.reveal()).map_err(|error| match error {
-            awslc::Refused::Password => {
+            awslc::StoreError::Password => {
                 self.error("its private key cannot be decrypted with the password in ssl.key.password")
             }
-            awslc::Refused::Because(reason) => {
+            awslc::StoreError::Invalid(reason) => {
                 self.error(format!("its encrypted private key cannot be used: {reason}"))
             }
         })
     }
 }
 
-/// What a key may be encrypted with.
+/// Password of a private key.
 #[derive(Clone, Copy)]
 pub(super) struct KeyPassword<'a> {
-    /// Of the key itself; else the store's is tried.
+    /// Password of the key itself; the store's password is the fallback.
     pub(super) password: Option<&'a Secret>,
 }
 

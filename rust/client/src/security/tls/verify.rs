@@ -1,4 +1,4 @@
-//! Whether a broker is who it should be.
+//! Verification of brokers' certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureSchem
 use super::roots::{self, Roots};
 use super::stores::Source;
 use super::tls_errors;
-use super::tls_errors::Explained;
+use super::tls_errors::RejectedCertificate;
 use super::x509::Certificate;
 use super::{pem, x509};
 use crate::config::TlsOptions;
 use crate::error::{Error, Result};
 
-/// What brokers' certificates are held against.
+/// Verifier of brokers' certificates.
 #[derive(Debug)]
 pub(super) struct Verifier {
     inner: Option<Arc<dyn ServerCertVerifier>>,
-    /// A broker may show one of these as its own, though it is an authority's.
-    given: Vec<CertificateDer<'static>>,
+    /// Configured certificates; a broker may present one of these as its own, although it belongs to an authority.
+    trusted: Vec<CertificateDer<'static>>,
     check_hostname: bool,
     provider: Arc<CryptoProvider>,
 }
 
 impl Verifier {
-    /// As the options have it.
+    /// Creates the verifier set in the options.
     ///
     /// # Errors
-    /// There is nobody to trust, or lists of revoked certificates cannot be used.
+    /// No authority is trusted, or revocation lists cannot be used.
     pub(super) fn new(options: &TlsOptions, provider: &Arc<CryptoProvider>) -> Result<Self> {
-        let verifier = |inner, given| Self {
+        let verifier = |inner, trusted| Self {
             inner,
-            given,
+            trusted,
             check_hostname: options.check_hostname,
             provider: Arc::clone(provider),
         };
@@ -47,7 +47,7 @@ impl Verifier {
         }
         match roots::read(options)? {
             Roots::System if options.crl_location.is_some() => Err(Error::configuration(
-                "ssl.crl.location needs ssl.truststore.location: what the system revokes, it says itself",
+                "ssl.crl.location needs ssl.truststore.location: the system's trust store checks revocation itself",
             )),
             Roots::System => {
                 let system = rustls_platform_verifier::Verifier::new(Arc::clone(provider)).map_err(|error| {
@@ -59,39 +59,39 @@ impl Verifier {
                 })?;
                 Ok(verifier(Some(Arc::new(system)), Vec::new()))
             }
-            Roots::Given(given) => {
-                let roots = Arc::new(roots::store(&given)?);
+            Roots::Configured(trusted) => {
+                let roots = Arc::new(roots::store(&trusted)?);
                 let mut builder = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider));
                 if let Some(path) = &options.crl_location {
-                    // As OpenSSL does with CRL_CHECK: the broker's own certificate must be in no list, of its issuer
-                    // there must be one, and one that is not too old.
+                    // As OpenSSL with CRL_CHECK: only the broker's own certificate is checked; a current list of its
+                    // issuer is required.
                     builder = builder
-                        .with_crls(revoked(path)?)
+                        .with_crls(read_crls(path)?)
                         .only_check_end_entity_revocation()
                         .enforce_revocation_expiration();
                 }
                 let inner = builder
                     .build()
                     .map_err(|error| Error::configuration(format!("certificates cannot be checked: {error}")))?;
-                Ok(verifier(Some(inner), given))
+                Ok(verifier(Some(inner), trusted))
             }
         }
     }
 
-    fn refused(
+    fn rejection(
         &self,
         error: &rustls::Error,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         name: Option<&ServerName<'_>>,
     ) -> rustls::Error {
-        let trusts_system = self.given.is_empty();
+        let trusts_system = self.trusted.is_empty();
         let text = tls_errors::certificate(error, end_entity, intermediates, name, trusts_system);
-        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(Explained(text)))))
+        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(RejectedCertificate(text)))))
     }
 
-    /// What is found of the handshake's signature, where certificates are looked at.
-    fn signed(
+    /// Verifies the handshake's signature, unless verification of certificates is disabled.
+    fn check_signature(
         &self,
         cert: &CertificateDer<'_>,
         verify: impl FnOnce(&WebPkiSupportedAlgorithms) -> std::result::Result<HandshakeSignatureValid, rustls::Error>,
@@ -99,20 +99,29 @@ impl Verifier {
         if self.inner.is_none() {
             return Ok(HandshakeSignatureValid::assertion());
         }
-        verify(&self.provider.signature_verification_algorithms).map_err(|error| self.refused(&error, cert, &[], None))
+        verify(&self.provider.signature_verification_algorithms)
+            .map_err(|error| self.rejection(&error, cert, &[], None))
     }
 
-    /// Whether it is, byte for byte, one that was given to be trusted, in its time. Its name was not looked at yet.
-    fn is_given(&self, end_entity: &CertificateDer<'_>) -> bool {
-        let in_its_time = |one: Certificate<'_>| (one.not_before..=one.not_after).contains(&x509::now());
-        self.given.iter().any(|given| given == end_entity) && Certificate::parse(end_entity).is_some_and(in_its_time)
+    /// Returns true if the certificate is byte for byte a configured one, and within its validity. Its name is not
+    /// checked.
+    fn is_trusted_leaf(&self, end_entity: &CertificateDer<'_>) -> bool {
+        let is_current =
+            |certificate: Certificate<'_>| (certificate.not_before..=certificate.not_after).contains(&x509::now());
+        self.trusted.iter().any(|certificate| certificate == end_entity)
+            && Certificate::parse(end_entity).is_some_and(is_current)
     }
 }
 
-/// The lists in a file of PEM.
-fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
-    let source =
-        Source { option: "ssl.crl.location", path: Some(path), password_option: "", password: None, said: None };
+/// Reads the revocation lists of a PEM file.
+fn read_crls(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>> {
+    let source = Source {
+        option: "ssl.crl.location",
+        path: Some(path),
+        password_option: "",
+        password: None,
+        declared_type: None,
+    };
     let bytes = source.read(path)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| source.error("is no PEM: it is not text"))?;
     let lists: Vec<_> = pem::sections(text)
@@ -134,29 +143,31 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
-        // A platform's verifier may look at the name first: it gets one that the certificate has.
-        let own = (!self.check_hostname && self.given.is_empty()).then(|| own_name(end_entity)).flatten();
-        let name = own.as_ref().unwrap_or(server_name);
+        // The platform's verifier may check the name first: with host name checks disabled, pass a name of the
+        // certificate.
+        let substitute = (!self.check_hostname && self.trusted.is_empty()).then(|| any_name(end_entity)).flatten();
+        let name = substitute.as_ref().unwrap_or(server_name);
         let error = match inner.verify_server_cert(end_entity, intermediates, name, ocsp_response, now) {
             Ok(verified) => return Ok(verified),
             Err(error) => error,
         };
         let error = match error {
-            // Names come last: everything else was in order.
+            // rustls checks names last: everything else is valid.
             rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            ) if !self.check_hostname && !self.given.is_empty() => return Ok(ServerCertVerified::assertion()),
-            // The authority itself, which a small cluster may have as its certificate.
-            error if tls_errors::is_authority(&error) && self.is_given(end_entity) => {
-                let named = ParsedCertificate::try_from(end_entity).and_then(|of| verify_server_name(&of, server_name));
-                match named {
+            ) if !self.check_hostname && !self.trusted.is_empty() => return Ok(ServerCertVerified::assertion()),
+            // An authority's certificate used as the broker's own, as in small clusters.
+            error if tls_errors::is_authority(&error) && self.is_trusted_leaf(end_entity) => {
+                let name_check =
+                    ParsedCertificate::try_from(end_entity).and_then(|leaf| verify_server_name(&leaf, server_name));
+                match name_check {
                     Err(error) if self.check_hostname => error,
                     _ => return Ok(ServerCertVerified::assertion()),
                 }
             }
             error => error,
         };
-        Err(self.refused(&error, end_entity, intermediates, Some(server_name)))
+        Err(self.rejection(&error, end_entity, intermediates, Some(server_name)))
     }
 
     fn verify_tls12_signature(
@@ -165,7 +176,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        self.signed(cert, |algorithms| verify_tls12_signature(message, cert, dss, algorithms))
+        self.check_signature(cert, |algorithms| verify_tls12_signature(message, cert, dss, algorithms))
     }
 
     fn verify_tls13_signature(
@@ -174,7 +185,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        self.signed(cert, |algorithms| verify_tls13_signature(message, cert, dss, algorithms))
+        self.check_signature(cert, |algorithms| verify_tls13_signature(message, cert, dss, algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -182,8 +193,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// A name that the certificate is for.
-fn own_name(certificate: &CertificateDer<'_>) -> Option<ServerName<'static>> {
+/// Returns a name that the certificate is valid for.
+fn any_name(certificate: &CertificateDer<'_>) -> Option<ServerName<'static>> {
     let names = Certificate::parse(certificate)?.names;
     names.into_iter().find_map(|name| ServerName::try_from(name.replacen('*', "any", 1)).ok())
 }

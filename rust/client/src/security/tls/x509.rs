@@ -1,5 +1,5 @@
-//! As much of DER as it takes to say what is wrong with a certificate, and of BER to walk through a store. What is trusted,
-//! rustls decides.
+//! A minimal DER and BER parser, to describe faulty certificates and walk through stores. Trust decisions are made by
+//! rustls.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
-/// Of other octet strings, which make one.
-const OCTET_STRINGS: u8 = 0x24;
+/// An octet string constructed of other octet strings.
+const CONSTRUCTED_OCTETS: u8 = 0x24;
 pub(super) const OID: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 pub(super) const SEQUENCE: u8 = 0x30;
@@ -21,37 +21,37 @@ const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1D, 0x11];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1D, 0x13];
 /// sha1WithRSAEncryption, ecdsa-with-SHA1, md5WithRSAEncryption.
-const BROKEN: [&[u8]; 3] = [
+const WEAK_SIGNATURES: [&[u8]; 3] = [
     &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x05],
     &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x01],
     &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x04],
 ];
 
-/// What is in a certificate, as far as errors show it.
+/// Fields of a certificate that error texts use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Certificate<'a> {
     /// 1, 2 or 3.
     pub(super) version: u8,
-    /// Whether it is signed with SHA-1 or MD5.
-    pub(super) broken_signature: bool,
-    /// As DER.
+    /// True if signed with SHA-1 or MD5.
+    pub(super) weak_signature: bool,
+    /// DER.
     pub(super) issuer: &'a [u8],
-    /// As DER.
+    /// DER.
     pub(super) subject: &'a [u8],
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub(super) not_before: i64,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub(super) not_after: i64,
-    /// Of an RSA key.
+    /// Size of the key, if it is an RSA key.
     pub(super) rsa_bits: Option<usize>,
-    /// Whether it may sign others.
+    /// True if it may sign other certificates.
     pub(super) is_ca: bool,
-    /// DNS names and addresses that it is for.
+    /// DNS names and addresses in the subject alternative name.
     pub(super) names: Vec<String>,
 }
 
 impl<'a> Certificate<'a> {
-    /// `None` where it is no certificate, or one that is not understood.
+    /// Parses a certificate; `None` if the bytes are not a certificate, or one in an unsupported form.
     pub(super) fn parse(der: &'a [u8]) -> Option<Self> {
         let mut whole = Reader(Reader(der).take(SEQUENCE)?);
         let mut body = Reader(whole.take(SEQUENCE)?);
@@ -67,7 +67,7 @@ impl<'a> Certificate<'a> {
         let subject = body.take(SEQUENCE)?;
         let mut certificate = Self {
             version,
-            broken_signature: BROKEN.contains(&algorithm),
+            weak_signature: WEAK_SIGNATURES.contains(&algorithm),
             issuer,
             subject,
             not_before,
@@ -75,7 +75,7 @@ impl<'a> Certificate<'a> {
             rsa_bits: rsa_bits(body.take(SEQUENCE)?),
             ..Self::default()
         };
-        // Unique ids, which nobody uses, may come before extensions.
+        // Unique ids, an obsolete field, may precede the extensions.
         while let Some((tag, content)) = body.next() {
             if tag == 0xA3 {
                 certificate.extensions(content);
@@ -102,32 +102,32 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Whether it was signed by itself, or says so.
+    /// Returns true if issuer and subject are equal.
     pub(super) fn self_issued(&self) -> bool {
         self.issuer == self.subject
     }
 
-    /// Of the subject.
+    /// Returns the common name of the subject.
     pub(super) fn common_name(&self) -> Option<String> {
         common_name(self.subject)
     }
 
-    /// Of the issuer.
+    /// Returns the common name of the issuer.
     pub(super) fn issuer_name(&self) -> Option<String> {
         common_name(self.issuer)
     }
 }
 
-/// Algorithm and content of an EncryptedPrivateKeyInfo (PKCS8).
+/// Returns algorithm and content of an EncryptedPrivateKeyInfo (PKCS8).
 pub(super) fn encrypted_key(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut whole = Reader(Reader(der).take(SEQUENCE)?);
     let algorithm = Reader(whole.take(SEQUENCE)?).take(OID)?;
     Some((algorithm, whole.take(OCTET_STRING)?))
 }
 
-/// Whether it is a PKCS12: a sequence that begins with version 3.
+/// Returns true if the bytes start as a PKCS12 store does: a sequence that begins with version 3.
 pub(super) fn is_pkcs12(der: &[u8]) -> bool {
-    // Not whole perhaps: only its beginning says so.
+    // The store may be truncated: only its first bytes are checked.
     let Some((&SEQUENCE, rest)) = der.split_first() else { return false };
     let skip = match rest.first() {
         Some(&short) if short < 0x80 => 1,
@@ -161,51 +161,52 @@ fn rsa_bits(key: &[u8]) -> Option<usize> {
 }
 
 fn alt_names(names: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut output = Vec::new();
     let mut names = Reader(names);
     while let Some((tag, content)) = names.next() {
         match tag {
-            0x82 => found.push(String::from_utf8_lossy(content).into_owned()),
+            0x82 => output.push(String::from_utf8_lossy(content).into_owned()),
             0x87 => {
                 let four = <[u8; 4]>::try_from(content).map(IpAddr::from);
                 let sixteen = <[u8; 16]>::try_from(content).map(IpAddr::from);
-                found.extend(four.or(sixteen).ok().map(|address| address.to_string()));
+                output.extend(four.or(sixteen).ok().map(|address| address.to_string()));
             }
             _ => {}
         }
     }
-    found
+    output
 }
 
-/// Elements within elements are looked through to this depth for their end, as AWS-LC does.
-const DEEPEST: usize = 128;
+/// Maximum nesting depth of elements of indefinite length, as in AWS-LC.
+const MAX_DEPTH: usize = 128;
 
-/// Elements, one after the other.
+/// Reader of consecutive elements.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next element's tag and content; nothing is consumed where there is none.
+    /// Returns the next element's tag and content; consumes nothing if the input has no complete element.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (tag, content, rest) = element(self.0, DEEPEST)?;
+        let (tag, content, rest) = element(self.0, MAX_DEPTH)?;
         self.0 = rest;
         Some((tag, content))
     }
 
-    /// The next element's octets if it is an octet string, in one piece or in several; nothing is consumed otherwise.
+    /// Returns the next element's octets if it is an octet string, primitive or constructed; consumes nothing
+    /// otherwise.
     pub(super) fn octets(&mut self) -> Option<Cow<'a, [u8]>> {
         if let Some(whole) = self.take(OCTET_STRING) {
             return Some(Cow::Borrowed(whole));
         }
         let mut joined = Vec::new();
-        join(self.take(OCTET_STRINGS)?, false, &mut joined, DEEPEST)?;
+        join(self.take(CONSTRUCTED_OCTETS)?, false, &mut joined, MAX_DEPTH)?;
         Some(Cow::Owned(joined))
     }
 
-    /// The next element's content if it has this tag; nothing is consumed otherwise.
-    pub(super) fn take(&mut self, wanted: u8) -> Option<&'a [u8]> {
+    /// Returns the next element's content if it has this tag; consumes nothing otherwise.
+    pub(super) fn take(&mut self, expected_tag: u8) -> Option<&'a [u8]> {
         let before = self.0;
         match self.next() {
-            Some((tag, content)) if tag == wanted => Some(content),
+            Some((tag, content)) if tag == expected_tag => Some(content),
             _ => {
                 self.0 = before;
                 None
@@ -213,25 +214,26 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Seconds since 1970.
+    /// Reads a time as seconds since 1970.
     fn time(&mut self) -> Option<i64> {
         let (tag, text) = self.next()?;
         let (year, rest) = if tag == UTC_TIME {
             let (year, rest) = text.split_at_checked(2)?;
-            let year = number(year)?;
+            let year = parse_digits(year)?;
             (if year < 50 { 2000 + year } else { 1900 + year }, rest)
         } else {
             let (year, rest) = text.split_at_checked(4)?;
-            (number(year)?, rest)
+            (parse_digits(year)?, rest)
         };
-        let mut parts = rest.chunks(2).map(number);
+        let mut parts = rest.chunks(2).map(parse_digits);
         let mut part = || parts.next().flatten();
         let (month, day, hour, minute, second) = (part()?, part()?, part()?, part()?, part()?);
         Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
     }
 }
 
-/// An element's tag, its length if it says so, and what follows these. Of tags that are longer than a byte, the first.
+/// Splits off an element's header: tag, length if definite, and the rest. Of multi-byte tags only the first byte is
+/// returned.
 fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     let (&tag, mut rest) = input.split_first()?;
     if tag & 0x1F == 0x1F {
@@ -241,7 +243,7 @@ fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     let (&first, rest) = rest.split_first()?;
     match first {
         0..=0x7F => Some((tag, Some(usize::from(first)), rest)),
-        // Up to two zeros, as BER has it for what is made of others.
+        // Indefinite length, allowed in BER for constructed elements: the content ends with two zero bytes.
         0x80 => (tag & 0x20 != 0).then_some((tag, None, rest)),
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
@@ -252,28 +254,28 @@ fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
     }
 }
 
-/// An element's tag, its content, and what follows it.
+/// Splits off an element: tag, content, and the rest.
 fn element(input: &[u8], depth: usize) -> Option<(u8, &[u8], &[u8])> {
     let (tag, length, rest) = header(input)?;
     if let Some(length) = length {
         let (content, rest) = rest.split_at_checked(length)?;
         return Some((tag, content, rest));
     }
-    let mut left = rest;
-    while !left.starts_with(&[0, 0]) {
-        (_, _, left) = element(left, depth.checked_sub(1)?)?;
+    let mut remaining = rest;
+    while !remaining.starts_with(&[0, 0]) {
+        (_, _, remaining) = element(remaining, depth.checked_sub(1)?)?;
     }
-    Some((tag, rest.get(..rest.len() - left.len())?, left.get(2..)?))
+    Some((tag, rest.get(..rest.len() - remaining.len())?, remaining.get(2..)?))
 }
 
-/// Puts octet strings together, up to two zeros if they are `endless`, and returns what follows.
-fn join<'a>(mut input: &'a [u8], endless: bool, joined: &mut Vec<u8>, depth: usize) -> Option<&'a [u8]> {
+/// Joins octet strings, up to two zero bytes if the length is `indefinite`, and returns the rest.
+fn join<'a>(mut input: &'a [u8], indefinite: bool, joined: &mut Vec<u8>, depth: usize) -> Option<&'a [u8]> {
     loop {
-        if endless && input.starts_with(&[0, 0]) {
+        if indefinite && input.starts_with(&[0, 0]) {
             return input.get(2..);
         }
         if input.is_empty() {
-            return (!endless).then_some(input);
+            return (!indefinite).then_some(input);
         }
         let (tag, length, rest) = header(input)?;
         input = match (tag, length) {
@@ -282,44 +284,44 @@ fn join<'a>(mut input: &'a [u8], endless: bool, joined: &mut Vec<u8>, depth: usi
                 joined.extend_from_slice(part);
                 rest
             }
-            (OCTET_STRINGS, Some(length)) => {
+            (CONSTRUCTED_OCTETS, Some(length)) => {
                 let (parts, rest) = rest.split_at_checked(length)?;
                 join(parts, false, joined, depth.checked_sub(1)?)?;
                 rest
             }
-            (OCTET_STRINGS, None) => join(rest, true, joined, depth.checked_sub(1)?)?,
+            (CONSTRUCTED_OCTETS, None) => join(rest, true, joined, depth.checked_sub(1)?)?,
             _ => return None,
         };
     }
 }
 
-fn number(digits: &[u8]) -> Option<i64> {
+fn parse_digits(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
-/// Days since 1970 of a day of the Gregorian calendar (years that begin in March have their leap day at the end).
+/// Returns the days since 1970 of a Gregorian date (years that begin in March have their leap day at the end).
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
 }
 
-/// `2026-02-03 04:05 UTC`.
-pub(super) fn moment(seconds: i64) -> String {
-    let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+/// Formats a time as `2026-02-03 04:05 UTC`.
+pub(super) fn format_utc(seconds: i64) -> String {
+    let (day, second_of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let shifted = day + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60)
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second_of_day / 3600, second_of_day / 60 % 60)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
@@ -330,21 +332,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn converts_times_to_and_from_dates() {
         for (text, seconds) in [
             ("1970-01-01 00:00 UTC", 0),
             ("2000-02-29 12:30 UTC", 951_827_400),
             ("1969-12-31 23:59 UTC", -60),
             ("2100-03-01 00:00 UTC", 4_107_542_400),
         ] {
-            assert_eq!(moment(seconds), text);
+            assert_eq!(format_utc(seconds), text);
         }
         let utc = [UTC_TIME, 13, b'0', b'0', b'0', b'2', b'2', b'9', b'1', b'2', b'3', b'0', b'0', b'0', b'Z'];
         assert_eq!(Reader(&utc).time(), Some(951_827_400));
     }
 
     #[test]
-    fn what_is_no_certificate_is_none() {
+    fn parse_rejects_invalid_certificates() {
         for wrong in [&b""[..], b"\x30", b"\x30\x84\xFF\xFF\xFF\xFF", b"\x30\x02\x30\x00", b"\x30\x80\x00\x00"] {
             assert_eq!(Certificate::parse(wrong), None);
             assert!(!is_pkcs12(wrong));
