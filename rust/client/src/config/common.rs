@@ -1,4 +1,4 @@
-//! Options that every client has.
+//! Options shared by all clients.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::metrics::{MetricsOptions, Windows};
 
 impl Values {
     pub(super) fn common(&self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<CommonOptions> {
-        let at_controllers = self.given("bootstrap.controllers").is_some();
+        let at_controllers = self.non_empty("bootstrap.controllers").is_some();
         let option = if at_controllers { "bootstrap.controllers" } else { "bootstrap.servers" };
         let list = self.text(option);
         let servers: Vec<String> =
@@ -69,9 +69,9 @@ impl Values {
                 by_row: self.text("metrics.recording.level") != "INFO",
                 push: match self.text("enable.metrics.push") {
                     "" => kind != ClientKind::Admin,
-                    given => given == "true",
+                    value => value == "true",
                 },
-                attributes: self.belongings(kind),
+                attributes: self.push_attributes(kind),
                 observer: None,
             },
             security: self.security()?,
@@ -80,8 +80,8 @@ impl Values {
         })
     }
 
-    /// What brokers get with metrics about what the client belongs to, by Java's names.
-    fn belongings(&self, kind: ClientKind) -> Vec<(&'static str, String)> {
+    /// Returns the attributes sent to brokers with metrics (KIP-714), by Java's names.
+    fn push_attributes(&self, kind: ClientKind) -> Vec<(&'static str, String)> {
         let names: &[(&str, &str)] = match kind {
             ClientKind::Producer => &[("transactional_id", "transactional.id")],
             ClientKind::Consumer => {
@@ -89,17 +89,19 @@ impl Values {
             }
             ClientKind::Admin => &[],
         };
-        let given = names.iter().map(|(name, option)| (*name, self.text(option).to_owned()));
-        given.filter(|(_, text)| !text.is_empty()).collect()
+        let attributes = names.iter().map(|(name, option)| (*name, self.text(option).to_owned()));
+        attributes.filter(|(_, text)| !text.is_empty()).collect()
     }
 
     fn fallback_release(&self) -> Result<Option<Release>> {
-        let Some(given) = self.given("broker.version.fallback") else { return Ok(None) };
+        let Some(release) = self.non_empty("broker.version.fallback") else { return Ok(None) };
         let unknown = || {
             let known = Release::ALL.iter().map(Release::to_string).collect::<Vec<_>>().join(", ");
-            Error::configuration(format!("option broker.version.fallback={given} names none of Kafka {known}"))
+            Error::configuration(format!(
+                "option broker.version.fallback={release} is not one of the Kafka versions {known}"
+            ))
         };
-        Release::named(&given).map(Some).ok_or_else(unknown)
+        Release::named(&release).map(Some).ok_or_else(unknown)
     }
 
     fn assumed_release(&self) -> Result<Option<Release>> {

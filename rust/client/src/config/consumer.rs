@@ -1,4 +1,4 @@
-//! A consumer's options, and those of its group.
+//! Options of a consumer and its group.
 
 use samsarrow_arrow::decode::Projection;
 use samsarrow_arrow::layout::Layout;
@@ -14,15 +14,15 @@ impl Values {
             _ => GroupProtocol::Classic,
         };
         if protocol == GroupProtocol::Consumer {
-            // The coordinator decides these for all members (KIP-848): anyone who sets them should know.
+            // The coordinator decides these for all members (KIP-848); setting them has no effect, and is reported.
             for name in ["partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"] {
-                if self.is_given(name) {
+                if self.is_set(name) {
                     return Err(Error::configuration(format!(
-                        "option {name} means nothing with group.protocol=consumer, where the broker decides: leave it out"
+                        "option {name} has no effect with group.protocol=consumer, where the broker decides: leave it out"
                     )));
                 }
             }
-        } else if self.is_given("group.remote.assignor") {
+        } else if self.is_set("group.remote.assignor") {
             return Err(Error::configuration(
                 "option group.remote.assignor needs group.protocol=consumer; with classic set partition.assignment.strategy",
             ));
@@ -41,11 +41,11 @@ impl Values {
         if assignors.is_empty() {
             return Err(Error::configuration("option partition.assignment.strategy must name an assignor"));
         }
-        let id = self.given("group.id");
+        let id = self.non_empty("group.id");
         Ok(GroupOptions {
-            instance_id: self.given("group.instance.id"),
+            instance_id: self.non_empty("group.instance.id"),
             protocol,
-            remote_assignor: self.given("group.remote.assignor"),
+            remote_assignor: self.non_empty("group.remote.assignor"),
             assignors,
             session_timeout: session,
             heartbeat_interval: heartbeat,

@@ -1,8 +1,9 @@
-//! ISO 8601 durations, as `auto.offset.reset=by_duration:…` takes them.
+//! ISO 8601 durations, as in `auto.offset.reset=by_duration:…`.
 
 use std::time::Duration;
 
-/// `P1DT2H3M4.5S`; `None` for anything else, also for years, months and negative ones, as in Java.
+/// Parses a duration such as `P1DT2H3M4.5S`; `None` for invalid text, and for years, months and negative durations, as
+/// in Java.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let upper = text.to_ascii_uppercase();
     let rest = upper.strip_prefix('P')?;
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_java_reads_them() {
+    fn parses_durations_as_java() {
         for (text, seconds) in
             [("PT24H", 86_400.0), ("P1D", 86_400.0), ("pt1.5s", 1.5), ("P2DT3H4M5S", 183_845.0), ("PT0S", 0.0)]
         {

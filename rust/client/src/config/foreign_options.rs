@@ -1,7 +1,7 @@
-//! Options of other clients that are something else here: better refused, with what to use instead, than ignored.
+//! Options of other clients that have another form here: reported as errors that name the replacement.
 
-/// Their names and what to use instead.
-pub(super) const ELSEWHERE: &[(&str, &str)] = &[
+/// Option names and their replacements.
+pub(super) const FOREIGN_OPTIONS: &[(&str, &str)] = &[
     ("api.version.auto.timeout.ms", "brokers are asked for their versions within request.timeout.ms: leave it out"),
     ("compression.lz4.level", "lz4 has one level here, the fast one: leave it out"),
     ("consumer.timeout.ms", "poll(timeout) ends by itself, and reader() at the end of the topic"),

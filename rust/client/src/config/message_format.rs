@@ -1,25 +1,25 @@
-//! Which message format a producer writes.
+//! Selection of the message format (magic) that a producer writes.
 
 use crate::error::{Error, Result};
 
-/// The first version of Produce that carries batches of magic 2; it carries nothing else.
-const FIRST_WITH_BATCHES: i16 = 3;
-/// The newest version of Produce that carries messages of magic 0 and 1.
-pub(super) const LAST_WITH_MESSAGES: i16 = 2;
+/// First version of Produce that supports batches of magic 2; it supports no other magic.
+const FIRST_BATCH_VERSION: i16 = 3;
+/// Last version of Produce that supports messages of magic 0 and 1.
+pub(super) const LAST_MESSAGE_VERSION: i16 = 2;
 
-/// The newest format that a version of Produce carries.
+/// Returns the newest magic that a version of Produce supports.
 pub(crate) fn newest_magic(produce_version: i16) -> i8 {
     match produce_version {
         ..=1 => 0,
-        LAST_WITH_MESSAGES => 1,
+        LAST_MESSAGE_VERSION => 1,
         _ => 2,
     }
 }
 
-/// The newest magic to write, given the options `message.format.version` (empty if it is not set) and
+/// Returns the newest magic to write, given the options `message.format.version` (empty if not set) and
 /// `api.version.produce`.
 pub(super) fn magic(format: &str, produce_version: Option<i16>) -> Result<i8> {
-    let asked = match format {
+    let requested = match format {
         "" => None,
         text => Some(parse(text).ok_or_else(|| {
             Error::configuration(format!(
@@ -28,21 +28,21 @@ pub(super) fn magic(format: &str, produce_version: Option<i16>) -> Result<i8> {
             ))
         })?),
     };
-    let carried = produce_version.map(newest_magic);
-    match (asked, carried, produce_version) {
+    let supported = produce_version.map(newest_magic);
+    match (requested, supported, produce_version) {
         (Some(magic @ (0 | 1)), Some(2), Some(version)) => Err(Error::configuration(format!(
-            "message.format.version={format} (magic {magic}) needs a version of Produce below {FIRST_WITH_BATCHES}, not \
+            "message.format.version={format} (magic {magic}) needs a version of Produce below {FIRST_BATCH_VERSION}, not \
              api.version.produce={version}: leave one of them out"
         ))),
-        (Some(magic), Some(carried), Some(version)) if magic > carried => Err(Error::configuration(format!(
+        (Some(magic), Some(supported), Some(version)) if magic > supported => Err(Error::configuration(format!(
             "message.format.version={format} (magic {magic}) cannot be written with api.version.produce={version}, \
-             which carries magic {carried} at most: leave one of them out"
+             which supports magic {supported} at most: leave one of them out"
         ))),
-        _ => Ok(asked.or(carried).unwrap_or(2)),
+        _ => Ok(requested.or(supported).unwrap_or(2)),
     }
 }
 
-/// `0.9.0`, `0.10.0-IV1`, `3.9`: as Kafka's option of that name has it; or the format itself.
+/// Parses a Kafka version as in Kafka's option of that name, `0.9.0`, `0.10.0-IV1`, `3.9`, or a format, `v1`.
 fn parse(text: &str) -> Option<i8> {
     match text {
         "v0" => return Some(0),
@@ -72,15 +72,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_kafka_have_their_formats() {
+    fn magic_follows_kafka_version() {
         let formats = [
             (0, &["0.8.0", "0.8.2", "0.8.2.1", "0.9.0", "0.9.0.1", "0.9", "v0"][..]),
             (1, &["0.10.0", "0.10.0-IV0", "0.10.2-IV0", "0.10", "v1"]),
             (2, &["0.11.0", "0.11.0-IV0", "1.0", "2.8", "2.8-IV1", "3.0", "4.3", "v2"]),
         ];
-        for (wanted, texts) in formats {
+        for (expected, texts) in formats {
             for text in texts {
-                assert_eq!(magic(text, None), Ok(wanted), "{text}");
+                assert_eq!(magic(text, None), Ok(expected), "{text}");
             }
         }
         for text in ["0", "1", "2", "x", "0.10.x", "0.12", "0.", "v3", "0.10.0-IV", "0.10.0-IVx", "-1.0", "newest"] {
@@ -90,10 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_produce_and_the_format_must_agree() {
+    fn magic_must_agree_with_produce_version() {
         assert_eq!(magic("", None), Ok(2));
-        for (version, wanted) in [(0, 0), (1, 0), (2, 1), (3, 2), (13, 2)] {
-            assert_eq!(magic("", Some(version)), Ok(wanted));
+        for (version, expected) in [(0, 0), (1, 0), (2, 1), (3, 2), (13, 2)] {
+            assert_eq!(magic("", Some(version)), Ok(expected));
         }
         assert_eq!(magic("0.9.0", Some(2)), Ok(0));
         assert_eq!(magic("0.11.0", Some(3)), Ok(2));

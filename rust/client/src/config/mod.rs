@@ -1,4 +1,4 @@
-//! Options: one table, checked values, typed fields.
+//! Client configuration: the option table, validation, and typed options.
 
 pub mod credentials;
 
@@ -44,16 +44,16 @@ pub use suggest::nearest;
 pub use table::{Kind, OPTIONS, OptionSpec};
 pub use value::OptionValue;
 
-/// Where reading starts when there is no offset to start from.
+/// Start position for a partition without a valid offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetReset {
-    /// The first offset that is still there.
+    /// The first available offset.
     Earliest,
-    /// The end.
+    /// The end of the partition.
     Latest,
-    /// Nowhere: an error.
+    /// None: the consumer returns an error.
     None,
-    /// The first record that is not older than this (KIP-1106).
+    /// The first record not older than this duration (KIP-1106).
     ByDuration(Duration),
 }
 
@@ -69,249 +69,250 @@ impl OffsetReset {
     }
 }
 
-/// How the members of a group share partitions.
+/// Protocol by which a group assigns partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupProtocol {
-    /// One of them assigns.
+    /// The group leader assigns.
     Classic,
     /// The coordinator assigns (KIP-848).
     Consumer,
 }
 
-/// Options of a member of a group.
+/// Options of a group member.
 #[derive(Debug, Clone)]
 pub struct GroupOptions {
-    /// The group; without one there is no membership and nothing is committed.
+    /// Group id; without one the consumer joins no group and commits nothing.
     pub id: Option<String>,
-    /// Of a static member (KIP-345).
+    /// Instance id of a static member (KIP-345).
     pub instance_id: Option<String>,
-    /// How partitions are shared.
+    /// Protocol of the group.
     pub protocol: GroupProtocol,
-    /// The coordinator's assignor, if one was chosen.
+    /// Server-side assignor, if set.
     pub remote_assignor: Option<String>,
-    /// Names of assignors, in order of preference.
+    /// Assignor names, in order of preference.
     pub assignors: Vec<String>,
-    /// Without a heartbeat a member is dead after this.
+    /// Time without a heartbeat after which the coordinator removes a member.
     pub session_timeout: Duration,
-    /// Between heartbeats.
+    /// Interval between heartbeats.
     pub heartbeat_interval: Duration,
-    /// Without a poll a member leaves after this.
+    /// Maximum time between polls, after which the member leaves the group.
     pub max_poll_interval: Duration,
-    /// Between automatic commits; `None` for no automatic commits.
+    /// Interval of automatic commits; `None` if disabled.
     pub auto_commit: Option<Duration>,
-    /// Whether rows count as finished at the next poll.
+    /// True if rows returned by a poll are stored for commit at the next poll.
     pub auto_store: bool,
-    /// Whether patterns leave out Kafka's own topics.
+    /// True if topic patterns do not match Kafka's internal topics.
     pub exclude_internal_topics: bool,
 }
 
-/// Which records of transactions are read.
+/// Visibility of transactional records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsolationLevel {
-    /// All.
+    /// All records.
     ReadUncommitted,
-    /// Those of committed transactions only.
+    /// Only records of committed transactions.
     ReadCommitted,
 }
 
-/// What a client does that no known broker answers any more (KIP-899, KIP-1102).
+/// Behaviour when no known broker is reachable (KIP-899, KIP-1102).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// It goes on asking the brokers that it knows.
+    /// Keep trying the known brokers.
     None,
-    /// It starts again from the bootstrap servers.
+    /// Start again from the bootstrap servers.
     Rebootstrap,
 }
 
-/// Options that every client has.
+/// Options shared by all clients.
 #[derive(Debug, Clone)]
 pub struct CommonOptions {
-    /// `host:port` of each.
+    /// Bootstrap addresses, `host:port`.
     pub bootstrap_servers: Vec<String>,
-    /// Whether those are controllers (KIP-919).
+    /// True if the bootstrap addresses are controllers (KIP-919).
     pub at_controllers: bool,
-    /// Whether each address of a bootstrap server is a server of its own.
+    /// True if each IP address of a bootstrap host counts as a separate server.
     pub expand_bootstrap_servers: bool,
-    /// The client's own name.
+    /// Client id.
     pub client_id: String,
-    /// For one request.
+    /// Timeout of one request.
     pub request_timeout: Duration,
-    /// For a call without a timeout of its own.
+    /// Timeout of calls without one of their own.
     pub default_api_timeout: Duration,
-    /// For one connection attempt, the first.
+    /// Timeout of the first connection attempt.
     pub connection_setup_timeout: Duration,
-    /// At most, after failures.
+    /// Maximum connection timeout after failures.
     pub connection_setup_timeout_max: Duration,
-    /// After which an idle connection is closed.
+    /// Idle time after which a connection is closed.
     pub connections_max_idle: Option<Duration>,
-    /// Before reconnecting.
+    /// Initial delay before reconnecting.
     pub reconnect_backoff: Duration,
-    /// At most.
+    /// Maximum delay before reconnecting.
     pub reconnect_backoff_max: Duration,
-    /// Before retrying.
+    /// Initial delay before a retry.
     pub retry_backoff: Duration,
-    /// At most.
+    /// Maximum delay before a retry.
     pub retry_backoff_max: Duration,
-    /// After which metadata is asked for again.
+    /// Maximum age of metadata before it is refreshed.
     pub metadata_max_age: Duration,
-    /// After which a topic that nobody uses is forgotten.
+    /// Idle time after which a topic is removed from the metadata.
     pub metadata_max_idle: Duration,
-    /// What to do when no known broker answers any more.
+    /// Behaviour when no known broker is reachable.
     pub metadata_recovery: Recovery,
-    /// After how long without an answer that is done.
+    /// Time without a response after which `metadata_recovery` applies.
     pub metadata_recovery_trigger: Duration,
-    /// Of the socket.
+    /// Socket receive buffer, in bytes.
     pub receive_buffer: Option<u32>,
-    /// Of the socket.
+    /// Socket send buffer, in bytes.
     pub send_buffer: Option<u32>,
-    /// Of a response.
+    /// Maximum size of a response, in bytes.
     pub max_response_bytes: usize,
-    /// Whether metadata requests may create topics.
+    /// True if metadata requests may create topics.
     pub allow_auto_create_topics: bool,
-    /// The Kafka that every broker is spoken to as, without asking it.
+    /// Kafka release assumed for all brokers, without requesting ApiVersions.
     pub assumed_release: Option<Release>,
-    /// The Kafka that brokers are spoken to as that cannot say what they speak.
+    /// Kafka release assumed for brokers that do not support ApiVersions.
     pub fallback_release: Option<Release>,
-    /// What is counted, and who is notified of events.
+    /// Recorded metrics and the observer of events.
     pub metrics: MetricsOptions,
-    /// TLS and the login.
+    /// TLS and login.
     pub security: SecurityOptions,
-    /// Versions that the user chose, by the API's name.
+    /// API versions set by the user, by API name.
     pub api_versions: BTreeMap<&'static str, i16>,
-    /// Versions that other options allow no newer one than, by the API's name.
+    /// Maximum API versions implied by other options, by API name.
     pub newest_api_versions: BTreeMap<&'static str, i16>,
 }
 
-/// How a record without a partition gets one.
+/// Strategy to assign records without a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partitioner {
-    /// By Java's hash of the key.
+    /// Java's hash of the key.
     Murmur2,
-    /// One after the other.
+    /// Round robin.
     RoundRobin,
-    /// By the CRC-32 of the key; those without one share a partition.
+    /// CRC-32 of the key; records without a key share one partition.
     Consistent,
-    /// By the CRC-32 of the key, if there is one.
+    /// CRC-32 of the key; records without a key are distributed.
     ConsistentRandom,
-    /// By the FNV-1a of the key; those without one share a partition.
+    /// FNV-1a of the key; records without a key share one partition.
     Fnv1a,
-    /// By the FNV-1a of the key, if there is one.
+    /// FNV-1a of the key; records without a key are distributed.
     Fnv1aRandom,
 }
 
 /// Options of a producer.
 #[derive(Debug, Clone)]
 pub struct ProducerOptions {
-    /// −1 for all.
+    /// Required acknowledgements; −1 for all in-sync replicas.
     pub acks: i16,
-    /// Whether batches carry sequences.
+    /// True if batches carry sequence numbers.
     pub enable_idempotence: bool,
-    /// Whether they must, whatever the broker is.
+    /// True if idempotence is mandatory: brokers that do not support it are an error.
     pub require_idempotence: bool,
-    /// Of a producer that writes in transactions.
+    /// Transactional id.
     pub transactional_id: Option<String>,
-    /// After which the coordinator aborts.
+    /// Timeout after which the coordinator aborts a transaction.
     pub transaction_timeout: Duration,
-    /// Requests per connection.
+    /// Maximum number of requests in flight per connection.
     pub max_in_flight: usize,
-    /// How long a batch waits for more.
+    /// Time for which a batch waits for more records.
     pub linger: Duration,
-    /// At most.
+    /// Maximum number of retries of a batch.
     pub retries: u32,
-    /// From `send` to result.
+    /// Maximum time from `send` to the result.
     pub delivery_timeout: Duration,
-    /// Of single records.
+    /// Maximum size of a batch of single records, in bytes.
     pub batch_size: usize,
-    /// Of a record or request.
+    /// Maximum size of a record and of a request, in bytes.
     pub max_request_size: usize,
-    /// Of batches.
+    /// Compression of batches.
     pub compression: Codec,
-    /// None is the codec's default.
+    /// Compression level; `None` for the codec's default.
     pub compression_level: Option<i32>,
-    /// The newest message format to write: 0, 1 or 2.
+    /// Newest message format (magic) to write: 0, 1 or 2.
     pub magic: i8,
-    /// For memory and metadata.
+    /// Maximum time to wait for buffer memory and metadata.
     pub max_block: Duration,
-    /// Waiting to be sent.
+    /// Maximum bytes of records waiting to be sent.
     pub buffer_memory: usize,
-    /// For records without a partition.
+    /// Strategy for records without a partition.
     pub partitioner: Partitioner,
-    /// Whether keys choose none.
+    /// True if keys do not determine the partition.
     pub partitioner_ignore_keys: bool,
-    /// Whether those with short queues are preferred.
+    /// True if partitions with short queues are preferred.
     pub partitioner_adaptive: bool,
-    /// After how long brokers that take nothing are avoided.
+    /// Time after which partitions of brokers that accept nothing are avoided.
     pub partitioner_patience: Option<Duration>,
 }
 
 /// Options of a consumer.
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
-    /// Membership and offsets.
+    /// Group membership and commits.
     pub group: GroupOptions,
-    /// Sent to brokers.
+    /// Rack of the client, sent to brokers.
     pub client_rack: String,
-    /// Without an offset.
+    /// Start position without a valid offset.
     pub auto_offset_reset: OffsetReset,
-    /// Of transactions.
+    /// Visibility of transactional records.
     pub isolation_level: IsolationLevel,
-    /// A broker waits for this many.
+    /// Minimum bytes for which a broker waits before it responds.
     pub fetch_min_bytes: i32,
-    /// And no longer than this.
+    /// Maximum time for which it waits.
     pub fetch_max_wait: Duration,
-    /// In one answer.
+    /// Maximum bytes of a response.
     pub fetch_max_bytes: i32,
-    /// Of one partition.
+    /// Maximum bytes per partition in a response.
     pub max_partition_fetch_bytes: i32,
-    /// Waiting for `poll`.
+    /// Maximum bytes queued for `poll`.
     pub queued_max_bytes: usize,
-    /// Rows in a batch.
+    /// Maximum number of rows in a batch.
     pub max_poll_records: usize,
-    /// Of batches.
+    /// True if checksums of batches are verified.
     pub check_crcs: bool,
-    /// Of one batch.
+    /// Maximum decompressed size of a batch, in bytes.
     pub max_decompressed_bytes: usize,
-    /// Of one batch, 0 for any.
+    /// Maximum compression ratio of a batch; 0 for no limit.
     pub max_decompressed_ratio: usize,
-    /// Of keys and values.
+    /// Arrow layout of keys and values.
     pub layout: Layout,
-    /// Which columns are decoded; no option of a user's.
+    /// Columns to decode; not set by users.
     pub projection: Projection,
-    /// Whether there is such a column.
+    /// True if the column `headers` is included.
     pub include_headers: bool,
-    /// Whether there is such a column.
+    /// True if the column of leader epochs is included.
     pub include_leader_epoch: bool,
 }
 
-/// Checked options of one client.
+/// Validated options of one client.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Of every client.
+    /// Options shared by all clients.
     pub common: CommonOptions,
-    /// Of a producer; defaults in other clients.
+    /// Options of a producer; defaults in other clients.
     pub producer: ProducerOptions,
-    /// Of a consumer; defaults in other clients.
+    /// Options of a consumer; defaults in other clients.
     pub consumer: ConsumerOptions,
     effective: Vec<(String, String)>,
     remarks: Vec<String>,
 }
 
 impl Options {
-    /// Every option of this client and its value, given or default, in the order of the table; secrets are masked.
+    /// Returns every option of this client with its effective value, in the order of the table; secrets are masked.
     pub fn effective(&self) -> &[(String, String)] {
         &self.effective
     }
 
-    /// What a user should know who gave these options, though it is no error: to be logged as warnings.
+    /// Returns remarks on valid but doubtful settings, to be logged as warnings.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// What is wrong where the versions that were chosen commit offsets to one storage and fetch them from the other.
+    /// Returns an error text if the API versions set commit offsets to one storage (ZooKeeper or Kafka) and fetch them
+    /// from the other.
     pub fn split_offset_storage(&self) -> Option<String> {
-        let chosen = |key: ApiKey| self.common.api_versions.get(key.name()).copied();
-        let (commit, fetch) = (chosen(ApiKey::OffsetCommit), chosen(ApiKey::OffsetFetch));
-        let place = |version: Option<i16>| match version {
+        let configured_version = |key: ApiKey| self.common.api_versions.get(key.name()).copied();
+        let (commit, fetch) = (configured_version(ApiKey::OffsetCommit), configured_version(ApiKey::OffsetFetch));
+        let storage = |version: Option<i16>| match version {
             Some(0) => "v0, which is ZooKeeper".to_owned(),
             Some(version) => format!("v{version}, which is Kafka"),
             None => "the newest version, which is Kafka".to_owned(),
@@ -320,8 +321,8 @@ impl Options {
             format!(
                 "offsets are committed with {} and fetched with {}: what is committed would seem lost. Set options \
                  api.version.offset_commit and api.version.offset_fetch both to 0 or both to later versions",
-                place(commit),
-                place(fetch)
+                storage(commit),
+                storage(fetch)
             )
         })
     }
@@ -333,7 +334,7 @@ impl std::fmt::Display for Options {
     }
 }
 
-/// The table as a page of Markdown.
+/// Returns the option table as a Markdown page.
 pub fn options_markdown() -> String {
     let mut page = String::from(
         "# Options\n\nGiven as a mapping with dotted names, `Consumer({\"group.id\": \"g\"})`, or as keywords, \

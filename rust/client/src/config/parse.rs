@@ -1,104 +1,104 @@
-//! From given values to checked ones.
+//! Parsing and validation of options.
 
 use std::collections::BTreeMap;
 
 use samsarrow_wire::messages::ApiKey;
 use zeroize::Zeroize;
 
-use super::foreign_options::ELSEWHERE;
+use super::foreign_options::FOREIGN_OPTIONS;
 use super::providers::{self, Providers};
-use super::table::{Kind, NEVER, OPTIONS, OptionSpec};
+use super::table::{Kind, OPTIONS, OptionSpec, UNSUPPORTED};
 use super::value::OptionValue;
-use super::values::{Given, Values};
+use super::values::{Setting, Values};
 use super::{ClientKind, Options, message_format, nearest};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 impl Options {
-    /// Checks what a user gave for a client of `kind`. Dotted and snake_case names reach the same option.
+    /// Parses the options of a client of `kind`. Dotted and snake_case names refer to the same option.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for an unknown name (with the nearest), a value that cannot be, a name given twice, an
-    /// option of another client, or one that this version does not have.
+    /// [`Error::Configuration`] for an unknown name (with a suggestion), an invalid value, a name given twice, an
+    /// option of another client, or one that is not supported.
     pub fn parse(kind: ClientKind, pairs: impl IntoIterator<Item = (String, OptionValue)>) -> Result<Options> {
-        let (mut described, mut rest) = (BTreeMap::new(), Vec::new());
-        for (given, value) in pairs {
-            match description(&given) {
+        let (mut provider_settings, mut rest) = (BTreeMap::new(), Vec::new());
+        for (name_given, value) in pairs {
+            match provider_setting(&name_given) {
                 Some(name) => {
                     let OptionValue::Str(text) = value else {
-                        return Err(Error::configuration(format!("option {given} must be text, not {value}")));
+                        return Err(Error::configuration(format!("option {name_given} must be text, not {value}")));
                     };
-                    if described.insert(name, text).is_some() {
-                        return Err(twice(&given));
+                    if provider_settings.insert(name, text).is_some() {
+                        return Err(duplicate_error(&name_given));
                     }
                 }
-                None => rest.push((given, value)),
+                None => rest.push((name_given, value)),
             }
         }
-        let list = rest.iter().find_map(|(given, value)| match value {
-            OptionValue::Str(text) if given.replace('_', ".") == providers::NAME => Some(text.as_str()),
+        let list = rest.iter().find_map(|(name_given, value)| match value {
+            OptionValue::Str(text) if name_given.replace('_', ".") == providers::NAME => Some(text.as_str()),
             _ => None,
         });
-        let providers = Providers::new(list.unwrap_or_default(), described)?;
+        let providers = Providers::new(list.unwrap_or_default(), provider_settings)?;
         let mut values = Values::default();
         let mut api_versions = BTreeMap::new();
-        for (given, value) in rest {
-            let dotted = given.replace('_', ".");
-            let (mut value, kept_elsewhere) =
-                if dotted == providers::NAME { (value, false) } else { providers.resolve(&given, value)? };
+        for (name_given, value) in rest {
+            let dotted = name_given.replace('_', ".");
+            let (mut value, from_provider) =
+                if dotted == providers::NAME { (value, false) } else { providers.resolve(&name_given, value)? };
             if let Some(api) = dotted.strip_prefix("api.version.").filter(|name| *name != "request") {
-                let (name, version) = api_version(&given, api, &value, kept_elsewhere)?;
+                let (name, version) = api_version(&name_given, api, &value, from_provider)?;
                 if api_versions.insert(name, version).is_some() {
-                    return Err(twice(&given));
+                    return Err(duplicate_error(&name_given));
                 }
                 continue;
             }
-            let spec = find(kind, &given, &dotted)?;
+            let spec = find(kind, &name_given, &dotted)?;
             let accepted = spec.kind.accept(&value).ok_or_else(|| {
-                let hidden = spec.kind == Kind::Secret || kept_elsewhere;
-                let shown = if hidden { Secret::MASK.to_owned() } else { value.to_string() };
-                Error::configuration(format!("option {} must be {}, not {shown}", spec.name, spec.kind.describe()))
+                let hidden = spec.kind == Kind::Secret || from_provider;
+                let displayed = if hidden { Secret::MASK.to_owned() } else { value.to_string() };
+                Error::configuration(format!("option {} must be {}, not {displayed}", spec.name, spec.kind.describe()))
             })?;
             if let OptionValue::Str(text) = &mut value {
                 text.zeroize();
             }
             if values.texts.insert(spec.name, accepted).is_some() {
-                return Err(twice(spec.name));
+                return Err(duplicate_error(spec.name));
             }
-            values.given.insert(spec.name, Given { spelled: given, kept_elsewhere });
+            values.set.insert(spec.name, Setting { spelling: name_given, from_provider });
         }
         values.check_agreement()?;
         values.into_options(kind, api_versions)
     }
 }
 
-/// What is behind `config.providers.` in a name. The names of providers keep their spelling.
-fn description(given: &str) -> Option<String> {
-    let behind = given.strip_prefix("config.providers.").map(str::to_owned);
-    behind.or_else(|| given.strip_prefix("config_providers_").map(|name| name.replace('_', ".")))
+/// Returns the part of a name after `config.providers.`. Provider names keep their spelling.
+fn provider_setting(name_given: &str) -> Option<String> {
+    let setting = name_given.strip_prefix("config.providers.").map(str::to_owned);
+    setting.or_else(|| name_given.strip_prefix("config_providers_").map(|name| name.replace('_', ".")))
 }
 
-fn twice(name: &str) -> Error {
+fn duplicate_error(name: &str) -> Error {
     Error::configuration(format!(
         "option {name} is given twice, under two spellings or in the mapping and as a keyword"
     ))
 }
 
-fn api_version(given: &str, api: &str, value: &OptionValue, hidden: bool) -> Result<(&'static str, i16)> {
-    let wanted: String = api.split('.').collect();
-    let key = ApiKey::ALL.iter().find(|key| key.name().eq_ignore_ascii_case(&wanted));
+fn api_version(name_given: &str, api: &str, value: &OptionValue, hidden: bool) -> Result<(&'static str, i16)> {
+    let api_name: String = api.split('.').collect();
+    let key = ApiKey::ALL.iter().find(|key| key.name().eq_ignore_ascii_case(&api_name));
     let key =
-        key.ok_or_else(|| Error::configuration(format!("option {given} names no API that this client speaks")))?;
+        key.ok_or_else(|| Error::configuration(format!("option {name_given} names no API that this client supports")))?;
     let version = Kind::Int(0, i64::from(i16::MAX)).accept(value).and_then(|text| text.parse().ok());
     let version = version.ok_or_else(|| {
-        let shown = if hidden { Secret::MASK.to_owned() } else { value.to_string() };
-        Error::configuration(format!("option {given} must be a version number, not {shown}"))
+        let displayed = if hidden { Secret::MASK.to_owned() } else { value.to_string() };
+        Error::configuration(format!("option {name_given} must be a version number, not {displayed}"))
     })?;
     Ok((key.name(), version))
 }
 
-pub(super) fn find(kind: ClientKind, given: &str, dotted: &str) -> Result<&'static OptionSpec> {
-    let matches = |name: &str| name == given || name == dotted || name.replace('_', ".") == dotted;
+pub(super) fn find(kind: ClientKind, name_given: &str, dotted: &str) -> Result<&'static OptionSpec> {
+    let matches = |name: &str| name == name_given || name == dotted || name.replace('_', ".") == dotted;
     let spec = OPTIONS.iter().find(|spec| matches(spec.name) || spec.aliases.iter().any(|alias| matches(alias)));
     if let Some(spec) = spec {
         if spec.clients.contains(&kind) {
@@ -108,31 +108,31 @@ pub(super) fn find(kind: ClientKind, given: &str, dotted: &str) -> Result<&'stat
         let text = format!("option {} belongs to a {}, not to this client ({kind:?})", spec.name, owners.join(" or "));
         return Err(Error::configuration(text));
     }
-    if NEVER.contains(&dotted) {
+    if UNSUPPORTED.contains(&dotted) {
         return Err(Error::configuration(format!(
-            "option {given} names a part of Java's client or of a broker, which this client does not have: leave it out"
+            "option {name_given} names a part of Java's client or of a broker, which this client does not have: leave it out"
         )));
     }
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| *name == dotted) {
-        return Err(Error::configuration(format!("option {given} is not one of this client's: {instead}")));
+    if let Some((_, instead)) = FOREIGN_OPTIONS.iter().find(|(name, _)| *name == dotted) {
+        return Err(Error::configuration(format!("option {name_given} is not one of this client's: {instead}")));
     }
     let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
-    let meant = nearest(dotted, candidates).map(|name| format!("; did you mean {name}?"));
-    Err(Error::configuration(format!("option {given} is unknown{}", meant.unwrap_or_default())))
+    let suggestion = nearest(dotted, candidates).map(|name| format!("; did you mean {name}?"));
+    Err(Error::configuration(format!("option {name_given} is unknown{}", suggestion.unwrap_or_default())))
 }
 
 impl Values {
     fn into_options(self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<Options> {
-        self.checked(kind, api_versions).map_err(|error| self.masked(error))
+        self.build(kind, api_versions).map_err(|error| self.redact_provider_values(error))
     }
 
-    fn checked(&self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<Options> {
+    fn build(&self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<Options> {
         let produce = api_versions.get(ApiKey::Produce.name()).copied();
         let (producer, consumer) = (self.producer(produce)?, self.consumer()?);
         let effective = self.effective(kind, &api_versions);
         let mut common = self.common(kind, api_versions)?;
         if producer.magic < 2 {
-            common.newest_api_versions.insert(ApiKey::Produce.name(), message_format::LAST_WITH_MESSAGES);
+            common.newest_api_versions.insert(ApiKey::Produce.name(), message_format::LAST_MESSAGE_VERSION);
         }
         Ok(Options { common, producer, consumer, effective, remarks: self.remarks() })
     }
@@ -148,8 +148,8 @@ mod tests {
 
     fn parse(kind: ClientKind, pairs: &[(&str, OptionValue)]) -> Result<Options> {
         let servers = ("bootstrap.servers".to_owned(), OptionValue::Str("h:1".into()));
-        let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        Options::parse(kind, std::iter::once(servers).chain(given))
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        Options::parse(kind, std::iter::once(servers).chain(pairs))
     }
 
     pub(super) fn text(value: &str) -> OptionValue {
@@ -157,17 +157,17 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_of_its_kind() {
+    fn defaults_are_valid() {
         for spec in OPTIONS {
             let default = OptionValue::Str(spec.default.into());
             assert!(spec.default.is_empty() || spec.kind.accept(&default).is_some(), "{}", spec.name);
             assert_eq!(OPTIONS.iter().filter(|other| other.name == spec.name).count(), 1, "{}", spec.name);
-            assert!(ELSEWHERE.iter().all(|(name, _)| *name != spec.name), "{}", spec.name);
+            assert!(FOREIGN_OPTIONS.iter().all(|(name, _)| *name != spec.name), "{}", spec.name);
         }
     }
 
     #[test]
-    fn defaults_are_javas() {
+    fn defaults_equal_java() {
         let options = parse(ClientKind::Producer, &[]).unwrap();
         assert_eq!(options.producer.acks, -1);
         assert!(options.producer.enable_idempotence);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn dotted_snake_case_and_other_names_reach_one_option() {
+    fn accepts_dotted_snake_case_and_aliases() {
         for name in ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"] {
             let options = parse(ClientKind::Consumer, &[(name, OptionValue::Int(7))]).unwrap();
             assert_eq!(options.consumer.fetch_max_wait, Duration::from_millis(7));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_option_and_what_it_takes() {
+    fn errors_name_option_and_valid_values() {
         let cases: &[(ClientKind, &[(&str, OptionValue)], &str)] = &[
             (
                 ClientKind::Consumer,
@@ -236,11 +236,11 @@ mod tests {
             (
                 ClientKind::Admin,
                 &[("api.version.lunch", OptionValue::Int(1))],
-                "option api.version.lunch names no API that this client speaks",
+                "option api.version.lunch names no API that this client supports",
             ),
         ];
-        for (kind, pairs, wanted) in cases {
-            assert_eq!(parse(*kind, pairs).unwrap_err().to_string(), *wanted);
+        for (kind, pairs, expected) in cases {
+            assert_eq!(parse(*kind, pairs).unwrap_err().to_string(), *expected);
         }
         for server in ["", " , ", "nowhere", ":9092", "h:0", "h:99999"] {
             let pairs = [("bootstrap.servers".to_owned(), text(server))];
@@ -250,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_options_can_be_printed_without_secrets() {
-        let given = [("fetch_max_wait_ms", OptionValue::Int(7)), ("api.version.offset_commit", OptionValue::Int(1))];
-        let printed = parse(ClientKind::Consumer, &given).unwrap().to_string();
+    fn effective_options_hide_secrets() {
+        let pairs = [("fetch_max_wait_ms", OptionValue::Int(7)), ("api.version.offset_commit", OptionValue::Int(1))];
+        let printed = parse(ClientKind::Consumer, &pairs).unwrap().to_string();
         for line in ["fetch.max.wait.ms = 7", "check.crcs = true", "api.version.OffsetCommit = 1"] {
             assert!(printed.lines().any(|l| l == line), "{line} in {printed}");
         }
-        assert!(!printed.contains("acks"), "options of other clients are no business of a consumer's");
+        assert!(!printed.contains("acks"), "options of other clients are not listed");
     }
 
     #[test]
-    fn idempotence_gives_way_to_acks_unless_asked_for() {
+    fn default_idempotence_yields_to_acks() {
         let options = parse(ClientKind::Producer, &[("acks", OptionValue::Int(1))]).unwrap();
         assert!(!options.producer.enable_idempotence);
     }

@@ -1,4 +1,4 @@
-//! A producer's options.
+//! Options of a producer.
 
 use samsarrow_wire::compression::Codec;
 
@@ -7,31 +7,31 @@ use super::{Partitioner, ProducerOptions, message_format};
 use crate::error::{Error, Result};
 
 impl Values {
-    /// `produce`: the version of that API, if one was chosen.
-    pub(super) fn producer(&self, produce: Option<i16>) -> Result<ProducerOptions> {
+    /// Builds the options. `produce_version` is the version of Produce, if set.
+    pub(super) fn producer(&self, produce_version: Option<i16>) -> Result<ProducerOptions> {
         let acks: i16 = match self.text("acks") {
             "0" => 0,
             "1" => 1,
             _ => -1,
         };
-        let transactional_id = self.given("transactional.id");
+        let transactional_id = self.non_empty("transactional.id");
         if transactional_id.is_some() {
             self.check_transactional(acks)?;
         }
-        // Transactions are nothing without it.
-        let asked_for = self.is_given("enable.idempotence") || transactional_id.is_some();
+        // Transactions require idempotence.
+        let is_required = self.is_set("enable.idempotence") || transactional_id.is_some();
         let mut idempotence = self.flag("enable.idempotence");
         if idempotence && acks != -1 {
-            if asked_for {
+            if is_required {
                 return Err(Error::configuration(format!(
                     "enable.idempotence=true needs acks=all, not acks={acks}: change one of them"
                 )));
             }
             idempotence = false;
         }
-        let magic = message_format::magic(self.text("message.format.version"), produce)?;
+        let magic = message_format::magic(self.text("message.format.version"), produce_version)?;
         if magic < 2 && idempotence {
-            if asked_for {
+            if is_required {
                 let option = if transactional_id.is_some() { "transactional.id" } else { "enable.idempotence=true" };
                 return Err(Error::configuration(format!(
                     "{option} needs message format v2, and message.format.version or api.version.produce \
@@ -63,7 +63,7 @@ impl Values {
         }
         let (linger, request) = (self.millis("linger.ms"), self.millis("request.timeout.ms"));
         let delivery_timeout = self.millis("delivery.timeout.ms");
-        if self.is_given("delivery.timeout.ms") && delivery_timeout < linger + request {
+        if self.is_set("delivery.timeout.ms") && delivery_timeout < linger + request {
             return Err(Error::configuration(format!(
                 "delivery.timeout.ms ({}) must be at least linger.ms ({}) + request.timeout.ms ({})",
                 delivery_timeout.as_millis(),
@@ -74,7 +74,7 @@ impl Values {
         Ok(ProducerOptions {
             acks,
             enable_idempotence: idempotence,
-            require_idempotence: asked_for,
+            require_idempotence: is_required,
             transactional_id,
             transaction_timeout: self.millis("transaction.timeout.ms"),
             max_in_flight: self.number("max.in.flight.requests.per.connection"),
@@ -99,11 +99,11 @@ impl Values {
             partitioner_ignore_keys: self.flag("partitioner.ignore.keys"),
             partitioner_adaptive: self.flag("partitioner.adaptive.partitioning.enable"),
             partitioner_patience: Some(self.millis("partitioner.availability.timeout.ms"))
-                .filter(|patience| !patience.is_zero()),
+                .filter(|timeout| !timeout.is_zero()),
         })
     }
 
-    /// What cannot be together with `transactional.id`.
+    /// Checks options that conflict with `transactional.id`.
     fn check_transactional(&self, acks: i16) -> Result<()> {
         let contradiction = if acks != -1 {
             format!("acks={acks}")

@@ -1,28 +1,28 @@
-//! Java's properties files, as far as one value of them is wanted.
+//! Parser of Java properties files.
 
 use zeroize::Zeroizing;
 
 use crate::secret::Secret;
 
-/// The value of `key` in the text of a properties file; the last one, where there are several.
+/// Returns the value of `key` in a properties file; the last one, if there are several.
 ///
 /// # Errors
-/// What is wrong with the file, without a word of it.
+/// The reason why the file is invalid, without any of its content.
 pub(super) fn lookup(text: &str, key: &str) -> Result<Option<Zeroizing<String>>, &'static str> {
-    let mut found = None;
+    let mut result = None;
     for line in logical_lines(text) {
         let (name, value) = split(&line);
         if *unescape(name)? == key {
-            found = Some(unescape(value)?);
+            result = Some(unescape(value)?);
         }
     }
-    Ok(found)
+    Ok(result)
 }
 
-/// All names and values of a properties file, in its order. What a value is for is not known here: each may be a secret.
+/// Returns all names and values of a properties file, in order. Every value may be a secret.
 ///
 /// # Errors
-/// What is wrong with the file, without a word of it.
+/// The reason why the file is invalid, without any of its content.
 pub fn properties(text: &str) -> Result<Vec<(String, Secret)>, &'static str> {
     let pair = |line: Zeroizing<String>| {
         let (name, value) = split(&line);
@@ -31,11 +31,11 @@ pub fn properties(text: &str) -> Result<Vec<(String, Secret)>, &'static str> {
     logical_lines(text).into_iter().map(pair).collect()
 }
 
-/// Lines without comments and blanks, those that end in a backslash joined with the next.
+/// Splits the text into logical lines: without comments and blank lines, and with continued lines joined.
 fn logical_lines(text: &str) -> Vec<Zeroizing<String>> {
     let mut lines = Vec::new();
     let mut open: Option<Zeroizing<String>> = None;
-    // Of Windows' two characters the first alone would end a line, and the second another.
+    // CR LF is one line end, not two.
     let natural_lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
     for natural in natural_lines {
         let trimmed = natural.trim_start_matches([' ', '\t', '\x0c']);
@@ -55,7 +55,7 @@ fn logical_lines(text: &str) -> Vec<Zeroizing<String>> {
     lines
 }
 
-/// Key and value, which the first `=`, `:` or blank parts that no backslash stands before.
+/// Splits a line into key and value, at the first unescaped `=`, `:` or blank.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = line.char_indices().find(|(_, c)| {
@@ -63,14 +63,14 @@ fn split(line: &str) -> (&str, &str) {
         escaped = *c == '\\' && !escaped;
         ends
     });
-    let (key, rest) = line.split_at(end.map_or(line.len(), |(at, _)| at));
+    let (key, rest) = line.split_at(end.map_or(line.len(), |(index, _)| index));
     let blanks = [' ', '\t', '\x0c'];
     let rest = rest.trim_start_matches(blanks);
     (key, rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start_matches(blanks))
 }
 
 fn unescape(text: &str) -> Result<Zeroizing<String>, &'static str> {
-    const MALFORMED: &str = "it has a \\u that four hexadecimal digits do not follow";
+    const MALFORMED: &str = "it has a \\u without four hexadecimal digits";
     let mut units = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut chars = text.chars();
     let mut buffer = [0; 2];
@@ -92,7 +92,7 @@ fn unescape(text: &str) -> Result<Zeroizing<String>, &'static str> {
         };
         units.extend_from_slice(c.encode_utf16(&mut buffer));
     }
-    // Characters beyond the first plane are written as two escapes.
+    // Characters outside the basic multilingual plane are written as two escapes.
     String::from_utf16(&units).map(Zeroizing::new).map_err(|_| "it has half of a surrogate pair")
 }
 
@@ -101,11 +101,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_as_java_reads_them() {
-        // Each value as java.util.Properties of JDK 17 has it.
+    fn parses_files_as_java() {
+        // Expected values are those of java.util.Properties in JDK 17.
         let file = "# comment = no \\\n! another\n\n a=1\n  b : 2\nc 3\nd\ne=one \\\n    two\nf\\=g\\ h = x\ni=\\u00e4\\t\\q\n\
                     j==k\nl=\\\\\nm=last \r\nn=\\ud83d\\ude00\na=again\no=p\\";
-        for (key, wanted) in [
+        for (key, expected) in [
             ("a", Some("again")),
             ("b", Some("2")),
             ("c", Some("3")),
@@ -122,29 +122,29 @@ mod tests {
             ("! another", None),
             ("", None),
         ] {
-            let found = lookup(file, key).unwrap();
-            assert_eq!(found.as_deref().map(String::as_str), wanted, "{key}");
+            let result = lookup(file, key).unwrap();
+            assert_eq!(result.as_deref().map(String::as_str), expected, "{key}");
         }
     }
 
     #[test]
-    fn a_whole_file_is_read_in_its_order_with_any_line_ends() {
+    fn properties_keeps_order_with_all_line_ends() {
         for end in ["\n", "\r\n", "\r"] {
             let file =
                 ["# mine", "", "b.c=1", "jaas = Login required \\", "    user=\"a\";", "b.c=2", "empty"].join(end);
             let read = properties(&file).unwrap();
             let read: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
-            let wanted = [("b.c", "1"), ("jaas", "Login required user=\"a\";"), ("b.c", "2"), ("empty", "")];
-            assert_eq!(read, wanted, "{end:?}");
+            let expected = [("b.c", "1"), ("jaas", "Login required user=\"a\";"), ("b.c", "2"), ("empty", "")];
+            assert_eq!(read, expected, "{end:?}");
         }
         assert!(!properties("k=hunter2\\u12").unwrap_err().contains("hunter2"));
     }
 
     #[test]
-    fn what_java_refuses_is_refused_without_a_word_of_the_file() {
+    fn invalid_files_are_rejected_without_content() {
         for file in ["k=hunter2\\u12", "k=hunter2\\u12g4", "k=\\u+123", "k=hunter2\\ud83d"] {
             assert!(!lookup(file, "k").unwrap_err().contains("hunter2"));
         }
-        assert_eq!(lookup("other=\\u12", "k").unwrap(), None, "values of other keys are not looked at");
+        assert_eq!(lookup("other=\\u12", "k").unwrap(), None, "values of other keys are not parsed");
     }
 }

@@ -1,7 +1,7 @@
-//! Values that are kept elsewhere: `${provider:path:key}` in options (KIP-297, KIP-421, KIP-993).
+//! Config providers: `${provider:path:key}` references in option values (KIP-297, KIP-421, KIP-993).
 //!
-//! Nothing is read unless `config.providers` is given (CVE-2024-31141), what is read is not looked at for further
-//! references, and no error has a value in it.
+//! Nothing is resolved unless `config.providers` is set (CVE-2024-31141), resolved values are not searched for further
+//! references, and no error contains a value.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,14 +15,14 @@ use super::properties;
 use super::value::OptionValue;
 use crate::error::{Error, Result};
 
-/// The option that names providers, and the beginning of those that describe them.
+/// The option that names providers, and the prefix of the options that configure them.
 pub(super) const NAME: &str = "config.providers";
 
-/// The environment variable that says which kinds of providers options may use in this process; without it all.
+/// The environment variable that lists the kinds of providers allowed in this process; if unset, all are.
 const ALLOWED: &str = "SAMSARROW_CONFIG_PROVIDERS";
 
-/// More than any password, key or certificate store as text.
-const MOST_BYTES: u64 = 1 << 20;
+/// Maximum file size: more than any password, key or certificate store as text.
+const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -39,8 +39,8 @@ impl Source {
     ];
 
     fn named(text: &str) -> Option<Self> {
-        let fits = |class: &str| class == text || class.rsplit('.').next() == Some(text);
-        Self::ALL.iter().find(|(_, name, class)| *name == text || fits(class)).map(|(source, ..)| *source)
+        let matches_class = |class: &str| class == text || class.rsplit('.').next() == Some(text);
+        Self::ALL.iter().find(|(_, name, class)| *name == text || matches_class(class)).map(|(source, ..)| *source)
     }
 
     fn name(self) -> &'static str {
@@ -51,9 +51,9 @@ impl Source {
 #[derive(Debug)]
 struct Provider {
     source: Source,
-    /// Of files and directories; `None` for any.
+    /// Allowed paths of files and directories; `None` for any.
     paths: Option<Vec<PathBuf>>,
-    /// Of environment variables; `None` for any.
+    /// Allowed environment variables; `None` for any.
     names: Option<Regex>,
 }
 
@@ -62,34 +62,35 @@ struct Provider {
 pub(super) struct Providers(BTreeMap<String, Provider>);
 
 impl Providers {
-    /// Those that `given` describes: the value of `config.providers`, and the options that begin with it.
-    pub(super) fn new(list: &str, mut given: BTreeMap<String, String>) -> Result<Self> {
+    /// Creates the providers named in `list`, the value of `config.providers`. `settings` are the options with that
+    /// prefix.
+    pub(super) fn new(list: &str, mut settings: BTreeMap<String, String>) -> Result<Self> {
         let mut providers = BTreeMap::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            let class = given.remove(&format!("{name}.class"));
-            let source = source(name, class.as_deref())?;
-            let paths = given.remove(&format!("{name}.param.allowed.paths")).filter(|text| !text.trim().is_empty());
-            let names = given.remove(&format!("{name}.param.allowlist.pattern"));
-            let foreign = match source {
+            let class = settings.remove(&format!("{name}.class"));
+            let kind = parse_source(name, class.as_deref())?;
+            let paths = settings.remove(&format!("{name}.param.allowed.paths")).filter(|text| !text.trim().is_empty());
+            let names = settings.remove(&format!("{name}.param.allowlist.pattern"));
+            let unsupported_param = match kind {
                 Source::Env => paths.as_ref().map(|_| "allowed.paths"),
                 Source::File | Source::Directory => names.as_ref().map(|_| "allowlist.pattern"),
             };
-            if let Some(param) = foreign {
+            if let Some(param) = unsupported_param {
                 return Err(Error::configuration(format!(
-                    "option {NAME}.{name}.param.{param} means nothing to a provider of kind {}: leave it out",
-                    source.name()
+                    "option {NAME}.{name}.param.{param} has no effect for a provider of kind {}: leave it out",
+                    kind.name()
                 )));
             }
             let paths = paths.map(|text| allowed_paths(name, &text)).transpose()?;
             let names = names.map(|text| allowed_names(name, &text)).transpose()?;
-            if providers.insert(name.to_owned(), Provider { source, paths, names }).is_some() {
+            if providers.insert(name.to_owned(), Provider { source: kind, paths, names }).is_some() {
                 return Err(Error::configuration(format!("option {NAME} names provider {name} twice")));
             }
         }
-        if let Some(rest) = given.keys().next() {
+        if let Some(rest) = settings.keys().next() {
             let known = ["class", "param.allowed.paths", "param.allowlist.pattern"];
-            let whose = known.iter().find_map(|end| rest.strip_suffix(end)?.strip_suffix('.'));
-            return Err(Error::configuration(match whose {
+            let provider = known.iter().find_map(|end| rest.strip_suffix(end)?.strip_suffix('.'));
+            return Err(Error::configuration(match provider {
                 Some(name) => format!("option {NAME}.{rest} describes provider {name}, which {NAME} does not name"),
                 None => format!(
                     "option {NAME}.{rest} is unknown; of a provider there are class, param.allowed.paths and \
@@ -100,27 +101,28 @@ impl Providers {
         Ok(Self(providers))
     }
 
-    /// The value of `option` with what its references stand for, and whether there were any.
+    /// Resolves the references in the value of `option`; returns the value and true if it had any.
     pub(super) fn resolve(&self, option: &str, value: OptionValue) -> Result<(OptionValue, bool)> {
         let OptionValue::Str(text) = &value else { return Ok((value, false)) };
         if self.0.is_empty() {
             return Ok((value, false));
         }
-        let (mut resolved, mut rest, mut any) = (Zeroizing::new(String::new()), text.as_str(), false);
+        let (mut resolved, mut rest, mut has_references) = (Zeroizing::new(String::new()), text.as_str(), false);
         while let Some((before, reference, after)) = next_reference(rest) {
-            // As Java has it: what names no provider stands for itself. It may be part of a password, so it is not named.
+            // As in Java, a reference to an unknown provider is kept literally. It may be part of a password, so no
+            // warning quotes it.
             match self.0.get(reference.provider) {
                 Some(provider) => {
                     resolved.push_str(before);
                     resolved.push_str(&provider.get(option, &reference)?);
-                    any = true;
+                    has_references = true;
                 }
                 None => resolved.push_str(rest.strip_suffix(after).unwrap_or(rest)),
             }
             rest = after;
         }
         resolved.push_str(rest);
-        if !any {
+        if !has_references {
             return Ok((value, false));
         }
         let resolved = OptionValue::Str(std::mem::take(&mut resolved));
@@ -128,7 +130,7 @@ impl Providers {
     }
 }
 
-/// Whether `text` has what a provider would be asked for, if there was one.
+/// Returns true if `text` has a reference to a provider of a known kind.
 pub(super) fn looks_like_a_reference(text: &str) -> bool {
     next_reference(text).is_some_and(|(_, reference, _)| {
         Source::ALL.iter().any(|(_, name, _)| *name == reference.provider) && !reference.key.is_empty()
@@ -141,13 +143,13 @@ struct Reference<'a> {
     key: &'a str,
 }
 
-/// What is before the first `${provider:path:key}` or `${provider:key}`, its parts, and what is behind it.
+/// Returns the text before the first `${provider:path:key}` or `${provider:key}`, the reference, and the text after it.
 fn next_reference(text: &str) -> Option<(&str, Reference<'_>, &str)> {
     let mut searched = 0;
     loop {
         let tail = text.get(searched..)?;
         let close = searched + tail.find('}')?;
-        let open = text.get(searched..close)?.rfind("${").map(|at| searched + at);
+        let open = text.get(searched..close)?.rfind("${").map(|index| searched + index);
         searched = close + 1;
         let Some(open) = open else { continue };
         let inner = text.get(open + 2..close)?;
@@ -161,39 +163,39 @@ fn next_reference(text: &str) -> Option<(&str, Reference<'_>, &str)> {
 impl Provider {
     fn get(&self, option: &str, reference: &Reference<'_>) -> Result<Zeroizing<String>> {
         let Reference { provider, path, key } = reference;
-        let fail = |what: String| Error::configuration(format!("option {option}: provider {provider} {what}"));
+        let error = |problem: String| Error::configuration(format!("option {option}: provider {provider} {problem}"));
         if key.is_empty() {
-            return Err(fail("is asked for no key: write ${provider:key} or ${provider:/path:key}".into()));
+            return Err(error("needs a key: write ${provider:key} or ${provider:/path:key}".into()));
         }
         match self.source {
             Source::Env => {
                 if !path.is_empty() {
-                    return Err(fail(format!("takes no path: write ${{{provider}:{key}}}")));
+                    return Err(error(format!("takes no path: write ${{{provider}:{key}}}")));
                 }
                 if self.names.as_ref().is_some_and(|names| !names.is_match(key)) {
-                    return Err(fail(format!(
+                    return Err(error(format!(
                         "must not give {key}: {NAME}.{provider}.param.allowlist.pattern does not match it"
                     )));
                 }
                 let value = std::env::var_os(key)
-                    .ok_or_else(|| fail(format!("has no {key}: there is no such environment variable here")))?;
-                let value = value.into_string().map_err(|_| fail(format!("has a {key} that is not UTF-8")))?;
+                    .ok_or_else(|| error(format!("has no {key}: there is no such environment variable here")))?;
+                let value = value.into_string().map_err(|_| error(format!("has a {key} that is not UTF-8")))?;
                 Ok(Zeroizing::new(value))
             }
             Source::File => {
-                let path = self.allowed(path).map_err(fail)?;
-                let text = read(&path).map_err(|why| fail(format!("cannot read {}: {why}", path.display())))?;
+                let path = self.checked_path(path).map_err(error)?;
+                let text = read(&path).map_err(|why| error(format!("cannot read {}: {why}", path.display())))?;
                 let found = properties::lookup(&text, key);
-                let found = found.map_err(|why| fail(format!("cannot read {} of {}: {why}", key, path.display())))?;
-                found.ok_or_else(|| fail(format!("finds no {key} in {}", path.display())))
+                let found = found.map_err(|why| error(format!("cannot read {} of {}: {why}", key, path.display())))?;
+                found.ok_or_else(|| error(format!("finds no {key} in {}", path.display())))
             }
             Source::Directory => {
                 if Path::new(key).components().count() != 1 || key.contains('/') || matches!(*key, "." | "..") {
-                    return Err(fail(format!("is asked for {key:?}, which is not the name of a file in a directory")));
+                    return Err(error(format!("cannot read {key:?}, which is not the name of a file in a directory")));
                 }
-                let path = self.allowed(path).map_err(fail)?.join(key);
-                let mut text = read(&path).map_err(|why| fail(format!("cannot read {}: {why}", path.display())))?;
-                // Editors and `echo` end files with a line end that belongs to no password.
+                let path = self.checked_path(path).map_err(error)?.join(key);
+                let mut text = read(&path).map_err(|why| error(format!("cannot read {}: {why}", path.display())))?;
+                // The line end that editors and `echo` append is not part of the value.
                 let kept =
                     text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
                 let length = kept.len();
@@ -203,8 +205,8 @@ impl Provider {
         }
     }
 
-    /// The path to open, which `..` does not lead out of where it may be.
-    fn allowed(&self, path: &str) -> std::result::Result<PathBuf, String> {
+    /// Returns the normalized path, if it is allowed: `..` cannot leave the allowed paths.
+    fn checked_path(&self, path: &str) -> std::result::Result<PathBuf, String> {
         if path.is_empty() {
             return Err("needs a path: write ${provider:/path:key}".into());
         }
@@ -212,10 +214,10 @@ impl Provider {
         if !path.is_absolute() {
             return Err(format!("needs an absolute path, not {}", path.display()));
         }
-        let path = normal(path);
+        let path = normalize(path);
         match &self.paths {
-            Some(allowed) if !allowed.iter().any(|root| path.starts_with(root)) => {
-                let roots: Vec<_> = allowed.iter().map(|root| root.display().to_string()).collect();
+            Some(roots) if !roots.iter().any(|root| path.starts_with(root)) => {
+                let roots: Vec<_> = roots.iter().map(|root| root.display().to_string()).collect();
                 Err(format!("must not read {}: param.allowed.paths is {}", path.display(), roots.join(",")))
             }
             _ => Ok(path),
@@ -223,7 +225,7 @@ impl Provider {
     }
 }
 
-fn source(name: &str, class: Option<&str>) -> Result<Source> {
+fn parse_source(name: &str, class: Option<&str>) -> Result<Source> {
     let known = || {
         let classes: Vec<_> = Source::ALL.iter().map(|(_, name, class)| format!("{name} ({class})")).collect();
         classes.join(", ")
@@ -231,7 +233,7 @@ fn source(name: &str, class: Option<&str>) -> Result<Source> {
     let source = match class {
         Some(class) => Source::named(class.trim()).ok_or_else(|| {
             Error::configuration(format!(
-                "option {NAME}.{name}.class={class} is no provider that this client has: there are {}",
+                "option {NAME}.{name}.class={class} is no provider that this client supports; supported are {}",
                 known()
             ))
         })?,
@@ -252,7 +254,7 @@ fn source(name: &str, class: Option<&str>) -> Result<Source> {
 
 fn allowed_paths(name: &str, text: &str) -> Result<Vec<PathBuf>> {
     let option = format!("{NAME}.{name}.param.allowed.paths");
-    let one = |part: &str| {
+    let parse_path = |part: &str| {
         let path = Path::new(part);
         if !path.is_absolute() {
             return Err(Error::configuration(format!("option {option}: {part} is not absolute")));
@@ -260,40 +262,42 @@ fn allowed_paths(name: &str, text: &str) -> Result<Vec<PathBuf>> {
         if !path.exists() {
             return Err(Error::configuration(format!("option {option}: {part} does not exist")));
         }
-        Ok(normal(path))
+        Ok(normalize(path))
     };
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(one).collect()
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse_path).collect()
 }
 
 fn allowed_names(name: &str, text: &str) -> Result<Regex> {
     Regex::new(&format!("^(?:{text})$")).map_err(|_| {
-        Error::configuration(format!("option {NAME}.{name}.param.allowlist.pattern: {text:?} is no regular expression"))
+        Error::configuration(format!(
+            "option {NAME}.{name}.param.allowlist.pattern: {text:?} is not a regular expression"
+        ))
     })
 }
 
-/// The path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
+/// Returns the path without `.` and `..`.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for component in path.components() {
         match component {
             Component::CurDir => {}
-            Component::ParentDir => drop(normal.pop()),
-            other => normal.push(other),
+            Component::ParentDir => drop(normalized.pop()),
+            other => normalized.push(other),
         }
     }
-    normal
+    normalized
 }
 
 fn read(path: &Path) -> std::result::Result<Zeroizing<String>, String> {
-    // A pipe would be waited for.
+    // Reading a pipe would block.
     if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
-        return Err("it is no regular file".into());
+        return Err("it is not a regular file".into());
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Zeroizing::new(Vec::new());
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("it is larger than {MOST_BYTES} bytes"));
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {MAX_BYTES} bytes"));
     }
     String::from_utf8(std::mem::take(&mut bytes)).map(Zeroizing::new).map_err(|error| {
         error.into_bytes().zeroize();

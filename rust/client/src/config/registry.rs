@@ -1,19 +1,19 @@
-//! The options of a schema registry's client: a few of its own, and those of TLS that every client has.
+//! Options of a schema registry client: its own, and the TLS options of all clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::parse::find;
 use super::table::{Kind, OptionSpec};
-use super::values::{Given, Values};
+use super::values::{Setting, Values};
 use super::{ClientKind, OptionValue, TlsOptions, nearest};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 const MAX: i64 = i32::MAX as i64;
 
-/// Those of its own, by Confluent's names where there are such.
-const OWN: &[(&str, Kind, &str)] = &[
+/// The registry's own options, with Confluent's names if these exist.
+const REGISTRY_OPTIONS: &[(&str, Kind, &str)] = &[
     ("basic.auth.user.info", Kind::Secret, ""),
     ("bearer.auth.token", Kind::Secret, ""),
     ("max.retries", Kind::Int(0, 100), "3"),
@@ -25,60 +25,60 @@ const OWN: &[(&str, Kind, &str)] = &[
     ("missing.id.cache.ttl.sec", Kind::Int(0, MAX), "60"),
 ];
 
-/// How a registry is logged in to.
+/// Login at the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistryLogin {
-    /// Not at all.
+    /// No login.
     None,
-    /// `name:password`.
+    /// HTTP basic authentication, `name:password`.
     Basic(Secret),
-    /// A token.
+    /// Bearer token.
     Bearer(Secret),
 }
 
-/// Checked options.
+/// Validated options.
 #[derive(Debug, Clone)]
 pub struct RegistryOptions {
-    /// Where the registry is; several are of one.
+    /// URLs of one registry.
     pub urls: Vec<String>,
-    /// `:.name:` before each subject; empty for the default context.
+    /// Prefix of all subjects, `:.name:`; empty for the default context.
     pub context: String,
-    /// How it is logged in to.
+    /// Login at the registry.
     pub login: RegistryLogin,
-    /// After the first attempt.
+    /// Maximum number of attempts after the first.
     pub max_retries: u32,
-    /// Before the first of them, at most.
+    /// Maximum delay before the first retry.
     pub retry_wait: Duration,
-    /// Before any of them.
+    /// Maximum delay before any retry.
     pub retry_wait_max: Duration,
-    /// For a connection.
+    /// Timeout of a connection.
     pub connect_timeout: Duration,
-    /// For an answer.
+    /// Timeout of a response.
     pub read_timeout: Duration,
-    /// Before a schema that is not there is asked for again.
+    /// Delay before a missing schema is requested again.
     pub missing_wait: Duration,
-    /// How long it counts as not there then.
+    /// Time for which a missing schema is cached as missing.
     pub missing_kept: Duration,
-    /// Of `https:` urls.
+    /// TLS settings for `https:` URLs.
     pub tls: TlsOptions,
 }
 
 impl RegistryOptions {
-    /// Checks what a user gave. Dotted and snake_case names reach the same option.
+    /// Parses the options. Dotted and snake_case names refer to the same option.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for an unknown name, a value that cannot be, or a name given twice.
+    /// [`Error::Configuration`] for an unknown name, an invalid value, or a name given twice.
     pub fn parse(
         urls: Vec<String>,
         context: Option<String>,
         pairs: impl IntoIterator<Item = (String, OptionValue)>,
     ) -> Result<Self> {
         let (mut own, mut values) = (BTreeMap::new(), Values::default());
-        for (given, value) in pairs {
-            let dotted = given.replace('_', ".");
-            let (spec, row) = match OWN.iter().find(|(name, _, _)| *name == dotted) {
+        for (spelling, value) in pairs {
+            let dotted = spelling.replace('_', ".");
+            let (spec, row) = match REGISTRY_OPTIONS.iter().find(|(name, _, _)| *name == dotted) {
                 Some(row) => (None, Some(row)),
-                None => (Some(of_tls(&given, &dotted)?), None),
+                None => (Some(tls_option(&spelling, &dotted)?), None),
             };
             let (name, kind) = match (spec, row) {
                 (_, Some((name, kind, _))) => (*name, *kind),
@@ -86,20 +86,20 @@ impl RegistryOptions {
                 (None, None) => continue,
             };
             let accepted = kind.accept(&value).ok_or_else(|| {
-                let shown = if kind == Kind::Secret { Secret::MASK.to_owned() } else { value.to_string() };
-                Error::configuration(format!("option {name} must be {}, not {shown}", kind.describe()))
+                let displayed = if kind == Kind::Secret { Secret::MASK.to_owned() } else { value.to_string() };
+                Error::configuration(format!("option {name} must be {}, not {displayed}", kind.describe()))
             })?;
-            let before = match row {
+            let is_duplicate = match row {
                 Some(_) => own.insert(name, Secret::from(accepted)).is_some(),
                 None => values.texts.insert(name, accepted).is_some(),
             };
-            if before {
+            if is_duplicate {
                 return Err(Error::configuration(format!("option {name} is given twice, under two spellings")));
             }
-            values.given.insert(name, Given { spelled: given, kept_elsewhere: false });
+            values.set.insert(name, Setting { spelling, from_provider: false });
         }
         values.check_agreement()?;
-        let default = |name: &str| OWN.iter().find(|row| row.0 == name).map_or("", |row| row.2);
+        let default = |name: &str| REGISTRY_OPTIONS.iter().find(|row| row.0 == name).map_or("", |row| row.2);
         let text = |name: &str| own.get(name).map_or_else(|| default(name), Secret::reveal);
         let number = |name: &str| text(name).parse::<u64>().unwrap_or_default();
         let millis = |name: &str| Duration::from_millis(number(name));
@@ -119,7 +119,7 @@ impl RegistryOptions {
         };
         Ok(Self {
             urls,
-            context: prefix(context)?,
+            context: subject_prefix(context)?,
             login,
             max_retries: u32::try_from(number("max.retries")).unwrap_or_default(),
             retry_wait: millis("retries.wait.ms"),
@@ -133,8 +133,8 @@ impl RegistryOptions {
     }
 }
 
-/// What stands before subjects: `:.name:`, as Confluent's registry has it.
-fn prefix(context: Option<String>) -> Result<String> {
+/// Returns the prefix of subjects in a context, `:.name:`, as in Confluent's registry.
+fn subject_prefix(context: Option<String>) -> Result<String> {
     let Some(context) = context else { return Ok(String::new()) };
     let name = context.trim_matches(':').trim_start_matches('.');
     match name {
@@ -146,17 +146,18 @@ fn prefix(context: Option<String>) -> Result<String> {
     }
 }
 
-fn of_tls(given: &str, dotted: &str) -> Result<&'static OptionSpec> {
+fn tls_option(spelling: &str, dotted: &str) -> Result<&'static OptionSpec> {
     let unknown = || {
-        let meant = nearest(dotted, OWN.iter().map(|row| row.0));
-        let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        let text = format!("option {given} is not a schema registry option: use its own options and ssl.*{meant}");
+        let suggestion = nearest(dotted, REGISTRY_OPTIONS.iter().map(|row| row.0));
+        let suggestion = suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        let text =
+            format!("option {spelling} is not a schema registry option: use its own options and ssl.*{suggestion}");
         Error::configuration(text)
     };
     if !dotted.starts_with("ssl.") && !dotted.starts_with("enable.ssl.") {
         return Err(unknown());
     }
-    find(ClientKind::Admin, given, dotted)
+    find(ClientKind::Admin, spelling, dotted)
 }
 
 #[cfg(test)]
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_defaults_are_confluents() {
+    fn names_and_defaults_equal_confluent() {
         let options = parse(&[("retries_wait_ms", "5"), ("ssl.ca.location", "/x")]).unwrap();
         assert_eq!((options.max_retries, options.retry_wait), (3, Duration::from_millis(5)));
         assert_eq!(options.retry_wait_max, Duration::from_secs(20));
@@ -178,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_and_secrets_are_not_shown() {
-        for (pairs, wanted) in [
+    fn rejects_invalid_options_without_secrets() {
+        for (pairs, expected) in [
             (&[("max.retry", "1")][..], "did you mean max.retries?"),
             (&[("acks", "1")][..], "is not a schema registry option"),
             (&[("max.retries", "many")][..], "option max.retries must be"),
@@ -188,19 +189,19 @@ mod tests {
             (&[("basic.auth.user.info", "u:hunter2"), ("bearer.auth.token", "hunter2")][..], "two ways to log in"),
         ] {
             let error = parse(pairs).unwrap_err().to_string();
-            assert!(error.contains(wanted) && !error.contains("hunter2"), "{error}");
+            assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");
         }
         let options = parse(&[("basic.auth.user.info", "u:hunter2")]).unwrap();
         assert!(!format!("{options:?}").contains("hunter2"));
     }
 
     #[test]
-    fn a_context_is_a_prefix_of_subjects() {
-        for (given, wanted) in
+    fn context_becomes_subject_prefix() {
+        for (spelling, expected) in
             [("staging", ":.staging:"), (".staging", ":.staging:"), (":.staging:", ":.staging:"), (".", "")]
         {
-            assert_eq!(prefix(Some(given.to_owned())).unwrap(), wanted);
+            assert_eq!(subject_prefix(Some(spelling.to_owned())).unwrap(), expected);
         }
-        assert!(prefix(Some("a:b".to_owned())).is_err());
+        assert!(subject_prefix(Some("a:b".to_owned())).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What the options say about TLS and logins, put in order; nothing is read or connected to here.
+//! TLS and login options, built from option values without reading files or connecting.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,12 +37,12 @@ impl Values {
             }
         };
         Ok(TlsOptions {
-            truststore_location: self.given("ssl.truststore.location"),
-            truststore_certificates: self.given("ssl.truststore.certificates"),
+            truststore_location: self.non_empty("ssl.truststore.location"),
+            truststore_certificates: self.non_empty("ssl.truststore.certificates"),
             truststore_password: self.secret("ssl.truststore.password"),
             truststore_type: self.store_type("ssl.truststore.type"),
             keystore_location: self.path("ssl.keystore.location"),
-            keystore_certificate_chain: self.given("ssl.keystore.certificate.chain"),
+            keystore_certificate_chain: self.non_empty("ssl.keystore.certificate.chain"),
             keystore_key: self.secret("ssl.keystore.key"),
             keystore_password: self.secret("ssl.keystore.password"),
             keystore_type: self.store_type("ssl.keystore.type"),
@@ -70,16 +70,16 @@ impl Values {
         };
         let mut sasl = SaslOptions {
             mechanism,
-            username: self.given("sasl.username"),
+            username: self.non_empty("sasl.username"),
             password: self.secret("sasl.password"),
             delegation_token: false,
             jaas: self.secret("sasl.jaas.config"),
-            login_callback_handler: self.given("sasl.login.callback.handler.class"),
-            client_callback_handler: self.given("sasl.client.callback.handler.class"),
+            login_callback_handler: self.non_empty("sasl.login.callback.handler.class"),
+            client_callback_handler: self.non_empty("sasl.client.callback.handler.class"),
             kerberos: KerberosOptions {
                 service_name: self.text("sasl.kerberos.service.name").to_owned(),
-                domain_name: self.given("sasl.kerberos.domain.name"),
-                principal: self.given("sasl.kerberos.principal"),
+                domain_name: self.non_empty("sasl.kerberos.domain.name"),
+                principal: self.non_empty("sasl.kerberos.principal"),
                 keytab: self.path("sasl.kerberos.keytab"),
                 refresh: RefreshOptions {
                     window_factor: self.float("sasl.kerberos.ticket.renew.window.factor"),
@@ -103,14 +103,14 @@ impl Values {
             retry_backoff_max: self.millis("sasl.login.retry.backoff.max.ms"),
         };
         if let Some(jaas) = sasl.jaas.take() {
-            Entry::parse(jaas.reveal())?.merge(&mut sasl, |name| self.is_given(name))?;
+            Entry::parse(jaas.reveal())?.merge(&mut sasl, |name| self.is_set(name))?;
             sasl.jaas = Some(jaas);
         }
         Ok(sasl)
     }
 
     fn oauth(&self) -> Result<OAuthOptions> {
-        let assertion = |name: &str| self.given(&format!("sasl.oauthbearer.assertion.{name}"));
+        let assertion = |name: &str| self.non_empty(&format!("sasl.oauthbearer.assertion.{name}"));
         let extension = |pair: String| match pair.split_once('=') {
             Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
             None => Err(Error::configuration(format!(
@@ -119,14 +119,14 @@ impl Values {
         };
         Ok(OAuthOptions {
             oidc: self.text("sasl.oauthbearer.method") == "oidc",
-            token_endpoint_url: self.given("sasl.oauthbearer.token.endpoint.url"),
-            grant_type: self.given("sasl.oauthbearer.grant.type").map(|grant| match grant.rsplit_once(':') {
+            token_endpoint_url: self.non_empty("sasl.oauthbearer.token.endpoint.url"),
+            grant_type: self.non_empty("sasl.oauthbearer.grant.type").map(|grant| match grant.rsplit_once(':') {
                 Some((_, name)) => name.to_owned(),
                 None => grant,
             }),
-            client_id: self.given("sasl.oauthbearer.client.credentials.client.id"),
+            client_id: self.non_empty("sasl.oauthbearer.client.credentials.client.id"),
             client_secret: self.secret("sasl.oauthbearer.client.credentials.client.secret"),
-            scope: self.given("sasl.oauthbearer.scope"),
+            scope: self.non_empty("sasl.oauthbearer.scope"),
             extensions: self
                 .list("sasl.oauthbearer.extensions", ',')
                 .into_iter()
@@ -150,20 +150,20 @@ impl Values {
             assertion_expires: self.seconds("sasl.oauthbearer.assertion.claim.exp.seconds"),
             assertion_not_before: self.seconds("sasl.oauthbearer.assertion.claim.nbf.seconds"),
             assertion_jti: self.flag("sasl.oauthbearer.assertion.claim.jti.include"),
-            https_ca_location: self.given("https.ca.location"),
-            https_ca_pem: self.given("https.ca.pem"),
+            https_ca_location: self.non_empty("https.ca.location"),
+            https_ca_pem: self.non_empty("https.ca.pem"),
             tls: self.tls()?,
             provider: None,
-            provider_name: self.given("sasl.oauthbearer.token.provider"),
+            provider_name: self.non_empty("sasl.oauthbearer.token.provider"),
         })
     }
 
     fn secret(&self, name: &str) -> Option<Secret> {
-        self.given(name).map(Secret::from)
+        self.non_empty(name).map(Secret::from)
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
-        self.given(name).map(PathBuf::from)
+        self.non_empty(name).map(PathBuf::from)
     }
 
     fn seconds(&self, name: &str) -> Duration {

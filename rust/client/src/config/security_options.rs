@@ -1,4 +1,4 @@
-//! How connections are made secure, as options say it.
+//! Typed options of TLS and logins.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use crate::config::credentials::{AwsProvider, Provider};
 use crate::secret::Secret;
 
-/// How brokers are spoken to.
+/// `security.protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// In the clear.
+    /// Plaintext without a login.
     #[default]
     Plaintext,
-    /// Over TLS.
+    /// TLS without a login.
     Ssl,
-    /// In the clear, with a login.
+    /// Plaintext with a login.
     SaslPlaintext,
-    /// Over TLS, with a login.
+    /// TLS with a login.
     SaslSsl,
 }
 
-/// What kind of store a file is said to be.
+/// Declared type of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreType {
-    /// Java's own, or PKCS12.
+    /// JKS; PKCS12 is accepted too.
     Jks,
     /// PKCS12.
     Pkcs12,
@@ -31,7 +31,7 @@ pub enum StoreType {
     Pem,
 }
 
-/// A login's mechanism.
+/// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the mechanisms' own names")]
 pub enum Mechanism {
@@ -44,7 +44,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Its name on the wire.
+    /// Returns the mechanism's name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gssapi => "GSSAPI",
@@ -57,16 +57,16 @@ impl Mechanism {
     }
 }
 
-/// The options that begin with `ssl.`.
+/// Options with the prefix `ssl.`.
 #[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
-    /// A store, a folder of PEM files, or `probe`.
+    /// A store, a directory of PEM files, or `probe`.
     pub truststore_location: Option<String>,
     /// PEM text.
     pub truststore_certificates: Option<String>,
-    /// Of the truststore.
+    /// Password of the truststore.
     pub truststore_password: Option<Secret>,
-    /// Of the truststore.
+    /// Type of the truststore.
     pub truststore_type: Option<StoreType>,
     /// A store with key and certificates.
     pub keystore_location: Option<PathBuf>,
@@ -74,59 +74,59 @@ pub struct TlsOptions {
     pub keystore_certificate_chain: Option<String>,
     /// PEM text.
     pub keystore_key: Option<Secret>,
-    /// Of the keystore.
+    /// Password of the keystore.
     pub keystore_password: Option<Secret>,
-    /// Of the keystore.
+    /// Type of the keystore.
     pub keystore_type: Option<StoreType>,
     /// A PEM file.
     pub certificate_location: Option<PathBuf>,
     /// A PEM file.
     pub key_location: Option<PathBuf>,
-    /// Of the private key.
+    /// Password of the private key.
     pub key_password: Option<Secret>,
-    /// Whether a certificate must name the host.
+    /// True if a certificate must match the host name.
     pub check_hostname: bool,
-    /// Whether certificates are looked at.
+    /// True if certificates are verified.
     pub verify: bool,
-    /// Names as given: `TLSv1.2`, `TLSv1.3`.
+    /// Names as configured: `TLSv1.2`, `TLSv1.3`.
     pub enabled_protocols: Vec<String>,
     /// IANA or OpenSSL names.
     pub cipher_suites: Vec<String>,
-    /// Names as given.
+    /// Names as configured.
     pub curves: Vec<String>,
     /// A PEM file.
     pub crl_location: Option<PathBuf>,
 }
 
-/// When credentials that run out are renewed.
+/// Renewal of credentials before they expire.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefreshOptions {
-    /// The part of their life after which they are.
+    /// Fraction of the lifetime after which they are renewed.
     pub window_factor: f64,
-    /// The random part of that.
+    /// Random part added to that fraction.
     pub window_jitter: f64,
-    /// The least time between two.
+    /// Minimum time between renewals.
     pub min_period: Duration,
-    /// The time before their end.
+    /// Minimum time before expiry.
     pub buffer: Duration,
 }
 
-/// The options that begin with `sasl.kerberos.`.
+/// Options with the prefix `sasl.kerberos.`.
 #[derive(Debug, Clone)]
 pub struct KerberosOptions {
-    /// Of the brokers.
+    /// Service name in the brokers' principals.
     pub service_name: String,
-    /// In the brokers' principals.
+    /// Host name in the brokers' principals, if it differs from the address.
     pub domain_name: Option<String>,
-    /// The client's own.
+    /// Principal of the client.
     pub principal: Option<String>,
-    /// With the client's keys.
+    /// Keytab with the client's keys.
     pub keytab: Option<PathBuf>,
-    /// When tickets are renewed.
+    /// Renewal of tickets.
     pub refresh: RefreshOptions,
 }
 
-/// The options that begin with `sasl.oauthbearer.`.
+/// Options with the prefix `sasl.oauthbearer.`.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each is described in the table of options under its own name")]
 pub struct OAuthOptions {
@@ -139,7 +139,7 @@ pub struct OAuthOptions {
     pub extensions: Vec<(String, String)>,
     pub config: Option<Secret>,
     pub unsecured: bool,
-    /// What Java's module has for unsecured tokens, by its name without `unsecuredLogin`: `StringClaim_sub`.
+    /// Options of Java's login module for unsecured tokens, without the prefix `unsecuredLogin`: `StringClaim_sub`.
     pub unsecured_login: Vec<(String, String)>,
     pub header_urlencode: bool,
     pub scope_claim_name: String,
@@ -158,57 +158,57 @@ pub struct OAuthOptions {
     pub assertion_jti: bool,
     pub https_ca_location: Option<String>,
     pub https_ca_pem: Option<String>,
-    /// Whom else to trust at the other end of HTTPS, also where brokers are spoken to in the clear.
+    /// TLS settings for HTTPS, also used if brokers are connected to without TLS.
     pub tls: TlsOptions,
-    /// What options cannot say: code of the program's own.
+    /// Token source implemented by the application.
     pub provider: Option<Provider>,
     pub provider_name: Option<String>,
 }
 
-/// The options that begin with `sasl.`.
+/// Options with the prefix `sasl.`.
 #[derive(Debug, Clone)]
 pub struct SaslOptions {
-    /// The only one that is tried.
+    /// The mechanism; no other one is tried.
     pub mechanism: Mechanism,
-    /// For PLAIN and SCRAM.
+    /// User name for PLAIN and SCRAM.
     pub username: Option<String>,
-    /// For PLAIN and SCRAM.
+    /// Password for PLAIN and SCRAM.
     pub password: Option<Secret>,
-    /// Whether these are the id and secret of a delegation token (KIP-48).
+    /// True if these are the id and HMAC of a delegation token (KIP-48).
     pub delegation_token: bool,
-    /// Java's way to say more.
+    /// `sasl.jaas.config`, Java's form of login settings.
     pub jaas: Option<Secret>,
-    /// Java's, for logins.
+    /// Java's callback handler class for logins.
     pub login_callback_handler: Option<String>,
-    /// Java's, for clients.
+    /// Java's callback handler class for clients.
     pub client_callback_handler: Option<String>,
-    /// For GSSAPI.
+    /// Options of GSSAPI.
     pub kerberos: KerberosOptions,
-    /// For OAUTHBEARER.
+    /// Options of OAUTHBEARER.
     pub oauth: OAuthOptions,
-    /// For AWS_MSK_IAM: what Java's module has, by its name there.
+    /// Options of AWS_MSK_IAM, by their names in Java's login module.
     pub aws: Vec<(String, Secret)>,
-    /// For AWS_MSK_IAM: what options cannot say, code of the program's own.
+    /// AWS credential source implemented by the application.
     pub aws_provider: Option<AwsProvider>,
-    /// When tokens are renewed.
+    /// Renewal of tokens.
     pub refresh: RefreshOptions,
-    /// For a connection to where tokens come from.
+    /// Timeout of connections to a token issuer.
     pub connect_timeout: Duration,
-    /// For an answer from there.
+    /// Timeout of a token issuer's response.
     pub read_timeout: Duration,
-    /// Before asking there again.
+    /// Initial delay before a retry at a token issuer.
     pub retry_backoff: Duration,
-    /// At most.
+    /// Maximum delay before a retry at a token issuer.
     pub retry_backoff_max: Duration,
 }
 
-/// What the options say of TLS and logins.
+/// Options of TLS and logins.
 #[derive(Debug, Clone, Default)]
 pub struct SecurityOptions {
-    /// How brokers are spoken to.
+    /// Security protocol.
     pub protocol: Protocol,
-    /// Where it is over TLS.
+    /// TLS options, if TLS is used.
     pub tls: Option<TlsOptions>,
-    /// Where there is a login.
+    /// Login options, if a login is used.
     pub sasl: Option<SaslOptions>,
 }

@@ -1,20 +1,19 @@
-//! What somebody may have meant.
+//! Suggestions for misspelled names.
 
-/// The name that takes the fewest edits, if it is near or goes on from what was given; large and small letters are the
-/// same.
-pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let given = given.to_lowercase();
-    let length = given.chars().count();
-    let near = |name: &&str| {
-        let edits = distance(&name.to_lowercase(), &given);
-        // What takes more edits than a third of the letters was not meant.
-        (edits * 3 <= length || length > 2 && name.to_lowercase().starts_with(&given)).then_some(edits)
+/// Returns the name with the smallest edit distance to `input`, if it is close or starts with `input`. Ignores case.
+pub fn nearest<'a>(input: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let input = input.to_lowercase();
+    let length = input.chars().count();
+    let edits_if_close = |name: &&str| {
+        let edits = distance(&name.to_lowercase(), &input);
+        // Close means at most one edit per three characters.
+        (edits * 3 <= length || length > 2 && name.to_lowercase().starts_with(&input)).then_some(edits)
     };
-    let edits = names.filter_map(|name| Some((near(&name)?, name)));
+    let edits = names.filter_map(|name| Some((edits_if_close(&name)?, name)));
     edits.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// Edits that turn one name into the other (Levenshtein).
+/// Returns the Levenshtein distance of two names.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -38,10 +37,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fewest_edits_win() {
+    fn nearest_has_fewest_edits() {
         let names = ["OffsetCommit", "OffsetFetch", "Fetch"];
-        for (given, wanted) in [("OfsetComit", "OffsetCommit"), ("FETCH", "Fetch"), ("offsetsfetch", "OffsetFetch")] {
-            assert_eq!(nearest(given, names.into_iter()), Some(wanted));
+        for (input, expected) in [("OfsetComit", "OffsetCommit"), ("FETCH", "Fetch"), ("offsetsfetch", "OffsetFetch")] {
+            assert_eq!(nearest(input, names.into_iter()), Some(expected));
         }
         assert_eq!(nearest("x", std::iter::empty()), None);
         assert_eq!(nearest("Heartbeat", names.into_iter()), None);

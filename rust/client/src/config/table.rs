@@ -1,8 +1,8 @@
-//! Every option, once: name, other names, kind, default, meaning.
+//! Table of all options: name, aliases, type, default, description.
 
 use super::ClientKind::{self, Admin, Consumer, Producer};
 
-/// What values an option takes.
+/// Type of an option's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Any text.
@@ -11,17 +11,17 @@ pub enum Kind {
     List,
     /// `true` or `false`.
     Bool,
-    /// A whole number within bounds.
+    /// An integer within bounds.
     Int(i64, i64),
     /// Milliseconds within bounds.
     Millis(i64, i64),
     /// A number within bounds.
     Float(f64, f64),
-    /// One of some words.
+    /// One of the listed words.
     Choice(&'static [&'static str]),
-    /// A file or folder.
+    /// A file or directory.
     Path,
-    /// Text that nobody may see.
+    /// Secret text, hidden in all output.
     Secret,
 }
 
@@ -30,15 +30,15 @@ pub enum Kind {
 pub struct OptionSpec {
     /// Kafka's name.
     pub name: &'static str,
-    /// Other clients' names for it.
+    /// Names of the option in other clients.
     pub aliases: &'static [&'static str],
-    /// What values it takes.
+    /// Type of its values.
     pub kind: Kind,
-    /// The default as text; empty means none.
+    /// Default as text; empty for none.
     pub default: &'static str,
-    /// Who has it.
+    /// Clients that have the option.
     pub clients: &'static [ClientKind],
-    /// What it does, in a sentence or two.
+    /// Description in one or two sentences.
     pub doc: &'static str,
 }
 
@@ -51,7 +51,7 @@ const MAX: i64 = i32::MAX as i64;
 
 macro_rules! options {
     ($($name:literal $([$($alias:literal),*])? $clients:ident $kind:expr, $default:literal, $doc:literal;)*) => {
-        /// The table, in the order of the documentation.
+        /// All options, in the order of the documentation.
         pub const OPTIONS: &[OptionSpec] = &[$(OptionSpec {
             name: $name, aliases: &[$($($alias),*)?], kind: $kind, default: $default, clients: $clients, doc: $doc,
         },)*];
@@ -352,8 +352,8 @@ options! {
         "How long a record may take from `send` to its delivery before it fails.";
 }
 
-/// Options of Java's client that name parts of a JVM, or belong to brokers.
-pub(super) const NEVER: &[&str] = &[
+/// Options of Java's client for parts of a JVM, and options of brokers.
+pub(super) const UNSUPPORTED: &[&str] = &[
     "sasl.login.class",
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience",

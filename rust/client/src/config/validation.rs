@@ -1,11 +1,11 @@
-//! Options that contradict each other, and options that mean nothing beside others.
+//! Conflicts between options, and options without effect.
 
 use super::providers;
 use super::table::OPTIONS;
 use super::values::Values;
 use crate::error::{Error, Result};
 
-/// Two ways to say one thing.
+/// Pairs of options that set the same value.
 const EXCLUSIVE: &[(&str, &str)] = &[
     ("bootstrap.servers", "bootstrap.controllers"),
     ("ssl.truststore.location", "ssl.truststore.certificates"),
@@ -24,54 +24,53 @@ const EXCLUSIVE: &[(&str, &str)] = &[
 
 impl Values {
     /// # Errors
-    /// Two options say the same thing, also where they agree: anyone who changes one of them would miss the other.
     pub(super) fn check_agreement(&self) -> Result<()> {
-        // Whether a host is checked is also said by an empty text.
-        let said = |name: &str| match name {
-            "ssl.endpoint.identification.algorithm" => self.is_given(name),
-            _ => self.is_given(name) && !self.text(name).is_empty(),
+        // An empty text is a value of this option: it disables the host name check.
+        let has_value = |name: &str| match name {
+            "ssl.endpoint.identification.algorithm" => self.is_set(name),
+            _ => self.is_set(name) && !self.text(name).is_empty(),
         };
-        match EXCLUSIVE.iter().find(|(one, other)| said(one) && said(other)) {
+        match EXCLUSIVE.iter().find(|(first, second)| has_value(first) && has_value(second)) {
             None => Ok(()),
-            Some((one, other)) => Err(Error::configuration(format!(
+            Some((first, second)) => Err(Error::configuration(format!(
                 "options {} and {} are two ways to say one thing: leave one of them out",
-                self.spelled(one),
-                self.spelled(other)
+                self.spelling(first),
+                self.spelling(second)
             ))),
         }
     }
 
-    /// What a user should know who gave these options, though it is no error.
+    /// Returns remarks on valid but doubtful settings.
     pub(super) fn remarks(&self) -> Vec<String> {
         let protocol = self.text("security.protocol");
         let (tls, sasl) = (protocol.ends_with("SSL"), protocol.starts_with("SASL"));
-        let of_sasl = |name: &str| ["sasl.", "enable.sasl.", "https.ca."].iter().any(|start| name.starts_with(start));
-        let of_tls = |name: &str| ["ssl.", "enable.ssl."].iter().any(|start| name.starts_with(start));
-        // What issuers of tokens are trusted by, too.
-        let also_of_tokens = |name: &str| sasl && name.starts_with("ssl.truststore.");
-        let given = |wanted: &dyn Fn(&str) -> bool| -> Vec<&str> {
-            let rows = OPTIONS.iter().filter(|spec| wanted(spec.name) && !self.text(spec.name).is_empty());
-            rows.filter(|spec| self.is_given(spec.name)).map(|spec| self.spelled(spec.name)).collect()
+        let is_sasl = |name: &str| ["sasl.", "enable.sasl.", "https.ca."].iter().any(|start| name.starts_with(start));
+        let is_tls = |name: &str| ["ssl.", "enable.ssl."].iter().any(|start| name.starts_with(start));
+        // The truststore also applies to connections to token issuers.
+        let is_used_for_tokens = |name: &str| sasl && name.starts_with("ssl.truststore.");
+        let set_options = |matches: &dyn Fn(&str) -> bool| -> Vec<&str> {
+            let rows = OPTIONS.iter().filter(|spec| matches(spec.name) && !self.text(spec.name).is_empty());
+            rows.filter(|spec| self.is_set(spec.name)).map(|spec| self.spelling(spec.name)).collect()
         };
-        let idle_tls = if tls { Vec::new() } else { given(&|name| of_tls(name) && !also_of_tokens(name)) };
-        let idle_sasl = if sasl { Vec::new() } else { given(&of_sasl) };
+        let unused_tls = if tls { Vec::new() } else { set_options(&|name| is_tls(name) && !is_used_for_tokens(name)) };
+        let unused_sasl = if sasl { Vec::new() } else { set_options(&is_sasl) };
         let mut remarks = Vec::new();
-        if !idle_tls.is_empty() || !idle_sasl.is_empty() {
-            let meant = match (sasl || !idle_sasl.is_empty(), tls || !idle_tls.is_empty()) {
+        if !unused_tls.is_empty() || !unused_sasl.is_empty() {
+            let required = match (sasl || !unused_sasl.is_empty(), tls || !unused_tls.is_empty()) {
                 (true, true) => "SASL_SSL",
                 (true, false) => "SASL_PLAINTEXT or SASL_SSL",
                 _ => "SSL",
             };
-            let names = [idle_tls, idle_sasl].concat().join(", ");
+            let names = [unused_tls, unused_sasl].concat().join(", ");
             remarks.push(format!(
-                "with security.protocol={protocol} these options are ignored: {names}; they are for {meant}"
+                "with security.protocol={protocol} these options are ignored: {names}; they are for {required}"
             ));
         }
-        if !self.is_given(providers::NAME) {
-            let literal = given(&|name| providers::looks_like_a_reference(self.text(name))).join(", ");
-            if !literal.is_empty() {
+        if !self.is_set(providers::NAME) {
+            let unresolved = set_options(&|name| providers::looks_like_a_reference(self.text(name))).join(", ");
+            if !unresolved.is_empty() {
                 remarks.push(format!(
-                    "what looks like a reference in {literal} is taken as it is, because option {} is not given",
+                    "what looks like a reference in {unresolved} is taken as it is, because option {} is not given",
                     providers::NAME
                 ));
             }
@@ -93,16 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn two_ways_to_say_one_thing_are_refused_by_the_names_they_were_given_under() {
-        for (one, other) in [
+    fn rejects_exclusive_options_by_spelling() {
+        for (first, second) in [
             (("ssl_check_hostname", "false"), ("ssl.endpoint.identification.algorithm", "")),
             (("ssl.ca.pem", "x"), ("ssl.truststore.location", "/y")),
             (("ssl.keystore.location", "/x"), ("ssl_keyfile", "/y")),
             (("ssl.key.pem", "hunter2"), ("ssl.key.location", "/y")),
             (("https.ca.pem", "hunter2"), ("sasl.oauthbearer.https.ca.location", "/y")),
         ] {
-            let error = parse(&[one, other]).unwrap_err().to_string();
-            assert!(error.contains(one.0) && error.contains(other.0), "{error}");
+            let error = parse(&[first, second]).unwrap_err().to_string();
+            assert!(error.contains(first.0) && error.contains(second.0), "{error}");
             assert!(error.contains("two ways to say one thing") && !error.contains("hunter2"), "{error}");
         }
         parse(&[("ssl.truststore.location", ""), ("ssl.truststore.certificates", "x")]).unwrap();
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_mean_nothing_are_remarked_on_once_and_by_name() {
+    fn remarks_list_options_without_effect() {
         let remark = |pairs: &[(&str, &str)]| parse(pairs).unwrap().remarks().join("|");
         assert_eq!(
             remark(&[("sasl_plain_username", "u"), ("sasl.password", "hunter2"), ("ssl_cafile", "/x")]),
@@ -130,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_nothing_resolves_is_remarked_on() {
-        let given = [("security.protocol", "SASL_SSL"), ("sasl.password", "${env:HOME}")];
+    fn remarks_list_unresolved_references() {
+        let settings = [("security.protocol", "SASL_SSL"), ("sasl.password", "${env:HOME}")];
         assert_eq!(
-            parse(&given).unwrap().remarks(),
+            parse(&settings).unwrap().remarks(),
             [
                 "what looks like a reference in sasl.password is taken as it is, because option config.providers is not given"
             ]
@@ -141,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_gives_is_in_no_text() {
+    fn provided_values_are_hidden_in_output() {
         let providers = ("config.providers", "env");
         let options = parse(&[providers, ("client.id", "${env:CARGO_PKG_NAME}")]).unwrap();
         assert_eq!(options.common.client_id, "samsarrow-client");
         assert!(!options.to_string().contains("samsarrow-client"), "{options}");
         for name in ["fetch.min.bytes", "auto.offset.reset", "acks", "bootstrap_servers", "broker.version.fallback"] {
-            let given = [providers, (name, "${env:CARGO_PKG_NAME}")];
-            let error = parse(&given).unwrap_err().to_string();
+            let settings = [providers, (name, "${env:CARGO_PKG_NAME}")];
+            let error = parse(&settings).unwrap_err().to_string();
             assert!(!error.contains("samsarrow-client"), "{error}");
         }
         let secret = parse(&[providers, ("sasl_password", "${env:CARGO_PKG_NAME}"), ("sasl.username", "u")]).unwrap();

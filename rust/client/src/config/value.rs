@@ -1,17 +1,17 @@
-//! One value as the user gave it, and whether it is of its option's kind.
+//! Option values as given by the user, and their conversion by type.
 
 use super::table::Kind;
 
-/// A value as the user gave it.
+/// An option value as given by the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// Text.
     Str(String),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float(f64),
-    /// True or false.
+    /// A boolean.
     Bool(bool),
 }
 
@@ -27,7 +27,7 @@ impl std::fmt::Display for OptionValue {
 }
 
 impl Kind {
-    /// For texts: what may be given.
+    /// Describes the accepted values, for error texts.
     pub(super) fn describe(self) -> String {
         let bounds = |min, max| match max {
             m if m >= i64::from(i32::MAX) => format!("at least {min}"),
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// The value in its one written form, or None if it is not of this kind.
+    /// Returns the value in its canonical text form, or `None` if it is not of this type.
     pub(super) fn accept(self, value: &OptionValue) -> Option<String> {
         match (self, value) {
             (Kind::Text | Kind::List | Kind::Path | Kind::Secret, OptionValue::Str(text)) => Some(text.clone()),

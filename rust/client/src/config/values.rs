@@ -1,4 +1,4 @@
-//! Checked values by name.
+//! Validated option values, by name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::table::{Kind, OPTIONS, OptionSpec};
 use crate::error::Error;
 use crate::secret::Secret;
 
-/// Checked values by name.
+/// Validated option values, by name.
 #[derive(Default)]
 pub(super) struct Values {
     pub(super) texts: BTreeMap<&'static str, String>,
-    pub(super) given: BTreeMap<&'static str, Given>,
+    pub(super) set: BTreeMap<&'static str, Setting>,
 }
 
-/// How an option was given.
-pub(super) struct Given {
-    /// Its name, in the user's spelling.
-    pub(super) spelled: String,
-    /// Whether a provider had the value, or a part of it.
-    pub(super) kept_elsewhere: bool,
+/// An option set by the user.
+pub(super) struct Setting {
+    /// Its name as spelled by the user.
+    pub(super) spelling: String,
+    /// True if the value was resolved, fully or partly, by a config provider.
+    pub(super) from_provider: bool,
 }
 
 impl Drop for Values {
@@ -32,33 +32,33 @@ impl Drop for Values {
 }
 
 impl Values {
-    /// Whether the user gave it, whatever it is.
-    pub(super) fn is_given(&self, name: &str) -> bool {
-        self.given.contains_key(name)
+    /// Returns true if the user set the option, to any value.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.set.contains_key(name)
     }
 
-    /// The name in the user's spelling.
-    pub(super) fn spelled<'a>(&'a self, name: &'a str) -> &'a str {
-        self.given.get(name).map_or(name, |given| &given.spelled)
+    /// Returns the name as spelled by the user.
+    pub(super) fn spelling<'a>(&'a self, name: &'a str) -> &'a str {
+        self.set.get(name).map_or(name, |setting| &setting.spelling)
     }
 
-    /// The error without the values that providers had.
-    pub(super) fn masked(&self, error: Error) -> Error {
+    /// Masks values of config providers in an error.
+    pub(super) fn redact_provider_values(&self, error: Error) -> Error {
         let Error::Configuration(mut text) = error else { return error };
         for spec in OPTIONS.iter().filter(|spec| matches!(spec.kind, Kind::Text | Kind::List | Kind::Path)) {
-            if !self.given.get(spec.name).is_some_and(|given| given.kept_elsewhere) {
+            if !self.set.get(spec.name).is_some_and(|setting| setting.from_provider) {
                 continue;
             }
             let value = self.text(spec.name);
             let escaped = value.escape_debug().to_string();
-            for shown in [value, &escaped].into_iter().filter(|shown| !shown.is_empty()) {
-                text = text.replace(shown, Secret::MASK);
+            for secret in [value, &escaped].into_iter().filter(|text| !text.is_empty()) {
+                text = text.replace(secret, Secret::MASK);
             }
         }
         Error::Configuration(text)
     }
 
-    /// The given value or the default.
+    /// Returns the value set, or the default.
     pub(super) fn text(&self, name: &str) -> &str {
         let default = || OPTIONS.iter().find(|spec| spec.name == name).map_or("", |spec| spec.default);
         self.texts.get(name).map_or_else(default, String::as_str)
@@ -81,17 +81,20 @@ impl Values {
         kind: ClientKind,
         api_versions: &BTreeMap<&'static str, i16>,
     ) -> Vec<(String, String)> {
-        let mine = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind));
-        let elsewhere = |spec: &OptionSpec| self.given.get(spec.name).is_some_and(|given| given.kept_elsewhere);
-        let shown = |spec: &OptionSpec| match self.text(spec.name) {
-            text if !text.is_empty() && (spec.kind == Kind::Secret || elsewhere(spec)) => Secret::MASK.to_owned(),
+        let specs = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind));
+        let is_from_provider = |spec: &OptionSpec| self.set.get(spec.name).is_some_and(|setting| setting.from_provider);
+        let displayed = |spec: &OptionSpec| match self.text(spec.name) {
+            text if !text.is_empty() && (spec.kind == Kind::Secret || is_from_provider(spec)) => {
+                Secret::MASK.to_owned()
+            }
             text => text.to_owned(),
         };
-        let chosen = api_versions.iter().map(|(api, version)| (format!("api.version.{api}"), version.to_string()));
-        mine.map(|spec| (spec.name.to_owned(), shown(spec))).chain(chosen).collect()
+        let configured_versions =
+            api_versions.iter().map(|(api, version)| (format!("api.version.{api}"), version.to_string()));
+        specs.map(|spec| (spec.name.to_owned(), displayed(spec))).chain(configured_versions).collect()
     }
 
-    pub(super) fn given(&self, name: &str) -> Option<String> {
+    pub(super) fn non_empty(&self, name: &str) -> Option<String> {
         Some(self.text(name).to_owned()).filter(|text| !text.is_empty())
     }
 }

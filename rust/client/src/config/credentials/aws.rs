@@ -1,4 +1,4 @@
-//! Credentials for AWS_MSK_IAM, and where they come from.
+//! AWS credentials for AWS_MSK_IAM, and their sources.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::secret::Secret;
 
-/// What AWS knows somebody by.
+/// AWS credentials.
 #[derive(Debug, Clone)]
 pub struct AwsCredentials {
-    /// The access key's id.
+    /// Id of the access key.
     pub key_id: String,
-    /// The access key.
+    /// Secret access key.
     pub secret: Secret,
-    /// Of credentials that end.
+    /// Session token of temporary credentials.
     pub token: Option<Secret>,
 }
 
-/// Where AWS credentials come from if not from the environment.
+/// Source of AWS credentials other than the environment.
 pub trait AwsCredentialSource: Debug + Send + Sync {
-    /// Those that hold now. Errors are fit to be shown.
+    /// Returns currently valid credentials. Errors must not contain secrets.
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<AwsCredentials>> + Send + '_>>;
 }
 
-/// A source that a program brought along.
+/// A credential source supplied by the application.
 #[derive(Debug, Clone)]
 pub struct AwsProvider(pub Arc<dyn AwsCredentialSource>);

@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519): what is read of those of others, and how own ones are made.
+//! JSON Web Tokens (RFC 7519): reading claims and creating tokens.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// The claims of a token, no matter who signed it; None if it is no JWT. Brokers check signatures: a client only reads
-/// when its token ends.
+/// Returns the claims of a token without verifying its signature; `None` if it is not a JWT. Brokers verify signatures:
+/// a client only needs the expiry.
 pub(crate) fn claims(token: &str) -> Option<Map<String, Value>> {
     let mut parts = token.split('.');
     let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
@@ -15,28 +15,28 @@ pub(crate) fn claims(token: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&claims).ok()
 }
 
-/// A moment that a claim gives in seconds since 1970, whole or not (RFC 7519, NumericDate).
-pub(crate) fn moment(claims: &Map<String, Value>, name: &str) -> Option<SystemTime> {
-    time_of(claims.get(name)?.as_f64()?)
+/// Returns the time in a claim (RFC 7519 NumericDate, fractions allowed).
+pub(crate) fn claim_time(claims: &Map<String, Value>, name: &str) -> Option<SystemTime> {
+    from_unix_seconds(claims.get(name)?.as_f64()?)
 }
 
-/// Seconds since 1970 as a time, where there is one.
-pub(crate) fn time_of(seconds: f64) -> Option<SystemTime> {
+/// Converts seconds since 1970 to a time; `None` if out of range.
+pub(crate) fn from_unix_seconds(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn seconds_of(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Header and claims as they are signed.
+/// Returns the signed part of a token: header and claims.
 pub(crate) fn unsigned(header: &Map<String, Value>, claims: &Map<String, Value>) -> String {
     let part = |part: &Map<String, Value>| BASE64_URL_SAFE_NO_PAD.encode(Value::from(part.clone()).to_string());
     format!("{}.{}", part(header), part(claims))
 }
 
-/// The whole token, with a signature or, where there is none, without.
+/// Returns the complete token; `signature` is empty for an unsigned one.
 pub(crate) fn signed(unsigned: &str, signature: &[u8]) -> String {
     format!("{unsigned}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
 }
@@ -46,25 +46,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_are_read_and_what_is_no_token_is_none() {
+    fn reads_claims_and_rejects_invalid_tokens() {
         let header = Map::from_iter([("alg".to_owned(), "none".into())]);
         let written = Map::from_iter([("sub".to_owned(), "ä".into()), ("exp".to_owned(), 12.5.into())]);
         let token = signed(&unsigned(&header, &written), &[]);
         assert!(token.ends_with('.') && token.starts_with("eyJ"), "{token}");
         let read = claims(&token).unwrap();
         assert_eq!(read, written);
-        assert_eq!(moment(&read, "exp"), Some(UNIX_EPOCH + Duration::from_millis(12_500)));
+        assert_eq!(claim_time(&read, "exp"), Some(UNIX_EPOCH + Duration::from_millis(12_500)));
         for wrong in ["", "a", "a.b", "a.b.c", "a.bnVsbA.c", "a.e30.c.d", "..", "a.W10.c"] {
             assert_eq!(claims(wrong), None, "{wrong}");
         }
     }
 
     #[test]
-    fn moments_that_no_clock_has_are_none() {
+    fn out_of_range_times_are_none() {
         for wrong in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
-            assert_eq!(time_of(wrong), None, "{wrong}");
+            assert_eq!(from_unix_seconds(wrong), None, "{wrong}");
         }
         let claims = Map::from_iter([("exp".to_owned(), "soon".into())]);
-        assert_eq!(moment(&claims, "exp"), None);
+        assert_eq!(claim_time(&claims, "exp"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What options cannot say about logins: credentials that a program's own code makes, while it runs.
+//! Credentials supplied at run time by the application.
 
 mod aws;
 pub(crate) mod jwt;

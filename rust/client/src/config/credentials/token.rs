@@ -1,4 +1,4 @@
-//! A token for OAUTHBEARER, and where it comes from.
+//! Tokens for OAUTHBEARER, and their sources.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use super::jwt;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Brokers take 512 KiB before a login is through; the rest is for extensions.
-const LONGEST: usize = 480 << 10;
-/// No token lives to the year 5138: who says so means milliseconds.
-const LATEST: f64 = 1e11;
+/// Maximum length of a token: brokers accept 512 KiB before a login has succeeded, which must include the extensions.
+const MAX_LENGTH: usize = 480 << 10;
+/// Maximum expiry, in the year 5138: a larger number is in milliseconds.
+const MAX_UNIX_SECONDS: f64 = 1e11;
 
-/// A token as anyone who makes it hands it over.
+/// A token as supplied by its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
     pub(crate) value: Secret,
@@ -22,69 +22,72 @@ pub struct Token {
     pub(crate) extensions: Vec<(String, String)>,
 }
 
-/// What a source of tokens has to be waited for.
+/// Future of a token request.
 pub type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Token>> + Send + 'a>>;
 
-/// Where tokens come from.
+/// Source of tokens.
 pub trait TokenSource: Debug + Send + Sync {
-    /// The place, for texts.
+    /// Returns the name of the source, for error texts.
     fn name(&self) -> String;
 
-    /// A new token. Errors are fit to be shown.
+    /// Requests a new token. Errors must not contain secrets.
     fn fetch(&self) -> Fetching<'_>;
 
-    /// What has kept the token from coming so far, while it is fetched.
+    /// Returns the error of the last attempt while a request is in progress.
     fn last_error(&self) -> Option<Error> {
         None
     }
 }
 
-/// A source that a program brought along.
+/// A token source supplied by the application.
 #[derive(Debug, Clone)]
 pub struct Provider(pub Arc<dyn TokenSource>);
 
 impl Token {
-    /// A token that ends when it says so itself or, if it does not, at `expires`. One whose end nobody knows is used for
-    /// one login.
+    /// Creates a token that expires as its `exp` claim says, else at `expires`. One without a known expiry is used for
+    /// a single login.
     ///
     /// # Errors
-    /// It cannot be a token. The text says why, and has nothing of it.
+    /// The reason why the text is not a valid token; it does not contain the token.
     pub fn new(value: String, expires: Option<SystemTime>) -> std::result::Result<Self, String> {
         let value = Secret::from(value);
         let text = value.reveal();
         if text.is_empty() {
             return Err("the token is empty".to_owned());
         }
-        if text.len() > LONGEST {
-            return Err(format!("the token has {} bytes; brokers take no more than {LONGEST}", text.len()));
+        if text.len() > MAX_LENGTH {
+            return Err(format!("the token has {} bytes; brokers take no more than {MAX_LENGTH}", text.len()));
         }
-        // RFC 6750: b64token. Anything else could end the token's part of the message, and begin another.
+        // RFC 6750: b64token. Other characters could end the token's part of the message and begin another part.
         if let Some(wrong) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || "-._~+/=".contains(*c))) {
-            return Err(format!("the token has the character {wrong:?}, which no token can have"));
+            return Err(format!("the token has the character {wrong:?}, which tokens cannot have"));
         }
-        let told = jwt::claims(text).and_then(|claims| jwt::moment(&claims, "exp"));
-        Ok(Self { expires: told.or(expires), value, extensions: Vec::new() })
+        let own_expiry = jwt::claims(text).and_then(|claims| jwt::claim_time(&claims, "exp"));
+        Ok(Self { expires: own_expiry.or(expires), value, extensions: Vec::new() })
     }
 
-    /// A token that ends at `until`, in seconds since 1970; without that, when it says so itself.
+    /// Creates a token that expires at `until`, in seconds since 1970, else as its `exp` claim says.
     ///
     /// # Errors
-    /// As [`Self::new`], and for a time that no clock has.
+    /// As for [`Self::new`], and for a time that is out of range.
     pub fn until_seconds(value: String, until: Option<f64>) -> std::result::Result<Self, String> {
         let token = Self::new(value, None)?;
         let Some(until) = until else { return Ok(token) };
-        if until > LATEST {
-            return Err(format!("the token's end, {until}, is no time in seconds since 1970: is it in milliseconds?"));
+        if until > MAX_UNIX_SECONDS {
+            return Err(format!(
+                "the token's expiry, {until}, is not a Unix timestamp in seconds: is it in milliseconds?"
+            ));
         }
-        let expires = jwt::time_of(until);
-        let expires = expires.ok_or_else(|| format!("the token's end, {until}, is no time in seconds since 1970"))?;
+        let expires = jwt::from_unix_seconds(until);
+        let expires =
+            expires.ok_or_else(|| format!("the token's expiry, {until}, is not a Unix timestamp in seconds"))?;
         Ok(Self { expires: Some(expires), ..token })
     }
 
-    /// The same with extensions, which replace those of the same names.
+    /// Adds extensions, which replace those of the same names.
     ///
     /// # Errors
-    /// A name or value that cannot be sent.
+    /// A name or value that is not allowed.
     pub fn with_extensions(mut self, extensions: Vec<(String, String)>) -> std::result::Result<Self, String> {
         for (name, value) in extensions {
             check_extension(&name, &value)?;
@@ -95,20 +98,19 @@ impl Token {
     }
 
     /// # Errors
-    /// It has ended already.
     pub(crate) fn check_expiry(self, source: &str) -> Result<Self> {
-        let ended = self.expires.and_then(|expires| SystemTime::now().duration_since(expires).ok());
-        let Some(ended) = ended else { return Ok(self) };
+        let age = self.expires.and_then(|expires| SystemTime::now().duration_since(expires).ok());
+        let Some(age) = age else { return Ok(self) };
         let text = format!(
             "the token had ended {} s before it was fetched: is the clock of this machine or of the issuer wrong, or a \
              length given where the end belongs?",
-            ended.as_secs()
+            age.as_secs()
         );
         Err(Error::authentication(source, text))
     }
 }
 
-/// RFC 7628, 3.1, which Kafka's brokers hold extensions against.
+/// Checks an extension by RFC 7628, section 3.1, as Kafka's brokers do.
 pub(crate) fn check_extension(name: &str, value: &str) -> std::result::Result<(), String> {
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphabetic()) {
         return Err(format!("the name of extension {name:?} must be letters"));
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_token_is_refused_and_not_shown() {
+    fn rejects_invalid_tokens_without_revealing_them() {
         for (wrong, reason) in [
             ("", "the token is empty"),
             ("tok en", "has the character ' '"),
@@ -142,14 +144,14 @@ mod tests {
             let error = Token::new(wrong.to_owned(), None).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
-        let error = Token::new("a".repeat(LONGEST + 1), None).unwrap_err();
+        let error = Token::new("a".repeat(MAX_LENGTH + 1), None).unwrap_err();
         assert!(error.contains("491521 bytes") && error.len() < 100, "{error}");
         let token = Token::new("secret".to_owned(), None).unwrap();
         assert!(!format!("{token:?}").contains("secret"));
     }
 
     #[test]
-    fn extensions_are_held_against_what_brokers_take() {
+    fn validates_extensions_as_brokers_do() {
         let token = Token::new("t".to_owned(), None).unwrap();
         let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         let token = token.with_extensions(pair("logicalCluster", "lkc-1")).unwrap();
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_itself_when_it_ends() {
+    fn expiry_is_read_from_the_token() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         let claims = Map::from_iter([("exp".to_owned(), 5000.into())]);
         let jwt = jwt::signed(&jwt::unsigned(&Map::new(), &claims), b"x");
@@ -170,7 +172,11 @@ mod tests {
         assert_eq!(Token::new("opaque".to_owned(), None).unwrap().expires, None);
         assert_eq!(Token::until_seconds(jwt.clone(), Some(4000.0)).unwrap().expires, Some(at(4000)));
         assert_eq!(Token::until_seconds(jwt.clone(), None).unwrap().expires, Some(at(5000)));
-        for (wrong, reason) in [(-1.0, "is no time"), (f64::NAN, "is no time"), (1.7e12, "is it in milliseconds?")] {
+        for (wrong, reason) in [
+            (-1.0, "is not a Unix timestamp"),
+            (f64::NAN, "is not a Unix timestamp"),
+            (1.7e12, "is it in milliseconds?"),
+        ] {
             let error = Token::until_seconds(jwt.clone(), Some(wrong)).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }

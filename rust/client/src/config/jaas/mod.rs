@@ -1,7 +1,7 @@
-//! Java's way to give credentials: `sasl.jaas.config`, one entry of a JAAS configuration.
+//! `sasl.jaas.config`: Java's form of credentials, one entry of a JAAS configuration.
 //!
-//! It is read as Java reads it and becomes options of ours. Nothing is ever loaded: a module is a name that is known
-//! here, or an error (CVE-2023-25194). No error repeats what it found, which may be a piece of a password.
+//! The entry is parsed as in Java and converted to this client's options. No class is ever loaded: login modules are
+//! known by name, others are errors (CVE-2023-25194). No error quotes the entry, which may be part of a password.
 
 #[cfg(test)]
 #[allow(clippy::type_complexity, reason = "a table of cases")]
@@ -17,7 +17,7 @@ use crate::secret::Secret;
 
 const NAME: &str = "sasl.jaas.config";
 
-/// What an entry may be for.
+/// Supported login modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Module {
     Plain,
@@ -28,12 +28,12 @@ enum Module {
 }
 
 impl Module {
-    /// Databricks and MSK's own jar have them under names of their own.
-    const SHADES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
+    /// Package prefixes of the classes relocated by Databricks and in MSK's jar.
+    const SHADED_PREFIXES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
 
-    fn named(class: &str) -> Option<Self> {
-        let shaded = Self::SHADES.iter().find_map(|shade| class.strip_prefix(shade));
-        Some(match shaded.unwrap_or(class) {
+    fn from_class(class: &str) -> Option<Self> {
+        let unshaded = Self::SHADED_PREFIXES.iter().find_map(|prefix| class.strip_prefix(prefix));
+        Some(match unshaded.unwrap_or(class) {
             "org.apache.kafka.common.security.plain.PlainLoginModule" => Self::Plain,
             "org.apache.kafka.common.security.scram.ScramLoginModule" => Self::Scram,
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule" => Self::OAuth,
@@ -55,7 +55,7 @@ impl Module {
         }
     }
 
-    /// The mechanisms that it is for.
+    /// Returns the mechanisms that the module belongs to.
     fn mechanisms(self) -> &'static [Mechanism] {
         match self {
             Self::Plain => &[Mechanism::Plain],
@@ -66,7 +66,7 @@ impl Module {
         }
     }
 
-    /// Its options; a `*` at the end stands for any name that begins so.
+    /// Returns the module's options; a trailing `*` matches any suffix.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::Plain => &["username", "password"],
@@ -90,7 +90,7 @@ impl Module {
         }
     }
 
-    fn has(self, option: &str) -> bool {
+    fn has_option(self, option: &str) -> bool {
         self.options().iter().any(|known| match known.strip_suffix('*') {
             Some(start) => option.len() > start.len() && option.starts_with(start),
             None => *known == option,
@@ -98,11 +98,11 @@ impl Module {
     }
 }
 
-fn wrong(what: impl std::fmt::Display) -> Error {
-    Error::configuration(format!("option {NAME}: {what}"))
+fn jaas_error(problem: impl std::fmt::Display) -> Error {
+    Error::configuration(format!("option {NAME}: {problem}"))
 }
 
-/// The entry.
+/// A JAAS entry.
 #[derive(Debug)]
 pub(super) struct Entry {
     module: Module,
@@ -110,16 +110,16 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Reads the one entry that there must be.
+    /// Parses the single entry.
     ///
     /// # Errors
-    /// [`Error::Configuration`], which repeats nothing that may be secret.
+    /// [`Error::Configuration`], which contains no secrets.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut tokens = Tokens::new(text);
         let module = match tokens.next()? {
             Some(Token::Word(class)) => module(&class)?,
             _ => {
-                return Err(wrong(
+                return Err(jaas_error(
                     "it must begin with the name of a login module, for example \
                      org.apache.kafka.common.security.plain.PlainLoginModule required username=\"…\" password=\"…\";",
                 ));
@@ -130,69 +130,71 @@ impl Entry {
                 if ["required", "requisite", "sufficient", "optional"]
                     .iter()
                     .any(|known| known.eq_ignore_ascii_case(&flag)) => {}
-            _ => return Err(wrong("`required` must stand after the login module")),
+            _ => return Err(jaas_error("`required` must follow the login module")),
         }
         let mut options: Vec<(String, Secret)> = Vec::new();
         loop {
-            let place = options.len() + 1;
+            let position = options.len() + 1;
             let name = match tokens.next()? {
                 Some(Token::Word(name) | Token::Quoted(name)) => name,
                 Some(Token::Sign(';')) => break,
                 Some(Token::Sign(_)) => {
-                    return Err(wrong(format!("what stands in place of option {place} is not name=\"value\"")));
+                    return Err(jaas_error(format!("option {position} is not name=\"value\"")));
                 }
-                None => return Err(wrong("a semicolon must stand at its end")),
+                None => return Err(jaas_error("it must end with a semicolon")),
             };
             let value = match (tokens.next()?, tokens.value()?) {
                 (Some(Token::Sign('=')), Some(value)) => Secret::from(String::clone(&value)),
                 _ => {
-                    return Err(wrong(format!(
-                        "option {place} of {} has no value, or the value before it no quotes: values stand in quotes, in \
+                    return Err(jaas_error(format!(
+                        "option {position} of {} has no value, or the value before it no quotes: write values in quotes, in \
                          which \\ and \" are written \\\\ and \\\"",
                         module.name()
                     )));
                 }
             };
-            if !module.has(&name) {
-                return Err(wrong(format!(
-                    "option {place} of {} is none of those that are known: {}",
+            if !module.has_option(&name) {
+                return Err(jaas_error(format!(
+                    "option {position} of {} is none of those that are known: {}",
                     module.name(),
                     module.options().join(", ")
                 )));
             }
             if options.iter().any(|(known, _)| *known == **name) {
-                return Err(wrong(format!("{} is given twice", *name)));
+                return Err(jaas_error(format!("{} is given twice", *name)));
             }
             options.push((String::clone(&name), value));
         }
         if tokens.next()?.is_some() {
-            return Err(wrong("it has more than one login module, or something after its semicolon: one is allowed"));
+            return Err(jaas_error(
+                "it has more than one login module, or something after its semicolon: one is allowed",
+            ));
         }
         Ok(Self { module, options })
     }
 
-    /// Puts what the entry says into the options that it stands for; `given` says which of those were named.
+    /// Merges the entry into the options that it corresponds to; `is_set` returns true for options set by the user.
     ///
     /// # Errors
-    /// [`Error::Configuration`] where it is for another mechanism, where something is given twice, or where options of a
-    /// module contradict each other.
-    pub(super) fn merge(self, sasl: &mut SaslOptions, given: impl Fn(&str) -> bool) -> Result<()> {
+    /// [`Error::Configuration`] if the entry belongs to another mechanism, sets an option that is set already, or if
+    /// its options contradict each other.
+    pub(super) fn merge(self, sasl: &mut SaslOptions, is_set: impl Fn(&str) -> bool) -> Result<()> {
         let module = self.module;
         if !module.mechanisms().contains(&sasl.mechanism) {
             let mechanisms: Vec<_> = module.mechanisms().iter().map(|known| known.name()).collect();
-            let is = if given("sasl.mechanism") {
+            let configured = if is_set("sasl.mechanism") {
                 format!("sasl.mechanism is {}", sasl.mechanism.name())
             } else {
                 format!("sasl.mechanism is not given, which stands for {}", sasl.mechanism.name())
             };
-            return Err(wrong(format!(
-                "{} is for {1}, but {is}: set sasl.mechanism={1}",
+            return Err(jaas_error(format!(
+                "{} is for {1}, but {configured}: set sasl.mechanism={1}",
                 module.name(),
                 mechanisms.join(" or ")
             )));
         }
-        let once = |names: &[&str], key: &str| match names.iter().find(|name| given(name)) {
-            Some(name) => Err(wrong(format!("{key} is given twice: there and by option {name}"))),
+        let reject_duplicate = |names: &[&str], key: &str| match names.iter().find(|name| is_set(name)) {
+            Some(name) => Err(jaas_error(format!("{key} is given twice: there and by option {name}"))),
             None => Ok(()),
         };
         let (mut use_keytab, mut use_cache) = (false, false);
@@ -200,61 +202,61 @@ impl Entry {
             let text = || value.reveal().to_owned();
             match key.as_str() {
                 "username" => {
-                    once(&["sasl.username"], &key)?;
+                    reject_duplicate(&["sasl.username"], &key)?;
                     sasl.username = Some(text());
                 }
                 "password" => {
-                    once(&["sasl.password"], &key)?;
+                    reject_duplicate(&["sasl.password"], &key)?;
                     sasl.password = Some(value);
                 }
                 "tokenauth" => sasl.delegation_token = flag(&key, &value)?,
                 "clientId" => {
-                    once(&["sasl.oauthbearer.client.credentials.client.id"], &key)?;
+                    reject_duplicate(&["sasl.oauthbearer.client.credentials.client.id"], &key)?;
                     sasl.oauth.client_id = Some(text());
                 }
                 "clientSecret" => {
-                    once(&["sasl.oauthbearer.client.credentials.client.secret"], &key)?;
+                    reject_duplicate(&["sasl.oauthbearer.client.credentials.client.secret"], &key)?;
                     sasl.oauth.client_secret = Some(value);
                 }
                 "scope" => {
-                    once(&["sasl.oauthbearer.scope"], &key)?;
+                    reject_duplicate(&["sasl.oauthbearer.scope"], &key)?;
                     sasl.oauth.scope = Some(text());
                 }
                 "principal" => {
-                    once(&["sasl.kerberos.principal"], &key)?;
+                    reject_duplicate(&["sasl.kerberos.principal"], &key)?;
                     sasl.kerberos.principal = Some(text());
                 }
                 "serviceName" => {
-                    once(&["sasl.kerberos.service.name"], &key)?;
+                    reject_duplicate(&["sasl.kerberos.service.name"], &key)?;
                     sasl.kerberos.service_name = text();
                 }
                 "keyTab" => {
-                    once(&["sasl.kerberos.keytab"], &key)?;
+                    reject_duplicate(&["sasl.kerberos.keytab"], &key)?;
                     let file = text();
                     sasl.kerberos.keytab = Some(PathBuf::from(file.strip_prefix("file:").unwrap_or(&file)));
                 }
                 "ticketCache" => {
-                    return Err(wrong(
-                        "ticketCache is not taken: name the cache in the environment variable KRB5CCNAME",
+                    return Err(jaas_error(
+                        "ticketCache is not supported: set the cache in the environment variable KRB5CCNAME",
                     ));
                 }
                 "useKeyTab" => use_keytab = flag(&key, &value)?,
                 "useTicketCache" => use_cache = flag(&key, &value)?,
                 "isInitiator" if !flag(&key, &value)? => {
-                    return Err(wrong("isInitiator=false is for brokers"));
+                    return Err(jaas_error("isInitiator=false is for brokers"));
                 }
-                // Java's own affair: how it keeps tickets, and whether it asks the terminal.
+                // Ticket handling and terminal prompts of Java, without effect here.
                 "storeKey" | "doNotPrompt" | "renewTGT" | "refreshKrb5Config" | "isInitiator" | "debug" => {
                     flag(&key, &value)?;
                 }
                 _ if key.starts_with("aws") => sasl.aws.push((key, value)),
                 _ => match (key.strip_prefix("extension_"), key.strip_prefix("unsecuredLogin")) {
                     (Some(name), _) => {
-                        once(&["sasl.oauthbearer.extensions"], &key)?;
+                        reject_duplicate(&["sasl.oauthbearer.extensions"], &key)?;
                         sasl.oauth.extensions.push((name.to_owned(), text()));
                     }
                     (None, Some(name)) => {
-                        once(&["sasl.oauthbearer.config"], &key)?;
+                        reject_duplicate(&["sasl.oauthbearer.config"], &key)?;
                         sasl.oauth.unsecured_login.push((name.to_owned(), text()));
                     }
                     (None, None) => {}
@@ -262,38 +264,39 @@ impl Entry {
             }
         }
         if module == Module::Krb5 {
-            sasl.kerberos.check(use_keytab, use_cache, given("sasl.kerberos.keytab"))?;
+            sasl.kerberos.check(use_keytab, use_cache, is_set("sasl.kerberos.keytab"))?;
         }
         Ok(())
     }
 }
 
 impl KerberosOptions {
-    /// Java's module takes keys only if it is asked to, and asks a person for a password if it finds nothing.
+    /// Checks for settings that Java's module requires: it reads keys only with useKeyTab, and prompts for a password
+    /// if it has no other credentials.
     fn check(&self, use_keytab: bool, use_cache: bool, keytab_by_option: bool) -> Result<()> {
         if use_keytab && self.keytab.is_none() {
-            return Err(wrong("useKeyTab=true needs keyTab"));
+            return Err(jaas_error("useKeyTab=true needs keyTab"));
         }
         if !use_keytab && self.keytab.is_some() && !keytab_by_option {
-            return Err(wrong("keyTab needs useKeyTab=true"));
+            return Err(jaas_error("keyTab needs useKeyTab=true"));
         }
         if self.keytab.is_none() && !use_cache {
-            return Err(wrong("Krb5LoginModule needs useKeyTab=true with keyTab, or useTicketCache=true"));
+            return Err(jaas_error("Krb5LoginModule needs useKeyTab=true with keyTab, or useTicketCache=true"));
         }
         Ok(())
     }
 }
 
 fn module(class: &str) -> Result<Module> {
-    let known = "this client knows Kafka's Plain-, Scram- and OAuthBearerLoginModule, Krb5LoginModule and AWS MSK's \
+    let known = "this client supports Kafka's Plain-, Scram- and OAuthBearerLoginModule, Krb5LoginModule and AWS MSK's \
                  IAMLoginModule, under their full names, and loads nothing";
-    // Only what looks like a class is repeated.
+    // Only text that looks like a class name is quoted.
     let is_class = class.ends_with("LoginModule")
         && class.contains('.')
         && class.chars().all(|char| char.is_ascii_alphanumeric() || "._$".contains(char));
-    Module::named(class).ok_or_else(|| match is_class {
-        true => wrong(format!("{class} is refused: {known}")),
-        false => wrong(format!("it does not begin with the name of a login module: {known}")),
+    Module::from_class(class).ok_or_else(|| match is_class {
+        true => jaas_error(format!("{class} is not supported: {known}")),
+        false => jaas_error(format!("it does not begin with the name of a login module: {known}")),
     })
 }
 
@@ -301,6 +304,6 @@ fn flag(key: &str, value: &Secret) -> Result<bool> {
     match value.reveal().to_ascii_lowercase().as_str() {
         "true" | "yes" => Ok(true),
         "false" | "no" => Ok(false),
-        _ => Err(wrong(format!("{key} must be true or false"))),
+        _ => Err(jaas_error(format!("{key} must be true or false"))),
     }
 }

@@ -1,4 +1,4 @@
-//! JAAS entries as Java reads them.
+//! Parsing of JAAS entries as in Java.
 
 use super::super::{ClientKind, OptionValue, Options};
 use super::*;
@@ -21,7 +21,7 @@ fn mechanism(name: &str) -> (&'static str, &str) {
 }
 
 #[test]
-fn names_and_passwords_are_read_as_java_reads_them() {
+fn parses_names_and_passwords_as_java() {
     let cases = [
         ("username=\"alice\" password=\"pa ss\";", "alice", "pa ss"),
         ("username='alice'\n\tpassword='it\\'s';  ", "alice", "it's"),
@@ -41,7 +41,7 @@ fn names_and_passwords_are_read_as_java_reads_them() {
 }
 
 #[test]
-fn each_module_becomes_the_options_that_it_stands_for() {
+fn modules_are_converted_to_options() {
     let scram = format!("kafkashaded.{SCRAM} required username=\"id\" password=\"h\" tokenauth=\"true\";");
     let scram = sasl(&scram, &[mechanism("SCRAM-SHA-512")]).unwrap();
     assert!(scram.delegation_token && scram.username.as_deref() == Some("id"));
@@ -71,7 +71,7 @@ fn each_module_becomes_the_options_that_it_stands_for() {
 }
 
 #[test]
-fn what_cannot_be_is_named_and_nothing_secret_is_repeated() {
+fn rejects_invalid_entries_without_secrets() {
     const P: (&str, &str) = ("sasl.mechanism", "PLAIN");
     let cases: &[(&str, &[(&str, &str)], &str)] = &[
         (
@@ -106,7 +106,7 @@ fn what_cannot_be_is_named_and_nothing_secret_is_repeated() {
         ),
         ("{PLAIN} required password=;", &[P], "has no value"),
         ("{PLAIN} required =\"hunter2\";", &[P], "not name=\"value\""),
-        ("{PLAIN} password=\"hunter2\";", &[P], "`required` must stand after"),
+        ("{PLAIN} password=\"hunter2\";", &[P], "`required` must follow"),
         ("{PLAIN} required password=\"hunter2\"; {PLAIN} required;", &[P], "more than one login module"),
         ("{PLAIN} required /* hunter2", &[P], "a comment has no end"),
         ("hunter2", &[P], "does not begin with the name of a login module"),
@@ -114,9 +114,9 @@ fn what_cannot_be_is_named_and_nothing_secret_is_repeated() {
         (
             "com.sun.security.auth.module.JndiLoginModule required user.provider.url=\"ldap://hunter2\";",
             &[P],
-            "JndiLoginModule is refused",
+            "JndiLoginModule is not supported",
         ),
-        ("evil.{PLAIN} required;", &[P], "is refused"),
+        ("evil.{PLAIN} required;", &[P], "is not supported"),
         ("{KRB5} required useKeyTab=true;", &[], "useKeyTab=true needs keyTab"),
         ("{KRB5} required keyTab=\"/k\";", &[], "keyTab needs useKeyTab=true"),
         ("{KRB5} required principal=\"hunter2\";", &[], "or useTicketCache=true"),
@@ -125,10 +125,10 @@ fn what_cannot_be_is_named_and_nothing_secret_is_repeated() {
         ("{KRB5} required useTicketCache=true ticketCache=\"/c\";", &[], "KRB5CCNAME"),
         ("{KRB5} required useTicketCache=true isInitiator=false;", &[], "for brokers"),
     ];
-    for (text, more, wanted) in cases {
+    for (text, more, expected) in cases {
         let text = text.replace("{PLAIN}", PLAIN).replace("{SCRAM}", SCRAM).replace("{KRB5}", KRB5);
         let error = sasl(&text, more).unwrap_err().to_string();
-        assert!(error.contains(wanted) && error.contains(NAME), "{text}: {error}");
+        assert!(error.contains(expected) && error.contains(NAME), "{text}: {error}");
         assert!(!error.contains("hunter2") && !error.contains("ter2"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
-//! The words and signs of an entry, as Java reads them.
+//! Tokenizer of JAAS entries, as in Java.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use zeroize::Zeroizing;
 
-use super::wrong;
+use super::jaas_error;
 use crate::error::Result;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Token {
     Sign(char),
 }
 
-/// Java's StreamTokenizer, as its JaasConfig sets it up.
+/// Java's StreamTokenizer, as configured by its JaasConfig.
 pub(super) struct Tokens<'a> {
     chars: Peekable<Chars<'a>>,
 }
@@ -35,9 +35,9 @@ impl<'a> Tokens<'a> {
                     continue;
                 }
                 '"' | '\'' => self.quoted(char).map(|text| Some(Token::Quoted(text))),
-                _ if is_of_word(char) => {
+                _ if is_word_char(char) => {
                     let mut word = Zeroizing::new(String::from(char));
-                    while let Some(char) = self.chars.next_if(|char| is_of_word(*char)) {
+                    while let Some(char) = self.chars.next_if(|char| is_word_char(*char)) {
                         word.push(char);
                     }
                     Ok(Some(Token::Word(word)))
@@ -47,7 +47,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The value after an equals sign.
+    /// Returns the value after an equals sign.
     pub(super) fn value(&mut self) -> Result<Option<Zeroizing<String>>> {
         Ok(match self.next()? {
             Some(Token::Word(text) | Token::Quoted(text)) => Some(text),
@@ -55,7 +55,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// A single slash too begins a comment to the end of the line.
+    /// Skips a comment. A single slash also starts a comment, up to the end of the line.
     fn comment(&mut self) -> Result<()> {
         if self.chars.next_if_eq(&'*').is_some() {
             let mut before = ' ';
@@ -65,7 +65,7 @@ impl<'a> Tokens<'a> {
                 }
                 before = char;
             }
-            return Err(wrong("a comment has no end"));
+            return Err(jaas_error("a comment has no end"));
         }
         for char in self.chars.by_ref() {
             if matches!(char, '\n' | '\r') {
@@ -76,14 +76,14 @@ impl<'a> Tokens<'a> {
     }
 
     fn quoted(&mut self, quote: char) -> Result<Zeroizing<String>> {
-        let open = || wrong("a quotation has no end on its line");
+        let unterminated = || jaas_error("a quotation has no end on its line");
         let mut text = Zeroizing::new(String::new());
         loop {
-            match self.chars.next().ok_or_else(open)? {
+            match self.chars.next().ok_or_else(unterminated)? {
                 char if char == quote => return Ok(text),
-                '\n' | '\r' => return Err(open()),
+                '\n' | '\r' => return Err(unterminated()),
                 '\\' => {
-                    let escaped = self.chars.next().ok_or_else(open)?;
+                    let escaped = self.chars.next().ok_or_else(unterminated)?;
                     text.push(match escaped {
                         'a' => '\u{7}',
                         'b' => '\u{8}',
@@ -93,7 +93,7 @@ impl<'a> Tokens<'a> {
                         't' => '\t',
                         'v' => '\u{b}',
                         '0'..='7' => self.octal(escaped),
-                        '\n' | '\r' => return Err(open()),
+                        '\n' | '\r' => return Err(unterminated()),
                         other => other,
                     });
                 }
@@ -102,11 +102,11 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Up to three digits, three only below 256.
+    /// Reads an octal escape: up to three digits, and three only below 256.
     fn octal(&mut self, first: char) -> char {
-        let most = if first <= '3' { 3 } else { 2 };
+        let max_digits = if first <= '3' { 3 } else { 2 };
         let mut code = first.to_digit(8).unwrap_or_default();
-        for _ in 1..most {
+        for _ in 1..max_digits {
             match self.chars.next_if(|char| char.is_digit(8)).and_then(|char| char.to_digit(8)) {
                 Some(digit) => code = code * 8 + digit,
                 None => break,
@@ -116,6 +116,6 @@ impl<'a> Tokens<'a> {
     }
 }
 
-fn is_of_word(char: char) -> bool {
+fn is_word_char(char: char) -> bool {
     char.is_ascii_alphanumeric() || "_-$.".contains(char) || char >= '\u{a0}'
 }
