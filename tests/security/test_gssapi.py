@@ -242,7 +242,7 @@ def test_a_kdc_that_is_away_is_waited_for(
         assert raised.value.retriable
         assert time.monotonic() - started < 15
         # Log lines come from a thread of their own.
-        until(lambda: any("waits for an answer of the KDC" in record.getMessage() for record in caplog.records))
+        until(lambda: any("waits for a response of the KDC" in record.getMessage() for record in caplog.records))
         kdc.gate.unlock()
         admin.list_topics(timeout=30)
 

@@ -74,7 +74,7 @@ def test_a_hundred_rotations_under_traffic(tmp_path, caplog):
         assert broker.connections().refused == 0
 
     def renewed():
-        said = "connections from now on use the new ones"
+        said = "new connections use them"
         return sum(said in record.getMessage() for record in caplog.records)
 
     # Log lines come from a thread of their own.

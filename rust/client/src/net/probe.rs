@@ -1,7 +1,7 @@
 //! Detection of brokers older than Kafka 0.10.0, which do not support ApiVersions.
 //!
 //! On ApiVersions, Kafka 0.8 closes the connection and Kafka 0.9 never responds. A broker that is shutting down or
-//! slow, or a server that is no broker, may do the same. An old broker is recognised on one connection: it answers a
+//! slow, or a server other than a broker, may do the same. An old broker is recognised on one connection: it answers a
 //! request that every Kafka before 4.0 supports, and then not ApiVersions.
 
 use bytes::BytesMut;

@@ -29,8 +29,8 @@ pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usi
     }
 }
 
-/// Waits until a response begins. Fails when the oldest request is past its deadline or the connection is idle; a frame
-/// that has begun is always read completely, and waiting for a response does not count as idle.
+/// Waits until a response begins. Fails when the oldest request is past its deadline or the connection is idle. Neither
+/// interrupts a frame that has begun to arrive, and a connection that waits for a response is not idle.
 async fn wait_for_response(reader: &mut Reader, shared: &Shared, idle: Option<Duration>) -> Result<FrameStart> {
     let address = &shared.address;
     let mut length = [0; 4];

@@ -107,7 +107,7 @@ impl Session {
                     }
                 }
                 ConnectionState::BlockedHandshake => done = Some(false),
-                // The state `PeerClosed` or a later one: the caller reports the alert when it reads it.
+                // Any other state, for example `PeerClosed`, ends the handshake.
                 _ => return Err(rustls::Error::HandshakeNotComplete),
             }
             self.start += status.discard;

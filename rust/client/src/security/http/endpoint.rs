@@ -138,7 +138,7 @@ mod tests {
             ("id.example.com", "must begin with https://"),
             ("https://", "option x "),
             ("https:///token", "option x "),
-            ("https://me:hunter2@id.example.com/", "must not have a name or password"),
+            ("https://me:hunter2@id.example.com/", "must not contain a user name or password"),
             ("https://h:0/", "has no host or no valid port"),
             ("https://h:99999/", "has no host or no valid port"),
             ("", "option x is not a valid URL"),

@@ -76,7 +76,7 @@ async fn connections_share_one_token() {
     assert_eq!((text(&third), fetched.load(Ordering::Relaxed)), ("token0", 1));
     tokens.invalidate(&third);
     assert_eq!(text(&tokens.current().await.unwrap()), "token1");
-    // Invalidating a token that is no longer current has no effect.
+    // Invalidating a token that was replaced has no effect.
     tokens.invalidate(&third);
     assert_eq!((text(&tokens.current().await.unwrap()), fetched.load(Ordering::Relaxed)), ("token1", 2));
 }

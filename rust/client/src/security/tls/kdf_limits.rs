@@ -221,8 +221,8 @@ mod tests {
             SEQUENCE,
             &[&element(SEQUENCE, &[&any_oid(), &indefinite(WRAPPED, &[&encrypted_key(&pbes2(4000))])])],
         );
-        let (one, rest) = keys.split_at(11);
-        let parts = indefinite(0x24, &[&element(OCTETS, &[one]), &indefinite(0x24, &[&element(OCTETS, &[rest])])]);
+        let (head, rest) = keys.split_at(11);
+        let parts = indefinite(0x24, &[&element(OCTETS, &[head]), &indefinite(0x24, &[&element(OCTETS, &[rest])])]);
         let keys = indefinite(SEQUENCE, &[&any_oid(), &indefinite(WRAPPED, &[&parts])]);
         let safes = indefinite(SEQUENCE, &[&certificates(&pbes2(20)), &keys]);
         let parts = element(0x24, &[&element(OCTETS, &[&safes])]);

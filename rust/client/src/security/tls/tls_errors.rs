@@ -43,15 +43,17 @@ pub(super) fn certificate(
     let rustls::Error::InvalidCertificate(problem) = error else {
         return format!("the broker's certificate cannot be checked: {error}");
     };
-    let all: Vec<Certificate<'_>> =
-        [leaf.clone()].into_iter().chain(intermediates.iter().filter_map(|one| Certificate::parse(one))).collect();
+    let all: Vec<Certificate<'_>> = [leaf.clone()]
+        .into_iter()
+        .chain(intermediates.iter().filter_map(|certificate| Certificate::parse(certificate)))
+        .collect();
     let now = x509::now();
     // Selects the certificate of the chain that has the fault.
     let find_faulty =
         |is: &dyn Fn(&Certificate<'_>) -> bool| all.iter().find(|certificate| is(certificate)).unwrap_or(&leaf);
     match problem {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            let faulty = find_faulty(&|one| one.not_after < now);
+            let faulty = find_faulty(&|certificate| certificate.not_after < now);
             format!(
                 "{} expired on {} (it is {} here): the broker needs a new one",
                 faulty.label(&leaf),
@@ -60,7 +62,7 @@ pub(super) fn certificate(
             )
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            let faulty = find_faulty(&|one| one.not_before > now);
+            let faulty = find_faulty(&|certificate| certificate.not_before > now);
             format!(
                 "{} is not valid before {} (it is {} here): compare the clocks of this machine and of its issuer",
                 faulty.label(&leaf),
@@ -86,12 +88,12 @@ pub(super) fn certificate(
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             format!("{} is not for servers: reissue it with the extended key usage serverAuth", leaf.label(&leaf))
         }
-        _ if all.iter().any(|one| one.weak_signature && !one.self_issued()) => {
-            let faulty = find_faulty(&|one| one.weak_signature);
+        _ if all.iter().any(|certificate| certificate.weak_signature && !certificate.self_issued()) => {
+            let faulty = find_faulty(&|certificate| certificate.weak_signature);
             format!("{} is signed with SHA-1 or MD5, which can be forged: reissue it with SHA-256", faulty.label(&leaf))
         }
-        _ if all.iter().any(|one| one.rsa_bits.is_some_and(|bits| bits < RSA_BITS)) => {
-            let faulty = find_faulty(&|one| one.rsa_bits.is_some_and(|bits| bits < RSA_BITS));
+        _ if all.iter().any(|certificate| certificate.rsa_bits.is_some_and(|bits| bits < RSA_BITS)) => {
+            let faulty = find_faulty(&|certificate| certificate.rsa_bits.is_some_and(|bits| bits < RSA_BITS));
             format!(
                 "{} has an RSA key of {} bits, which can be broken: reissue it with at least {RSA_BITS}",
                 faulty.label(&leaf),
