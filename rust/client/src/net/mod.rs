@@ -180,8 +180,8 @@ impl Connection {
         in_flight.paused_until = in_flight.paused_until.max(Some(until));
     }
 
-    /// Waits until the pause that the broker requested is over. A throttled broker does not read earlier requests
-    /// (KIP-219), and these would time out.
+    /// Waits until the pause that the broker requested is over. A broker does not read requests sent during the pause
+    /// (KIP-219), and they would time out.
     ///
     /// # Errors
     /// A timeout if the pause is longer than the caller can wait.

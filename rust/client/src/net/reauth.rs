@@ -9,7 +9,7 @@ use crate::security::sasl::Session;
 /// Range of the session lifetime in which it is renewed: 85 to 95 %, as in Java's client.
 const EARLIEST: f64 = 0.85;
 const JITTER: f64 = 0.1;
-/// Margin for responses slower than the slowest so far, and for the way of a request to the broker.
+/// Margin for responses slower than the slowest so far, and for the time that a request needs to reach the broker.
 const MARGIN: Duration = Duration::from_millis(100);
 /// Delay before a renewal that could not begin is tried again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
