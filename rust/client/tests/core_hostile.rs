@@ -136,8 +136,8 @@ async fn hosts_that_are_not_kafka_are_named_as_such() {
         (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "does not speak Kafka: it answers in HTTP"),
         (&[0x15, 3, 3, 0, 2, 2, 40], "security.protocol=SSL"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "not a Kafka broker"),
-        (&[0xff; 64], "-1 bytes"),
-        (&[0, 0, 0, 0], "0 bytes"),
+        (&[0xff; 64], "invalid response length -1"),
+        (&[0, 0, 0, 0], "invalid response length 0"),
         (&[0x7f, 0xff, 0xff, 0xff, 1, 2, 3], "receive.message.max.bytes"),
     ];
     for (bytes, hint) in cases {
