@@ -28,7 +28,7 @@ impl Shared {
 /// Reads a raw token for the oldest request.
 pub(super) async fn read_raw(
     mut reader: Reader,
-    (mut length, started): FrameStart,
+    (mut length, received): FrameStart,
     shared: &Arc<Shared>,
     max_size: usize,
 ) -> Result<Reader> {
@@ -38,7 +38,7 @@ pub(super) async fn read_raw(
     };
     let limit = pending.limit.0;
     let read = async {
-        let rest = length.get_mut(started..).unwrap_or_default();
+        let rest = length.get_mut(received..).unwrap_or_default();
         let head = timeout(limit, reader.read_exact(rest)).await.map_err(|_| body_timeout(address, limit))?;
         head.map_err(|e| read_error(address, &e))?;
         let size = i32::from_be_bytes(length);

@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
         let response = async {
-            let started = wait_for_response(&mut reader, &shared, idle).await?;
-            read_response(reader, started, &shared, limit).await
+            let start = wait_for_response(&mut reader, &shared, idle).await?;
+            read_response(reader, start, &shared, limit).await
         };
         reader = match response.await {
             Ok(reader) => reader,
@@ -58,17 +58,17 @@ async fn wait_for_response(reader: &mut Reader, shared: &Shared, idle: Option<Du
 /// Reads one response for the oldest request, or hands the socket to the caller that streams it.
 async fn read_response(
     mut reader: Reader,
-    (mut length, started): FrameStart,
+    (mut length, received): FrameStart,
     shared: &Arc<Shared>,
     limit: usize,
 ) -> Result<Reader> {
     let address = &shared.address;
     if shared.expects_raw() {
-        return read_raw(reader, (length, started), shared, limit).await;
+        return read_raw(reader, (length, received), shared, limit).await;
     }
     let timeout_limit = shared.in_flight().pending.front().map_or(Duration::MAX, |oldest| oldest.limit.0);
     let head = async {
-        let rest = length.get_mut(started..).unwrap_or_default();
+        let rest = length.get_mut(received..).unwrap_or_default();
         reader.read_exact(rest).await.map_err(|e| read_error(address, &e))?;
         // The length is checked first, so that a server that does not speak Kafka cannot make the client read more.
         let size = frame_size(length, limit, shared.is_logging_in())
