@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_batches_are_the_same() {
+    fn digest_ignores_order_and_batches() {
         let (a, b): (Row<'_>, Row<'_>) = (("t", Some(1), Some("k"), Some("v")), ("u", None, None, Some("w")));
         assert_eq!(of(&[a, b]), of(&[b, a]));
         assert_eq!(of(&[a, b]), of(&[a]).wrapping_add(of(&[b])));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_counts() {
+    fn digest_covers_every_column() {
         let row: Row<'_> = ("t", Some(1), Some("k"), Some("v"));
         let others: [Row<'_>; 9] = [
             ("u", Some(1), Some("k"), Some("v")),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_count_and_a_topic_may_be_for_all() {
+    fn digest_covers_headers_and_a_constant_topic() {
         let of = |headers: Option<&[(&str, Option<&str>)]>, topic| {
             let fields = Fields::from(vec![
                 Field::new("key", DataType::Utf8, true),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_by_whoever_comes_next() {
+    fn freed_memory_is_reused_across_threads() {
         let pool = Pool::new(4 * MIB);
         let first = filled(&pool, MIB - 5);
         let at = first.as_ptr() as usize;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_may_be_in_use() {
+    fn pool_size_is_bounded() {
         let pool = Pool::new(4 * MIB);
         let used: Vec<_> = (0..6).map(|_| filled(&pool, MIB)).collect();
         drop(used);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn small_columns_and_those_without_a_pool_are_the_allocators() {
+    fn small_columns_and_closed_pools_use_the_allocator() {
         for (pool, len) in [(Pool::new(4 * MIB), MIN_POOLED - 1), (Pool::default(), MIB)] {
             let capacity = pool.take(len).capacity();
             assert_eq!(capacity, len);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_stays_small_keeps_no_large_memory() {
+    fn underfilled_columns_are_shrunk() {
         let pool = Pool::new(4 * MIB);
         let mut column = pool.take(MIB);
         column.extend_from_slice(b"few");

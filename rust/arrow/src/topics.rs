@@ -75,7 +75,7 @@ mod tests {
     use crate::{DecodeOptions, Decoder};
 
     #[test]
-    fn a_batch_has_all_topics_that_are_known_when_it_is_renewed() {
+    fn renew_replaces_the_topic_dictionary() {
         let topics = Topics::default();
         let mut decoder = Decoder::sharing(DecodeOptions::default(), topics.clone(), Pool::default());
         assert_eq!([topics.code(&"b".into()), topics.code(&"a".into()), topics.code(&"b".into())], [0, 1, 0]);

@@ -109,7 +109,7 @@ fn decode_all_ways(data: Vec<u8>) {
 }
 
 #[test]
-fn every_prefix() {
+fn truncated_batches() {
     for (magic, codec) in kinds() {
         let data = wire_of(30, codec, magic);
         for len in 0..data.len() {
@@ -123,7 +123,7 @@ fn codecs() -> [Codec; 5] {
 }
 
 #[test]
-fn fifty_thousand_changed_bytes() {
+fn mutated_batches() {
     let mut seed = 11u64;
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -144,10 +144,10 @@ fn fifty_thousand_changed_bytes() {
 }
 
 #[test]
-fn a_count_that_promises_too_much_allocates_little() {
+fn excessive_record_count_allocates_little() {
     let mut data = wire(20_000, Codec::None);
-    let most = ((data.len() - 61) / 7) as i32;
-    data[57..61].copy_from_slice(&most.to_be_bytes());
+    let max_count = ((data.len() - 61) / 7) as i32;
+    data[57..61].copy_from_slice(&max_count.to_be_bytes());
     let data = Bytes::from(data);
     for layout in [Layout::Binary, Layout::View] {
         decode_within_bounds(&data, layout, false);
@@ -156,7 +156,7 @@ fn a_count_that_promises_too_much_allocates_little() {
 
 /// Decoding a large response in small steps needs the memory of one step.
 #[test]
-fn a_step_takes_no_more_than_its_share() {
+fn memory_per_step_is_bounded() {
     let options = EncodeOptions { batch_size: 16 * 1024, ..EncodeOptions::default() };
     let mut rest = Bytes::from(encode_batches(&table(100_000), &Columns::default(), &options).unwrap());
     assert!(rest.len() > 8 << 20);
@@ -176,7 +176,7 @@ fn a_step_takes_no_more_than_its_share() {
 
 /// Wrappers of bytes that were damaged before compression, which the checksum of the wrapper does not detect.
 #[test]
-fn damage_within_wrappers() {
+fn damaged_wrapper_contents() {
     let mut seed = 5u64;
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -221,7 +221,7 @@ fn damage_within_wrappers() {
 
 proptest! {
     #[test]
-    fn a_right_header_around_any_bytes(body in prop::collection::vec(any::<u8>(), 0..600), count in 0i32..200, codec in 0u8..8) {
+    fn valid_header_with_arbitrary_payload(body in prop::collection::vec(any::<u8>(), 0..600), count in 0i32..200, codec in 0u8..8) {
         let mut data = wire(1, Codec::None);
         data.truncate(61);
         data.extend_from_slice(&body);
@@ -236,7 +236,7 @@ proptest! {
 
 /// Much more than a valid batch contains, from a few kilobytes: rejected although it is below the absolute limit.
 #[test]
-fn a_bomb_is_refused_for_its_ratio() {
+fn rejects_compression_bomb_by_ratio() {
     let value = BinaryArray::from_iter_values([vec![0; 100 << 20]]);
     let table = RecordBatch::try_from_iter([("value", Arc::new(value) as ArrayRef)]).unwrap();
     let options = EncodeOptions { codec: Codec::Zstd, ..EncodeOptions::default() };

@@ -108,7 +108,7 @@ mod tests {
 
     /// Tests all implementations that this processor supports.
     #[test]
-    fn every_way_is_right() {
+    fn all_implementations_match_the_definition() {
         if is_aarch64_feature_detected!("crc") && is_aarch64_feature_detected!("aes") {
             // SAFETY: the processor has the features of the functions.
             same_as_bit_by_bit::<CASTAGNOLI>(|register, data| unsafe {

@@ -45,20 +45,20 @@ fn published_values() {
 }
 
 #[test]
-fn tables_are_right() {
+fn table_matches_the_definition() {
     same_as_bit_by_bit::<CASTAGNOLI>(table::update::<CASTAGNOLI>);
     same_as_bit_by_bit::<IEEE>(table::update::<IEEE>);
 }
 
 #[test]
-fn what_this_processor_takes_is_right() {
+fn update_matches_the_definition() {
     same_as_bit_by_bit::<CASTAGNOLI>(crate::update::<CASTAGNOLI>);
     same_as_bit_by_bit::<IEEE>(crate::update::<IEEE>);
 }
 
 proptest! {
     #[test]
-    fn both_are_those_of_other_crates(data in proptest::collection::vec(any::<u8>(), 0..5_000)) {
+    fn agrees_with_other_crates(data in proptest::collection::vec(any::<u8>(), 0..5_000)) {
         prop_assert_eq!(crc32c(&data), ::crc32c::crc32c(&data));
         prop_assert_eq!(crc32(&data), crc_fast::crc32_iso_hdlc(&data));
     }

@@ -187,7 +187,7 @@ mod tests {
 
     /// Tests all implementations that this processor supports.
     #[test]
-    fn every_way_is_right() {
+    fn all_implementations_match_the_definition() {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq") {
             // SAFETY: the processor has the features of the functions.
             same_as_bit_by_bit::<CASTAGNOLI>(|register, data| unsafe { wide::<CASTAGNOLI>(register, data) });

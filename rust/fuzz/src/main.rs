@@ -51,10 +51,10 @@ fn arguments() -> Result<Arguments, String> {
         seeds: None,
         rest: Vec::new(),
     };
-    let mut given = std::env::args().skip(1);
-    while let Some(name) = given.next() {
+    let mut args = std::env::args().skip(1);
+    while let Some(name) = args.next() {
         let mut number = || {
-            let text = given.next().ok_or(format!("{name} wants a number"))?;
+            let text = args.next().ok_or(format!("{name} wants a number"))?;
             text.replace('_', "").parse::<u64>().map_err(|e| format!("{name} {text}: {e}"))
         };
         match name.as_str() {
@@ -64,7 +64,7 @@ fn arguments() -> Result<Arguments, String> {
             "--seconds" => all.seconds = Some(number()?),
             "--job" => all.job = Some(number()?),
             "--replay" => all.replay = true,
-            "--seeds" => all.seeds = Some(given.next().ok_or("--seeds wants a folder")?.into()),
+            "--seeds" => all.seeds = Some(args.next().ok_or("--seeds wants a folder")?.into()),
             _ if name.starts_with('-') => return Err(format!("{name} is unknown\n{USAGE}")),
             _ => all.rest.push(name),
         }
@@ -137,12 +137,12 @@ fn targets(arguments: &Arguments) -> Result<Vec<&'static Target>, String> {
 /// Starts the processes and waits for them.
 fn jobs(arguments: &Arguments) -> Result<bool, String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
-    let given: Vec<_> = std::env::args().skip(1).collect();
+    let args: Vec<_> = std::env::args().skip(1).collect();
     let started = Instant::now();
     let start = |job: u64| -> Result<Child, String> {
         let jobs = arguments.jobs.to_string();
         let mut command = Command::new(&this);
-        command.args(&given).args(["--jobs", &jobs, "--job", &job.to_string()]);
+        command.args(&args).args(["--jobs", &jobs, "--job", &job.to_string()]);
         command.spawn().map_err(|e| e.to_string())
     };
     let children = (0..arguments.jobs).map(start).collect::<Result<Vec<_>, _>>()?;
@@ -168,10 +168,10 @@ fn worker(arguments: &Arguments, job: u64) -> Result<bool, String> {
         deadline: arguments.seconds.map(|seconds| started + Duration::from_secs(seconds)),
     };
     session::quiet_panics();
-    let mut told = Instant::now();
+    let mut reported_at = Instant::now();
     let progress = |done: u64| {
-        if told.elapsed() > Duration::from_secs(60) {
-            told = Instant::now();
+        if reported_at.elapsed() > Duration::from_secs(60) {
+            reported_at = Instant::now();
             let rate = done as f64 / started.elapsed().as_secs_f64();
             println!("fuzz: job {job}: {done} inputs, {rate:.0} a second");
         }

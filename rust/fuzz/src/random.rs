@@ -69,8 +69,8 @@ impl Random {
     }
 
     /// Returns up to `most` bytes, sometimes compressible ones.
-    pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
-        let len = self.below(most + 1);
+    pub(crate) fn bytes(&mut self, max_len: usize) -> Vec<u8> {
+        let len = self.below(max_len + 1);
         match self.below(3) {
             0 => (0..len).map(|_| self.next() as u8).collect(),
             1 => vec![self.next() as u8; len],

@@ -55,7 +55,7 @@ pub fn run_one(target: &Target, input: &[u8]) -> Result<(), Failure> {
 }
 
 /// Returns the committed inputs, and the conformance cases if they exist (CONTRIBUTING.md).
-pub fn given() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
+pub fn existing_inputs() -> Vec<(&'static Target, PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for target in TARGETS {
         let Ok(files) = std::fs::read_dir(corpus_folder().join(target.name)) else { continue };
@@ -123,8 +123,8 @@ pub fn run(
 ) -> (u64, Vec<Failure>) {
     let targets = if plan.targets.is_empty() { TARGETS.iter().collect() } else { plan.targets.clone() };
     let mut seeds = Seeds::default();
-    for (target, _, input) in given() {
-        seeds.give(target.name, input);
+    for (target, _, input) in existing_inputs() {
+        seeds.add(target.name, input);
     }
     let watch = Watch::start(plan.clone(), targets.clone(), hang);
     let (mut done, mut failures) = (0, Vec::new());
@@ -178,8 +178,8 @@ impl Watch {
                     let (number, index) = ((now >> 56) as usize, now & (u64::MAX >> 8));
                     if let Some(target) = targets.get(number) {
                         let mut seeds = Seeds::default();
-                        for (target, _, input) in given() {
-                            seeds.give(target.name, input);
+                        for (target, _, input) in existing_inputs() {
+                            seeds.add(target.name, input);
                         }
                         let input = seeds.input(target.name, target.input, seed_of(plan.seed, number, index));
                         let what = format!("did not end within {} s", TIME_LIMIT.as_secs());

@@ -132,7 +132,7 @@ pub const TARGETS: &[Target] = &[
     // A message may use 16 times its size (wire::messages::reader), exists twice here, and so does its text.
     Target { name: "frame", input: Input::Frame, run: frames, memory: 20, constant: CONSTANT },
     Target { name: "message", input: Input::Message, run: messages, memory: 48, constant: CONSTANT },
-    Target { name: "member", input: Input::Member, run: member::told, memory: 48, constant: CONSTANT },
+    Target { name: "member", input: Input::Member, run: member::metadata, memory: 48, constant: CONSTANT },
     Target { name: "header", input: Input::Batches(None), run: headers, memory: 4, constant: CONSTANT },
     Target { name: "records", input: Input::Records, run: records, memory: 4, constant: CONSTANT },
     // Decoded twice: about 110 bytes of columns for a record of seven bytes, and the same again while they grow.

@@ -289,11 +289,11 @@ fn mutate_node(node: &mut Node, random: &mut Random) {
                 2 => nodes.swap(at, other),
                 // Nested in itself: a record within a record, a wrapper within a wrapper.
                 3 => {
-                    let whole = nodes.clone();
+                    let copy = nodes.clone();
                     if let Some(child) = nodes.get_mut(at) {
                         match children_mut(child) {
-                            Some(inner) => inner.extend(whole),
-                            None => *child = Node::Group(whole),
+                            Some(inner) => inner.extend(copy),
+                            None => *child = Node::Group(copy),
                         }
                     }
                 }

@@ -10,15 +10,15 @@ use samsarrow_fuzz::{Input, Seeds, TARGETS, Target, corpus_folder, target};
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn what_once_failed_fails_no_more() {
-    let given = session::given();
-    for (target, path, input) in &given {
+fn corpus_replays_without_failures() {
+    let existing_inputs = session::existing_inputs();
+    for (target, path, input) in &existing_inputs {
         if let Err(failure) = session::run_one(target, input) {
             panic!("{}: {}: {}", target.name, path.display(), failure.what);
         }
     }
-    let committed = given.iter().filter(|(_, path, _)| path.starts_with(corpus_folder())).count();
-    eprintln!("{committed} committed inputs, {} conformance cases", given.len() - committed);
+    let committed = existing_inputs.iter().filter(|(_, path, _)| path.starts_with(corpus_folder())).count();
+    eprintln!("{committed} committed inputs, {} conformance cases", existing_inputs.len() - committed);
     assert!(committed >= TARGETS.len(), "only {committed} committed inputs");
 }
 
@@ -31,7 +31,7 @@ fn every_folder_of_the_corpus_has_a_target() {
 }
 
 #[test]
-fn a_short_session() {
+fn short_session() {
     let deadline = Some(Instant::now() + Duration::from_secs(4));
     let plan = Plan { targets: Vec::new(), seed: 7, start: 0, stride: 1, runs: 20_000, deadline };
     let (done, failures) = session::run(&plan, |_| {}, |failure| eprintln!("{}: {}", failure.target, failure.what));
@@ -46,7 +46,7 @@ fn a_short_session() {
 
 /// The mutator is only useful if many of its inputs pass the first checks.
 #[test]
-fn the_same_seed_gives_the_same_input_and_many_go_deep() {
+fn inputs_are_deterministic_and_often_valid() {
     let (mut one, mut other) = (Seeds::default(), Seeds::default());
     for target in TARGETS {
         let mut lengths = 0;
@@ -77,7 +77,7 @@ fn the_same_seed_gives_the_same_input_and_many_go_deep() {
 
 /// Many inputs must have a valid schema, and a valid value.
 #[test]
-fn many_schemas_are_good_and_so_are_values() {
+fn many_schemas_and_values_are_valid() {
     use samsarrow_values::{Decoder, Framing, Options, avro::Schema};
     let cut = |rest: &[u8]| {
         let (len, rest) = rest.split_first_chunk::<2>()?;
@@ -101,7 +101,7 @@ fn many_schemas_are_good_and_so_are_values() {
 
 /// Tests the checks themselves: a panic, too much memory.
 #[test]
-fn what_breaks_a_promise_is_seen() {
+fn detects_panics_and_excessive_memory() {
     let target = |run| Target { name: "test", input: Input::Records, run, memory: 4, constant: 1 << 20 };
     let failure = session::run_one(&target(|_| panic!("of course")), b"x").unwrap_err();
     assert_eq!(failure.what, "panicked: of course");

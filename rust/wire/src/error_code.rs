@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_finds_its_entry() {
+    fn every_code_is_in_the_table() {
         for (i, code) in ErrorCode::ALL.iter().enumerate() {
             assert_eq!(code.code(), i as i16 - 1);
             assert_eq!(code.name(), TABLE[i].name);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_survives_what_its_producer_did_not_do() {
+    fn abortable_errors_do_not_fence_the_producer() {
         for code in [ErrorCode::CONCURRENT_TRANSACTIONS, ErrorCode::NOT_COORDINATOR, ErrorCode::NOT_LEADER_OR_FOLLOWER]
         {
             assert_eq!(code.in_transaction(), InTransaction::Retry, "{code}");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_codes_are_kept() {
+    fn unknown_codes_are_preserved() {
         for code in [i16::MIN, -2, 134, i16::MAX] {
             let error = ErrorCode::from_i16(code);
             assert_eq!((error.code(), error.name(), error.retriable()), (code, "UNKNOWN_ERROR_CODE", false));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn remedies_follow_the_table() {
+    fn handling_follows_the_table() {
         let moved = ErrorCode::NOT_LEADER_OR_FOLLOWER;
         assert!(moved.retriable() && moved.refresh_metadata() && !moved.fatal());
         let loading = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS;

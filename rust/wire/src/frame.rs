@@ -90,8 +90,8 @@ pub fn encode_response<R: Request>(
 fn finish(out: &mut MessageBuf) -> Result<(), EncodeError> {
     let length = out.total() - 4;
     let length = i32::try_from(length).map_err(|_| EncodeError::TooLong { what: "frame", length })?;
-    if let Some(place) = out.first_chunk_mut::<4>() {
-        *place = length.to_be_bytes();
+    if let Some(prefix) = out.first_chunk_mut::<4>() {
+        *prefix = length.to_be_bytes();
     }
     Ok(())
 }
@@ -163,21 +163,21 @@ mod tests {
     use crate::messages::{ApiVersionsRequest, HeartbeatRequest, HeartbeatResponse};
 
     #[test]
-    fn a_request_comes_back() {
+    fn request_round_trips() {
         for version in 0..=4 {
             let request = HeartbeatRequest { group_id: "g".into(), generation_id: 3, ..Default::default() };
             let frame = encode_request(&request, version, 7, Some("me")).unwrap();
             assert_eq!(frame.len() - 4, i32::from_be_bytes(frame[..4].try_into().unwrap()) as usize);
             let (header, body) = decode_request_header(frame.slice(4..)).unwrap();
-            let wanted =
+            let expected =
                 RequestHeader { api_key: 12, api_version: version, correlation_id: 7, client_id: Some("me".into()) };
-            assert_eq!(header, wanted);
+            assert_eq!(header, expected);
             assert_eq!(HeartbeatRequest::decode(version, &mut Reader::new(body)).unwrap(), request);
         }
     }
 
     #[test]
-    fn a_response_comes_back_and_what_follows_is_noticed() {
+    fn response_round_trips_and_rejects_trailing_bytes() {
         let response = HeartbeatResponse { error_code: 27, ..Default::default() };
         let frame = encode_response::<HeartbeatRequest>(&response, 4, 9).unwrap().slice(4..);
         assert_eq!(correlation_id(&frame), Some(9));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_broker_answers_api_versions_in_its_own_form() {
+    fn decodes_api_versions_v0_from_old_broker() {
         let old = ApiVersionsResponse { error_code: 35, ..Default::default() };
         let frame = encode_response::<ApiVersionsRequest>(&old, 0, 1).unwrap().slice(4..);
         let longer = Bytes::from([&frame[..], &[0; 4]].concat());

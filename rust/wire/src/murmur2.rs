@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_java() {
+    fn hashes_match_java() {
         for (key, hash) in [
             ("21", -973_932_308),
             ("foobar", -790_332_482),

@@ -85,13 +85,13 @@ impl Release {
     /// Returns the release of a Kafka version such as `2.8`, `2.8.2`, `0.9` or `0.10.2.1`.
     pub fn named(version: &str) -> Option<Release> {
         let parts: Option<Vec<u8>> = version.trim().split('.').map(|part| part.parse().ok()).collect();
-        let found = match *parts?.as_slice() {
+        let release = match *parts?.as_slice() {
             [0, minor] => Release(0, minor, 0),
             [0, minor, patch] | [0, minor, patch, _] => Release(0, minor, patch),
             [major, minor] | [major, minor, _] => Release(major, minor, 0),
             _ => return None,
         };
-        Self::ALL.iter().copied().find(|release| *release == found)
+        Self::ALL.iter().copied().find(|known| *known == release)
     }
 
     /// Returns the first and last version of an API in this release; `None` if it does not support the API.

@@ -8,7 +8,7 @@ use super::*;
 use crate::frame;
 
 #[test]
-fn a_version_of_kafka_belongs_to_a_release() {
+fn parses_release_of_kafka_version() {
     for (input, expected) in
         [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.3.1", "4.3")]
     {
@@ -21,7 +21,7 @@ fn a_version_of_kafka_belongs_to_a_release() {
 }
 
 #[test]
-fn a_version_of_an_api_has_a_first_release() {
+fn first_with_returns_first_release() {
     assert_eq!(Release::first_with(ApiKey::InitProducerId, 0), Some(Release::V0_11_0));
     assert_eq!(Release::first_with(ApiKey::ListOffsets, 1), Some(Release::V0_10_1));
     assert_eq!(Release::first_with(ApiKey::OffsetFetch, 2), Some(Release::named("0.10.2").unwrap()), "KIP-88");
@@ -59,16 +59,16 @@ const LATER_IN_KRAFT: [ApiKey; 6] = [
 ];
 
 #[test]
-fn the_table_says_what_real_brokers_say() {
+fn table_matches_real_brokers() {
     for (version, frame) in captured() {
         let release = Release::named(&version).unwrap();
-        let (.., answer) = frame::decode_api_versions(0, frame).unwrap();
+        let (.., response) = frame::decode_api_versions(0, frame).unwrap();
         // The one broker that ran without ZooKeeper, before KRaft supported them.
         let lacks = |key: &&ApiKey| version == "3.3.2" && LATER_IN_KRAFT.contains(key);
         for key in ApiKey::ALL.iter().filter(|key| !lacks(key)) {
-            let told = answer.api_keys.iter().find(|told| told.api_key == key.code());
-            let told = told.map(|told| (told.min_version, told.max_version));
-            assert_eq!(release.versions(*key), told, "{} of Kafka {version}", key.name());
+            let advertised = response.api_keys.iter().find(|advertised| advertised.api_key == key.code());
+            let advertised = advertised.map(|advertised| (advertised.min_version, advertised.max_version));
+            assert_eq!(release.versions(*key), advertised, "{} of Kafka {version}", key.name());
         }
     }
 }

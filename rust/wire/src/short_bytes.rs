@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_copied_where_there_is_room() {
+    fn copy_to_copies_if_the_slice_fits() {
         let data: Vec<u8> = (1..=255).cycle().take(400).collect();
         for len in 0..=140 {
             for start in [0, 1, 200, 399 - len, 400 - len] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_appended_than_the_bytes() {
+    fn append_to_appends_exactly_the_slice() {
         let data: Vec<u8> = (0..=255).cycle().take(400).collect();
         for room in [0, 4096] {
             for start in [0, 1, 17, 200, 271, 272, 273, 380] {

@@ -60,13 +60,13 @@ fn decompresses_once<C: ValueColumn>() {
 }
 
 #[test]
-fn a_batch_is_decompressed_once_however_often_it_is_gone_on_with() {
+fn partial_reads_decompress_a_batch_once() {
     decompresses_once::<BinaryColumn>();
     decompresses_once::<ViewColumn>();
 }
 
 #[test]
-fn columns_that_are_full_are_not_decompressed_for() {
+fn full_columns_do_not_decompress_the_next_batch() {
     let data = batches_of_ten_thousand();
     let options = DecodeOptions { max_bytes: 1000, ..DecodeOptions::default() };
     let mut decoder = BatchDecoder::<BinaryColumn>::new(options, Topics::default(), Pool::default());
@@ -76,7 +76,7 @@ fn columns_that_are_full_are_not_decompressed_for() {
 }
 
 #[test]
-fn what_is_counted_is_not_decompressed() {
+fn header_only_rows_are_not_decompressed() {
     let options = DecodeOptions { projection: crate::Projection::NONE, ..DecodeOptions::default() };
     let mut decoder = BatchDecoder::<BinaryColumn>::new(options, Topics::default(), Pool::default());
     let window = Window { until_offset: Some(15_000), ..Window::from(5_000) };

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_are_alike_share_memory_until_they_differ() {
+    fn constant_rows_share_memory_until_they_differ() {
         let mut column = ConstantColumn::default();
         column.fill(5, 7);
         column.fill(9, 7);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rows_may_be_none() {
+    fn accepts_empty_first_batch() {
         let mut column = ConstantColumn::default();
         column.fill(0, 1);
         column.fill(2, 2);

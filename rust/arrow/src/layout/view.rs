@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_data_are_an_error() {
+    fn rejects_values_beyond_the_data() {
         fn check<C: ValueColumn>() {
             let spans: [(&[u32], &[i32]); 5] =
                 [(&[0, 1], &[3, 3]), (&[4], &[1]), (&[u32::MAX], &[1]), (&[0], &[i32::MAX]), (&[0, 4, 0], &[4, 1, -1])];
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_must_reach_as_far_as_views_do() {
+    fn rejects_buffers_shorter_than_views() {
         let buffer = Buffer::from(LONG);
         let origin = |buffer, start| Origin { buffer, start };
         for (origin, fits) in [(origin(0, 0), true), (origin(0, 1), false), (origin(1, 0), false)] {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn short_values_keep_no_buffer() {
+    fn inline_values_keep_no_buffer() {
         let buffers = [Buffer::from(LONG), Buffer::from(LONG), Buffer::from(LONG)];
         let finish = |mut column: ViewColumn| {
             let array = column.finish(&buffers).unwrap();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_json_object_or_array_serde_json_says_too() {
+    fn is_container_agrees_with_serde_json() {
         for text in [
             "{}",
             "[]",
@@ -278,21 +278,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_of_its_characters_is_judged_as_serde_json_judges_it(text in r#"[\[\]{}:,"\\ueE0123.+\-\ntrfalsn ]{0,14}"#) {
+        fn is_container_agrees_with_serde_json_on_random_text(text in r#"[\[\]{}:,"\\ueE0123.+\-\ntrfalsn ]{0,14}"#) {
             agrees(&text);
             agrees(&format!("[{text}]"));
             agrees(&format!("{{\"a\":{text}}}"));
         }
 
         #[test]
-        fn strings_are_read_back(text in any::<String>()) {
+        fn strings_round_trip(text in any::<String>()) {
             let mut out = Vec::new();
             string(&text, &mut out);
             prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
         }
 
         #[test]
-        fn base64_is_read_back(bytes in any::<Vec<u8>>()) {
+        fn base64_round_trips(bytes in any::<Vec<u8>>()) {
             let mut out = Vec::new();
             base64(Some(&bytes), &mut out);
             let text: String = serde_json::from_slice(&out).unwrap();

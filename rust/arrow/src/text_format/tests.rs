@@ -61,13 +61,13 @@ const ROWS: &[TestRow<'_>] = &[
 ];
 
 #[test]
-fn values_are_lines_or_nothing_but_themselves() {
+fn value_and_raw_formats() {
     assert_eq!(text(&ROWS[1..3], &LineFormat::Value), "12\n\n");
     assert_eq!(text(&ROWS[..2], &LineFormat::Raw), "{\"a\":\n 1.50}12");
 }
 
 #[test]
-fn objects_hold_what_is_json_as_it_is_and_all_else_as_text() {
+fn ndjson_embeds_containers_and_quotes_text() {
     let head = |offset| {
         format!(
             "{{\"topic\":\"t\\\"1\",\"partition\":3,\"offset\":{offset},\"timestamp\":\"2026-11-01T10:00:00.123Z\","
@@ -86,7 +86,7 @@ fn objects_hold_what_is_json_as_it_is_and_all_else_as_text() {
 }
 
 #[test]
-fn an_envelope_holds_every_byte() {
+fn envelope_is_lossless() {
     let lines = text(ROWS, &LineFormat::Envelope);
     assert_eq!(
         lines.lines().next().unwrap(),
@@ -98,7 +98,7 @@ fn an_envelope_holds_every_byte() {
 }
 
 #[test]
-fn templates_show_fields_in_the_ways_they_name() {
+fn templates_format_fields() {
     let shown = templated(&ROWS[..1], "{topic}\\t{partition}@{offset} {timestamp} {timestamp:ms} {key} {{{size}}}\\\\");
     assert_eq!(shown, "t\"1\t3@7 2026-11-01T10:00:00.123Z 1793527200123 k {13}\\\n");
     assert_eq!(templated(&ROWS[3..4], "{key:hex} {value:base64} {value:json}\\c"), "fe /yI= \"\u{fffd}\\\"\"");
@@ -110,7 +110,7 @@ fn templates_show_fields_in_the_ways_they_name() {
 }
 
 #[test]
-fn a_wrong_template_is_refused_by_what_is_wrong() {
+fn rejects_invalid_templates() {
     for (text, expected) in [
         ("{valeu}", "there is no field {valeu}"),
         ("{value:yaml}", "there is no field {value:yaml}"),
@@ -129,7 +129,7 @@ fn a_wrong_template_is_refused_by_what_is_wrong() {
 }
 
 #[test]
-fn times_are_those_of_the_calendar() {
+fn timestamps_are_iso_8601() {
     for (ms, expected) in [
         (0, "1970-01-01T00:00:00.000Z"),
         (-1, "1969-12-31T23:59:59.999Z"),
@@ -148,7 +148,7 @@ fn times_are_those_of_the_calendar() {
 }
 
 #[test]
-fn numbers_are_written_to_their_last_digit() {
+fn numbers_match_to_string() {
     for value in [0, 7, 10, -1, i64::MAX, i64::MIN] {
         let mut out = Vec::new();
         number(Some(value), &mut out);
@@ -157,7 +157,7 @@ fn numbers_are_written_to_their_last_digit() {
 }
 
 #[test]
-fn what_has_no_such_columns_is_refused() {
+fn rejects_batches_without_the_columns() {
     let some = batch(ROWS).project(&[0, 1, 2]).unwrap();
     assert!(render(&some, &LineFormat::Value, &mut Vec::new()).unwrap_err().to_string().contains("partition"));
 }

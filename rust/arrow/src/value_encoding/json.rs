@@ -313,7 +313,7 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
         match self.array.value_as_datetime(row) {
             // The debug format is ISO 8601.
             Some(when) => drop(write!(self.text, "\"{when:?}Z\"")),
-            None => self.failure.set(format!("{} is no time that can be json_encoding as text", self.array.value(row))),
+            None => self.failure.set(format!("{} is no time that can be written as text", self.array.value(row))),
         }
         out.extend_from_slice(self.text.as_bytes());
     }

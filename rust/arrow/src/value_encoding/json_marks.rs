@@ -47,75 +47,76 @@ pub(super) enum JsonEncoding {
 /// Returns the encoding of a marked array, and the path of its field.
 pub(super) fn json_encoding(fields: &Fields) -> Option<(JsonEncoding, &str)> {
     let [field] = &**fields else { return None };
-    let how = match field.metadata().get(ENCODING)?.as_str() {
+    let encoding = match field.metadata().get(ENCODING)?.as_str() {
         "json" => JsonEncoding::Json,
         _ => JsonEncoding::FullTime,
     };
-    Some((how, field.name()))
+    Some((encoding, field.name()))
 }
 
 /// Parts of a type that need special encoding.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     /// The encoding and path of the type itself.
-    this: Option<(JsonEncoding, String)>,
+    own: Option<(JsonEncoding, String)>,
     /// The path of a timestamp without a time zone, if the schema requires one: its instant is unknown.
     naive: Option<String>,
     /// Index, omission and marks of the children: the fields of a struct or a union, the item of a list, the value of a
     /// map. Dictionaries and runs have the marks of their values.
-    below: Vec<(usize, bool, Marks)>,
+    children: Vec<(usize, bool, Marks)>,
 }
 
 impl Marks {
     /// Returns the marks of a field, from the field itself and from the field with the same name in a schema.
-    pub(super) fn of(field: &Field, wanted: Option<&Field>, rules: FieldRules, path: &str) -> Marks {
-        let says = |rule: fn(&Field) -> bool| wanted.is_some_and(rule);
+    pub(super) fn of(field: &Field, schema: Option<&Field>, rules: FieldRules, path: &str) -> Marks {
+        let schema_has = |rule: fn(&Field) -> bool| schema.is_some_and(rule);
         let like = |kind: &DataType| Field::clone(field).with_data_type(kind.clone());
         let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        let is_json = field.extension_type_name() == Some(JSON) || says(rules.is_json);
-        let this = match field.data_type() {
+        let is_json = field.extension_type_name() == Some(JSON) || schema_has(rules.is_json);
+        let own = match field.data_type() {
             // Only the values are written, and only they are in the schema.
-            DataType::Dictionary(_, values) => return Marks::of(&like(values), wanted, rules, path),
+            DataType::Dictionary(_, values) => return Marks::of(&like(values), schema, rules, path),
             DataType::RunEndEncoded(_, values) => {
-                return Marks::of(&like(values.data_type()), wanted, rules, path);
+                return Marks::of(&like(values.data_type()), schema, rules, path);
             }
             DataType::Struct(fields) if json_encoding(fields).is_some() => return Marks::default(),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if is_json => Some(JsonEncoding::Json),
-            DataType::Time32(_) | DataType::Time64(_) if says(rules.is_full_time) => Some(JsonEncoding::FullTime),
+            DataType::Time32(_) | DataType::Time64(_) if schema_has(rules.is_full_time) => Some(JsonEncoding::FullTime),
             _ => None,
         };
         let naive = matches!(field.data_type(), DataType::Timestamp(_, None))
-            && wanted.is_some_and(|wanted| matches!(wanted.data_type(), DataType::Timestamp(_, Some(_))));
-        let below: Vec<(usize, bool, Marks)> = match field.data_type() {
+            && schema.is_some_and(|schema| matches!(schema.data_type(), DataType::Timestamp(_, Some(_))));
+        let children: Vec<(usize, bool, Marks)> = match field.data_type() {
             DataType::Union(fields, _) => {
                 let of =
-                    |(at, (_, field)): (usize, (i8, &FieldRef))| (at, false, Marks::of(field, wanted, rules, path));
+                    |(at, (_, field)): (usize, (i8, &FieldRef))| (at, false, Marks::of(field, schema, rules, path));
                 fields.iter().enumerate().map(of).collect()
             }
             DataType::Struct(fields) => {
-                let named = |name: &str| match wanted.map(Field::data_type) {
-                    Some(DataType::Struct(wanted)) => wanted.find(name).map(|(_, field)| &**field),
+                let named = |name: &str| match schema.map(Field::data_type) {
+                    Some(DataType::Struct(schema)) => schema.find(name).map(|(_, field)| &**field),
                     _ => None,
                 };
                 let of = |(at, field): (usize, &FieldRef)| {
-                    let wanted = named(field.name());
-                    let is_omitted = wanted.is_some_and(rules.is_omitted);
-                    (at, is_omitted, Marks::of(field, wanted, rules, &join(field.name())))
+                    let schema = named(field.name());
+                    let is_omitted = schema.is_some_and(rules.is_omitted);
+                    (at, is_omitted, Marks::of(field, schema, rules, &join(field.name())))
                 };
                 fields.iter().enumerate().map(of).collect()
             }
             kind => {
-                let wanted = wanted.and_then(|wanted| inner(wanted.data_type())).map(|field| &**field);
+                let schema = schema.and_then(|schema| inner(schema.data_type())).map(|field| &**field);
                 let path = format!("{path}[]");
-                inner(kind).map(|inner| (0, false, Marks::of(inner, wanted, rules, &path))).into_iter().collect()
+                inner(kind).map(|inner| (0, false, Marks::of(inner, schema, rules, &path))).into_iter().collect()
             }
         };
-        let below = below.into_iter().filter(|(_, is_omitted, below)| *is_omitted || !below.is_empty()).collect();
-        Marks { this: this.map(|this| (this, path.to_owned())), naive: naive.then(|| path.to_owned()), below }
+        let children =
+            children.into_iter().filter(|(_, is_omitted, children)| *is_omitted || !children.is_empty()).collect();
+        Marks { own: own.map(|own| (own, path.to_owned())), naive: naive.then(|| path.to_owned()), children }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.this.is_none() && self.naive.is_none() && self.below.is_empty()
+        self.own.is_none() && self.naive.is_none() && self.children.is_empty()
     }
 
     /// Returns the array with a type that has the marks. Nothing is copied.
@@ -129,13 +130,13 @@ impl Marks {
             )));
         }
         Ok(match array.data_type() {
-            kind if !matches!(kind, DataType::Dictionary(..) | DataType::RunEndEncoded(..)) && self.this.is_some() => {
-                let Some((how, path)) = &self.this else { return Ok(Arc::clone(array)) };
-                let how = match how {
+            kind if !matches!(kind, DataType::Dictionary(..) | DataType::RunEndEncoded(..)) && self.own.is_some() => {
+                let Some((encoding, path)) = &self.own else { return Ok(Arc::clone(array)) };
+                let encoding = match encoding {
                     JsonEncoding::Json => "json",
                     JsonEncoding::FullTime => "full-time",
                 };
-                let field = Field::new(path, kind.clone(), true).with_metadata([(ENCODING, how)]);
+                let field = Field::new(path, kind.clone(), true).with_metadata([(ENCODING, encoding)]);
                 let nulls = array.logical_nulls();
                 let (fields, columns) = (vec![field].into(), vec![Arc::clone(array)]);
                 Arc::new(StructArray::try_new_with_length(fields, columns, nulls, array.len())?)
@@ -144,15 +145,15 @@ impl Marks {
                 let rows = array.as_struct();
                 let mut fields = fields.to_vec();
                 let mut columns = rows.columns().to_vec();
-                for (at, this, below) in &self.below {
+                for (at, own, children) in &self.children {
                     let (Some(field), Some(column)) = (fields.get_mut(*at), columns.get_mut(*at)) else {
                         return Err(ArrowError::SchemaError(
                             "a column has not the type that it was announced with".to_owned(),
                         ));
                     };
-                    *column = below.mark(column)?;
+                    *column = children.mark(column)?;
                     *field = retyped(field, column);
-                    if *this {
+                    if *own {
                         let mut marked = Field::clone(field);
                         marked.metadata_mut().insert(OMITTED, "");
                         *field = Arc::new(marked);
@@ -227,8 +228,8 @@ impl Marks {
     }
 
     fn part(&self, at: usize, values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-        match self.below.iter().find(|(place, ..)| *place == at) {
-            Some((_, _, below)) => below.mark(values),
+        match self.children.iter().find(|(index, ..)| *index == at) {
+            Some((_, _, children)) => children.mark(values),
             None => Ok(Arc::clone(values)),
         }
     }
@@ -279,7 +280,7 @@ mod tests {
         Arc::new(StructArray::try_new(fields.collect::<Fields>(), columns, nulls.map(NullBuffer::from)).unwrap())
     }
 
-    fn written(column: &ArrayRef, schema: &DataType) -> Vec<String> {
+    fn encoded(column: &ArrayRef, schema: &DataType) -> Vec<String> {
         let data = RecordBatch::try_from_iter_with_nullable([("v", Arc::clone(column), true)]).unwrap();
         let writer = ValueWriter::new(&data, &ValueColumns::One("v".to_owned()), ValueFormat::Json).unwrap();
         let rules = FieldRules { is_omitted: is_a, ..OWN };
@@ -312,46 +313,46 @@ mod tests {
     }
 
     #[test]
-    fn members_are_left_out_in_whatever_stands_for_their_objects() {
+    fn omits_null_members_in_all_layouts_of_objects() {
         let schema = object(&[("a", &DataType::Utf8), ("b", &DataType::Utf8)]);
         let (none, one) = (r#"{"b":null}"#, r#"{"a":"x","b":null}"#);
         let objects = objects();
-        for (column, wanted) in [
+        for (column, expected) in [
             (coded(vec![Some(1), Some(0), None, Some(2)], Arc::clone(&objects)), [one, none, "-", "-"]),
             (runs(vec![1, 3, 4], &objects), [none, one, one, "-"]),
             (union(vec![5, 1, 5, 5], Some(vec![1, 0, 0, 2]), vec![7], Arc::clone(&objects)), [one, "7", none, "-"]),
             (union(vec![5, 5, 5, 1], None, vec![7; 4], runs(vec![1, 3, 4], &objects)), [none, one, one, "7"]),
             (runs(vec![1, 3, 4], &coded(vec![Some(1), Some(0), None], objects)), [one, none, none, "-"]),
         ] {
-            assert_eq!(written(&column, &schema), wanted);
-            assert_eq!(written(&column.slice(1, 3), &schema), wanted[1..]);
+            assert_eq!(encoded(&column, &schema), expected);
+            assert_eq!(encoded(&column.slice(1, 3), &schema), expected[1..]);
             let within = rows(&[("of", column)], None);
-            let whole = written(&within, &object(&[("of", &schema)]));
-            assert_eq!(whole, wanted.map(|text| format!(r#"{{"of":{}}}"#, text.replace('-', "null"))));
+            let expected_objects = encoded(&within, &object(&[("of", &schema)]));
+            assert_eq!(expected_objects, expected.map(|text| format!(r#"{{"of":{}}}"#, text.replace('-', "null"))));
         }
     }
 
     #[test]
-    fn members_are_left_out_in_views_of_lists() {
+    fn omits_null_members_in_list_views() {
         fn views<O: OffsetSizeTrait>(values: ArrayRef) -> ArrayRef {
             let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
             let [offsets, sizes] = [[1, 0, 0], [2, 2, 0]].map(|all| all.map(O::usize_as).to_vec().into());
             Arc::new(GenericListViewArray::try_new(item, offsets, sizes, values, None).unwrap())
         }
         let schema = list(object(&[("a", &DataType::Utf8), ("b", &DataType::Utf8)]));
-        let wanted = [r#"[{"a":"x","b":null},null]"#, r#"[{"b":null},{"a":"x","b":null}]"#, "[]"];
+        let expected = [r#"[{"a":"x","b":null},null]"#, r#"[{"b":null},{"a":"x","b":null}]"#, "[]"];
         for column in [views::<i32>(objects()), views::<i64>(objects())] {
-            assert_eq!(written(&column, &schema), wanted);
-            assert_eq!(written(&column.slice(1, 2), &schema), wanted[1..]);
+            assert_eq!(encoded(&column, &schema), expected);
+            assert_eq!(encoded(&column.slice(1, 2), &schema), expected[1..]);
         }
     }
 
     #[test]
-    fn texts_that_are_json_are_written_as_they_stand() {
+    fn embeds_json_texts() {
         let json =
             |name: &str, kind: DataType| Field::new(name, kind, true).with_metadata([("ARROW:extension:name", JSON)]);
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(r#"{"k": [1]}"#), None, Some("\"a\""), Some("7")]));
-        let wanted = [r#"{"k": [1]}"#, "null", r#""a""#, "7"];
+        let expected = [r#"{"k": [1]}"#, "null", r#""a""#, "7"];
         let is_json: fn(&Field) -> bool = |field| field.name() == "j";
         let rules = FieldRules { is_json, ..OWN };
         let of = |column: &ArrayRef, field: Field, schema: Option<&Field>| {
@@ -371,7 +372,7 @@ mod tests {
             let field = field.with_data_type(texts.data_type().clone());
             Arc::new(StructArray::try_new(vec![field].into(), vec![Arc::clone(texts)], None).unwrap())
         };
-        let whole = wanted.map(|text| format!(r#"{{"j":{text}}}"#));
+        let expected_objects = expected.map(|text| format!(r#"{{"j":{text}}}"#));
         for column in [
             Arc::clone(&texts),
             coded(vec![Some(0), Some(1), Some(2), Some(3)], Arc::clone(&texts)),
@@ -379,11 +380,14 @@ mod tests {
         ] {
             // By the column's own type, and by that of the schema.
             let rows = objects(&column, json("j", DataType::Utf8));
-            assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), None).unwrap(), whole);
+            assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), None).unwrap(), expected_objects);
             let rows = objects(&column, Field::new("j", DataType::Utf8, true));
             let schema = Field::new("v", object(&[("j", &DataType::Utf8)]), true);
-            assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), Some(&schema)).unwrap(), whole);
-            let alone = wanted.map(|text| text.replace("null", "-"));
+            assert_eq!(
+                of(&rows, Field::new("v", rows.data_type().clone(), true), Some(&schema)).unwrap(),
+                expected_objects
+            );
+            let alone = expected.map(|text| text.replace("null", "-"));
             assert_eq!(of(&column, json("v", column.data_type().clone()), None).unwrap(), alone);
         }
         let list: ArrayRef = Arc::new(arrow_array::ListArray::new(
@@ -393,7 +397,7 @@ mod tests {
             None,
         ));
         let field = Field::new("v", list.data_type().clone(), true);
-        assert_eq!(of(&list, field, None).unwrap(), [format!("[{}]", wanted[..3].join(",")), "[7]".to_owned()]);
+        assert_eq!(of(&list, field, None).unwrap(), [format!("[{}]", expected[..3].join(",")), "[7]".to_owned()]);
         for bad in ["abc", "", "1 2", "{\"a\":}", "[1"] {
             let column: ArrayRef = Arc::new(StringArray::from(vec!["1", bad]));
             let rows = objects(&column, json("j", DataType::Utf8));
@@ -403,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_day_have_an_offset_where_the_schema_has_it() {
+    fn times_of_day_have_an_offset_if_the_schema_requires_it() {
         let times: ArrayRef = Arc::new(arrow_array::Time64MicrosecondArray::from(vec![Some(11_045_600_000), None]));
         let rules = FieldRules { is_full_time: |field| field.name() == "v", ..OWN };
         let data = RecordBatch::try_from_iter_with_nullable([("v", times, true)]).unwrap();
@@ -415,15 +419,15 @@ mod tests {
 
     /// Nulls that are not in the validity bitmap of the array itself.
     #[test]
-    fn nulls_of_every_layout_are_left_out() {
+    fn omits_nulls_in_all_layouts_of_values() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(":null"), None]));
-        for (column, wanted) in [
+        for (column, expected) in [
             (coded(vec![Some(1), Some(0), None], Arc::clone(&texts)), ["{}", r#"{"a":":null"}"#, "{}"]),
             (runs(vec![1, 3], &texts), [r#"{"a":":null"}"#, "{}", "{}"]),
             (union(vec![5, 1, 5], Some(vec![1, 0, 0]), vec![7], texts), ["{}", r#"{"a":7}"#, r#"{"a":":null"}"#]),
         ] {
             let column = rows(&[("a", column)], None);
-            assert_eq!(written(&column, &object(&[("a", &DataType::Utf8)])), wanted);
+            assert_eq!(encoded(&column, &object(&[("a", &DataType::Utf8)])), expected);
         }
     }
 }

@@ -45,7 +45,7 @@ fn all_types() -> Vec<ArrayRef> {
 }
 
 #[test]
-fn all_types_of_keys_and_values() {
+fn encodes_all_key_and_value_types() {
     for array in all_types() {
         let name = array.data_type().to_string();
         let out = there_and_back(&table(vec![("key", array.clone()), ("value", array.clone())]), &Columns::default());
@@ -70,7 +70,7 @@ fn all_types_of_keys_and_values() {
 }
 
 #[test]
-fn timestamps_of_every_unit() {
+fn encodes_timestamps_of_every_unit() {
     let value: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
     let arrays: [ArrayRef; 6] = [
         Arc::new(TimestampSecondArray::from(vec![Some(5), None, Some(9)])),
@@ -145,7 +145,7 @@ fn headers_keep_order_and_repeated_names() {
 }
 
 #[test]
-fn partitions_of_any_integer_type() {
+fn encodes_partitions_of_any_integer_type() {
     let value: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let columns = Columns { partition: Some("p".into()), ..Columns::default() };
     let arrays: [ArrayRef; 3] = [
@@ -165,7 +165,7 @@ fn partitions_of_any_integer_type() {
 }
 
 #[test]
-fn what_cannot_be_encoded_is_named() {
+fn rejects_unsupported_columns() {
     let value: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
     let number: ArrayRef = Arc::new(Int32Array::from(vec![1]));
     let data = table(vec![("payload", value), ("n", number)]);
@@ -184,7 +184,7 @@ fn what_cannot_be_encoded_is_named() {
 }
 
 #[test]
-fn batches_go_on_counting() {
+fn offsets_and_sequences_continue_across_batches() {
     let value: ArrayRef = Arc::new(StringArray::from_iter_values((0..100).map(|i| format!("value {i}"))));
     let mut keys = StringDictionaryBuilder::<Int8Type>::new();
     (0..100).for_each(|i| keys.append_value(["a", "b", "c"][i % 3]));
@@ -208,14 +208,14 @@ fn batches_go_on_counting() {
     }
     assert!(count > 10);
     let out = decode_batches(wire.into(), DecodeOptions::default()).unwrap();
-    let wanted: Vec<_> = (0..100).map(|i| (1 << 40) + i).collect();
-    assert_eq!(out["offset"].as_primitive::<Int64Type>().values(), wanted.as_slice());
+    let expected: Vec<_> = (0..100).map(|i| (1 << 40) + i).collect();
+    assert_eq!(out["offset"].as_primitive::<Int64Type>().values(), expected.as_slice());
     // No rows make no batch.
     assert!(encode_batches(&data.slice(0, 0), &Columns::default(), &options).unwrap().is_empty());
 }
 
 #[test]
-fn what_nobody_asks_for_is_null_and_takes_no_memory() {
+fn unprojected_columns_are_null_and_use_no_memory() {
     let array: ArrayRef = Arc::new(StringArray::from(VALUES.to_vec()));
     let wire = encode_batches(
         &table(vec![("key", array.clone()), ("value", array)]),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{cases, data_of, rows, same, wanted};
+use crate::support::{cases, data_of, expected, rows, same};
 use arrow_array::RecordBatch;
 use samsarrow_arrow::{DecodeError, DecodeOptions, Layout, decode_batches};
 use serde_json::{Value, json};
@@ -25,15 +25,15 @@ fn check(case: &Value, layout: Layout) -> Result<&'static str, String> {
             Ok(batch) => Err(format!("no error; {} records", batch.num_rows())),
         };
     }
-    let want = wanted(case);
-    same(&rows(&decoded.map_err(|e| e.to_string())?), &want)?;
-    let without_control: Vec<_> = want.into_iter().filter(|r| r.get("control_type").is_none()).collect();
+    let expected_rows = expected(case);
+    same(&rows(&decoded.map_err(|e| e.to_string())?), &expected_rows)?;
+    let without_control: Vec<_> = expected_rows.into_iter().filter(|r| r.get("control_type").is_none()).collect();
     same(&rows(&decode(&data, layout, false).map_err(|e| e.to_string())?), &without_control)?;
     Ok(if expected_error.is_some() { "equal, tail left out" } else { "equal" })
 }
 
 #[test]
-fn records_of_other_clients() {
+fn decodes_records_of_other_clients() {
     let Some(cases) = cases() else {
         eprintln!("skipped: ../shared/conformance/records.jsonl is not here (see SAMSARROW_CONFORMANCE)");
         return;

@@ -86,21 +86,21 @@ fn aborted() -> AbortedTransactions {
 /// Reads the records of `log` within the bounds, a few rows at a time.
 fn read(options: &DecodeOptions, bounds: (i64, i64), max_rows: usize, committed: bool) -> Vec<RecordBatch> {
     let mut decoder = Decoder::new(options.clone());
-    let (mut rest, mut filter, mut from, mut found) = (log(), aborted(), bounds.0, Vec::new());
+    let (mut rest, mut filter, mut from, mut actual) = (log(), aborted(), bounds.0, Vec::new());
     loop {
         let aborted = committed.then_some(&mut filter);
         let window = Window { from_offset: from, until_offset: Some(bounds.1), max_rows: Some(max_rows), aborted };
         let appended = decoder.append(&Arc::from("t"), 3, rest.clone(), window).unwrap();
-        found.push(decoder.finish().unwrap());
+        actual.push(decoder.finish().unwrap());
         (from, rest) = (appended.next_offset, rest.slice(appended.consumed..));
         if !appended.row_limit && !appended.full {
-            return found;
+            return actual;
         }
     }
 }
 
 /// Returns offset, partition, timestamp type and leader epoch of each row.
-fn told(batches: &[RecordBatch]) -> Vec<(i64, i32, Option<i8>, i32)> {
+fn metadata_of(batches: &[RecordBatch]) -> Vec<(i64, i32, Option<i8>, i32)> {
     let mut rows = Vec::new();
     for batch in batches {
         batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
@@ -117,19 +117,19 @@ fn told(batches: &[RecordBatch]) -> Vec<(i64, i32, Option<i8>, i32)> {
 }
 
 #[test]
-fn what_is_counted_is_what_is_there() {
+fn header_only_rows_equal_decoded_rows() {
     for layout in [Layout::Binary, Layout::View] {
-        let whole = DecodeOptions { layout, include_leader_epoch: true, ..DecodeOptions::default() };
-        let counting = DecodeOptions { projection: Projection::NONE, ..whole.clone() };
+        let decoding = DecodeOptions { layout, include_leader_epoch: true, ..DecodeOptions::default() };
+        let counting = DecodeOptions { projection: Projection::NONE, ..decoding.clone() };
         for max_bytes in [64, usize::MAX] {
             for (from, until) in [(0, i64::MAX), (2, 77), (23, 24), (48, 131), (90, 90), (180, 400)] {
                 for (max_rows, committed) in [(usize::MAX, true), (usize::MAX, false), (3, true), (1, false)] {
                     let limit = |options: &DecodeOptions| DecodeOptions { max_bytes, ..options.clone() };
-                    let wanted = read(&limit(&whole), (from, until), max_rows, committed);
-                    let found = read(&limit(&counting), (from, until), max_rows, committed);
+                    let expected = read(&limit(&decoding), (from, until), max_rows, committed);
+                    let actual = read(&limit(&counting), (from, until), max_rows, committed);
                     let case = format!("{from} to {until}, {max_rows} rows, committed: {committed}");
-                    assert_eq!(told(&found), told(&wanted), "{layout:?} {max_bytes} {case}");
-                    for batch in &found {
+                    assert_eq!(metadata_of(&actual), metadata_of(&expected), "{layout:?} {max_bytes} {case}");
+                    for batch in &actual {
                         for name in ["key", "value", "timestamp"] {
                             assert_eq!(batch[name].null_count(), batch.num_rows());
                         }
@@ -137,12 +137,12 @@ fn what_is_counted_is_what_is_there() {
                 }
             }
         }
-        assert!(told(&read(&whole, (0, i64::MAX), usize::MAX, true)).len() > 100);
+        assert!(metadata_of(&read(&decoding, (0, i64::MAX), usize::MAX, true)).len() > 100);
     }
 }
 
 #[test]
-fn records_that_nobody_asks_for_are_not_looked_at() {
+fn unprojected_records_are_not_parsed() {
     for codec in CODECS {
         let mut data = batch(0, 2, codec, -1);
         data[HEADER_LEN..].fill(0xff);
@@ -159,8 +159,8 @@ fn records_that_nobody_asks_for_are_not_looked_at() {
         assert!(rows(&data, timed, false).is_err());
         set_log_append_time(&mut data, 77).unwrap();
         let options = DecodeOptions { projection: timed, ..DecodeOptions::default() };
-        let found = decode_batches(Bytes::copy_from_slice(&data), options).unwrap();
-        assert_eq!(found["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[77; ROWS as usize]);
+        let actual = decode_batches(Bytes::copy_from_slice(&data), options).unwrap();
+        assert_eq!(actual["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[77; ROWS as usize]);
         // The checksum is always verified.
         *data.last_mut().unwrap() ^= 1;
         let error = decode_batches(data.into(), DecodeOptions { projection: timed, ..DecodeOptions::default() });
@@ -169,7 +169,7 @@ fn records_that_nobody_asks_for_are_not_looked_at() {
 }
 
 #[test]
-fn a_header_that_promises_more_than_the_batch_can_hold_is_an_error() {
+fn rejects_header_with_excessive_record_count() {
     for codec in CODECS {
         for records in [1 << 25, i32::MAX] {
             let mut data = batch(0, 2, codec, -1);

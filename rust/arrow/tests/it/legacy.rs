@@ -53,9 +53,9 @@ fn decode(wire: &[u8], layout: Layout) -> Vec<Row> {
 }
 
 /// Key, value, timestamp.
-type Given = (Option<Vec<u8>>, Option<Vec<u8>>, Option<i64>);
+type InputRow = (Option<Vec<u8>>, Option<Vec<u8>>, Option<i64>);
 
-fn table(rows: &[Given]) -> RecordBatch {
+fn table(rows: &[InputRow]) -> RecordBatch {
     let key: ArrayRef = Arc::new(BinaryArray::from_iter(rows.iter().map(|row| row.0.clone())));
     let value: ArrayRef = Arc::new(BinaryArray::from_iter(rows.iter().map(|row| row.1.clone())));
     let time: ArrayRef = Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.2)));
@@ -69,8 +69,8 @@ fn timed() -> Columns {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn what_is_written_is_read(
-        given in prop::collection::vec(
+    fn round_trip(
+        input in prop::collection::vec(
             (
                 prop::option::of(prop::collection::vec(any::<u8>(), 0..40)),
                 prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
@@ -84,8 +84,8 @@ proptest! {
         batch_size in prop_oneof![Just(1usize), 30..2000usize, Just(1 << 20)],
     ) {
         let options = EncodeOptions { magic, codec, base_offset, batch_size, ..EncodeOptions::default() };
-        let wire = encode_batches(&table(&given), &timed(), &options).unwrap();
-        let wanted: Vec<Row> = given
+        let wire = encode_batches(&table(&input), &timed(), &options).unwrap();
+        let expected: Vec<Row> = input
             .into_iter()
             .zip(base_offset..)
             .map(|((key, value, time), offset)| {
@@ -94,7 +94,7 @@ proptest! {
             })
             .collect();
         for layout in LAYOUTS {
-            prop_assert_eq!(&decode(&wire, layout), &wanted);
+            prop_assert_eq!(&decode(&wire, layout), &expected);
         }
         let mut next = base_offset;
         for batch in batches(wire.into()) {
@@ -104,7 +104,7 @@ proptest! {
             prop_assert_eq!(batch.header.is_wrapper(), codec != Codec::None);
             next = batch.header.next_offset();
         }
-        prop_assert_eq!(next, base_offset + wanted.len() as i64);
+        prop_assert_eq!(next, base_offset + expected.len() as i64);
     }
 }
 
@@ -113,9 +113,9 @@ fn mixture() -> Vec<u8> {
     let kinds =
         [(0, Codec::Gzip), (1, Codec::None), (1, Codec::Snappy), (2, Codec::Lz4), (0, Codec::None), (1, Codec::Lz4)];
     let part = |((magic, codec), base_offset): ((i8, Codec), i64)| {
-        let given: Vec<_> = (base_offset..base_offset + 5).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
+        let input: Vec<_> = (base_offset..base_offset + 5).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
         let options = EncodeOptions { magic, codec, base_offset, ..EncodeOptions::default() };
-        encode_batches(&table(&given), &timed(), &options).unwrap()
+        encode_batches(&table(&input), &timed(), &options).unwrap()
     };
     kinds.into_iter().zip((0..).step_by(5)).flat_map(part).collect()
 }
@@ -143,7 +143,7 @@ fn decoder(layout: Layout) -> Decoder {
 }
 
 #[test]
-fn windows_begin_and_end_within_wrappers() {
+fn windows_start_and_end_within_wrappers() {
     let data = Bytes::from(mixture());
     for layout in LAYOUTS {
         for from in 0..31 {
@@ -160,7 +160,7 @@ fn windows_begin_and_end_within_wrappers() {
 }
 
 #[test]
-fn goes_on_where_a_limit_of_rows_or_bytes_stopped() {
+fn continues_after_row_and_byte_limits() {
     for layout in LAYOUTS {
         for (max_rows, max_bytes) in (1..32).map(|rows| (rows, usize::MAX)).chain([(1000, 1), (3, 300), (1000, 400)]) {
             let options = DecodeOptions { layout, max_bytes: max_bytes.min(i32::MAX as usize), ..Default::default() };
@@ -185,7 +185,7 @@ fn goes_on_where_a_limit_of_rows_or_bytes_stopped() {
 
 /// Any prefix of a response returns the complete entries in it, and reports the truncation.
 #[test]
-fn every_cut_gives_what_is_whole() {
+fn truncated_input_returns_complete_entries() {
     let data = Bytes::from(mixture());
     let ends: Vec<(usize, i64)> = batches(data.clone())
         .map(|batch| {
@@ -205,11 +205,11 @@ fn every_cut_gives_what_is_whole() {
 }
 
 #[test]
-fn the_append_time_of_a_wrapper_is_that_of_its_messages() {
+fn append_time_of_wrapper_applies_to_its_messages() {
     for codec in CODECS {
-        let given: Vec<_> = (0..3).map(|i| (None, Some(vec![i]), Some(100 + i64::from(i)))).collect();
+        let input: Vec<_> = (0..3).map(|i| (None, Some(vec![i]), Some(100 + i64::from(i)))).collect();
         let options = EncodeOptions { magic: 1, codec, base_offset: 7, ..EncodeOptions::default() };
-        let wire = encode_batches(&table(&given), &timed(), &options).unwrap();
+        let wire = encode_batches(&table(&input), &timed(), &options).unwrap();
         let mut stamped = Vec::new();
         for batch in batches(wire.into()) {
             let batch = batch.unwrap();
@@ -222,16 +222,16 @@ fn the_append_time_of_a_wrapper_is_that_of_its_messages() {
             stamped.extend_from_slice(&bytes);
         }
         for layout in LAYOUTS {
-            let wanted: Vec<Row> =
+            let expected: Vec<Row> =
                 (0..3u8).map(|i| (7 + i64::from(i), Some(5555), Some(1), None, Some(vec![i]))).collect();
-            assert_eq!(decode(&stamped, layout), wanted, "{codec:?}");
+            assert_eq!(decode(&stamped, layout), expected, "{codec:?}");
         }
     }
 }
 
 /// Old librdkafka left a wrapper's offset at 0. A position within such a wrapper must not skip it.
 #[test]
-fn a_wrapper_of_offset_zero_can_be_entered_anywhere() {
+fn wrapper_with_offset_zero_is_readable_from_any_offset() {
     for magic in [0, 1] {
         let mut builder = LegacyBuilder::new(LegacyOptions { magic, ..LegacyOptions::default() }).unwrap();
         for i in 0..4 {
@@ -243,8 +243,8 @@ fn a_wrapper_of_offset_zero_can_be_entered_anywhere() {
             for from in 0..5 {
                 let mut decoder = decoder(layout);
                 let appended = append(&mut decoder, wire.clone().into(), Window::from(from));
-                let found: Vec<_> = rows(&decoder.finish().unwrap()).iter().map(|row| row.0).collect();
-                assert_eq!(found, (from..4).collect::<Vec<_>>());
+                let actual: Vec<_> = rows(&decoder.finish().unwrap()).iter().map(|row| row.0).collect();
+                assert_eq!(actual, (from..4).collect::<Vec<_>>());
                 assert_eq!(appended.next_offset, 4);
             }
         }
@@ -252,7 +252,7 @@ fn a_wrapper_of_offset_zero_can_be_entered_anywhere() {
 }
 
 #[test]
-fn what_the_old_formats_lack_is_refused() {
+fn rejects_features_missing_in_old_formats() {
     let data = table(&[(None, Some(vec![1]), None)]);
     for magic in [0, 1] {
         let plain = EncodeOptions { magic, ..EncodeOptions::default() };
@@ -278,15 +278,15 @@ fn what_the_old_formats_lack_is_refused() {
 
 /// Encodes ten uncompressed messages of 30 bytes and more, and returns the start of each.
 fn plain(magic: i8) -> (Vec<u8>, Vec<usize>) {
-    let given: Vec<_> = (0..10).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
-    let wire = encode_batches(&table(&given), &timed(), &EncodeOptions { magic, ..EncodeOptions::default() }).unwrap();
+    let input: Vec<_> = (0..10).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
+    let wire = encode_batches(&table(&input), &timed(), &EncodeOptions { magic, ..EncodeOptions::default() }).unwrap();
     let starts = batches(wire.clone().into()).map(|batch| batch.unwrap().position).collect();
     (wire, starts)
 }
 
 /// Decoding messages in runs must not change the result.
 #[test]
-fn a_bad_message_leaves_those_before_it() {
+fn keeps_rows_before_invalid_message() {
     for (magic, layout) in [(0, Layout::Binary), (1, Layout::View), (1, Layout::Binary)] {
         let (wire, starts) = plain(magic);
         for (number, start) in starts.iter().enumerate() {
@@ -300,13 +300,13 @@ fn a_bad_message_leaves_those_before_it() {
                     let options = DecodeOptions { layout, check_crcs, ..DecodeOptions::default() };
                     let mut decoder = Decoder::new(options);
                     let result = decoder.append(&Arc::from("t"), 0, bad.into(), Window::from(0));
-                    let found = rows(&decoder.finish().unwrap());
+                    let actual = rows(&decoder.finish().unwrap());
                     if !check_crcs && found_without_check {
-                        assert_eq!((result.unwrap().next_offset, found.len()), (10, 10));
+                        assert_eq!((result.unwrap().next_offset, actual.len()), (10, 10));
                         continue;
                     }
                     let error = result.unwrap_err();
-                    assert_eq!((error.offset, error.appended.rows, found.len()), (number as i64, number, number));
+                    assert_eq!((error.offset, error.appended.rows, actual.len()), (number as i64, number, number));
                     assert_eq!(error.appended.consumed, *start);
                     assert!(error.to_string().contains(&format!("at byte {start}")), "{error}");
                 }
@@ -316,7 +316,7 @@ fn a_bad_message_leaves_those_before_it() {
 }
 
 #[test]
-fn messages_that_differ_are_not_taken_for_one_another() {
+fn runs_end_at_different_messages() {
     // Different append times.
     let (wire, starts) = plain(1);
     let mut stamped = wire.clone();
@@ -340,8 +340,8 @@ fn messages_that_differ_are_not_taken_for_one_another() {
             odd[*start..start + 8].copy_from_slice(&i64::to_be_bytes(offset));
         }
         for layout in LAYOUTS {
-            let found: Vec<_> = decode(&odd, layout).iter().map(|row| row.0).collect();
-            assert_eq!(found, offsets);
+            let actual: Vec<_> = decode(&odd, layout).iter().map(|row| row.0).collect();
+            assert_eq!(actual, offsets);
         }
     }
 }

@@ -24,7 +24,7 @@ fn bytes_of(array: &ArrayRef) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn both_layouts_give_back_what_was_encoded() {
+fn both_layouts_round_trip() {
     let columns = Columns { timestamp: Some("ts".into()), ..Columns::default() };
     let options = EncodeOptions { base_offset: 10, ..EncodeOptions::default() };
     let wire = encode_batches(&table(), &columns, &options).unwrap();

@@ -32,12 +32,12 @@ fn column(kind: u8, lens: &Lens) -> ArrayRef {
 }
 
 /// Returns runs of equal lengths, with occasional nulls.
-fn lens(most: usize) -> impl Strategy<Value = Lens> {
+fn lens(max_len: usize) -> impl Strategy<Value = Lens> {
     let null = prop_oneof![6 => Just(None), 1 => (1..50usize).prop_map(Some)];
-    let stretch = (1..90usize, prop_oneof![0..most, 60..68usize], null).prop_map(|(count, len, null)| -> Lens {
+    let run = (1..90usize, prop_oneof![0..max_len, 60..68usize], null).prop_map(|(count, len, null)| -> Lens {
         (0..count).map(|row| if null.is_some_and(|every| row % every == 0) { None } else { Some(len) }).collect()
     });
-    prop::collection::vec(stretch, 1..10).prop_map(|stretches| stretches.concat())
+    prop::collection::vec(run, 1..10).prop_map(|stretches| stretches.concat())
 }
 
 fn table() -> impl Strategy<Value = (RecordBatch, Columns)> {
@@ -84,11 +84,11 @@ fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) {
 
 proptest! {
     #[test]
-    fn all_at_once_and_row_by_row((data, columns) in table()) {
+    fn runs_equal_single_appends((data, columns) in table()) {
         let rows = RowReader::new(&data, &columns).unwrap();
         let options = EncodeOptions { batch_size: LIMIT, default_timestamp: 7, ..EncodeOptions::default() };
-        let wanted = if rows.rows() == 0 { Vec::new() } else { one_by_one(&rows, 0..rows.rows()) };
-        prop_assert!(encode_batches(&data, &columns, &options).unwrap() == wanted);
+        let expected = if rows.rows() == 0 { Vec::new() } else { one_by_one(&rows, 0..rows.rows()) };
+        prop_assert!(encode_batches(&data, &columns, &options).unwrap() == expected);
 
         let picked: Vec<u32> = (0..rows.rows() as u32).filter(|row| row % 3 != 1).collect();
         let (mut builder, mut compressor) = (builder(), Compressor::new(Codec::None, None).unwrap());
@@ -97,7 +97,7 @@ proptest! {
             close(&mut builder, &mut compressor);
             taken += rows.append_picked(&mut builder, &picked[taken..], 7).unwrap();
         }
-        let wanted = one_by_one(&rows, picked.iter().map(|row| *row as usize));
-        prop_assert!(builder.finish(&mut compressor).unwrap() == wanted);
+        let expected = one_by_one(&rows, picked.iter().map(|row| *row as usize));
+        prop_assert!(builder.finish(&mut compressor).unwrap() == expected);
     }
 }

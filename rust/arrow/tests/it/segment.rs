@@ -33,15 +33,15 @@ fn options(layout: Layout, max_bytes: usize) -> SegmentOptions {
 /// Reads all batches, and returns the final error.
 fn read(data: &[u8], options: SegmentOptions) -> (Vec<RecordBatch>, Option<SegmentReadError>) {
     let mut reader = SegmentReader::new(Box::new(Bytes::copy_from_slice(data)), options);
-    let mut found = Vec::new();
+    let mut batches = Vec::new();
     for _ in 0..100_000 {
         match reader.step() {
-            Ok(Step::Batch(batch)) => found.push(batch),
+            Ok(Step::Batch(batch)) => batches.push(batch),
             Ok(Step::More) => {}
-            Ok(Step::End) => return (found, None),
+            Ok(Step::End) => return (batches, None),
             Err(error) => {
                 assert!(matches!(reader.step(), Ok(Step::End)), "after an error is the end");
-                return (found, Some(error));
+                return (batches, Some(error));
             }
         }
     }
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn every_row_once(
+    fn returns_every_row_once(
         parts in prop::collection::vec((0i8..=2, prop::sample::select(Codec::ALL.to_vec()), 1usize..120), 0..6),
         layout in prop::sample::select(vec![Layout::Binary, Layout::View]),
         max_bytes in prop::sample::select(vec![1usize, 600, 3000, 1 << 20]),
@@ -89,10 +89,10 @@ proptest! {
         data.extend_from_slice(tail);
         let mut options = options(layout, max_bytes);
         (options.max_rows, options.from_offset, options.until_offset) = (max_rows, from, until);
-        let (found, error) = read(&data, options);
+        let (batches, error) = read(&data, options);
         expected.retain(|offset| *offset >= from.unwrap_or(0) && until.is_none_or(|until| *offset < until));
-        prop_assert_eq!(offsets(&found), expected);
-        for batch in &found {
+        prop_assert_eq!(offsets(&batches), expected);
+        for batch in &batches {
             prop_assert!(batch.num_rows() > 0 && max_rows.is_none_or(|most| batch.num_rows() <= most));
         }
         match error {
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_an_error_or_a_result(
+    fn damaged_segments_never_panic(
         parts in prop::collection::vec((0i8..=2, prop::sample::select(Codec::ALL.to_vec()), 1usize..60), 1..4),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
         cut in any::<prop::sample::Index>(),
@@ -124,8 +124,8 @@ proptest! {
         for layout in [Layout::Binary, Layout::View] {
             let mut options = options(layout, 2000);
             (options.decode.check_crcs, options.decode.include_headers) = (check_crcs, true);
-            let (found, error) = read(&data, options);
-            let rows: usize = found.iter().map(RecordBatch::num_rows).sum();
+            let (batches, error) = read(&data, options);
+            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
             prop_assert!(rows <= data.len());
             if let Some(SegmentReadError::Segment(error)) = error {
                 prop_assert!(error.position <= data.len() as u64);
@@ -135,10 +135,10 @@ proptest! {
 }
 
 #[test]
-fn batches_are_about_as_large_as_was_asked_for() {
+fn batch_size_is_about_the_requested_size() {
     let data = part(2, Codec::None, 0, 20_000);
-    let (found, _) = read(&data, options(Layout::Binary, 50_000));
-    let sizes: Vec<_> = found.iter().map(|batch| batch["value"].as_binary::<i32>().value_data().len()).collect();
+    let (batches, _) = read(&data, options(Layout::Binary, 50_000));
+    let sizes: Vec<_> = batches.iter().map(|batch| batch["value"].as_binary::<i32>().value_data().len()).collect();
     assert!(sizes.iter().all(|&size| size <= 50_000), "{sizes:?}");
     assert!(sizes.iter().rev().skip(1).all(|&size| size > 25_000), "{sizes:?}");
 }

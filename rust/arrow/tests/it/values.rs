@@ -35,30 +35,30 @@ fn parts(data: &RecordBatch, columns: &ValueColumns, format: ValueFormat, max: u
 }
 
 #[test]
-fn parts_are_bounded_and_make_up_the_whole() {
+fn parts_are_bounded_and_complete() {
     let data = uneven();
     let both = ValueColumns::Struct(vec!["n".to_owned(), "text".to_owned()]);
     for (format, columns) in
         [(ValueFormat::Json, of("text")), (ValueFormat::Json, both), (ValueFormat::Ipc, of("text"))]
     {
-        let whole = parts(&data, &columns, format, usize::MAX).concat();
+        let expected = parts(&data, &columns, format, usize::MAX).concat();
         for max in [1, 100, 10_000, 1_000_000] {
-            let found = parts(&data, &columns, format, max);
-            for part in &found {
+            let actual = parts(&data, &columns, format, max);
+            for part in &actual {
                 let size = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
                 let (bytes, last) = (part.iter().map(size).sum::<usize>(), part.iter().map(size).max().unwrap());
                 assert!(bytes < max + last.max(1), "{bytes} of {max}");
             }
             // No more parts than necessary, except for the first, when the size of rows is unknown.
-            let total = whole.iter().flatten().map(Vec::len).sum::<usize>();
-            assert!(found.len() <= 3 * (total / max) + whole.len() / 64 + 64, "{} parts of {max}", found.len());
-            assert_eq!(found.concat(), whole);
+            let total = expected.iter().flatten().map(Vec::len).sum::<usize>();
+            assert!(actual.len() <= 3 * (total / max) + expected.len() / 64 + 64, "{} parts of {max}", actual.len());
+            assert_eq!(actual.concat(), expected);
         }
     }
 }
 
 #[test]
-fn a_null_is_no_value() {
+fn null_is_a_null_value() {
     let coded: DictionaryArray<arrow_array::types::Int8Type> = vec![Some("a"), None].into_iter().collect();
     let data = table(vec![("v", Arc::new(coded))]);
     assert_eq!(parts(&data, &of("v"), ValueFormat::Json, 1).concat(), [Some(b"\"a\"".to_vec()), None]);
@@ -67,7 +67,7 @@ fn a_null_is_no_value() {
 }
 
 #[test]
-fn the_row_that_fails_is_named_by_its_own_number() {
+fn error_has_the_row_index() {
     let mut times: Vec<i64> = vec![0; 1000];
     times[777] = i64::MAX;
     let data = table(vec![("at", Arc::new(TimestampSecondArray::from(times)))]);

@@ -57,7 +57,7 @@ fn topic() -> Arc<str> {
 }
 
 #[test]
-fn starts_and_ends_in_mid_batch() {
+fn window_starts_and_ends_within_batches() {
     for layout in LAYOUTS {
         for from in 0..15 {
             for until in from..16 {
@@ -73,7 +73,7 @@ fn starts_and_ends_in_mid_batch() {
 }
 
 #[test]
-fn goes_on_where_a_row_limit_stopped() {
+fn continues_after_row_limit() {
     for layout in LAYOUTS {
         for max_rows in 1..17 {
             let mut data = Bytes::from(wire(3));
@@ -99,7 +99,7 @@ fn goes_on_where_a_row_limit_stopped() {
 }
 
 #[test]
-fn goes_on_where_the_columns_were_full() {
+fn continues_after_full_columns() {
     for layout in LAYOUTS {
         let mut data = Bytes::from(wire(4));
         let options = DecodeOptions { layout, max_bytes: 150, ..DecodeOptions::default() };
@@ -150,7 +150,7 @@ fn short_values_do_not_keep_the_fetched_bytes() {
 
 /// Queued batches are accounted for by their memory; columns that grow by doubling would use up to twice their size.
 #[test]
-fn columns_take_little_more_memory_than_they_hold() {
+fn columns_have_little_excess_capacity() {
     const MIB: usize = 1 << 20;
     let value = |len: usize| -> ArrayRef {
         Arc::new(BinaryArray::from_iter_values((0..3 * MIB / len).map(|i| vec![i as u8; len])))
@@ -176,7 +176,7 @@ fn columns_take_little_more_memory_than_they_hold() {
 }
 
 #[test]
-fn memory_that_columns_share_is_counted_once() {
+fn memory_of_counts_shared_buffers_once() {
     let pairs: Vec<_> = (0..100).map(|i| format!("no short value, the {i}th")).collect();
     let column = || -> ArrayRef { Arc::new(BinaryArray::from_iter_values(&pairs)) };
     let table = RecordBatch::try_from_iter([("key", column()), ("value", column())]).unwrap();
@@ -189,7 +189,7 @@ fn memory_that_columns_share_is_counted_once() {
 }
 
 #[test]
-fn a_truncated_tail_is_not_an_error() {
+fn truncated_tail_is_not_an_error() {
     let data = Bytes::from(wire(2));
     for len in 0..data.len() {
         let mut decoder = decoder(Layout::Binary);
@@ -202,7 +202,7 @@ fn a_truncated_tail_is_not_an_error() {
 }
 
 #[test]
-fn a_bad_batch_leaves_what_came_before_and_the_next_partition() {
+fn keeps_rows_before_invalid_batch_and_decodes_next_partition() {
     for layout in LAYOUTS {
         let mut data = wire(3);
         let middle = data.len() / 2;
@@ -220,7 +220,7 @@ fn a_bad_batch_leaves_what_came_before_and_the_next_partition() {
 }
 
 #[test]
-fn a_batch_that_fails_half_way_leaves_no_rows() {
+fn failed_batch_leaves_no_rows() {
     // 300 valid records, more than are parsed at a time, then a count that is one too large.
     let value: ArrayRef = Arc::new(BinaryArray::from_iter((0..300).map(|i| (i % 7 > 0).then(|| vec![b'x'; i % 30]))));
     let data = RecordBatch::try_from_iter([("value", value)]).unwrap();
@@ -236,15 +236,15 @@ fn a_batch_that_fails_half_way_leaves_no_rows() {
             }
             decoder.append(&topic(), 1, bad.clone().into(), Window::from(0)).unwrap_err();
             decoder.append(&topic(), 2, wire(2).into(), Window::from(0)).unwrap();
-            let mut wanted: Vec<i64> = if first { vec![] } else { (0..5).collect() };
-            wanted.extend(0..10);
-            assert_eq!(offsets(&decoder.finish().unwrap()), wanted);
+            let mut expected: Vec<i64> = if first { vec![] } else { (0..5).collect() };
+            expected.extend(0..10);
+            assert_eq!(offsets(&decoder.finish().unwrap()), expected);
         }
     }
 }
 
 #[test]
-fn positions_move_past_what_is_left_out() {
+fn next_offset_advances_past_skipped_batches() {
     let data = [batch(0, -1, false), marker(5, 9, 1), batch(6, -1, false), marker(11, 9, 0)].concat();
     let mut decoder = decoder(Layout::Binary);
     let appended = decoder.append(&topic(), 0, data.clone().into(), Window::from(0)).unwrap();
@@ -263,7 +263,7 @@ fn positions_move_past_what_is_left_out() {
 }
 
 #[test]
-fn read_committed_leaves_out_aborted_transactions() {
+fn read_committed_skips_aborted_transactions() {
     let data: Bytes = [
         batch(0, 1, true), // aborted
         batch(5, 2, true), // committed
@@ -281,7 +281,7 @@ fn read_committed_leaves_out_aborted_transactions() {
         let aborted = |first_offset| AbortedTransaction { producer_id: 1, first_offset };
         AbortedTransactions::new([aborted(23), aborted(0)])
     };
-    let wanted: Vec<i64> = (5..15).chain(16..21).collect();
+    let expected: Vec<i64> = (5..15).chain(16..21).collect();
     for layout in LAYOUTS {
         // In one call, and a few rows at a time with one filter for all steps.
         for max_rows in [usize::MAX, 1, 3, 5] {
@@ -297,7 +297,7 @@ fn read_committed_leaves_out_aborted_transactions() {
                     break;
                 }
             }
-            assert_eq!((&seen, next), (&wanted, 29));
+            assert_eq!((&seen, next), (&expected, 29));
         }
         let mut decoder = decoder(layout);
         decoder.append(&topic(), 0, data.clone(), Window::from(0)).unwrap();
@@ -306,7 +306,7 @@ fn read_committed_leaves_out_aborted_transactions() {
 }
 
 #[test]
-fn append_time_and_missing_timestamps() {
+fn decodes_append_time_and_missing_timestamps() {
     for layout in LAYOUTS {
         let mut data = batch(0, -1, false);
         let decode = |data: &[u8]| {
@@ -326,7 +326,7 @@ fn append_time_and_missing_timestamps() {
 }
 
 #[test]
-fn offsets_outside_of_their_batch_are_refused() {
+fn rejects_offsets_outside_of_their_batch() {
     let mut data = batch(0, -1, false);
     data[23..27].copy_from_slice(&3i32.to_be_bytes());
     let options = DecodeOptions { check_crcs: false, ..DecodeOptions::default() };
@@ -335,7 +335,7 @@ fn offsets_outside_of_their_batch_are_refused() {
 }
 
 #[test]
-fn header_keys_that_are_not_utf8_are_kept_readable_and_counted() {
+fn invalid_utf8_in_header_keys_is_replaced_and_counted() {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     let headers: [(&[u8], Option<&[u8]>); 3] =
         [(b"good", Some(b"1")), (b"bad \xff\xfe", None), ("gut \u{e4}".as_bytes(), Some(b""))];
@@ -368,14 +368,14 @@ fn views_keep_their_bytes_alive() {
     };
     let value = batch["value"].as_binary_view();
     assert_eq!(value.data_buffers().len(), 2);
-    let wanted = texts.iter().chain(texts.iter().skip(12));
-    assert!(value.iter().eq(wanted.map(|text| Some(text.as_bytes()))));
+    let expected = texts.iter().chain(texts.iter().skip(12));
+    assert!(value.iter().eq(expected.map(|text| Some(text.as_bytes()))));
     batch["value"].to_data().validate_full().unwrap();
 }
 
 /// A caller that continues at the offset after the last row must not get the same rows forever.
 #[test]
-fn offsets_that_do_not_ascend_end_all_the_same() {
+fn terminates_on_descending_offsets() {
     let mut data = batch(0, -1, false);
     // All records have the offset of the first one: the offset delta is the fourth byte.
     let mut at = 61;
@@ -387,18 +387,18 @@ fn offsets_that_do_not_ascend_end_all_the_same() {
     }
     let options = DecodeOptions { check_crcs: false, ..DecodeOptions::default() };
     let mut decoder = Decoder::new(options);
-    let (mut rest, mut from, mut given) = (Bytes::from(data), 0, 0);
+    let (mut rest, mut from, mut rows) = (Bytes::from(data), 0, 0);
     for _ in 0..5 {
         let window = Window { max_rows: Some(2), ..Window::from(from) };
         let appended = decoder.append(&topic(), 0, rest.clone(), window).unwrap();
-        given += appended.rows;
+        rows += appended.rows;
         if !appended.row_limit {
-            assert_eq!((given, appended.next_offset), (2, 5));
+            assert_eq!((rows, appended.next_offset), (2, 5));
             return;
         }
         assert!(appended.next_offset > from, "{appended:?}");
         from = appended.next_offset;
         rest = rest.slice(appended.consumed..);
     }
-    panic!("{given} rows were given of 5");
+    panic!("{rows} rows were given of 5");
 }

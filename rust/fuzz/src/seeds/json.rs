@@ -23,7 +23,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
     } else if let Some((text, _)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) {
         schema = serde_json::from_str(text).unwrap_or_default();
     }
-    let most = if what == Values::JsonSchema { 3 } else { 9 };
+    let max = if what == Values::JsonSchema { 3 } else { 9 };
     let row = |random: &mut Random| {
         if random.one_in(12) {
             return Node::Int(Number::Big(2), -1);
@@ -35,7 +35,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
         value(&schema, &schema, 6, random, &mut parts);
         Node::Sized { by: Number::Big(2), more: 0, lie: None, body: parts }
     };
-    (head, Node::Group((0..1 + random.below(most)).map(|_| row(random)).collect()))
+    (head, Node::Group((0..1 + random.below(max)).map(|_| row(random)).collect()))
 }
 
 /// Returns a random schema.

@@ -20,19 +20,19 @@ pub struct Seeds {
     writer: Writer,
     messages: messages::Messages,
     /// Existing inputs per target: the committed corpus and conformance cases.
-    given: Vec<(&'static str, Vec<u8>)>,
+    existing: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Seeds {
     /// Adds an existing input as a base for mutations.
-    pub fn give(&mut self, target: &'static str, input: Vec<u8>) {
-        self.given.push((target, input));
+    pub fn add(&mut self, target: &'static str, input: Vec<u8>) {
+        self.existing.push((target, input));
     }
 
     /// Returns the input with this `seed` for a target.
     pub fn input(&mut self, target: &'static str, kind: Input, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
-        if random.one_in(16) && self.given.iter().any(|(name, _)| *name == target) {
+        if random.one_in(16) && self.existing.iter().any(|(name, _)| *name == target) {
             return self.changed(target, kind, &mut random);
         }
         let valid = random.one_in(50);
@@ -41,7 +41,7 @@ impl Seeds {
             Input::Member => {
                 let what = random.next() as u8;
                 let mut out = vec![what];
-                let tree = members::told(what, &mut random);
+                let tree = members::metadata(what, &mut random);
                 self.write(tree, valid, &mut random, &mut out, |_| {});
                 out
             }
@@ -122,7 +122,8 @@ impl Seeds {
     }
 
     fn changed(&self, target: &str, kind: Input, random: &mut Random) -> Vec<u8> {
-        let of_target: Vec<_> = self.given.iter().filter(|(name, _)| *name == target).map(|(_, input)| input).collect();
+        let of_target: Vec<_> =
+            self.existing.iter().filter(|(name, _)| *name == target).map(|(_, input)| input).collect();
         let mut bytes = random.pick(&of_target).cloned().unwrap_or_default();
         if random.one_in(4)
             && let Some(other) = random.pick(&of_target)

@@ -46,7 +46,7 @@ pub(super) fn of(schema: bool, valid: bool, random: &mut Random) -> (Vec<u8>, No
         out.extend_from_slice(&(file.len() as u16).to_be_bytes());
         out.extend_from_slice(&file);
     }
-    let most = if schema { 3 } else { 9 };
+    let max = if schema { 3 } else { 9 };
     let frame: &[u8] = match (flags & 32, flags & 16) {
         (0, _) => &[],
         (_, 0) => &[0, 0, 0, 0, 1, 0],
@@ -59,7 +59,7 @@ pub(super) fn of(schema: bool, valid: bool, random: &mut Random) -> (Vec<u8>, No
             Node::Sized { by: Number::Big(2), more: 0, lie: None, body }
         }
     };
-    (out, Node::Group((0..1 + random.below(most)).map(|_| row(random)).collect()))
+    (out, Node::Group((0..1 + random.below(max)).map(|_| row(random)).collect()))
 }
 
 fn message(depth: usize, random: &mut Random) -> Node {

@@ -45,8 +45,8 @@ fn login(what: u8, random: &mut Random) -> Node {
                 2 => random.edge(i64::from(i32::MAX)).to_string(),
                 _ => "4096".into(),
             };
-            let most = if random.one_in(8) { 500 } else { 9 };
-            let salt = "c2Fs".repeat(random.below(most));
+            let max = if random.one_in(8) { 500 } else { 9 };
+            let salt = "c2Fs".repeat(random.below(max));
             let nonce = vec![text("r="), text(secure::NONCE), text(format!("-{}", random.below(999)))];
             let rest = vec![text("s="), text(salt), comma(), text("i="), text(iterations)];
             nonce.into_iter().chain([comma()]).chain(rest).collect()

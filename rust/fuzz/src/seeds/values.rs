@@ -74,14 +74,14 @@ fn sized(width: usize, body: Vec<Node>) -> Node {
     Node::Sized { by: Number::Big(width), more: 0, lie: None, body }
 }
 
-fn rows(schema: &Value, most: usize, random: &mut Random) -> Node {
+fn rows(schema: &Value, max: usize, random: &mut Random) -> Node {
     let mut names = HashMap::new();
     named(schema, &mut names);
     let row = |random: &mut Random| match random.one_in(12) {
         true => Node::Int(Number::Big(2), -1),
         false => sized(2, vec![value(schema, &names, 9, random)]),
     };
-    Node::Group((0..1 + random.below(most)).map(|_| row(random)).collect())
+    Node::Group((0..1 + random.below(max)).map(|_| row(random)).collect())
 }
 
 /// Collects the named types.

@@ -8,7 +8,7 @@ use samsarrow_wire::messages::{
 
 use super::broken;
 
-pub(super) fn told(input: &[u8]) {
+pub(super) fn metadata(input: &[u8]) {
     let Some((&what, bytes)) = input.split_first() else { return };
     let bytes = Bytes::copy_from_slice(bytes);
     match what % 3 {
@@ -24,9 +24,9 @@ fn again<M: PartialEq + Debug>(
     read: fn(Bytes) -> Result<M, DecodeError>,
     write: fn(&M) -> Result<Bytes, EncodeError>,
 ) {
-    let Ok(told) = read(bytes) else { return };
-    match write(&told).map(read) {
-        Ok(Ok(again)) if again == told => {}
-        other => broken(&format!("{told:?} came back as {other:?}")),
+    let Ok(decoded) = read(bytes) else { return };
+    match write(&decoded).map(read) {
+        Ok(Ok(again)) if again == decoded => {}
+        other => broken(&format!("{decoded:?} came back as {other:?}")),
     }
 }

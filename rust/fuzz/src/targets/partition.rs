@@ -62,10 +62,14 @@ fn counted(
         return;
     }
     let (rows, error) = at_once(DecodeOptions { projection: Projection::NONE, ..options }, data, aborted);
-    let (found, wanted) = (rows.num_rows(), decoded.0.num_rows());
-    let same = if decoded.1.is_some() { found >= wanted } else { found == wanted && error.is_none() };
+    let (counted_rows, decoded_rows) = (rows.num_rows(), decoded.0.num_rows());
+    let same = if decoded.1.is_some() {
+        counted_rows >= decoded_rows
+    } else {
+        counted_rows == decoded_rows && error.is_none()
+    };
     if !same {
-        broken(&format!("{found} rows are counted ({error:?}), {wanted} are there ({:?})", decoded.1));
+        broken(&format!("{counted_rows} rows are counted ({error:?}), {decoded_rows} are there ({:?})", decoded.1));
     }
 }
 

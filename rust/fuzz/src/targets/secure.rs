@@ -47,13 +47,13 @@ pub(super) fn jaas(input: &[u8]) {
     let Some((&flags, text)) = input.split_first() else { return };
     let mechanism = MECHANISMS.get(usize::from(flags) % MECHANISMS.len()).copied().unwrap_or_default();
     let text = String::from_utf8_lossy(text).into_owned();
-    let given = [
+    let options = [
         ("bootstrap.servers", "h:1".to_owned()),
         ("security.protocol", "SASL_SSL".to_owned()),
         ("sasl.mechanism", mechanism.to_owned()),
         ("sasl.jaas.config", text),
     ];
-    let pairs = given.map(|(name, value)| (name.to_owned(), OptionValue::Str(value)));
+    let pairs = options.map(|(name, value)| (name.to_owned(), OptionValue::Str(value)));
     // Valid values that are not secrets may be shown, such as user names.
     if let Err(error) = Options::parse(ClientKind::Producer, pairs) {
         assert!(!error.to_string().contains(SECRET), "a secret shows: {error}");

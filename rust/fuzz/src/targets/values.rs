@@ -210,9 +210,9 @@ pub(super) struct Row<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
-pub(super) fn rows<'a>(rest: &mut &'a [u8], most: usize) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(rest: &mut &'a [u8], max_rows: usize) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
-    while rows.len() < most && !rest.is_empty() {
+    while rows.len() < max_rows && !rest.is_empty() {
         rows.push(Row { header: None, value: value(rest) });
     }
     rows

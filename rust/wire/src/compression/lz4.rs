@@ -115,12 +115,12 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
         code @ 4..=7 => 1usize << (8 + 2 * code),
         _ => return Err(corrupt("the block size is out of range")),
     };
-    let mut told = None;
+    let mut content_size = None;
     if flags & CONTENT_SIZE != 0 {
         let (size, left) = rest.split_first_chunk::<8>().ok_or_else(|| corrupt("the frame is cut off"))?;
         *rest = left;
         // Writers that do not know the size write zero.
-        told = Some(u64::from_le_bytes(*size)).filter(|&size| size != 0);
+        content_size = Some(u64::from_le_bytes(*size)).filter(|&size| size != 0);
     }
     if flags & DICTIONARY_ID != 0 {
         return Err(corrupt("it needs a dictionary"));
@@ -156,7 +156,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
         }
     }
     let (_, content) = out.bytes.split_at(frame_start);
-    if told.is_some_and(|told| told != content.len() as u64) {
+    if content_size.is_some_and(|content_size| content_size != content.len() as u64) {
         return Err(corrupt("the frame holds another number of bytes than its header says"));
     }
     if flags & CONTENT_CHECKSUM != 0 && take_u32(rest)? != XxHash32::oneshot(0, content) {
@@ -173,11 +173,11 @@ fn decompress_block(
     out: &mut Output<'_>,
 ) -> Result<(), CompressionError> {
     let start = out.bytes.len();
-    let most = max_block.min(out.left());
+    let max_size = max_block.min(out.left());
     // Enough for most data; the maximum ratio of lz4 is 255 to 1.
-    let mut room = most.min(block.len().saturating_mul(4).max(1024));
+    let mut capacity = max_size.min(block.len().saturating_mul(4).max(1024));
     loop {
-        out.bytes.resize(start + room, 0);
+        out.bytes.resize(start + capacity, 0);
         let (before, target) = out.bytes.split_at_mut(start);
         let (_, window) = before.split_at(linked_to.max(start.saturating_sub(WINDOW)).min(start));
         let result = if window.is_empty() {
@@ -190,8 +190,10 @@ fn decompress_block(
                 out.bytes.truncate(start + size);
                 return Ok(());
             }
-            Err(DecompressError::OutputTooSmall { .. }) if room < most => room = most.min(room.saturating_mul(4)),
-            Err(DecompressError::OutputTooSmall { .. }) if most < max_block => return Err(out.too_large()),
+            Err(DecompressError::OutputTooSmall { .. }) if capacity < max_size => {
+                capacity = max_size.min(capacity.saturating_mul(4))
+            }
+            Err(DecompressError::OutputTooSmall { .. }) if max_size < max_block => return Err(out.too_large()),
             Err(error) => return Err(corrupt(&error.to_string())),
         }
     }

@@ -109,8 +109,8 @@ impl Codec {
 
     /// Returns the codec with this name.
     pub fn from_name(name: &str) -> Result<Codec, CompressionError> {
-        let found = Codec::ALL.into_iter().find(|codec| codec.name() == name);
-        found.ok_or_else(|| CompressionError::UnknownName(name.to_owned()))
+        let codec = Codec::ALL.into_iter().find(|codec| codec.name() == name);
+        codec.ok_or_else(|| CompressionError::UnknownName(name.to_owned()))
     }
 
     /// Returns Kafka's name of the codec.

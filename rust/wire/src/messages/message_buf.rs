@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_fields_are_shared_and_come_out_in_their_place() {
+    fn large_fields_are_shared_and_keep_their_order() {
         let large = Bytes::from(vec![7; MIN_SHARED_LEN]);
         let small = Bytes::from_static(b"small");
         let fill = |mut out: MessageBuf| {

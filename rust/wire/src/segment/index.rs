@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_at_the_end_are_no_entries() {
+    fn ignores_trailing_zeros() {
         let mut data = offsets(&[(5, 100), (9, 256)]);
         data.resize(10_485_760, 0);
         let index = Index::new(IndexKind::Offset, data.into(), 1000);
@@ -199,15 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn lookup_finds_the_last_entry_not_past_the_offset() {
+    fn lookup_returns_last_entry_not_after_offset() {
         let index = offset_index(&[(5, 100), (9, 256), (12, 300)], 1000);
-        let found = [999, 1004, 1005, 1008, 1009, 1011, 1012, 5000].map(|offset| index.lookup(offset));
-        assert_eq!(found, [0, 0, 100, 100, 256, 256, 300, 300]);
+        let positions = [999, 1004, 1005, 1008, 1009, 1011, 1012, 5000].map(|offset| index.lookup(offset));
+        assert_eq!(positions, [0, 0, 100, 100, 256, 256, 300, 300]);
         assert_eq!(offset_index(&[], 0).lookup(7), 0);
     }
 
     #[test]
-    fn sanity_is_what_a_broker_asks_for() {
+    fn sanity_check_matches_broker() {
         assert_eq!(offset_index(&[(5, 100)], 0).sanity_check(), Ok(()));
         assert!(offset_index(&[(5, 100), (-1, 200)], 0).sanity_check().unwrap_err().contains("before the base offset"));
         let odd = Index::new(IndexKind::Offset, vec![1; 13].into(), 0);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_are_read() {
+    fn reads_aborted_transactions() {
         let mut data = vec![0, 0];
         for number in [7i64, 100, 120, 90] {
             data.extend_from_slice(&number.to_be_bytes());

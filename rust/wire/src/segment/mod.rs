@@ -113,7 +113,7 @@ impl Segment {
     /// Creates a reader of `source`, limited to the first `max_bytes`.
     pub fn new(source: Box<dyn Source>, max_bytes: Option<u64>) -> Segment {
         let all = source.size();
-        let size = max_bytes.map_or(all, |most| most.min(all));
+        let size = max_bytes.map_or(all, |max_bytes| max_bytes.min(all));
         Segment {
             source,
             size,

@@ -108,7 +108,7 @@ fn any_records() -> impl Strategy<Value = Vec<Owned>> {
 
 proptest! {
     #[test]
-    fn what_is_built_is_walked(records in any_records(), codec in 0i16..5) {
+    fn built_batches_round_trip(records in any_records(), codec in 0i16..5) {
         let codec = Codec::from_attributes(codec).unwrap();
         let batch = only(&build(&records, codec, BatchOptions::default()));
         batch.check_crc().unwrap();
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_walked_safely(data in bytes(5000), count in any::<i32>()) {
+    fn arbitrary_bytes_never_panic(data in bytes(5000), count in any::<i32>()) {
         for count in [count, count & 0x3ff, (data.len() / 7) as i32] {
             let _ = walk(&data, count, &mut Collect::default());
         }
@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn more_records_than_a_block() {
+fn walks_more_records_than_a_block() {
     for count in [255, 256, 257, 512, 3000] {
         let records = sample(count);
         assert_eq!(records_of(&only(&build(&records, Codec::None, BatchOptions::default()))).unwrap(), records);
@@ -135,7 +135,7 @@ fn more_records_than_a_block() {
 
 /// Decodes our bytes with kafka-protocol, which loses repeated header names, so those are left out.
 #[test]
-fn another_decoder_reads_what_is_built() {
+fn kafka_protocol_decodes_our_batches() {
     let mut records = sample(300);
     for record in &mut records {
         record.headers.truncate(1);
@@ -158,7 +158,7 @@ fn another_decoder_reads_what_is_built() {
 }
 
 #[test]
-fn what_another_encoder_writes_is_walked() {
+fn walks_batches_of_kafka_protocol() {
     let records = sample(300);
     let theirs: Vec<_> = records
         .iter()
@@ -189,7 +189,7 @@ fn what_another_encoder_writes_is_walked() {
 }
 
 #[test]
-fn producer_offset_and_append_time_are_patched_in_place() {
+fn patches_producer_offset_and_append_time() {
     let mut wire = build(&sample(10), Codec::None, BatchOptions::default());
     set_producer(&mut wire, 1 << 40, 7, i32::MAX).unwrap();
     let batch = only(&wire);
@@ -212,7 +212,7 @@ fn producer_offset_and_append_time_are_patched_in_place() {
 }
 
 #[test]
-fn a_batch_is_full_at_its_limit_but_takes_one_record_of_any_size() {
+fn max_bytes_applies_after_the_first_record() {
     let mut builder = BatchBuilder::new(BatchOptions { max_bytes: 300, ..BatchOptions::default() });
     let mut none = Compressor::new(Codec::None, None).unwrap();
     let add = |builder: &mut BatchBuilder, len: usize| {
@@ -233,7 +233,7 @@ fn a_batch_is_full_at_its_limit_but_takes_one_record_of_any_size() {
 }
 
 #[test]
-fn every_prefix_is_a_truncated_tail() {
+fn any_prefix_is_a_truncated_tail() {
     let one = build(&sample(5), Codec::None, BatchOptions::default());
     let mut two = one.clone();
     two.extend_from_slice(&one);
@@ -246,7 +246,7 @@ fn every_prefix_is_a_truncated_tail() {
 }
 
 #[test]
-fn every_changed_byte_is_noticed_or_outside_the_checksum() {
+fn crc_detects_every_changed_byte() {
     let wire = build(&sample(12), Codec::None, BatchOptions::default());
     let mut seed = 7u64;
     for at in 0..wire.len() {
@@ -269,7 +269,7 @@ fn every_changed_byte_is_noticed_or_outside_the_checksum() {
 }
 
 #[test]
-fn what_lies_beyond_the_data_is_an_error_and_not_the_end() {
+fn skip_to_beyond_the_data_is_an_error() {
     let data = build(&sample(3), Codec::None, BatchOptions::default());
     let mut iter = batches(Bytes::from(data.clone()));
     iter.skip_to(data.len());
@@ -282,18 +282,19 @@ fn what_lies_beyond_the_data_is_an_error_and_not_the_end() {
 }
 
 #[test]
-fn counts_must_be_true() {
+fn rejects_wrong_record_counts() {
     let mut wire = build(&sample(3), Codec::None, BatchOptions::default());
-    for (count, wanted) in [(2, "TooMany"), (4, "TooFew"), (-1, "TooFew"), (i32::MAX, "TooFew"), (1_000_000, "TooFew")]
+    for (count, expected) in
+        [(2, "TooMany"), (4, "TooFew"), (-1, "TooFew"), (i32::MAX, "TooFew"), (1_000_000, "TooFew")]
     {
         wire[57..61].copy_from_slice(&i32::to_be_bytes(count));
         let error = records_of(&only(&wire)).unwrap_err();
-        assert!(format!("{error:?}").starts_with(wanted), "{count}: {error:?}");
+        assert!(format!("{error:?}").starts_with(expected), "{count}: {error:?}");
     }
 }
 
 #[test]
-fn lengths_magic_and_offsets_out_of_range_are_named() {
+fn rejects_invalid_lengths_magic_and_offsets() {
     let good = build(&sample(3), Codec::None, BatchOptions::default());
     let kind = |at: usize, bytes: &[u8]| {
         let mut wire = good.clone();
@@ -308,7 +309,7 @@ fn lengths_magic_and_offsets_out_of_range_are_named() {
 }
 
 #[test]
-fn transactions_are_followed_across_batches() {
+fn aborted_transactions_filter_tracks_batches() {
     let aborted = |producer_id, first_offset| AbortedTransaction { producer_id, first_offset };
     // Unsorted, as some brokers send it.
     let mut filter = AbortedTransactions::new([aborted(1, 50), aborted(2, 10), aborted(1, 20)]);
@@ -324,7 +325,7 @@ fn transactions_are_followed_across_batches() {
 }
 
 #[test]
-fn markers_are_what_a_broker_writes() {
+fn end_markers_match_broker_bytes() {
     for (committed, kind) in [(true, 1), (false, 0)] {
         let marker = EndMarker { producer_id: 7, producer_epoch: 3, committed, coordinator_epoch: 0x0102_0304 };
         let bytes = marker.encode(1_700_000_000_000).unwrap();

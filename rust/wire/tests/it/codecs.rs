@@ -32,7 +32,7 @@ fn foreign() -> Vec<Case> {
 }
 
 #[test]
-fn data_of_other_implementations_is_read() {
+fn decompresses_data_of_other_implementations() {
     let cases = foreign();
     assert_eq!(cases.len(), 16);
     let mut decompressor = Decompressor::new();
@@ -48,7 +48,7 @@ fn data_of_other_implementations_is_read() {
 }
 
 #[test]
-fn lz4_checksums_are_checked() {
+fn verifies_lz4_checksums() {
     let case = foreign().into_iter().find(|case| case.name == "python_lz4_linked_64k_checksums").unwrap();
     let refusal = |at: usize| {
         let mut damaged = case.compressed.clone();
@@ -69,7 +69,7 @@ fn lz4_checksums_are_checked() {
 }
 
 #[test]
-fn the_header_checksum_of_old_lz4_frames_is_taken_when_asked_for() {
+fn legacy_lz4_header_checksum_is_opt_in() {
     let case = foreign().into_iter().find(|case| case.name == "python_lz4_independent_hc").unwrap();
     let mut old = case.compressed;
     old[6] = (twox_hash::XxHash32::oneshot(0, &old[..6]) >> 8) as u8;
@@ -85,7 +85,7 @@ fn the_header_checksum_of_old_lz4_frames_is_taken_when_asked_for() {
 }
 
 #[test]
-fn foreign_data_cut_off_anywhere_ends() {
+fn truncated_foreign_data_terminates() {
     let mut decompressor = Decompressor::new();
     for Case { name, codec, plain, compressed } in foreign() {
         let mut out = Vec::new();
@@ -100,7 +100,7 @@ fn foreign_data_cut_off_anywhere_ends() {
 }
 
 #[test]
-fn twenty_thousand_changed_bytes() {
+fn mutated_foreign_data_never_panics() {
     let mut cases = foreign();
     let text: Vec<u8> = (0..3000usize).map(|i| b"abcdefghijklmnop"[(i * i / 7 + i / 300) % 16]).collect();
     for codec in Codec::ALL {

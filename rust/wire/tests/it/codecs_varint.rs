@@ -55,7 +55,7 @@ fn narrowed(kind: &str, value: i64) -> i128 {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(value in any::<i64>(), shift in 0u32..64, tail in prop::collection::vec(any::<u8>(), 0..3)) {
+    fn round_trip(value in any::<i64>(), shift in 0u32..64, tail in prop::collection::vec(any::<u8>(), 0..3)) {
         for kind in KINDS {
             let value = narrowed(kind, value >> shift);
             let (mut out, size) = written(kind, value);
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_within_bounds(input in prop::collection::vec(any::<u8>(), 0..12)) {
+    fn arbitrary_varints_are_read_within_bounds(input in prop::collection::vec(any::<u8>(), 0..12)) {
         for kind in KINDS {
             if let Ok((value, len)) = read(kind, &input) {
                 prop_assert!(len <= input.len());

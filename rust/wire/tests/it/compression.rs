@@ -25,7 +25,7 @@ fn text(len: usize) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_compressed_comes_back(input in prop::collection::vec(any::<u8>(), 0..3000), repeat in 1usize..100) {
+    fn codecs_round_trip(input in prop::collection::vec(any::<u8>(), 0..3000), repeat in 1usize..100) {
         let input = input.repeat(repeat);
         for codec in Codec::ALL {
             let compressed = compress(codec, None, &input);
@@ -34,7 +34,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_taken(input in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300)) {
         for codec in Codec::ALL {
             if let Ok(out) = decompress(codec, &input, 10_000) {
                 prop_assert!(out.len() <= 10_000);
@@ -44,7 +44,7 @@ proptest! {
 }
 
 #[test]
-fn the_cap_is_exact() {
+fn max_bytes_is_exact() {
     for codec in Codec::ALL {
         for len in [1, 1000, 32 * 1024, 64 * 1024, 64 * 1024 + 1, 300_000] {
             let compressed = compress(codec, None, &text(len));
@@ -56,7 +56,7 @@ fn the_cap_is_exact() {
 }
 
 #[test]
-fn a_bomb_ends_at_the_cap() {
+fn compression_bomb_stops_at_max_bytes() {
     for codec in REAL {
         let bomb = compress(codec, None, &vec![0; 50_000_000]);
         let mut out = Vec::new();
@@ -67,7 +67,7 @@ fn a_bomb_ends_at_the_cap() {
 }
 
 #[test]
-fn every_prefix_is_refused() {
+fn rejects_truncated_data() {
     for codec in REAL {
         let compressed = compress(codec, None, &text(70_000));
         for len in 1..compressed.len() {
@@ -82,7 +82,7 @@ fn every_prefix_is_refused() {
 }
 
 #[test]
-fn contexts_are_reusable_also_after_an_error() {
+fn contexts_are_reusable_after_an_error() {
     let mut decompressor = Decompressor::new();
     for codec in REAL {
         let mut compressor = Compressor::new(codec, None).unwrap();
@@ -98,7 +98,7 @@ fn contexts_are_reusable_also_after_an_error() {
 }
 
 #[test]
-fn frames_may_follow_each_other() {
+fn decompresses_concatenated_frames() {
     for codec in REAL {
         let two = [compress(codec, None, b"one, "), compress(codec, None, b"two")].concat();
         let decompressed = decompress(codec, &two, 100);
@@ -111,7 +111,7 @@ fn frames_may_follow_each_other() {
 }
 
 #[test]
-fn raw_snappy_is_read() {
+fn decompresses_raw_snappy() {
     let raw = snap::raw::Encoder::new().compress_vec(&text(5000)).unwrap();
     assert_eq!(decompress(Codec::Snappy, &raw, 5000).unwrap(), text(5000));
     // A block that claims 4 GiB.
@@ -124,7 +124,7 @@ fn raw_snappy_is_read() {
 }
 
 #[test]
-fn lz4_blocks_that_refer_to_those_before() {
+fn decompresses_linked_lz4_blocks() {
     // Version 1, linked blocks of 64 KiB; the second one repeats twelve bytes of the first.
     let stored = b"abcdefghijklmnop";
     // Token: no literals, a match of 4 + 8 bytes at distance 16; then five literals, as lz4 requires at the end.
@@ -169,7 +169,7 @@ fn within(codec: Codec, input: &[u8], limits: Limits) -> Result<usize, Compressi
 }
 
 #[test]
-fn the_ratio_is_exact_and_small_data_is_free_of_it() {
+fn max_ratio_is_exact_and_ignores_small_output() {
     for codec in REAL {
         let len = 300_000;
         let input = zeros(codec, len);
@@ -194,7 +194,7 @@ fn the_ratio_is_exact_and_small_data_is_free_of_it() {
 }
 
 #[test]
-fn the_ratio_holds_for_raw_snappy_and_for_every_frame_together() {
+fn max_ratio_applies_to_raw_snappy_and_concatenated_frames() {
     let raw = snap::raw::Encoder::new().compress_vec(&vec![0; 300_000]).unwrap();
     let limits = Limits { max_bytes: 1 << 20, max_ratio: 5, small: 10_000 };
     assert!(matches!(within(Codec::Snappy, &raw, limits), Err(CompressionError::Ratio { ratio: 5, .. })));
@@ -207,7 +207,7 @@ fn the_ratio_holds_for_raw_snappy_and_for_every_frame_together() {
 }
 
 #[test]
-fn by_default_zeros_pass_and_a_bomb_does_not() {
+fn default_limits_accept_zeros_and_reject_bombs() {
     for codec in REAL {
         let input = zeros(codec, Limits::SMALL);
         assert_eq!(within(codec, &input, Limits::default()).unwrap(), Limits::SMALL, "{codec:?}");

@@ -41,12 +41,12 @@ fn all(data: &[u8]) -> Vec<Batch> {
 }
 
 #[test]
-fn the_checksum_is_that_of_zip() {
+fn crc32_matches_zip() {
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
 }
 
 #[test]
-fn formats_follow_each_other_by_magic_byte() {
+fn reads_mixed_formats_by_magic_byte() {
     let mut v2 = samsarrow_wire::batch::BatchBuilder::new(BatchOptions { base_offset: 9, ..BatchOptions::default() });
     v2.append(5, None, Some(b"v"), std::iter::empty()).unwrap();
     let mut compressor = samsarrow_wire::compression::Compressor::new(Default::default(), None).unwrap();
@@ -59,29 +59,29 @@ fn formats_follow_each_other_by_magic_byte() {
     ]
     .concat();
     let mut iter = batches(data.clone().into());
-    let found: Vec<_> = iter.by_ref().map(Result::unwrap).collect();
+    let found_batches: Vec<_> = iter.by_ref().map(Result::unwrap).collect();
     assert!(iter.truncated_tail());
     assert_eq!(iter.position(), data.len() - 20);
-    let told: Vec<_> = found
+    let headers: Vec<_> = found_batches
         .iter()
         .map(|b| {
             (b.header.magic, b.header.base_offset, b.header.next_offset(), b.header.record_count, b.header.is_wrapper())
         })
         .collect();
-    assert_eq!(told, [(0, 3, 4, 1, false), (1, 4, 5, 1, false), (1, 8, 9, -1, true), (2, 9, 10, 1, false)]);
-    let times: Vec<_> = found.iter().map(|b| (b.header.timestamp_type(), b.header.max_timestamp)).collect();
+    assert_eq!(headers, [(0, 3, 4, 1, false), (1, 4, 5, 1, false), (1, 8, 9, -1, true), (2, 9, 10, 1, false)]);
+    let times: Vec<_> = found_batches.iter().map(|b| (b.header.timestamp_type(), b.header.max_timestamp)).collect();
     let (create, append) = (TimestampType::CreateTime, TimestampType::LogAppendTime);
     assert_eq!(times, [(create, -1), (append, 77), (create, 70), (create, 5)]);
-    for batch in &found[..3] {
+    for batch in &found_batches[..3] {
         let h = &batch.header;
         assert!(!h.is_transactional() && !h.is_control() && !h.has_delete_horizon());
         assert_eq!((h.producer_id, h.producer_epoch, h.base_sequence, h.partition_leader_epoch), (-1, -1, -1, -1));
     }
-    assert!(found.iter().all(|b| b.check_crc().is_ok()));
+    assert!(found_batches.iter().all(|b| b.check_crc().is_ok()));
 }
 
 #[test]
-fn the_checksum_covers_all_but_offset_and_length() {
+fn crc_covers_all_but_offset_and_length() {
     for magic in [0, 1] {
         let good = message(magic, 5, 0, 12345, Some(b"key"), Some(b"value"));
         assert!(all(&good)[0].check_crc().is_ok());
@@ -96,15 +96,15 @@ fn the_checksum_covers_all_but_offset_and_length() {
 }
 
 #[test]
-fn lengths_below_a_message_are_refused() {
-    for (magic, least) in [(0, 14), (1, 22)] {
-        for length in [-1, 0, 13, least - 1] {
+fn rejects_lengths_below_minimum() {
+    for (magic, min_length) in [(0, 14), (1, 22)] {
+        for length in [-1, 0, 13, min_length - 1] {
             let mut data = message(magic, 5, 0, 0, None, Some(b"0123456789"));
             data[8..12].copy_from_slice(&i32::to_be_bytes(length));
             let error = batches(data.into()).next().unwrap().unwrap_err();
             assert!(matches!(error.kind, BatchErrorKind::Length { length: l } if l == length), "{magic} {length}");
         }
-        assert_eq!(all(&message(magic, 5, 0, 0, None, None))[0].bytes().len(), least as usize + 12);
+        assert_eq!(all(&message(magic, 5, 0, 0, None, None))[0].bytes().len(), min_length as usize + 12);
     }
 }
 
@@ -182,7 +182,7 @@ fn offsets_in_wrappers_are_absolute_in_v0_and_relative_in_v1() {
 }
 
 #[test]
-fn what_wrappers_may_not_hold_is_named() {
+fn rejects_invalid_wrapper_contents() {
     let plain = message(1, 0, 0, 7, None, Some(b"a"));
     let nested = wrapper(1, 0, Codec::Gzip, 7, &plain);
     assert_eq!(rule(&wrapper(1, 5, Codec::Gzip, 7, &nested)), LegacyError::Nested);
@@ -209,7 +209,7 @@ fn what_wrappers_may_not_hold_is_named() {
 }
 
 #[test]
-fn lengths_within_messages_are_held_to_their_bounds() {
+fn rejects_field_lengths_out_of_bounds() {
     let good = message(1, 0, 0, 7, Some(b"key"), Some(b"value"));
     for (at, what) in [(26, "key length"), (33, "value length")] {
         for len in [-2, i32::MIN, 50, 1 << 20, i32::MAX] {
@@ -224,7 +224,7 @@ fn lengths_within_messages_are_held_to_their_bounds() {
 }
 
 #[test]
-fn what_lies_beyond_the_messages_is_an_error_and_not_the_end() {
+fn start_beyond_the_data_is_an_error() {
     let data = message(1, 3, 0, 0, None, Some(b"a"));
     assert_eq!(Message::read(&data, data.len()), Ok(None));
     assert_eq!(Message::read(&data, data.len() + 1), Err("start"));
@@ -236,7 +236,7 @@ fn what_lies_beyond_the_messages_is_an_error_and_not_the_end() {
 }
 
 #[test]
-fn checksums_inside_are_checked_on_request() {
+fn inner_checksums_are_verified_on_request() {
     for magic in [0, 1] {
         let mut bad = message(magic, 1, 0, 7, None, Some(b"b"));
         *bad.last_mut().unwrap() ^= 1;
@@ -259,7 +259,7 @@ fn formats_inside_may_differ_from_the_wrapper() {
 }
 
 #[test]
-fn a_bomb_is_stopped_at_the_cap() {
+fn compression_bomb_stops_at_max_bytes() {
     let inner = message(1, 0, 0, 7, None, Some(&vec![0; 2 << 20]));
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
         let error = read(&wrapper(1, 0, codec, 7, &inner), true).unwrap_err();
@@ -268,7 +268,7 @@ fn a_bomb_is_stopped_at_the_cap() {
 }
 
 #[test]
-fn a_bomb_is_stopped_at_the_ratio() {
+fn compression_bomb_stops_at_max_ratio() {
     for (magic, codec) in [0, 1].into_iter().flat_map(|m| [Codec::Gzip, Codec::Snappy, Codec::Lz4].map(|c| (m, c))) {
         let inner = message(magic, 0, 0, 7, None, Some(&vec![0; 300_000]));
         let wire = wrapper(magic, 0, codec, 7, &inner);
@@ -278,8 +278,8 @@ fn a_bomb_is_stopped_at_the_ratio() {
             LegacyDecompressor::new().decompress(&all(&wire)[0], &mut out, limits).map(|()| out.len())
         };
         let error = decompress(5, 1000).unwrap_err();
-        let told = matches!(error.kind, BatchErrorKind::Decompress(CompressionError::Ratio { ratio: 5, .. }));
-        assert!(told, "magic {magic}, {codec:?}: {error}");
+        let is_ratio_error = matches!(error.kind, BatchErrorKind::Decompress(CompressionError::Ratio { ratio: 5, .. }));
+        assert!(is_ratio_error, "magic {magic}, {codec:?}: {error}");
         for (max_ratio, small) in [(2000, 0), (5, 1 << 20), (0, 0)] {
             assert_eq!(decompress(max_ratio, small).unwrap(), inner.len(), "magic {magic}, {codec:?}");
         }
@@ -288,7 +288,7 @@ fn a_bomb_is_stopped_at_the_ratio() {
 
 /// Each level would multiply the expansion of the previous one: only one level is allowed.
 #[test]
-fn a_bomb_in_a_bomb_is_not_opened() {
+fn rejects_nested_wrappers() {
     for magic in [0, 1] {
         let bomb = wrapper(magic, 0, Codec::Gzip, 7, &message(magic, 0, 0, 7, None, Some(&vec![0; 2 << 20])));
         let nested = wrapper(magic, 0, Codec::Gzip, 7, &bomb);
@@ -298,7 +298,7 @@ fn a_bomb_in_a_bomb_is_not_opened() {
 
 /// After the maximum offset a reader could never advance.
 #[test]
-fn the_largest_offset_there_is_is_refused() {
+fn rejects_maximum_offset() {
     for magic in [0, 1] {
         let data = message(magic, i64::MAX, 0, 7, None, Some(b"v"));
         let error = batches(Bytes::from(data)).next().unwrap().unwrap_err();
@@ -339,7 +339,7 @@ fn lz4_frames_have_the_checksum_of_their_format() {
 }
 
 #[test]
-fn brokers_can_place_messages() {
+fn set_base_offset_and_append_time_of_messages() {
     let mut builder = LegacyBuilder::new(LegacyOptions::default()).unwrap();
     for i in 0..3 {
         builder.append(i, None, Some(b"v"), std::iter::empty()).unwrap();
@@ -360,7 +360,7 @@ fn brokers_can_place_messages() {
 }
 
 #[test]
-fn batches_become_messages() {
+fn convert_writes_messages() {
     let options =
         BatchOptions { base_offset: 30, producer_id: 4, producer_epoch: 0, base_sequence: 0, ..Default::default() };
     for from in Codec::ALL {
@@ -374,9 +374,9 @@ fn batches_become_messages() {
                 let wire = convert(batch.into(), magic, &mut Compressor::new(to, None).unwrap()).unwrap();
                 let rows: Vec<Row> = all(&wire).iter().flat_map(|b| read(b.bytes(), true).unwrap().1).collect();
                 let time = |time: i64| if magic == 0 { -1 } else { time };
-                let wanted = [(30, time(100), value("a")), (31, time(90), None), (32, -1, value(""))];
-                let wanted = wanted.map(|(offset, time, key)| (offset, time, key, value("value")));
-                assert_eq!(rows, wanted, "{from:?} to {to:?}, magic {magic}");
+                let expected = [(30, time(100), value("a")), (31, time(90), None), (32, -1, value(""))];
+                let expected = expected.map(|(offset, time, key)| (offset, time, key, value("value")));
+                assert_eq!(rows, expected, "{from:?} to {to:?}, magic {magic}");
                 assert!(all(&wire).iter().all(|b| b.header.magic == magic && b.check_crc().is_ok()));
             }
         }
@@ -384,7 +384,7 @@ fn batches_become_messages() {
 }
 
 #[test]
-fn what_messages_cannot_hold_is_not_converted() {
+fn convert_rejects_headers_and_transactions() {
     let none = || Compressor::new(Codec::None, None).unwrap();
     let build = |transactional, headers: &[(&[u8], Option<&[u8]>)]| {
         let mut builder = BatchBuilder::new(BatchOptions { transactional, ..BatchOptions::default() });

@@ -28,7 +28,7 @@ fn unhex(value: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn varints_of_other_clients() {
+fn varints_match_other_clients() {
     let Some(cases) = cases("varints.json") else { return };
     let (valid, invalid) = (cases["valid"].as_array().unwrap(), cases["invalid"].as_array().unwrap());
     for case in valid {
@@ -70,7 +70,7 @@ fn varints_of_other_clients() {
 }
 
 #[test]
-fn checksums_of_other_clients() {
+fn checksums_match_other_clients() {
     let Some(cases) = cases("crc32c.json") else { return };
     let cases = cases.as_array().unwrap();
     for case in cases {
@@ -80,7 +80,7 @@ fn checksums_of_other_clients() {
 }
 
 #[test]
-fn hashes_of_other_clients() {
+fn hashes_match_other_clients() {
     let Some(cases) = cases("murmur2.json") else { return };
     let (hashes, partitions) = (cases["murmur2"].as_array().unwrap(), cases["partition"].as_array().unwrap());
     for case in hashes {
@@ -110,13 +110,13 @@ fn crc32c_by_the_book(data: &[u8]) -> u32 {
 
 proptest! {
     #[test]
-    fn any_checksum(data in prop::collection::vec(any::<u8>(), 0..5000), from in 0usize..64) {
+    fn random_checksums_match_bitwise_crc(data in prop::collection::vec(any::<u8>(), 0..5000), from in 0usize..64) {
         let data = data.get(from..).unwrap_or_default();
         prop_assert_eq!(crc32c(data), crc32c_by_the_book(data));
     }
 
     #[test]
-    fn any_number(value in any::<i64>(), shift in 0u32..64) {
+    fn random_varints_round_trip(value in any::<i64>(), shift in 0u32..64) {
         let value = value >> shift;
         let mut out = Vec::new();
         put_varlong(&mut out, value);

@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn runs_have_the_bytes_of_single_records(
+    fn runs_equal_single_appends(
         stretches in prop::collection::vec(stretch(), 1..8),
         keyless in any::<bool>(),
         limit in prop_oneof![Just(usize::MAX), 100..50_000usize],
@@ -134,14 +134,14 @@ proptest! {
     }
 
     #[test]
-    fn lengths_at_random(lens in prop::collection::vec((len(70), len(300)), 1..200), limit in 100..20_000usize) {
+    fn random_lengths_equal_single_appends(lens in prop::collection::vec((len(70), len(300)), 1..200), limit in 100..20_000usize) {
         let rows = rows(&lens.into_iter().map(|(key, value)| (1, key, value, 7, 0)).collect::<Vec<_>>());
         prop_assert!(in_runs(&rows, limit) == one_by_one(&rows, limit));
     }
 }
 
 #[test]
-fn offsets_of_every_width() {
+fn offsets_of_every_width_equal_single_appends() {
     // Three bytes from 8,192 on, four from 1,048,576 on.
     for (count, key, value) in [(1_048_700, None, Some(4)), (8300, Some(4), Some(5)), (8300, None, Some(0))] {
         let rows = rows(&[(count, key, value, 1_700_000_000_000, 1)]);
@@ -150,7 +150,7 @@ fn offsets_of_every_width() {
 }
 
 #[test]
-fn every_length_at_every_limit_of_a_few() {
+fn every_length_equals_single_appends_at_a_few_limits() {
     for value in 0..300 {
         for key in [None, Some(value % 70)] {
             let rows = rows(&[(70, key, Some(value), 5, 1)]);

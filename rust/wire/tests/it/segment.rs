@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn runs_are_the_segment(
+    fn runs_cover_the_segment(
         parts in prop::collection::vec(any_batch(), 0..12),
         limit in prop::sample::select(vec![0usize, 1, 500, 5000, 1 << 20]),
         zeros in prop::sample::select(vec![0usize, 3, 100, 5000]),
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_an_error_or_a_result(
+    fn damaged_segments_never_panic(
         parts in prop::collection::vec(any_batch(), 1..6),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in any::<prop::sample::Index>(),
@@ -142,11 +142,11 @@ proptest! {
             let text = all_of(&mut LogDump::new(Box::new(Bytes::from(data.clone())), options));
             check(format, &text);
             for kind in [IndexKind::Offset, IndexKind::Time, IndexKind::Transaction] {
-                let given = Index::new(kind, Bytes::from(index.clone()), 0);
+                let index_under_test = Index::new(kind, Bytes::from(index.clone()), 0);
                 let offsets = Index::new(IndexKind::Offset, Bytes::from(index.clone()), 0);
                 let options = IndexDumpOptions { format, verify_only: false, limits: Limits::default() };
                 let log = Box::new(Bytes::from(data.clone()));
-                let text = all_of(&mut IndexDump::new(given, Some(log), Some(offsets), options));
+                let text = all_of(&mut IndexDump::new(index_under_test, Some(log), Some(offsets), options));
                 check(format, &text);
             }
         }
@@ -174,7 +174,7 @@ fn check(format: Format, text: &str) {
 }
 
 #[test]
-fn a_batch_larger_than_the_window_is_read_as_a_whole() {
+fn reads_batch_larger_than_window() {
     let mut data = batch(2, Codec::None, 0, 10, 100);
     data.extend(batch(2, Codec::None, 10, 5, WINDOW));
     data.extend(batch(2, Codec::None, 15, 10, 100));
@@ -186,7 +186,7 @@ fn a_batch_larger_than_the_window_is_read_as_a_whole() {
 }
 
 #[test]
-fn a_length_that_the_file_does_not_have_allocates_nothing() {
+fn excessive_length_allocates_nothing() {
     let mut data = batch(2, Codec::None, 0, 10, 100);
     let good = data.len();
     data.extend(batch(2, Codec::None, 10, 10, 100));
@@ -204,25 +204,25 @@ fn a_length_that_the_file_does_not_have_allocates_nothing() {
 }
 
 #[test]
-fn a_part_of_a_file_ends_where_it_is_cut() {
+fn max_bytes_limits_the_read() {
     let data = [batch(2, Codec::None, 0, 10, 100), batch(2, Codec::None, 10, 10, 100)].concat();
-    for (most, expected, tail) in [
+    for (max_bytes, expected, tail) in [
         (data.len() as u64, 2, Tail::Clean),
         (data.len() as u64 - 1, 1, Tail::Limit),
         (5, 0, Tail::Limit),
         (0, 0, Tail::Limit),
     ] {
-        let mut segment = Segment::new(Box::new(Bytes::from(data.clone())), Some(most));
+        let mut segment = Segment::new(Box::new(Bytes::from(data.clone())), Some(max_bytes));
         let mut count = 0;
         while let Some(run) = segment.next_run(0).unwrap() {
             count += batches(run.data).count();
         }
-        assert_eq!((count, segment.tail()), (expected, Some(tail)), "{most}");
+        assert_eq!((count, segment.tail()), (expected, Some(tail)), "{max_bytes}");
     }
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error() {
+fn shrinking_file_is_an_error() {
     #[derive(Debug)]
     struct Shrunk(Bytes);
     impl Source for Shrunk {
@@ -238,7 +238,7 @@ fn a_file_that_shrinks_is_an_error() {
 }
 
 #[test]
-fn a_batch_that_expands_is_written_down_piece_by_piece() {
+fn large_batch_is_dumped_in_steps() {
     let data = batch(2, Codec::Zstd, 0, 200_000, 0);
     assert!(data.len() < 1 << 20);
     let options = LogDumpOptions {

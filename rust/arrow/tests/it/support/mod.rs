@@ -37,7 +37,7 @@ pub fn data_of(case: &Value) -> Vec<u8> {
 }
 
 /// Returns the expected records of a case.
-pub fn wanted(case: &Value) -> Vec<Value> {
+pub fn expected(case: &Value) -> Vec<Value> {
     let records = case["expect"]["records"].as_array().unwrap();
     let mut records = match case["expect_repeat"].as_u64() {
         Some(times) => vec![records[0].clone(); times as usize],
@@ -87,18 +87,18 @@ pub fn rows(batch: &RecordBatch) -> Vec<Value> {
         .collect()
 }
 
-pub fn same(got: &[Value], want: &[Value]) -> Result<(), String> {
-    if got.len() != want.len() {
-        return Err(format!("{} records, want {}", got.len(), want.len()));
+pub fn same(got: &[Value], expected_rows: &[Value]) -> Result<(), String> {
+    if got.len() != expected_rows.len() {
+        return Err(format!("{} records, want {}", got.len(), expected_rows.len()));
     }
-    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+    for (i, (got, expected_rows)) in got.iter().zip(expected_rows).enumerate() {
         for (name, value) in got.as_object().unwrap() {
-            if value != &want[name] {
-                return Err(format!("record {i}: {name} is {value}, want {}", want[name]));
+            if value != &expected_rows[name] {
+                return Err(format!("record {i}: {name} is {value}, want {}", expected_rows[name]));
             }
         }
-        if let Some(control_type) = want["control_type"].as_str() {
-            let key = unhex(want["key_hex"].as_str().unwrap());
+        if let Some(control_type) = expected_rows["control_type"].as_str() {
+            let key = unhex(expected_rows["key_hex"].as_str().unwrap());
             assert_eq!(ControlType::from_key(&key).unwrap().name(), control_type);
         }
     }

@@ -59,8 +59,8 @@ impl BatchBuilder {
     fn append_equal_length(&mut self, shape: Shape, rows: &EqualLengthRows<'_>) -> usize {
         let Some(first) = rows.timestamps.first() else { return 0 };
         let Some(template) = Template::of(shape, first.wrapping_sub(self.base_timestamp), self.count) else { return 0 };
-        let room = self.limit().saturating_sub(self.size()).min(WINDOW);
-        let records = (room / template.size()).min(rows.timestamps.len()).min(template.same_width(self.count));
+        let capacity = self.limit().saturating_sub(self.size()).min(WINDOW);
+        let records = (capacity / template.size()).min(rows.timestamps.len()).min(template.same_width(self.count));
         let start = self.buffer.len();
         self.buffer.resize(start + records * template.size(), 0);
         // The resize made the range valid; the caller uses the number of written records.

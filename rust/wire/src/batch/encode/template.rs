@@ -30,7 +30,7 @@ pub(super) struct Template {
     offset_at: usize,
     offset: Varint,
     /// Bytes after the offset delta: the length of the key and, if the key is null, that of the value.
-    behind: u64,
+    after_offset: u64,
     key_at: usize,
     value_len: u32,
     value_len_at: usize,
@@ -52,7 +52,7 @@ impl Template {
         let offset_at = head.size() + timestamp.size();
         let key_at = offset_at + offset.size() + key.size();
         let value_len_at = key_at + key_len.unwrap_or(0);
-        let behind = if key_len.is_some() { key } else { key.then(value) };
+        let after_offset = if key_len.is_some() { key } else { key.then(value) };
         Some(Template {
             shape,
             size: length.size() + body,
@@ -61,7 +61,7 @@ impl Template {
             timestamp: timestamp_varint,
             offset_at,
             offset: offset_varint,
-            behind: behind.low() << (8 * offset.size()),
+            after_offset: after_offset.low() << (8 * offset.size()),
             key_at,
             value_len: value.low() as u32,
             value_len_at,
@@ -76,7 +76,7 @@ impl Template {
 
     /// Returns the number of offset deltas from this one on that are encoded in the same number of bytes.
     pub(super) fn same_width(&self, offset_delta: i32) -> usize {
-        let end = (self.offset.least + self.offset.span) / 2;
+        let end = (self.offset.min + self.offset.span) / 2;
         usize::try_from(end - i64::from(offset_delta)).unwrap_or(0)
     }
 
@@ -140,24 +140,24 @@ impl Template {
     #[inline(always)]
     fn write_head(&self, slot: &mut [u8], timestamp_delta: i64, offset_delta: i32) -> Option<()> {
         let timestamp = zigzag(timestamp_delta);
-        if !self.timestamp.holds(timestamp) {
+        if !self.timestamp.contains(timestamp) {
             return None;
         }
         let head = self.head | self.timestamp.encode(timestamp as u32) << self.timestamp_shift;
         let offset = self.offset.encode((offset_delta as u32) << 1);
         *slot.first_chunk_mut()? = head.to_le_bytes();
-        *slot.get_mut(self.offset_at..)?.first_chunk_mut()? = (self.behind | offset).to_le_bytes();
+        *slot.get_mut(self.offset_at..)?.first_chunk_mut()? = (self.after_offset | offset).to_le_bytes();
         Some(())
     }
 
     #[inline(always)]
     fn write_key(&self, slot: &mut [u8], key: &[u8]) -> Option<()> {
-        let place = slot.get_mut(self.key_at..self.value_len_at)?;
+        let target = slot.get_mut(self.key_at..self.value_len_at)?;
         match key.len() {
-            ..8 => copy_halves::<4>(place, key)?,
-            8..16 => copy_halves::<8>(place, key)?,
-            16..32 => copy_halves::<16>(place, key)?,
-            32.. => copy_halves::<32>(place, key)?,
+            ..8 => copy_halves::<4>(target, key)?,
+            8..16 => copy_halves::<8>(target, key)?,
+            16..32 => copy_halves::<16>(target, key)?,
+            32.. => copy_halves::<32>(target, key)?,
         }
         *slot.get_mut(self.value_len_at..)?.first_chunk_mut()? = self.value_len.to_le_bytes();
         Some(())
@@ -171,16 +171,16 @@ impl Template {
 
 /// Copies `N` to `2 * N` bytes to a slice of the same length.
 #[inline(always)]
-fn copy_halves<const N: usize>(place: &mut [u8], bytes: &[u8]) -> Option<()> {
-    *place.first_chunk_mut::<N>()? = *bytes.first_chunk::<N>()?;
-    *place.last_chunk_mut::<N>()? = *bytes.last_chunk::<N>()?;
+fn copy_halves<const N: usize>(target: &mut [u8], bytes: &[u8]) -> Option<()> {
+    *target.first_chunk_mut::<N>()? = *bytes.first_chunk::<N>()?;
+    *target.last_chunk_mut::<N>()? = *bytes.last_chunk::<N>()?;
     Some(())
 }
 
 /// A varint of known width.
 struct Varint {
     /// The smallest number of this width, and the count of such numbers.
-    least: i64,
+    min: i64,
     span: i64,
     middle: u32,
     high: u32,
@@ -189,18 +189,18 @@ struct Varint {
 
 impl Varint {
     fn of(width: usize) -> Option<Varint> {
-        let (least, end, middle, high, more) = match width {
+        let (min, end, middle, high, more) = match width {
             1 => (0, 1 << 7, 0, 0, 0),
             2 => (1 << 7, 1 << 14, 0x7f00, 0, 0x80),
             3 => (1 << 14, 1 << 21, 0x7f00, 0x7f_0000, 0x8080),
             _ => return None,
         };
-        Some(Varint { least, span: end - least, middle, high, more })
+        Some(Varint { min, span: end - min, middle, high, more })
     }
 
     #[inline(always)]
-    fn holds(&self, number: u64) -> bool {
-        number.wrapping_sub(self.least as u64) < self.span as u64
+    fn contains(&self, number: u64) -> bool {
+        number.wrapping_sub(self.min as u64) < self.span as u64
     }
 
     #[inline(always)]

@@ -159,7 +159,7 @@ struct Varint {
 
 impl Varint {
     fn new(shift: u32, size: usize) -> Varint {
-        let part = |least, bits| if size >= least { bits } else { 0 };
+        let part = |min_size, bits| if size >= min_size { bits } else { 0 };
         Varint { shift, middle: part(2, 0x3f80), high: part(3, 0x1f_c000) }
     }
 

@@ -19,7 +19,7 @@ fn record(offset: i32, time: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> V
 }
 
 /// Parses `data` with blocks and record by record, up to the first malformed record.
-fn both(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
+fn parse_both_ways(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
     let (mut single, mut at) = (Vec::new(), 0);
     while at < data.len() {
         let Ok(record) = read_record(data, at) else { break };
@@ -30,15 +30,15 @@ fn both(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
     while at < data.len() {
         match block.fill(data, at, BLOCK_LEN) {
             Ok(end) => at = end,
-            Err((whole, _)) => {
-                block.len = whole;
+            Err((valid, _)) => {
+                block.len = valid;
                 at = data.len();
             }
         }
         blocks.extend(block.records());
     }
     // These positions are undefined without headers, and so is the start of a null.
-    let plain = |records: &mut Vec<RawRecord>| {
+    let normalize = |records: &mut Vec<RawRecord>| {
         for record in records {
             record.headers_start = 0;
             record.end = 0;
@@ -47,13 +47,13 @@ fn both(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
             }
         }
     };
-    plain(&mut single);
-    plain(&mut blocks);
+    normalize(&mut single);
+    normalize(&mut blocks);
     (blocks, single)
 }
 
 #[test]
-fn a_block_has_no_record_past_its_last_and_no_room_past_its_end() {
+fn block_respects_its_length_and_capacity() {
     let mut block = Block::new();
     let record = read_record(&record(0, 1, None, Some(b"v")), 0).unwrap();
     assert_eq!(block.record(0), None);
@@ -68,7 +68,7 @@ fn a_block_has_no_record_past_its_last_and_no_room_past_its_end() {
 }
 
 #[test]
-fn records_of_one_shape_are_read_as_others_are() {
+fn fast_path_agrees_with_read_record() {
     let mut numbers = 7u32;
     let mut next = move |below: u32| {
         numbers = numbers.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -86,7 +86,7 @@ fn records_of_one_shape_are_read_as_others_are() {
             let value = (!odd || next(2) == 0).then_some(&value[..]);
             data.extend(record(offset, time, (keys != odd).then_some(&key[..]), value));
         }
-        let (blocks, single) = both(&data);
+        let (blocks, single) = parse_both_ways(&data);
         assert_eq!(blocks, single, "round {round}");
         for _ in 0..20 {
             let mut bad = data.clone();
@@ -95,10 +95,10 @@ fn records_of_one_shape_are_read_as_others_are() {
             }
             let at = next(bad.len() as u32) as usize;
             bad[at] = [0, 1, 0x7f, 0x80, 0xff][next(5) as usize];
-            let (blocks, single) = both(&bad);
+            let (blocks, single) = parse_both_ways(&bad);
             assert_eq!(blocks, single, "round {round}, byte {at}");
             bad.truncate(at);
-            let (blocks, single) = both(&bad);
+            let (blocks, single) = parse_both_ways(&bad);
             assert_eq!(blocks, single, "round {round}, cut at {at}");
         }
     }

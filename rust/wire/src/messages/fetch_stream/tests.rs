@@ -105,7 +105,7 @@ fn body(version: i16, response: &FetchResponse) -> BytesMut {
 }
 
 #[test]
-fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
+fn parser_agrees_with_decode_for_any_chunking() {
     for version in FetchRequest::MIN_VERSION..=FetchRequest::MAX_VERSION {
         let mut expected = response(version);
         let body = body(version, &expected);
@@ -125,7 +125,7 @@ fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
 }
 
 #[test]
-fn a_cut_or_changed_answer_is_an_error_or_wants_more() {
+fn damaged_response_is_an_error_or_incomplete() {
     for version in [0, 4, 11, 12, 17] {
         let body = body(version, &response(version));
         for end in 0..body.len() {

@@ -37,10 +37,14 @@ impl Check for Case {
         let again = M::from_json(version, decoded).unwrap_or_else(|e| panic!("{id}: {e}"));
         assert_eq!(again.bytes(version), body, "{id}");
         if let Some(hex) = self.json["frame_hex"].as_str() {
-            let whole = from_hex(hex);
-            assert_eq!(whole.len() - 4, i32::from_be_bytes(whole[..4].try_into().unwrap()) as usize, "{id}");
+            let frame_bytes = from_hex(hex);
+            assert_eq!(
+                frame_bytes.len() - 4,
+                i32::from_be_bytes(frame_bytes[..4].try_into().unwrap()) as usize,
+                "{id}"
+            );
             if kind == Kind::Request {
-                let (header, rest) = frame::decode_request_header(whole.slice(4..)).unwrap();
+                let (header, rest) = frame::decode_request_header(frame_bytes.slice(4..)).unwrap();
                 assert_eq!((header.api_version, rest), (version, body), "{id}");
                 assert_eq!(i64::from(header.api_key), self.json["api_key"].as_i64().unwrap(), "{id}");
             }
@@ -50,7 +54,7 @@ impl Check for Case {
 }
 
 #[test]
-fn protocol_cases_of_other_clients() {
+fn decodes_protocol_cases_of_other_clients() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
     let path = folder.join("protocol.jsonl");

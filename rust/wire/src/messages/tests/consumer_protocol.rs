@@ -30,7 +30,7 @@ fn of_parts(parts: &[&[u8]]) -> Result<ConsumerProtocolSubscription, DecodeError
 }
 
 #[test]
-fn kafka_protocol_agrees_on_the_embedded_protocol() {
+fn kafka_protocol_agrees_on_consumer_protocol() {
     // They belong to no API; the key only labels failures.
     type Subscription = ConsumerProtocolSubscription;
     type Assignment = ConsumerProtocolAssignment;
@@ -39,11 +39,11 @@ fn kafka_protocol_agrees_on_the_embedded_protocol() {
 }
 
 #[test]
-fn every_version_of_a_subscription_is_read() {
-    let whole = subscription();
-    assert_eq!(whole.to_bytes().unwrap(), [b"\0\x03", V0, OWNED, b"\0\0\0\x07\0\x01r"].concat());
-    assert_eq!(of_parts(&[b"\0\x03", V0, OWNED, b"\0\0\0\x07\0\x01r"]).as_ref(), Ok(&whole));
-    let v2 = ConsumerProtocolSubscription { rack_id: None, ..whole.clone() };
+fn decodes_every_subscription_version() {
+    let newest = subscription();
+    assert_eq!(newest.to_bytes().unwrap(), [b"\0\x03", V0, OWNED, b"\0\0\0\x07\0\x01r"].concat());
+    assert_eq!(of_parts(&[b"\0\x03", V0, OWNED, b"\0\0\0\x07\0\x01r"]).as_ref(), Ok(&newest));
+    let v2 = ConsumerProtocolSubscription { rack_id: None, ..newest.clone() };
     assert_eq!(of_parts(&[b"\0\x02", V0, OWNED, b"\0\0\0\x07"]).as_ref(), Ok(&v2));
     let v1 = ConsumerProtocolSubscription { generation_id: -1, ..v2 };
     assert_eq!(of_parts(&[b"\0\x01", V0, OWNED]).as_ref(), Ok(&v1));
@@ -55,7 +55,7 @@ fn every_version_of_a_subscription_is_read() {
 }
 
 #[test]
-fn newer_versions_are_read_as_far_as_they_are_known() {
+fn decodes_known_fields_of_newer_versions() {
     let newer = of_parts(&[b"\0\x09", V0, OWNED, b"\0\0\0\x07\0\x01r", b"what is to come"]);
     assert_eq!(newer, Ok(subscription()));
     let assignment = ConsumerProtocolAssignment { assigned_partitions: vec![owned("t", &[5])], ..Default::default() };
@@ -65,7 +65,7 @@ fn newer_versions_are_read_as_far_as_they_are_known() {
 }
 
 #[test]
-fn user_data_of_sticky_members_has_a_generation_since_2_3() {
+fn sticky_user_data_has_generation_since_2_3() {
     let data = StickyUserData { previous_assignment: vec![owned("t", &[5])], generation: 7, ..Default::default() };
     let bytes = Bytes::from([OWNED, b"\0\0\0\x07"].concat());
     assert_eq!(data.to_bytes().unwrap(), bytes);
@@ -76,13 +76,13 @@ fn user_data_of_sticky_members_has_a_generation_since_2_3() {
 }
 
 #[test]
-fn what_is_no_subscription_is_refused() {
+fn rejects_invalid_subscriptions() {
     let error = of_parts(&[b"\xff\xff", V0]).unwrap_err();
     let expected = "ConsumerProtocolSubscription at byte 2: version -1 is unknown, 0 to 3 are known";
     assert_eq!(error.to_string(), expected);
-    let whole = subscription().to_bytes().unwrap();
-    for end in 0..whole.len() {
-        let error = ConsumerProtocolSubscription::from_bytes(whole.slice(..end)).unwrap_err();
+    let bytes = subscription().to_bytes().unwrap();
+    for end in 0..bytes.len() {
+        let error = ConsumerProtocolSubscription::from_bytes(bytes.slice(..end)).unwrap_err();
         assert!(error.at <= end && !error.field.is_empty(), "{error}");
     }
     let error = of_parts(&[b"\0\0\x7f\xff\xff\xff"]).unwrap_err();
@@ -92,7 +92,7 @@ fn what_is_no_subscription_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn they_come_back(seed in any::<u64>()) {
+    fn subscriptions_and_assignments_round_trip(seed in any::<u64>()) {
         let subscription: ConsumerProtocolSubscription = sample(3, 99, seed);
         let back = ConsumerProtocolSubscription::from_bytes(subscription.to_bytes().unwrap());
         prop_assert_eq!(back.as_ref(), Ok(&subscription));
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..60)) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..60)) {
         let _ = ConsumerProtocolSubscription::from_bytes(bytes.clone().into());
         let _ = ConsumerProtocolAssignment::from_bytes(bytes.into());
     }

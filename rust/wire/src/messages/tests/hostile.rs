@@ -5,7 +5,7 @@ use crate::messages::find_coordinator::Coordinator;
 
 /// Messages are decoded front to back, so a prefix is always incomplete.
 #[test]
-fn every_prefix_is_an_error() {
+fn rejects_truncated_messages() {
     struct Prefixes(usize);
     impl Check for Prefixes {
         fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, flexible: i16, versions: RangeInclusive<i16>) {
@@ -32,7 +32,7 @@ fn every_prefix_is_an_error() {
 
 /// A mutated message may still be valid; then it must be encodable.
 #[test]
-fn single_byte_mutations_are_errors_or_messages() {
+fn single_byte_mutations_are_errors_or_valid() {
     struct Mutations {
         errors: usize,
         messages: usize,
@@ -67,7 +67,7 @@ fn single_byte_mutations_are_errors_or_messages() {
 }
 
 #[test]
-fn a_count_beyond_the_bytes_left_is_refused_at_once() {
+fn rejects_count_beyond_remaining_bytes() {
     let classic = |count: i32| Bytes::from(count.to_be_bytes().to_vec());
     let error = MetadataRequest::from_bytes_exact(1, &classic(i32::MAX)).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Count { count: i64::from(i32::MAX), left: 0 });
@@ -87,7 +87,7 @@ fn a_count_beyond_the_bytes_left_is_refused_at_once() {
 
 /// A key is one byte on the wire and 24 in memory: a valid count must not turn a small frame into a large message.
 #[test]
-fn memory_is_bound_by_the_length_of_the_frame() {
+fn memory_is_bounded_by_frame_length() {
     let request =
         |keys: usize| FindCoordinatorRequest { coordinator_keys: vec![String::new(); keys], ..Default::default() };
     let few = request(10_000).bytes(4);

@@ -12,7 +12,7 @@ fn check<M: Tested>(version: i16, message: &M, bytes: &[u8]) {
 }
 
 #[test]
-fn list_offsets_0_asks_for_several_offsets() {
+fn list_offsets_0_has_several_offsets() {
     use list_offsets::*;
     let partition =
         ListOffsetsPartition { partition_index: 2, timestamp: -1, max_num_offsets: 3, ..Default::default() };
@@ -103,7 +103,7 @@ fn write_txn_markers_0_and_2() {
 
 /// Kafka's own brokers never send null here; librdkafka's mock broker does, with an error.
 #[test]
-fn nulls_in_answers_with_an_error_are_empty() {
+fn null_in_error_responses_is_empty() {
     let mut frame = BytesMut::from(&b"\0\x1b\xff\xff\xff\xff"[..]);
     // Protocol name, leader, member id, no members.
     frame.extend_from_slice(b"\xff\xff\xff\xff\xff\xff\0\0\0\0");
@@ -121,7 +121,7 @@ fn nulls_in_answers_with_an_error_are_empty() {
 
 /// A member without an assignment, as Kafka 3.7 describes it.
 #[test]
-fn a_member_without_partitions_may_have_null_for_them() {
+fn accepts_null_assignment() {
     use consumer_group_describe::*;
     let member = Member { member_id: "m".into(), ..Default::default() };
     let group = DescribedGroup { group_id: "g".into(), members: vec![member], ..Default::default() };
@@ -155,7 +155,7 @@ fn offset_for_leader_epoch_0_and_1() {
 }
 
 #[test]
-fn describe_configs_0_says_whether_a_value_is_the_default() {
+fn describe_configs_0_has_is_default() {
     use describe_configs::*;
     let keys = Some(vec!["k".into()]);
     let resource = DescribeConfigsResource {

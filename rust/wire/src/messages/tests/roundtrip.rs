@@ -23,14 +23,14 @@ impl Check for RoundTrip {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn every_message_of_every_version_comes_back(seed in any::<u64>()) {
+    fn all_messages_round_trip_in_all_versions(seed in any::<u64>()) {
         check_all(&mut RoundTrip(seed));
     }
 }
 
 /// A default must be encodable in all versions: callers build requests before they know the version.
 #[test]
-fn defaults_can_be_sent() {
+fn defaults_are_encodable_in_all_versions() {
     struct Defaults(usize, usize);
     impl Check for Defaults {
         fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, _: i16, versions: RangeInclusive<i16>) {
@@ -64,7 +64,7 @@ fn commit(timestamp: i64) -> OffsetCommitRequest {
 }
 
 #[test]
-fn a_field_that_a_version_lacks_must_hold_its_default() {
+fn rejects_value_of_field_absent_in_version() {
     let encode = |request: OffsetCommitRequest, version| request.encode(version, &mut MessageBuf::new());
     assert_eq!(encode(commit(5), 1), Ok(()));
     for version in [0, 2, 10] {
@@ -77,7 +77,7 @@ fn a_field_that_a_version_lacks_must_hold_its_default() {
 }
 
 #[test]
-fn text_is_no_longer_than_kafka_reads_it_in_any_version() {
+fn rejects_too_long_strings_in_all_versions() {
     let encode = |length: usize, version| {
         let metadata = Some("x".repeat(length));
         let partition = OffsetCommitRequestPartition { committed_metadata: metadata, ..Default::default() };
@@ -94,7 +94,7 @@ fn text_is_no_longer_than_kafka_reads_it_in_any_version() {
 }
 
 #[test]
-fn null_is_an_error_where_a_version_has_none() {
+fn rejects_null_in_non_nullable_versions() {
     let request = MetadataRequest { topics: None, ..Default::default() };
     let error = request.encode(0, &mut MessageBuf::new()).unwrap_err();
     assert_eq!(error.to_string(), "MetadataRequest.topics cannot be null in version 0");
@@ -104,7 +104,7 @@ fn null_is_an_error_where_a_version_has_none() {
 }
 
 #[test]
-fn versions_that_do_not_exist_are_refused() {
+fn rejects_unknown_versions() {
     for version in [-1, 11, i16::MAX] {
         let error = commit(-1).encode(version, &mut MessageBuf::new()).unwrap_err();
         assert_eq!(error.to_string(), format!("OffsetCommit has versions 0 to 10, not {version}"));
@@ -114,7 +114,7 @@ fn versions_that_do_not_exist_are_refused() {
 }
 
 #[test]
-fn unknown_tagged_fields_are_kept_in_order() {
+fn unknown_tagged_fields_are_preserved_in_order() {
     let tags = vec![(7, Bytes::from_static(b"seven")), (300, Bytes::new())];
     let request = HeartbeatRequest { unknown_tagged_fields: tags.clone(), ..Default::default() };
     let bytes = request.bytes(4);
@@ -125,7 +125,7 @@ fn unknown_tagged_fields_are_kept_in_order() {
 }
 
 #[test]
-fn json_that_is_not_the_message_is_refused() {
+fn rejects_json_of_other_messages() {
     let refused = |text: &str| {
         let json = serde_json::from_str(text).unwrap();
         OffsetCommitRequest::from_json(10, &json).unwrap_err().to_string()

@@ -132,7 +132,7 @@ fn delegation_tokens_0() {
 }
 
 #[test]
-fn secrets_do_not_show() {
+fn debug_output_redacts_secrets() {
     let hidden = || Hidden(Bytes::from_static(b"hunter2"));
     let upsertion = alter_user_scram_credentials::ScramCredentialUpsertion {
         name: "u".into(),

@@ -168,9 +168,9 @@ impl IndexDump {
 
 impl Dump for IndexDump {
     fn step(&mut self, out: &mut String) -> bool {
-        let most = out.len() + STEP_BYTES;
+        let end = out.len() + STEP_BYTES;
         let started = Instant::now();
-        while out.len() < most && started.elapsed() < STEP_TIME {
+        while out.len() < end && started.elapsed() < STEP_TIME {
             if self.entry(self.next, out).is_none() {
                 return false;
             }

@@ -135,17 +135,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_the_quorum() {
+    fn describes_kraft_records() {
         let id = [0xfb, 0xff, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
         let leader = [&[0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1, 0, 1, 0][..]].concat();
         let expected = "{\"version\":0,\"leaderId\":1,\"voters\":[{\"voterId\":1}],\"grantingVoters\":[]}";
         assert_eq!(describe(ControlType::LeaderChange, &leader).unwrap(), ("LeaderChange:", expected.to_owned()));
         let leader = [&[0, 1, 0, 0, 0, 1, 2, 0, 0, 0, 1][..], &id, &[0, 1, 0]].concat();
-        let (_, found) = describe(ControlType::LeaderChange, &leader).unwrap();
-        assert!(found.contains("{\"voterId\":1,\"voterDirectoryId\":\"-_8CAwQFBgcICQoLDA0ODw\"}"), "{found}");
+        let (_, json) = describe(ControlType::LeaderChange, &leader).unwrap();
+        assert!(json.contains("{\"voterId\":1,\"voterDirectoryId\":\"-_8CAwQFBgcICQoLDA0ODw\"}"), "{json}");
         let voter = [&[0, 0, 2, 0, 0, 0, 3][..], &id, b"\x02\x03C\"\x02h\x23\x85\x00\0\0\0\x01\0\0\0"].concat();
-        let (label, found) = describe(ControlType::KRaftVoters, &voter).unwrap();
-        let parsed: serde_json::Value = serde_json::from_str(&found).unwrap();
+        let (label, json) = describe(ControlType::KRaftVoters, &voter).unwrap();
+        let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(label, "KRaftVoters");
         assert_eq!(parsed["voters"][0]["endpoints"][0], serde_json::json!({"name": "C\"", "host": "h", "port": 9093}));
         assert_eq!(parsed["voters"][0]["kRaftVersionFeature"]["maxSupportedVersion"], 1);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_without_elements_does_not_last() {
+    fn rejects_count_without_elements() {
         let endless = [&[0, 0, 0, 0, 0, 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
         assert_eq!(describe(ControlType::LeaderChange, &endless), None);
         assert_eq!(describe(ControlType::SnapshotFooter, &[0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]), None);

@@ -95,9 +95,9 @@ impl LogDump {
     }
 
     /// Writes records of the open batch until there are `most` bytes; returns false if there are no more.
-    fn records(&mut self, out: &mut String, most: usize) -> bool {
+    fn records(&mut self, out: &mut String, end: usize) -> bool {
         let Some((position, mut records)) = self.records.take() else { return false };
-        while out.len() < most {
+        while out.len() < end {
             match records.next(self.options.print_data) {
                 Ok(Some(record)) => {
                     if let Some(last) = self.last_offset.replace(record.offset)
@@ -137,9 +137,9 @@ impl LogDump {
 
 impl Dump for LogDump {
     fn step(&mut self, out: &mut String) -> bool {
-        let most = out.len() + STEP_BYTES;
+        let end = out.len() + STEP_BYTES;
         let started = Instant::now();
-        while !self.records(out, most) && out.len() < most && started.elapsed() < STEP_TIME {
+        while !self.records(out, end) && out.len() < end && started.elapsed() < STEP_TIME {
             let Some((position, batch)) = self.next_batch(out) else {
                 self.end();
                 return false;

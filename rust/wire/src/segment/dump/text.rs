@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn json_strings_come_back_as_they_were() {
+    fn json_strings_round_trip() {
         for text in ["", "plain", "\"\\\n\r\t\u{0}\u{1f}\u{7f}\u{2028}ü€😀", "ends in \\"] {
             assert_eq!(json(text.as_bytes()), serde_json::Value::from(text));
         }
     }
 
     #[test]
-    fn other_bytes_are_base64() {
+    fn non_utf8_bytes_are_base64() {
         for (bytes, expected) in
             [(&b"\xff"[..], "/w=="), (b"\xff\xfe", "//4="), (b"\xff\xfe\xfd", "//79"), (b"\x80abc", "gGFiYw==")]
         {

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_go_around() {
+    fn sequence_numbers_wrap_around() {
         let header = BatchHeader { base_sequence: i32::MAX - 1, ..empty() };
         assert_eq!([0, 1, 2, 3].map(|delta| sequence(&header, delta)), [i32::MAX - 1, i32::MAX, 0, 1]);
         assert_eq!(sequence(&empty(), 5), -1);
