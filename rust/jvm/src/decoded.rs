@@ -13,7 +13,7 @@ use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::Error;
 use samsarrow_spark::typed::{SparkType, Typed, ask};
 use samsarrow_values::path::{names, part};
-use samsarrow_values::writers::{Found, Kind};
+use samsarrow_values::writer_schemas::{Found, Kind};
 use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaError, SchemaId, ValueError, Writers};
 
 use crate::budget::MOST;

@@ -10,7 +10,7 @@ use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, with_header};
 
 use crate::value_options::File;

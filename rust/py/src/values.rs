@@ -18,7 +18,7 @@ use samsarrow_client::schema_registry::Link;
 use samsarrow_spark::typed::ask;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::json;
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{
     BadValue, Decoder, Format, Framing, Headers, Options, Part, SchemaError, SchemaId, ValueError, Writers,
 };

@@ -3,18 +3,18 @@
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
 
+use crate::arrow_types::{self, Enums};
 use crate::avro::Schema;
 use crate::avro::plan::shape_growth;
 use crate::avro::reader::Reader;
 use crate::builders::{Columns, Shape};
 use crate::error::{BadValue, Fault, Reason, SchemaError, ValueError};
-use crate::frame::{self, Framing, SchemaId};
+use crate::framing::{self, Framing, SchemaId};
 use crate::headers::Headers;
 use crate::json;
 use crate::others::Other;
-use crate::plain::Plain;
+use crate::primitive_serdes::Plain;
 use crate::proto;
-use crate::target::{self, Enums};
 
 /// Maximum number of rows of an array whose children have 32-bit offsets.
 const MAX_ROWS: usize = i32::MAX as usize;
@@ -70,7 +70,7 @@ impl Decoder {
         }
         .unrolled(options.recursion)?;
         let mut columns = Columns::default();
-        let shape = target::shape(&reader.root, options.enums, &mut columns)?;
+        let shape = arrow_types::shape(&reader.root, options.enums, &mut columns)?;
         check_nulls(&shape)?;
         let mut decoder = Decoder::of(columns, shape, Format::Avro(Box::new(Reader::new(reader, options.framing))));
         decoder.add_writer(SchemaId::Bare, schema);
@@ -231,7 +231,7 @@ impl Decoder {
                 self.rows += 1;
                 Ok(())
             }
-            Err(fault) => Err(self.give_up(value, header, *fault)),
+            Err(fault) => Err(self.reject_row(value, header, *fault)),
         }
     }
 
@@ -263,17 +263,17 @@ impl Decoder {
 
     /// Removes an unfinished row.
     #[cold]
-    fn give_up(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
+    fn reject_row(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
         self.columns.truncate(&self.shape, self.rows);
-        self.columns.budget.give_back();
+        self.columns.budget.undo_value();
         if fault.reason == Reason::Full {
             return ValueError::Full;
         }
         self.columns.push_null(&self.shape);
         let schema = match &self.format {
             Format::Plain(_) => None,
-            Format::Avro(avro) => frame::split(avro.framing, value, header).ok().map(|(id, _)| id),
-            Format::Json(json) => frame::split(json.framing, value, header).ok().map(|(id, _)| id),
+            Format::Avro(avro) => framing::split(avro.framing, value, header).ok().map(|(id, _)| id),
+            Format::Json(json) => framing::split(json.framing, value, header).ok().map(|(id, _)| id),
             Format::Protobuf(protobuf) => protobuf.id_of(value, header),
         };
         let schema = schema.filter(|id| *id != SchemaId::Bare);
@@ -288,7 +288,7 @@ impl Decoder {
     /// A column violates Arrow's invariants, which would be a bug of this crate.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.rows = 0;
-        self.columns.budget.give_back_all();
+        self.columns.budget.reset();
         Ok(make_array(self.columns.finish(&self.shape)?))
     }
 }

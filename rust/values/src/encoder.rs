@@ -9,8 +9,8 @@ use crate::avro::Schema;
 use crate::avro::encode::{self, Source};
 use crate::avro::schema::Kind;
 use crate::error::{BadValue, EncodeError, Fault, Reason, SchemaError, Step};
-use crate::frame::{self, Framing, SchemaId};
-use crate::plain::Plain;
+use crate::framing::{self, Framing, SchemaId};
+use crate::primitive_serdes::Plain;
 use crate::proto;
 
 /// Spare capacity behind a value, so that short copies need no call.
@@ -24,7 +24,7 @@ pub struct Encoder {
     prefix: [u8; 16],
     prefix_len: usize,
     /// Maximum bytes of one array, whose offsets have 32 bits.
-    most: usize,
+    max_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Encoder {
             Framing::SingleObject => Some(SchemaId::Fingerprint(schema.fingerprint())),
             _ => id.map(SchemaId::Id),
         };
-        let bytes = frame::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
+        let bytes = framing::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
         let raw = matches!(schema.root.kind, Kind::Bytes) && framing.is_confluents();
         Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
     }
@@ -72,7 +72,7 @@ impl Encoder {
         framing: Framing,
         id: Option<u64>,
     ) -> Result<Encoder, SchemaError> {
-        let frame = frame::prefix(framing, id.map(SchemaId::Id));
+        let frame = framing::prefix(framing, id.map(SchemaId::Id));
         let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
         frame.extend_from_slice(writer.which(framing)?);
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
@@ -89,7 +89,7 @@ impl Encoder {
     fn new(format: Format, data_type: &DataType, frame: &[u8]) -> Result<Encoder, SchemaError> {
         let mut prefix = [0; 16];
         prefix.iter_mut().zip(frame).for_each(|(to, from)| *to = *from);
-        let encoder = Encoder { format, prefix, prefix_len: frame.len(), most: i32::MAX as usize };
+        let encoder = Encoder { format, prefix, prefix_len: frame.len(), max_bytes: i32::MAX as usize };
         // Reports type mismatches before the first row.
         encoder.source(&new_empty_array(data_type))?;
         Ok(encoder)
@@ -97,8 +97,8 @@ impl Encoder {
 
     /// Sets the maximum size of an array in bytes.
     #[must_use]
-    pub fn with_most_bytes(self, most: usize) -> Encoder {
-        Encoder { most: most.min(i32::MAX as usize), ..self }
+    pub fn with_most_bytes(self, max_bytes: usize) -> Encoder {
+        Encoder { max_bytes: max_bytes.min(i32::MAX as usize), ..self }
     }
 
     /// Returns the Protobuf message indexes, which follow the schema id.
@@ -128,12 +128,12 @@ impl Encoder {
             if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
                 let start = values.data.len();
                 if let Err(fault) = self.write(&source, row, &mut values.data) {
-                    return Err(bad(row, *fault));
+                    return Err(encode_error(row, *fault));
                 }
-                if values.data.len() > self.most {
+                if values.data.len() > self.max_bytes {
                     let own = values.data.split_off(start);
-                    if own.len() > self.most {
-                        return Err(bad(row, *Box::<Fault>::from(Reason::Long(self.most))));
+                    if own.len() > self.max_bytes {
+                        return Err(encode_error(row, *Box::<Fault>::from(Reason::Long(self.max_bytes))));
                     }
                     done.push(values.finish(nulls.as_ref())?);
                     values = Values::new(row, column.len() - row);
@@ -168,7 +168,7 @@ impl Encoder {
 }
 
 #[cold]
-fn bad(row: usize, fault: Fault) -> EncodeError {
+fn encode_error(row: usize, fault: Fault) -> EncodeError {
     EncodeError::Bad(Box::new(BadValue { row, schema: None, path: fault.path, reason: fault.reason.to_string() }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::frame::SchemaId;
+use crate::framing::SchemaId;
 
 /// Error in a schema, or mismatch of two schemas.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub(crate) enum Reason {
     #[error("it is within itself more than {0} times, which is as deep as `recursion` says")]
     Deeper(usize),
     #[error("{0}")]
-    Json(crate::json::Wrong),
+    Json(crate::json::JsonError),
     #[error("{0}")]
     Other(Box<str>),
     /// Not an error of the value: it has to be merged before it can be read.
@@ -191,9 +191,9 @@ impl From<Reason> for Box<Fault> {
     }
 }
 
-impl From<crate::json::Wrong> for Reason {
+impl From<crate::json::JsonError> for Reason {
     #[cold]
-    fn from(wrong: crate::json::Wrong) -> Self {
+    fn from(wrong: crate::json::JsonError) -> Self {
         Reason::Json(wrong)
     }
 }

@@ -8,11 +8,11 @@ use arrow_array::ArrayRef;
 use crate::avro::Schema;
 use crate::decoder::{Decoder, Options};
 use crate::error::SchemaError;
-use crate::frame::{Framing, Part, SchemaId, split};
+use crate::framing::{Framing, Part, SchemaId, split};
 use crate::headers::Headers;
 use crate::others::Other;
-use crate::plain::Plain;
-use crate::writers::{Kind, Writers};
+use crate::primitive_serdes::Plain;
+use crate::writer_schemas::{Kind, Writers};
 use crate::{json, proto};
 
 /// Format of values.

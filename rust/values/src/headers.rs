@@ -70,14 +70,14 @@ pub fn with_header(
     name: &str,
     value: &[u8],
 ) -> Result<ArrayRef, String> {
-    let given = headers.map(Pairs::of).transpose()?;
+    let existing = headers.map(Pairs::of).transpose()?;
     let (mut names, mut values, mut lengths) = (StringBuilder::new(), BinaryBuilder::new(), Vec::new());
     for row in 0..written.len() {
         let before = names.len();
-        if let Some(given) = &given {
-            for at in given.of_row(row) {
-                names.append_option(given.names.is_valid(at).then(|| given.names.value(at)));
-                values.append_option(given.values.is_valid(at).then(|| given.values.value(at)));
+        if let Some(existing) = &existing {
+            for at in existing.of_row(row) {
+                names.append_option(existing.names.is_valid(at).then(|| existing.names.value(at)));
+                values.append_option(existing.values.is_valid(at).then(|| existing.values.value(at)));
             }
         }
         if written.is_valid(row) {

@@ -5,28 +5,28 @@
 //! bad value leaves a null row and does not affect others. For encoding, a schema and the type of a column determine
 //! the source of each part of a value; mismatches are reported before any row is encoded.
 
+mod arrow_types;
 pub mod avro;
 mod builders;
+mod byte_reader;
 pub mod decoder;
 pub mod encoder;
 pub mod error;
 mod format;
-pub mod frame;
+pub mod framing;
 mod headers;
-mod input;
 pub mod json;
 mod others;
 pub mod path;
-pub mod plain;
+pub mod primitive_serdes;
 pub mod proto;
-mod target;
-pub mod writers;
+pub mod writer_schemas;
 
+pub use arrow_types::Enums;
 pub use decoder::{Decoder, Options};
 pub use encoder::Encoder;
 pub use error::{BadValue, EncodeError, SchemaError, ValueError};
 pub use format::Format;
-pub use frame::{Framing, Part, SchemaId};
+pub use framing::{Framing, Part, SchemaId};
 pub use headers::{Headers, with_header};
-pub use target::Enums;
-pub use writers::Writers;
+pub use writer_schemas::Writers;

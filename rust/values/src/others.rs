@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::frame::Part;
+use crate::framing::Part;
 
 /// A header that names a schema in a way that is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 
 use samsarrow_values::Framing;
 use samsarrow_values::avro::Schema;
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use serde_json::Value;
 
 use super::protobuf;

@@ -1,8 +1,8 @@
 //! Values in Avro and in Kafka's primitive formats, their schemas, and framings.
 use arrow_array::{Array, ArrayRef};
 use samsarrow_values::avro::Schema;
-use samsarrow_values::plain::Plain;
-use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, SchemaId, ValueError, frame};
+use samsarrow_values::primitive_serdes::Plain;
+use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, SchemaId, ValueError, framing};
 
 use super::broken;
 
@@ -117,7 +117,7 @@ pub(super) fn framed(input: &[u8]) {
     let framing = FRAMINGS.get(usize::from(flags) % FRAMINGS.len()).copied().unwrap_or_default();
     for row in &rows {
         let Some(value) = row.value else { continue };
-        if let Ok((id, payload)) = frame::split(framing, value, row.header) {
+        if let Ok((id, payload)) = framing::split(framing, value, row.header) {
             assert!(value.ends_with(payload), "{id}: bytes that are not the value's");
             assert!(!id.to_string().is_empty());
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use samsarrow_client::error::{Error, Result};
 use samsarrow_client::schema_registry::{RegisteredSchema, Registry, SchemaKey};
 use samsarrow_values::SchemaId;
-use samsarrow_values::writers::{Found, Kind};
+use samsarrow_values::writer_schemas::{Found, Kind};
 use tokio::task::JoinSet;
 
 /// What a registry says of these, all asked for at once.

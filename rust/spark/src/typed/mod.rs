@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use samsarrow_client::schema_registry::{Link, Registry};
 use samsarrow_values::avro::Schema;
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{Format, Framing, Options, Part, SchemaError, Writers, json, proto};
 use serde_json::{Value, json as value};
 

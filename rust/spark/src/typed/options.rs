@@ -7,7 +7,7 @@ use samsarrow_client::config::{Kind, OptionValue, RegistryOptions};
 use samsarrow_client::error::Error as ClientError;
 use samsarrow_values::Part;
 use samsarrow_values::path::listed;
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use serde_json::Value;
 
 use super::{Named, Typed};

@@ -5,22 +5,22 @@ use samsarrow_wire::ShortBytes;
 
 use super::plan::{Bound, Decimal, Entries, Field, Items, Op};
 use crate::builders::Columns;
+use crate::byte_reader::{ByteReader, utf8};
 use crate::error::{Reason, Step};
-use crate::frame::hyphened;
-use crate::input::{Input, utf8};
+use crate::framing::hyphened;
 
 impl Op {
     /// Decodes a value and appends it. On error the caller truncates the columns to the previous row.
     ///
     /// The recursion is as deep as the schema, whatever the value is.
-    pub(crate) fn run<'a>(&self, mut input: Input<'a>, columns: &mut Columns) -> Step<Input<'a>> {
+    pub(crate) fn run<'a>(&self, mut input: ByteReader<'a>, columns: &mut Columns) -> Step<ByteReader<'a>> {
         self.step(&mut input, columns)?;
         Ok(input)
     }
 
     /// Decodes the most frequent types inline.
     #[inline(always)]
-    fn step(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+    fn step(&self, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
         match self {
             Op::Int(to) => columns.ints[*to].push(input.int()?),
             Op::Long(to) => columns.longs[*to].push(input.long()?),
@@ -51,7 +51,7 @@ impl Op {
     }
 
     #[inline(never)]
-    fn run_rare<'a>(&self, mut input: Input<'a>, columns: &mut Columns) -> Step<Input<'a>> {
+    fn run_rare<'a>(&self, mut input: ByteReader<'a>, columns: &mut Columns) -> Step<ByteReader<'a>> {
         match self {
             Op::Record(to, fields) => {
                 columns.structs[*to].push();
@@ -112,7 +112,7 @@ impl Op {
                 input = of.0.run(input, columns)?;
             }
             Op::PushNull(shape) => columns.push_null(shape),
-            Op::Default(of) => drop(of.1.run(Input::new(&of.0), columns)?),
+            Op::Default(of) => drop(of.1.run(ByteReader::new(&of.0), columns)?),
             Op::Deeper(depth) => return Err(Reason::Deeper(*depth).into()),
             Op::Never(why) => return Err(Reason::Other((**why).into()).into()),
             // All others are handled by `step`.
@@ -123,7 +123,7 @@ impl Op {
 }
 
 #[inline(always)]
-fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+fn text(to: usize, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
     let (text, piece) = input.prefixed()?;
     utf8(text, piece)?;
     columns.bytes[to].push(piece)
@@ -138,7 +138,7 @@ fn chosen<T>(symbol: i64, symbols: &[Result<T, Box<str>>]) -> Step<&T> {
     }
 }
 
-fn list(to: usize, of: &Items, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+fn list(to: usize, of: &Items, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
     let total = blocks(to, of.bound, input, columns, |number, input, columns| {
         of.item.step(input, columns).map_err(|fault| fault.at(number))
     })?;
@@ -146,7 +146,7 @@ fn list(to: usize, of: &Items, input: &mut Input<'_>, columns: &mut Columns) -> 
     Ok(())
 }
 
-fn map(to: usize, of: &Entries, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+fn map(to: usize, of: &Entries, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
     let total = blocks(to, of.bound, input, columns, |_, input, columns| {
         let (key, piece) = input.prefixed()?;
         utf8(key, piece)?;
@@ -162,9 +162,9 @@ fn map(to: usize, of: &Entries, input: &mut Input<'_>, columns: &mut Columns) ->
 fn blocks(
     to: usize,
     bound: Bound,
-    input: &mut Input<'_>,
+    input: &mut ByteReader<'_>,
     columns: &mut Columns,
-    mut read: impl FnMut(u64, &mut Input<'_>, &mut Columns) -> Step,
+    mut read: impl FnMut(u64, &mut ByteReader<'_>, &mut Columns) -> Step,
 ) -> Step<u64> {
     let mut total = 0;
     loop {
@@ -177,12 +177,12 @@ fn blocks(
         for number in total..total + items {
             read(number, input, columns)?;
         }
-        input.end_of(block)?;
+        input.check_block(block)?;
         total += items;
     }
 }
 
-fn sized<'a>(input: &mut Input<'a>, size: Option<usize>) -> Step<&'a [u8]> {
+fn sized<'a>(input: &mut ByteReader<'a>, size: Option<usize>) -> Step<&'a [u8]> {
     match size {
         Some(size) => input.bytes(size),
         None => input.prefixed().map(|(bytes, _)| bytes),

@@ -28,12 +28,12 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
         (Kind::Boolean, Value::Bool(value)) => out.push((*value).into()),
         (Kind::Int | Kind::Long, _) => match whole(json) {
             Some(value) if matches!(node.kind, Kind::Long) || i32::try_from(value).is_ok() => put_varlong(out, value),
-            _ => return Err(unfit(node, json, path)),
+            _ => return Err(incompatible(node, json, path)),
         },
         (Kind::Float | Kind::Double, _) => match float(json) {
             Some(value) if matches!(node.kind, Kind::Double) => out.extend(value.to_le_bytes()),
             Some(value) => out.extend((value as f32).to_le_bytes()),
-            None => return Err(unfit(node, json, path)),
+            None => return Err(incompatible(node, json, path)),
         },
         (Kind::String, Value::String(text)) => prefixed(text.as_bytes(), out),
         (Kind::Bytes, Value::String(text)) => prefixed(&latin(text, path)?, out),
@@ -47,7 +47,7 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
         }
         (Kind::Enum(of), Value::String(text)) => match of.symbols.iter().position(|symbol| **symbol == **text) {
             Some(at) => put_varlong(out, at as i64),
-            None => return Err(unfit(node, json, path)),
+            None => return Err(incompatible(node, json, path)),
         },
         (Kind::Array(item), Value::Array(values)) => {
             block(values.len(), out);
@@ -76,7 +76,7 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
         (Kind::Again(name) | Kind::Deeper(name, _), _) => {
             match (names.left.checked_sub(1), names.named.get(&name.full)) {
                 (Some(left), Some(definition)) => write(definition, json, &Names { left, ..*names }, path, out)?,
-                _ => return Err(unfit(node, json, path)),
+                _ => return Err(incompatible(node, json, path)),
             }
         }
         // A default has the type of the first branch or, since Avro 1.12, of any branch. A string is tried as a number
@@ -92,14 +92,14 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
                     return Ok(());
                 }
             }
-            return Err(unfit(node, json, path));
+            return Err(incompatible(node, json, path));
         }
-        _ => return Err(unfit(node, json, path)),
+        _ => return Err(incompatible(node, json, path)),
     }
     Ok(())
 }
 
-fn unfit(node: &Node, json: &Value, path: &str) -> SchemaError {
+fn incompatible(node: &Node, json: &Value, path: &str) -> SchemaError {
     SchemaError::new(path, format!("the default {json} is no {}", node.described()))
 }
 

@@ -28,7 +28,7 @@ const RULE: &str = "Avro's have letters, digits and _, and no digit first";
 fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-        && chars.all(|one| one.is_ascii_alphanumeric() || one == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Returns the schema of non-null values; `name` is used by named types.
@@ -73,15 +73,15 @@ fn of(data_type: &DataType, name: &str, path: &str) -> Result<String, SchemaErro
                 }
                 _ => return Err(SchemaError::new(path, "keys of a map must be string, as all of Avro's are")),
             },
-            other => return Err(none(other, path)),
+            other => return Err(unsupported(other, path)),
         },
         DataType::Dictionary(_, values) => of(values, name, path)?,
         DataType::Struct(fields) => record(fields, name, path)?,
-        other => return Err(none(other, path)),
+        other => return Err(unsupported(other, path)),
     })
 }
 
-fn none(data_type: &DataType, path: &str) -> SchemaError {
+fn unsupported(data_type: &DataType, path: &str) -> SchemaError {
     let hint = match data_type {
         DataType::UInt64 => "int64, or decimal128(20, 0)",
         DataType::Time64(_) => "time64[us]",

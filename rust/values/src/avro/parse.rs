@@ -17,10 +17,10 @@ pub(super) const MAX_TYPES: usize = 100_000;
 /// Maximum depth of nested types.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// Parses a schema that may refer to types of the schemas in `needed`; each of these may refer to those before it.
-pub(super) fn parse(text: &str, needed: &[String]) -> Result<(Arc<Node>, Named), SchemaError> {
+/// Parses a schema that may refer to types of the schemas in `references`; each of these may refer to those before it.
+pub(super) fn parse(text: &str, references: &[String]) -> Result<(Arc<Node>, Named), SchemaError> {
     let mut parser = Parser::default();
-    for other in needed {
+    for other in references {
         parser.text(other)?;
     }
     let root = parser.text(text)?;

@@ -140,19 +140,19 @@ pub(crate) struct Decimal<T> {
 
 impl Op {
     /// Returns why some values cannot be read, if so: a branch or a symbol has no counterpart in the reader's schema.
-    pub(crate) fn never(&self) -> Option<String> {
+    pub(crate) fn missing_counterpart(&self) -> Option<String> {
         let gone = |symbol: &str| format!("the reader's enum has no symbol {symbol}, and no default");
         match self {
             Op::Never(reason) => Some(reason.to_string()),
             Op::Symbols(_, symbols) => symbols.iter().find_map(|symbol| Some(gone(symbol.as_ref().err()?))),
             Op::Keys(_, symbols) => symbols.iter().find_map(|symbol| Some(gone(symbol.as_ref().err()?))),
-            Op::List(_, items) => items.item.never(),
-            Op::Map(_, entries) => entries.value.never(),
-            Op::Record(_, fields) => fields.iter().find_map(|field| field.op.never()),
-            Op::Nullable(_, of) => of.1.never(),
-            Op::Union(branches) => branches.iter().find_map(Op::never),
-            Op::Member(_, of) => of.0.never(),
-            Op::Default(of) => of.1.never(),
+            Op::List(_, items) => items.item.missing_counterpart(),
+            Op::Map(_, entries) => entries.value.missing_counterpart(),
+            Op::Record(_, fields) => fields.iter().find_map(|field| field.op.missing_counterpart()),
+            Op::Nullable(_, of) => of.1.missing_counterpart(),
+            Op::Union(branches) => branches.iter().find_map(Op::missing_counterpart),
+            Op::Member(_, of) => of.0.missing_counterpart(),
+            Op::Default(of) => of.1.missing_counterpart(),
             _ => None,
         }
     }

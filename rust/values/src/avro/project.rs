@@ -12,18 +12,18 @@ use crate::path;
 
 /// Selected field names and the selection below each; an empty selection selects everything.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted<'a>(BTreeMap<Cow<'a, str>, Wanted<'a>>);
+pub(crate) struct Projection<'a>(BTreeMap<Cow<'a, str>, Projection<'a>>);
 
-impl<'a> Wanted<'a> {
+impl<'a> Projection<'a> {
     pub(crate) fn of(fields: &'a [String]) -> Result<Self, SchemaError> {
-        let mut wanted = Wanted::default();
+        let mut projection = Projection::default();
         for field in fields {
-            wanted.add(path::names(field)?.into_iter());
+            projection.add(path::names(field)?.into_iter());
         }
-        if wanted.is_all() {
+        if projection.is_all() {
             return Err(SchemaError::new("", "fields names none: leave it out to have all"));
         }
-        Ok(wanted)
+        Ok(projection)
     }
 
     pub(crate) fn is_all(&self) -> bool {
@@ -36,7 +36,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn add(&mut self, mut names: std::vec::IntoIter<Cow<'a, str>>) {
-        // All of it is wanted, whatever else is of its parts.
+        // All of it is projection, whatever else is of its parts.
         let Some(name) = names.next() else { return self.0.clear() };
         let known = self.0.contains_key(&name);
         let below = self.0.entry(name).or_default();
@@ -47,34 +47,34 @@ impl<'a> Wanted<'a> {
 }
 
 pub(super) fn project(node: &Arc<Node>, fields: &[String], named: &Named) -> Result<Arc<Node>, SchemaError> {
-    pruned(node, &Wanted::of(fields)?, named, "")
+    prune(node, &Projection::of(fields)?, named, "")
 }
 
-fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, named: &Named, path: &str) -> Result<Arc<Node>, SchemaError> {
-    if wanted.is_all() {
+fn prune(node: &Arc<Node>, projection: &Projection<'_>, named: &Named, path: &str) -> Result<Arc<Node>, SchemaError> {
+    if projection.is_all() {
         return Ok(Arc::clone(node));
     }
     // Recursive types are expanded as deep as the paths lead.
     if let Kind::Again(name) = &node.kind
         && let Some(definition) = named.get(&name.full)
     {
-        return pruned(definition, wanted, named, path);
+        return prune(definition, projection, named, path);
     }
     let kind = match &node.kind {
-        Kind::Array(item) => Kind::Array(pruned(item, wanted, named, path)?),
-        Kind::Map(value) => Kind::Map(pruned(value, wanted, named, path)?),
+        Kind::Array(item) => Kind::Array(prune(item, projection, named, path)?),
+        Kind::Map(value) => Kind::Map(prune(value, projection, named, path)?),
         Kind::Record(record) => {
-            known(wanted, record.fields.iter().map(|field| &*field.name), path)?;
+            check_names(projection, record.fields.iter().map(|field| &*field.name), path)?;
             let kept = record.fields.iter().filter_map(|field| {
-                let below = wanted.below(&field.name)?;
-                let node = pruned(&field.node, below, named, &join(path, &field.name));
+                let below = projection.below(&field.name)?;
+                let node = prune(&field.node, below, named, &join(path, &field.name));
                 Some(node.map(|node| Field { node, ..field.clone() }))
             });
             Kind::Record(Record { name: record.name.clone(), fields: kept.collect::<Result<_, _>>()? })
         }
         Kind::Union(branches) => match members(branches) {
             (Members::One(one), _) => {
-                let kept = pruned(one, wanted, named, path)?;
+                let kept = prune(one, projection, named, path)?;
                 let branch = |branch: &Arc<Node>| Arc::clone(if Arc::ptr_eq(branch, one) { &kept } else { branch });
                 Kind::Union(branches.iter().map(branch).collect())
             }
@@ -85,13 +85,13 @@ fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, named: &Named, path: &str) -> R
     Ok(Arc::new(Node::new(kind, node.logical)))
 }
 
-pub(crate) fn known<'a>(
-    wanted: &Wanted<'_>,
+pub(crate) fn check_names<'a>(
+    projection: &Projection<'_>,
     names: impl Iterator<Item = &'a str>,
     at: &str,
 ) -> Result<(), SchemaError> {
     let names: Vec<_> = names.collect();
-    match wanted.0.keys().find(|name| !names.contains(&&***name)) {
+    match projection.0.keys().find(|name| !names.contains(&&***name)) {
         None => Ok(()),
         Some(name) => {
             let names: Vec<_> = names.into_iter().map(path::part).collect();

@@ -8,9 +8,9 @@ use super::Schema;
 use super::plan::Plan;
 use super::resolve;
 use crate::builders::{Columns, Shape};
+use crate::byte_reader::ByteReader;
 use crate::error::{Fault, Reason, SchemaError, Step};
-use crate::frame::{self, Framing, SchemaId};
-use crate::input::Input;
+use crate::framing::{self, Framing, SchemaId};
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -50,7 +50,7 @@ impl Reader {
 
     /// Returns why some values of an id cannot be read, such as those of one branch.
     pub(crate) fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
-        self.plans.get(*self.known.get(&id)?)?.as_ref().ok()?.root.never()
+        self.plans.get(*self.known.get(&id)?)?.as_ref().ok()?.root.missing_counterpart()
     }
 
     pub(crate) fn knows(&self, id: SchemaId) -> bool {
@@ -67,7 +67,7 @@ impl Reader {
             return self.decode(at, payload, columns);
         }
         let (id, payload) =
-            frame::split(self.framing, value, header).map_err(|error| Reason::Other(error.to_string().into()))?;
+            framing::split(self.framing, value, header).map_err(|error| Reason::Other(error.to_string().into()))?;
         let at = match self.last {
             Some((last, at)) if last == id => at,
             _ => *self.known.get(&id).ok_or_else(|| unknown(id))?,
@@ -92,28 +92,28 @@ impl Reader {
             None => return Err(Reason::Other("there is no plan".into()).into()),
         };
         if plan.raw && self.framing.is_confluents() {
-            return raw(plan, payload, &mut self.prefixed, columns);
+            return decode_raw(plan, payload, &mut self.prefixed, columns);
         }
-        whole(plan, payload, columns)
+        decode_value(plan, payload, columns)
     }
 }
 
 #[cold]
 fn unknown(id: SchemaId) -> Reason {
-    Reason::Other(frame::unknown(id).into())
+    Reason::Other(framing::unknown(id).into())
 }
 
 #[inline]
-fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
+fn decode_value(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
     columns.budget.start(payload.len());
-    let input = plan.root.run(Input::new(payload), columns)?;
+    let input = plan.root.run(ByteReader::new(payload), columns)?;
     if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
 }
 
 /// Decodes raw bytes without a length prefix.
-fn raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
+fn decode_raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
     prefixed.clear();
     put_varlong(prefixed, payload.len() as i64);
     prefixed.extend_from_slice(payload);
-    whole(plan, prefixed, columns)
+    decode_value(plan, prefixed, columns)
 }

@@ -31,7 +31,7 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
     match (&w.kind, &r.kind) {
         (Kind::Again(name), _) => match defs.get(&name.full) {
             Some(definition) => resolve(definition, r, shape, defs, path),
-            None => Err(unfit(w, r, path)),
+            None => Err(incompatible(w, r, path)),
         },
         (Kind::Union(branches), _) => writer_union(branches, r, shape, defs, path),
         (_, Kind::Union(branches)) => reader_union(w, branches, shape, defs, path),
@@ -44,25 +44,27 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
                 let bound = Bound { min: w.min, growth: item.growth() };
                 Ok(Op::List(*to, Box::new(Items { item, bound })))
             }
-            _ => Err(unfit(w, r, path)),
+            _ => Err(incompatible(w, r, path)),
         },
         (Kind::Map(w), Kind::Map(r)) => match &shape.slot {
             Slot::Map(to, entries) => {
-                let [Shape { slot: Slot::Bytes(keys), .. }, values] = &**entries else { return Err(unfit(w, r, path)) };
+                let [Shape { slot: Slot::Bytes(keys), .. }, values] = &**entries else {
+                    return Err(incompatible(w, r, path));
+                };
                 let value = resolve(w, r, values, defs, path)?;
                 let bound = Bound { min: w.min.saturating_add(1), growth: value.growth().saturating_add(4) };
                 Ok(Op::Map(*to, Box::new(Entries { keys: *keys, value, bound })))
             }
-            _ => Err(unfit(w, r, path)),
+            _ => Err(incompatible(w, r, path)),
         },
         (Kind::Record(of), Kind::Record(into)) if into.name.stands_for(&of.name) => match &shape.slot {
             Slot::Struct(to, shapes) => record(of, into, *to, shapes, defs, path),
-            _ => Err(unfit(w, r, path)),
+            _ => Err(incompatible(w, r, path)),
         },
         (Kind::Enum(of), Kind::Enum(into)) if into.name.stands_for(&of.name) => match &shape.slot {
             Slot::Bytes(to) => Ok(Op::Symbols(*to, symbols(of, into, |_, symbol| Symbol::new(symbol)))),
             Slot::Symbols(to, _) => Ok(Op::Keys(*to, symbols(of, into, |at, _| at as i32))),
-            _ => Err(unfit(w, r, path)),
+            _ => Err(incompatible(w, r, path)),
         },
         _ => leaf(w, r, shape, path),
     }
@@ -70,10 +72,10 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
 
 fn leaf(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<Op, SchemaError> {
     use Kind::{Boolean, Bytes, Double, Fixed, Float, Int, Long, Null, String};
-    let finer = finer(w, r, path)?;
+    let unit_scale = unit_scale(w, r, path)?;
     let size = match (&w.kind, &r.kind) {
         (Fixed(name, size), Fixed(into, same)) if into.stands_for(name) && size == same => Some(*size),
-        (Fixed(..), _) | (_, Fixed(..)) => return Err(unfit(w, r, path)),
+        (Fixed(..), _) | (_, Fixed(..)) => return Err(incompatible(w, r, path)),
         _ => None,
     };
     Ok(match (&w.kind, &shape.slot) {
@@ -82,12 +84,12 @@ fn leaf(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<Op, SchemaError
         (Int | Long, &(Slot::Int(to) | Slot::Long(to))) if let Some(Logical::Time(unit)) = r.logical => {
             let (int, of_int) = (matches!(shape.slot, Slot::Int(_)), matches!(w.kind, Int));
             if int && !of_int {
-                return Err(unfit(w, r, path));
+                return Err(incompatible(w, r, path));
             }
-            let end = 86_400 * per_second(unit) / finer;
-            Op::Time(Box::new(Time { of_int, int, to, factor: finer, end }))
+            let end = 86_400 * per_second(unit) / unit_scale;
+            Op::Time(Box::new(Time { of_int, int, to, factor: unit_scale, end }))
         }
-        (Int | Long, &Slot::Long(to)) if finer > 1 => Op::Finer(to, finer),
+        (Int | Long, &Slot::Long(to)) if unit_scale > 1 => Op::Finer(to, unit_scale),
         (Int, &Slot::Int(to)) if matches!(r.kind, Int) => Op::Int(to),
         (Int, &Slot::Long(to)) => Op::IntToLong(to),
         (Int, &Slot::Float(to)) => Op::IntToFloat(to),
@@ -105,13 +107,13 @@ fn leaf(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<Op, SchemaError
         (Bytes | String, &Slot::Bytes(to)) => match (&w.kind, &r.kind) {
             (_, Bytes) => Op::Bytes(to),
             (_, String) => Op::Text(to),
-            _ => return Err(unfit(w, r, path)),
+            _ => return Err(incompatible(w, r, path)),
         },
-        (Float | Double | Long, _) | (_, _) => return Err(unfit(w, r, path)),
+        (Float | Double | Long, _) | (_, _) => return Err(incompatible(w, r, path)),
     })
 }
 
-fn unfit(w: &Node, r: &Node, path: &str) -> SchemaError {
+fn incompatible(w: &Node, r: &Node, path: &str) -> SchemaError {
     let hint = match (w.name(), r.name()) {
         (Some(of), Some(into)) if !into.stands_for(of) => ": give the reader's an alias if it is the same",
         _ => "",
@@ -130,7 +132,7 @@ fn per_second(unit: TimeUnit) -> i64 {
 
 /// Returns the number of the reader's units in one of the writer's. Bytes do not tell what a number means, so a change
 /// of meaning or a loss of digits is an error.
-fn finer(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
+fn unit_scale(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
     use Logical::{Decimal, LocalTimestamp, Timestamp};
     let (Some(of), Some(into)) = (w.logical, r.logical) else { return Ok(1) };
     match (of, into) {
@@ -148,7 +150,7 @@ fn finer(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
 }
 
 fn decimal(r: &Node, size: Option<usize>, slot: &Slot, path: &str) -> Result<Op, SchemaError> {
-    let Some(Logical::Decimal { precision, .. }) = r.logical else { return Err(unfit(r, r, path)) };
+    let Some(Logical::Decimal { precision, .. }) = r.logical else { return Err(incompatible(r, r, path)) };
     let digits = u32::from(precision);
     match *slot {
         Slot::Decimal(to) => {
@@ -159,7 +161,7 @@ fn decimal(r: &Node, size: Option<usize>, slot: &Slot, path: &str) -> Result<Op,
             let beyond = i256::from_i128(10).wrapping_pow(digits);
             Ok(Op::WideDecimal(Box::new(Decimal { to, size, precision, beyond })))
         }
-        _ => Err(unfit(r, r, path)),
+        _ => Err(incompatible(r, r, path)),
     }
 }
 
@@ -291,12 +293,12 @@ fn reader_union(
     let is_null = matches!(w.kind, Kind::Null);
     match members(branches) {
         (Members::Null, _) => {
-            branches.first().map_or_else(|| Err(unfit(w, w, path)), |r| resolve(w, r, shape, defs, path))
+            branches.first().map_or_else(|| Err(incompatible(w, w, path)), |r| resolve(w, r, shape, defs, path))
         }
         (_, true) if is_null => Ok(Op::PushNull(Box::new(shape.clone()))),
         (Members::One(r), _) => Ok(member(w, &[r], std::slice::from_ref(shape), defs, path)?.1),
         (Members::Many(members), _) => {
-            let Slot::Struct(to, shapes) = &shape.slot else { return Err(unfit(w, w, path)) };
+            let Slot::Struct(to, shapes) = &shape.slot else { return Err(incompatible(w, w, path)) };
             let (at, op) = member(w, &members, shapes, defs, path)?;
             let others = shapes.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, shape)| shape.clone());
             Ok(Op::Member(*to, Box::new((op, others.collect()))))
@@ -316,7 +318,7 @@ fn member(
 ) -> Result<(usize, Op), SchemaError> {
     let branch = |at: usize| match (members.get(at), shapes.get(at)) {
         (Some(r), Some(shape)) => resolve_as(w, r, shape, defs, path).map(|op| (at, op)),
-        _ => Err(unfit(w, w, path)),
+        _ => Err(incompatible(w, w, path)),
     };
     let fits: Vec<Fit> = members.iter().map(|r| fit(w, r)).collect();
     let all = |wanted: Fit| fits.iter().enumerate().filter(move |(_, fit)| **fit == wanted).map(|(at, _)| at);
@@ -339,7 +341,7 @@ fn member(
         return branch(at);
     }
     Err(first.unwrap_or_else(|| match members {
-        [one] => unfit(w, one, path),
+        [one] => incompatible(w, one, path),
         _ => {
             let names: Vec<_> = members.iter().map(|r| r.described()).collect();
             let text = format!("the writer's {} is none of the reader's {}", w.described(), names.join(", "));

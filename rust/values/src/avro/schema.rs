@@ -32,8 +32,8 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Self::parse`], for any of the schemas.
-    pub fn parse_with(text: &str, needed: &[String]) -> Result<Schema, SchemaError> {
-        let (root, named) = parse::parse(text, needed)?;
+    pub fn parse_with(text: &str, references: &[String]) -> Result<Schema, SchemaError> {
+        let (root, named) = parse::parse(text, references)?;
         Ok(Schema { root, named: Arc::new(named) })
     }
 

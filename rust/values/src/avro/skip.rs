@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::recursion::Definitions;
 use super::schema::{Kind, Node};
+use crate::byte_reader::ByteReader;
 use crate::error::{Reason, Step};
-use crate::input::Input;
 
 /// Plan that skips a value.
 #[derive(Debug)]
@@ -74,14 +74,14 @@ impl Skip {
         }
     }
 
-    pub(crate) fn run<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
+    pub(crate) fn run<'a>(&self, mut input: ByteReader<'a>) -> Step<ByteReader<'a>> {
         self.step(&mut input)?;
         Ok(input)
     }
 
     /// Skips the most frequent types inline.
     #[inline(always)]
-    fn step(&self, input: &mut Input<'_>) -> Step {
+    fn step(&self, input: &mut ByteReader<'_>) -> Step {
         match self {
             Skip::Varint => input.skip_varint()?,
             Skip::Bytes(len) => drop(input.bytes(*len)?),
@@ -102,7 +102,7 @@ impl Skip {
     }
 
     #[inline(never)]
-    fn run_nested<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
+    fn run_nested<'a>(&self, mut input: ByteReader<'a>) -> Step<ByteReader<'a>> {
         match self {
             Skip::Many(steps) => {
                 for step in steps {
@@ -111,7 +111,7 @@ impl Skip {
             }
             Skip::Blocks(item, min) => loop {
                 match input.block(*min)? {
-                    (0, block) => break input.end_of(block)?,
+                    (0, block) => break input.check_block(block)?,
                     (_, Some(block)) => input.skip(block)?,
                     // The items have no bytes.
                     (_, None) if *min == 0 => (),
@@ -147,7 +147,7 @@ enum Open<'s> {
 }
 
 impl Recursive {
-    fn run<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
+    fn run<'a>(&self, mut input: ByteReader<'a>) -> Step<ByteReader<'a>> {
         let (mut open, mut step): (Vec<Open<'_>>, _) = (Vec::new(), &self.root);
         // Each level of a recursive value has at least one byte, so the input length bounds the depth.
         let mut left = input.len();
@@ -178,7 +178,7 @@ impl Recursive {
 }
 
 /// Returns the next step of the innermost open entry.
-fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut Input<'_>) -> Step<Option<&'s Skip>> {
+fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut ByteReader<'_>) -> Step<Option<&'s Skip>> {
     while let Some(last) = open.last_mut() {
         match last {
             Open::Steps(steps) => match steps.next() {
@@ -191,7 +191,7 @@ fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut Input<'_>) -> Step<Option<&'s 
             }
             Open::Items(_, min, left) => match input.block(*min)? {
                 (0, block) => {
-                    input.end_of(block)?;
+                    input.check_block(block)?;
                     open.pop();
                 }
                 (_, Some(block)) => input.skip(block)?,

@@ -10,7 +10,7 @@ use super::nulls::Nulls;
 use crate::error::{Reason, Step};
 
 /// Spare zeroed bytes behind the data, so that short values can be copied with a fixed size.
-const ROOM: usize = 1024;
+const SPARE: usize = 1024;
 
 /// A column of variable-length bytes.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Bytes {
         let end = self.len + piece.len();
         let offset = i32::try_from(end).map_err(|_| Reason::Full)?;
         while !self.data.get_mut(self.len..).is_some_and(|room| piece.copy_to(room)) {
-            self.data.resize(end + ROOM, 0);
+            self.data.resize(end + SPARE, 0);
         }
         self.len = end;
         self.offsets.push(offset);
@@ -46,7 +46,7 @@ impl Bytes {
 
     /// Appends a value that a function writes. On error, the written bytes belong to no row and are truncated with it.
     #[inline]
-    pub(crate) fn push_by(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
+    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
         self.data.truncate(self.len);
         write(&mut self.data)?;
         self.len = self.data.len();
@@ -80,7 +80,7 @@ impl Bytes {
         self.offsets.reserve(rows);
         let (before, bytes) = self.before;
         let bytes = bytes.saturating_mul(rows.min(before)).checked_div(before).unwrap_or(0);
-        self.data.reserve(bytes + 2 * ROOM);
+        self.data.reserve(bytes + 2 * SPARE);
     }
 
     /// Builds the array, which Arrow validates again; array constructors do so faster than a data builder, which tracks

@@ -13,7 +13,7 @@ pub(crate) use bytes::{Bytes, Fixed};
 pub(crate) use nested::{Count, List};
 pub(crate) use primitive::Values;
 
-use crate::input::Budget;
+use crate::byte_reader::Budget;
 
 /// All columns, grouped by kind: a step of a plan knows kind and index of its column and needs no lookup.
 #[derive(Debug, Default)]

@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use super::lookup::Found;
+use super::base64::decode_base64;
+use super::error::JsonError;
+use super::field_index::NamePosition;
 use super::number::{Number, number_of};
-use super::plan::{Decimal, Node, Op, Struct, Whole, is_of_day};
+use super::plan::{Decimal, Node, Op, SmallInt, Struct, is_time_of_day};
 use super::scan::{Quoted, Scan, unescape};
 use super::temporal;
-use super::text;
-use super::wrong::Wrong;
 use crate::avro::decode::extended;
 use crate::builders::Columns;
 use crate::error::{Reason, Step};
@@ -27,14 +27,14 @@ impl Node {
     fn step(&self, scan: &mut Scan<'_>, columns: &mut Columns) -> Step {
         match &self.op {
             Op::Long(to) | Op::Timestamp(_, to) => {
-                if let Some(value) = scan.quick_whole() {
+                if let Some(value) = scan.quick_integer() {
                     columns.longs[*to].push(value);
                     return Ok(());
                 }
             }
             Op::Int(to) => {
                 let before = *scan;
-                match scan.quick_whole().map(i32::try_from) {
+                match scan.quick_integer().map(i32::try_from) {
                     Some(Ok(value)) => {
                         columns.ints[*to].push(value);
                         return Ok(());
@@ -69,7 +69,7 @@ impl Node {
     fn run_rare<'a>(&self, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
         if scan.word(b"null") {
             if !self.nullable {
-                return Err(Reason::from(Wrong::Null).into());
+                return Err(Reason::from(JsonError::Null).into());
             }
             columns.push_null(&self.shape);
             return Ok(scan);
@@ -79,7 +79,7 @@ impl Node {
             (Op::Json(to), _) => {
                 let from = scan.rest;
                 scan = scan.skip()?;
-                let text = from.get(..from.len() - scan.left()).unwrap_or_default();
+                let text = from.get(..from.len() - scan.remaining()).unwrap_or_default();
                 columns.bytes[*to].push(text.into())?;
             }
             (Op::Struct(to, of), Some(b'{')) => scan = members(*to, of, scan, columns)?,
@@ -113,15 +113,15 @@ impl Node {
                 let value = number.whole(&(i32::MIN.into()..=i32::MAX.into()), "date32")?;
                 columns.ints[*to].push(value as i32);
             }
-            Op::Whole(whole, to) => {
+            Op::SmallInt(whole, to) => {
                 let (range, name) = whole.range();
                 let value = number.whole(&range, name)?;
                 // Unsigned numbers are stored as signed ones of the same bits.
                 match whole {
-                    Whole::Int8 | Whole::UInt8 => columns.tiny[*to].push(value as i8),
-                    Whole::Int16 | Whole::UInt16 => columns.shorts[*to].push(value as i16),
-                    Whole::UInt32 => columns.ints[*to].push(value as i32),
-                    Whole::UInt64 => columns.longs[*to].push(value as i64),
+                    SmallInt::Int8 | SmallInt::UInt8 => columns.tiny[*to].push(value as i8),
+                    SmallInt::Int16 | SmallInt::UInt16 => columns.shorts[*to].push(value as i16),
+                    SmallInt::UInt32 => columns.ints[*to].push(value as i32),
+                    SmallInt::UInt64 => columns.longs[*to].push(value as i64),
                 }
             }
             Op::Double(to) => columns.doubles[*to].push(number.float("double")?),
@@ -129,8 +129,8 @@ impl Node {
             Op::Timestamp(_, to) => columns.longs[*to].push(long()?),
             Op::Time(unit, to) => {
                 let value = long()?;
-                if !is_of_day(value, *unit) {
-                    return Err(Reason::from(Wrong::Range("a time of day")).into());
+                if !is_time_of_day(value, *unit) {
+                    return Err(Reason::from(JsonError::Range("a time of day")).into());
                 }
                 self.time(*to, value, columns);
             }
@@ -149,30 +149,31 @@ impl Node {
             quoted.raw
         };
         match &self.op {
-            Op::Binary(to) => columns.bytes[*to].push_by(|data| text::base64(text, data))?,
+            Op::Binary(to) => columns.bytes[*to].push_with(|data| decode_base64(text, data))?,
             Op::Fixed(to, size) => {
                 let mut bytes = Vec::new();
-                text::base64(text, &mut bytes)?;
+                decode_base64(text, &mut bytes)?;
                 if bytes.len() != *size {
-                    return Err(Reason::from(Wrong::Size(bytes.len(), *size)).into());
+                    return Err(Reason::from(JsonError::Size(bytes.len(), *size)).into());
                 }
                 columns.fixed[*to].push(&bytes);
             }
             Op::Date(to) => {
-                let days = temporal::date(text).ok_or(Reason::from(Wrong::Text("date, as 2026-11-23 is")))?;
+                let days = temporal::date(text).ok_or(Reason::from(JsonError::Text("date, as 2026-11-23 is")))?;
                 columns.ints[*to].push(days);
             }
             Op::Time(unit, to) => {
-                let value = temporal::time(text, *unit).ok_or(Reason::from(Wrong::Text("time, as 17:03:59.25 is")))?;
+                let value =
+                    temporal::time(text, *unit).ok_or(Reason::from(JsonError::Text("time, as 17:03:59.25 is")))?;
                 self.time(*to, value, columns);
             }
             Op::Timestamp(unit, to) => {
-                let wrong = || Reason::from(Wrong::Text("time of RFC 3339 that the column can hold"));
+                let wrong = || Reason::from(JsonError::Text("time of RFC 3339 that the column can hold"));
                 columns.longs[*to].push(temporal::timestamp(text, *unit).ok_or_else(wrong)?);
             }
             Op::Decimal(of) if of.base64 => base64_decimal(of, text, columns)?,
             Op::Decimal(of) => {
-                let number = number_of(text).ok_or(Reason::from(Wrong::Text("number")))?;
+                let number = number_of(text).ok_or(Reason::from(JsonError::Text("number")))?;
                 decimal(of, &number, columns).map_err(Reason::from)?;
             }
             _ => return self.unexpected(at),
@@ -189,10 +190,10 @@ impl Node {
 
     #[cold]
     fn unexpected<T>(&self, at: Scan<'_>) -> Step<T> {
-        let wanted = match &self.op {
+        let expected = match &self.op {
             Op::Null => "null",
             Op::Boolean(_) => "a boolean",
-            Op::Long(_) | Op::Int(_) | Op::Whole(..) => "a whole number",
+            Op::Long(_) | Op::Int(_) | Op::SmallInt(..) => "a whole number",
             Op::Double(_) | Op::Float(_) => "a number",
             Op::Decimal(_) => "a decimal as a number or text",
             Op::Text(_) => "a string",
@@ -204,7 +205,7 @@ impl Node {
         };
         match at.skip() {
             // Reports a value of another kind, or a syntax error.
-            Ok(_) => at.unexpected(wanted),
+            Ok(_) => at.unexpected(expected),
             Err(fault) => Err(fault),
         }
     }
@@ -213,12 +214,12 @@ impl Node {
 #[inline(always)]
 fn put(to: usize, quoted: &Quoted<'_>, columns: &mut Columns) -> Step {
     if quoted.escaped {
-        return columns.bytes[to].push_by(|data| unescape(quoted.raw, data));
+        return columns.bytes[to].push_with(|data| unescape(quoted.raw, data));
     }
     columns.bytes[to].push(quoted.piece)
 }
 
-fn decimal(of: &Decimal, number: &Number<'_>, columns: &mut Columns) -> Result<(), Wrong> {
+fn decimal(of: &Decimal, number: &Number<'_>, columns: &mut Columns) -> Result<(), JsonError> {
     if of.wide {
         columns.wide_decimals[of.to].push(number.wide_unscaled(of.scale, of.precision)?);
     } else {
@@ -230,8 +231,8 @@ fn decimal(of: &Decimal, number: &Number<'_>, columns: &mut Columns) -> Result<(
 /// Decodes a decimal from base64 of its big-endian unscaled value, as Kafka Connect writes it.
 fn base64_decimal(of: &Decimal, text: &[u8], columns: &mut Columns) -> Step {
     let mut bytes = Vec::new();
-    text::base64(text, &mut bytes)?;
-    let digits = || Reason::from(Wrong::Digits(of.precision));
+    decode_base64(text, &mut bytes)?;
+    let digits = || Reason::from(JsonError::Digits(of.precision));
     let value = extended(&bytes).map(arrow_buffer::i256::from_be_bytes).ok_or_else(digits)?;
     let beyond = arrow_buffer::i256::from_i128(10).wrapping_pow(of.precision.into());
     if value >= beyond || value <= beyond.wrapping_neg() {
@@ -247,11 +248,11 @@ fn base64_decimal(of: &Decimal, text: &[u8], columns: &mut Columns) -> Step {
 
 fn list<'a>(to: usize, item: &Node, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
     scan.eat(b'[');
-    scan.space();
+    scan.skip_whitespace();
     let mut items = 0;
     if !scan.eat(b']') {
         loop {
-            columns.budget.take(1, 1, item.growth, scan.left())?;
+            columns.budget.take(1, 1, item.growth, scan.remaining())?;
             item.step(&mut scan, columns).map_err(|fault| fault.at(items))?;
             items += 1;
             if !scan.more(b']')? {
@@ -266,11 +267,11 @@ fn list<'a>(to: usize, item: &Node, mut scan: Scan<'a>, columns: &mut Columns) -
 
 fn map<'a>(to: usize, keys: usize, value: &Node, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
     scan.eat(b'{');
-    scan.space();
+    scan.skip_whitespace();
     let mut entries = 0;
     if !scan.eat(b'}') {
         loop {
-            columns.budget.take(1, 1, value.growth.saturating_add(4), scan.left())?;
+            columns.budget.take(1, 1, value.growth.saturating_add(4), scan.remaining())?;
             if !scan.eat(b'"') {
                 return scan.unexpected("a name in quotes");
             }
@@ -325,7 +326,7 @@ impl Seen {
 
 fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
     scan.eat(b'{');
-    scan.space();
+    scan.skip_whitespace();
     let row = columns.structs[to].rows();
     columns.structs[to].push();
     let (mut seen, mut count, mut expected) = (Seen::default(), 0, of.names.first());
@@ -333,7 +334,7 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
         loop {
             let mut found = of.names.take(expected, &mut scan);
             match found {
-                Some(_) => scan.space(),
+                Some(_) => scan.skip_whitespace(),
                 None => (found, scan) = other(of, expected, scan)?,
             }
             let mut member = None;
@@ -346,12 +347,12 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
                         count += 1;
                     } else {
                         // The last of repeated members counts, as in Python and Java.
-                        columns.budget.take(1, 1, member.node.growth, scan.left())?;
+                        columns.budget.take(1, 1, member.node.growth, scan.remaining())?;
                         columns.truncate(&member.node.shape, row);
                     }
                     member.node.step(&mut scan, columns).map_err(|fault| fault.within(&member.name))?;
                 }
-                None => scan.pass()?,
+                None => scan.skip_fast()?,
             }
             if !scan.more(b'}')? {
                 break;
@@ -366,7 +367,11 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
 
 /// Reads an unexpected name and its colon, and looks it up.
 #[inline(never)]
-fn other<'n, 'a>(of: &'n Struct, expected: &Cell<usize>, mut scan: Scan<'a>) -> Step<(Option<Found<'n>>, Scan<'a>)> {
+fn other<'n, 'a>(
+    of: &'n Struct,
+    expected: &Cell<usize>,
+    mut scan: Scan<'a>,
+) -> Step<(Option<NamePosition<'n>>, Scan<'a>)> {
     if !scan.eat(b'"') {
         return scan.unexpected("a name in quotes");
     }
@@ -385,7 +390,7 @@ fn missing(of: &Struct, seen: &Seen, columns: &mut Columns) -> Step {
     for (at, member) in of.members.iter().enumerate() {
         if !seen.has(at) {
             if !member.node.nullable {
-                return Err(Box::<crate::error::Fault>::from(Reason::from(Wrong::Missing)).within(&member.name));
+                return Err(Box::<crate::error::Fault>::from(Reason::from(JsonError::Missing)).within(&member.name));
             }
             columns.push_null(&member.node.shape);
         }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 
-use super::reader::{payload, placed};
+use super::error::JsonError;
+use super::reader::{payload, with_position};
 use super::scan::{Scan, unescape};
 use super::schema::json_field;
-use super::wrong::Wrong;
 use crate::error::{BadValue, Reason, SchemaError, Step};
-use crate::frame::Framing;
+use crate::framing::Framing;
 
 /// Maximum depth; deeper values become JSON text.
 const MAX_DEPTH: usize = 32;
@@ -63,7 +63,7 @@ impl Inference {
         self.rows += 1;
         let Some(value) = value else { return Ok(()) };
         let text = payload(Framing::Auto, value, None);
-        let done = text.and_then(|text| self.take(text).map_err(|fault| placed(fault, text.len())));
+        let done = text.and_then(|text| self.take(text).map_err(|fault| with_position(fault, text.len())));
         done.map_err(|fault| BadValue {
             row: self.rows - 1,
             schema: None,
@@ -74,13 +74,13 @@ impl Inference {
 
     fn take(&mut self, text: &[u8]) -> Step {
         let mut scan = Scan::new(text);
-        scan.space();
-        if scan.left() == 0 {
-            return Err(Reason::from(Wrong::Empty).into());
+        scan.skip_whitespace();
+        if scan.remaining() == 0 {
+            return Err(Reason::from(JsonError::Empty).into());
         }
         let mut end = self.root.merge(scan, &mut self.types, 0)?;
-        end.space();
-        if end.left() == 0 { Ok(()) } else { Err(Reason::from(Wrong::Trailing(end.left())).into()) }
+        end.skip_whitespace();
+        if end.remaining() == 0 { Ok(()) } else { Err(Reason::from(JsonError::Trailing(end.remaining())).into()) }
     }
 
     /// Returns the columns of the objects, all nullable.
@@ -201,7 +201,7 @@ impl Kind {
 
 fn items<'a>(item: &mut Kind, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<Scan<'a>> {
     scan.eat(b'[');
-    scan.space();
+    scan.skip_whitespace();
     if !scan.eat(b']') {
         loop {
             scan = item.merge(scan, types, depth + 1)?;
@@ -218,7 +218,7 @@ impl Names {
     fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<(Scan<'a>, bool)> {
         let start = scan;
         scan.eat(b'{');
-        scan.space();
+        scan.skip_whitespace();
         if scan.eat(b'}') {
             return Ok((scan, true));
         }

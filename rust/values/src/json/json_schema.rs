@@ -7,10 +7,10 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 use super::plan::{MAX_TYPES, join};
 use super::schema::{base64_decimal, full_time, json_field, omitted};
-use super::tree::Tree;
 use super::uri;
+use super::value::JsonValue;
+use crate::arrow_types::NARROW_DIGITS;
 use crate::error::SchemaError;
-use crate::target::NARROW_DIGITS;
 
 const MAX_DEPTH: usize = 128;
 
@@ -18,12 +18,12 @@ const MAX_DEPTH: usize = 128;
 type Link = (usize, String, usize);
 
 /// Returns the field that a schema describes. Values without an Arrow type become JSON text.
-pub(super) fn field(text: &str, needed: &[String], links: &[Link]) -> Result<Field, SchemaError> {
-    let texts = needed.iter().map(String::as_str).chain([text]);
-    let documents = texts.map(Tree::parse).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn field(text: &str, references: &[String], links: &[Link]) -> Result<Field, SchemaError> {
+    let texts = references.iter().map(String::as_str).chain([text]);
+    let documents = texts.map(JsonValue::parse).collect::<Result<Vec<_>, _>>()?;
     let Some(root) = documents.last() else { return Err(SchemaError::new("", "there is no schema")) };
-    let at = Place { tree: root, document: needed.len() };
-    Reading { documents: &documents, links, open: vec![root], types: 0 }.field("", at, Presence::NEEDED, "", 0)
+    let at = SchemaRef { schema: root, document: references.len() };
+    Converter { documents: &documents, links, open: vec![root], types: 0 }.field("", at, Presence::REQUIRED, "", 0)
 }
 
 /// Presence and nullability of a value.
@@ -39,7 +39,7 @@ struct Presence {
 }
 
 impl Presence {
-    const NEEDED: Presence = Presence { optional: false, null: false, valid: false };
+    const REQUIRED: Presence = Presence { optional: false, null: false, valid: false };
 
     fn or(self, null: bool, valid: bool) -> Presence {
         Presence { null: self.null || null, valid: self.valid || valid, ..self }
@@ -57,31 +57,31 @@ impl Presence {
 
 /// A schema, and the index of its document.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    tree: &'a Tree,
+struct SchemaRef<'a> {
+    schema: &'a JsonValue,
     document: usize,
 }
 
-impl<'a> Place<'a> {
-    fn of(self, tree: &'a Tree) -> Place<'a> {
-        Place { tree, ..self }
+impl<'a> SchemaRef<'a> {
+    fn of(self, schema: &'a JsonValue) -> SchemaRef<'a> {
+        SchemaRef { schema, ..self }
     }
 }
 
-struct Reading<'a> {
+struct Converter<'a> {
     /// The referenced schemas, followed by the schema itself.
-    documents: &'a [Tree],
+    documents: &'a [JsonValue],
     links: &'a [Link],
     /// Schemas in progress; a reference to one of these is recursive.
-    open: Vec<&'a Tree>,
+    open: Vec<&'a JsonValue>,
     types: usize,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Converter<'a> {
     fn field(
         &mut self,
         name: &str,
-        at: Place<'a>,
+        at: SchemaRef<'a>,
         presence: Presence,
         path: &str,
         depth: usize,
@@ -91,35 +91,35 @@ impl<'a> Reading<'a> {
             let text = format!("a schema has at most {MAX_TYPES} types, nested {MAX_DEPTH} deep");
             return Err(SchemaError::new(path, text));
         }
-        let tree = at.tree;
-        match tree {
-            Tree::Object(_) => (),
-            Tree::Bool(_) => return Ok(json_field(name, true)),
+        let schema = at.schema;
+        match schema {
+            JsonValue::Object(_) => (),
+            JsonValue::Bool(_) => return Ok(json_field(name, true)),
             _ => return Err(SchemaError::new(path, "a schema is an object, true or false")),
         }
-        if let Some(reference) = tree.get("$ref").and_then(Tree::text) {
+        if let Some(reference) = schema.get("$ref").and_then(JsonValue::text) {
             let to = self.resolve(reference, at, path)?;
-            if self.open.iter().any(|open| std::ptr::eq(*open, to.tree)) {
+            if self.open.iter().any(|open| std::ptr::eq(*open, to.schema)) {
                 return Ok(presence.mark(json_field(name, presence.nullable())));
             }
-            self.open.push(to.tree);
+            self.open.push(to.schema);
             let found = self.field(name, to, presence, path, depth + 1);
             self.open.pop();
             return found;
         }
-        let types: Vec<&str> = match tree.get("type") {
-            Some(Tree::String(one)) => vec![one],
-            Some(Tree::List(many)) => many.iter().filter_map(Tree::text).collect(),
+        let types: Vec<&str> = match schema.get("type") {
+            Some(JsonValue::String(one)) => vec![one],
+            Some(JsonValue::List(many)) => many.iter().filter_map(JsonValue::text).collect(),
             _ => Vec::new(),
         };
-        let null = types.contains(&"null") || tree.get("nullable") == Some(&Tree::Bool(true));
-        let presence = presence.or(null, takes_null(tree, &types));
+        let null = types.contains(&"null") || schema.get("nullable") == Some(&JsonValue::Bool(true));
+        let presence = presence.or(null, accepts_null(schema, &types));
         let kinds: Vec<&str> = types.iter().copied().filter(|kind| *kind != "null").collect();
         let kind = match &*kinds {
             [] if !types.is_empty() => return Ok(Field::new(name, DataType::Null, true)),
             [one] => *one,
             ["integer", "number"] | ["number", "integer"] => "number",
-            [] => match self.implied(tree) {
+            [] => match self.implied(schema) {
                 Implied::Kind(kind) => kind,
                 Implied::Branch(branch, null) => {
                     return self.field(name, at.of(branch), presence.or(null, null), path, depth + 1);
@@ -130,17 +130,17 @@ impl<'a> Reading<'a> {
         };
         let data_type = match kind {
             "object" => self.object(at, path, depth)?,
-            "array" => match tree.get("items") {
-                Some(Tree::List(_)) => None,
-                _ if tree.get("prefixItems").is_some() => None,
+            "array" => match schema.get("items") {
+                Some(JsonValue::List(_)) => None,
+                _ if schema.get("prefixItems").is_some() => None,
                 Some(items) => {
-                    let item = self.field("item", at.of(items), Presence::NEEDED, path, depth + 1)?;
+                    let item = self.field("item", at.of(items), Presence::REQUIRED, path, depth + 1)?;
                     Some(DataType::List(Arc::new(item)))
                 }
                 None => Some(DataType::List(Arc::new(json_field("item", true)))),
             },
             "string" | "integer" | "number" | "boolean" => {
-                let field = scalar(name, kind, tree, presence.nullable(), path)?;
+                let field = scalar(name, kind, schema, presence.nullable(), path)?;
                 return Ok(presence.mark(field));
             }
             _ => None,
@@ -152,31 +152,33 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the type that a schema without `type` implies.
-    fn implied(&self, tree: &'a Tree) -> Implied<'a> {
+    fn implied(&self, schema: &'a JsonValue) -> Implied<'a> {
         for name in ["oneOf", "anyOf", "allOf"] {
-            let Some(Tree::List(branches)) = tree.get(name) else { continue };
-            let is_null = |branch: &&Tree| branch.get("type").and_then(Tree::text) == Some("null");
+            let Some(JsonValue::List(branches)) = schema.get(name) else { continue };
+            let is_null = |branch: &&JsonValue| branch.get("type").and_then(JsonValue::text) == Some("null");
             let mut others = branches.iter().filter(|branch| !is_null(branch));
             return match (others.next(), others.next()) {
                 (Some(one), None) => Implied::Branch(one, branches.len() > 1),
                 _ => Implied::Any,
             };
         }
-        match tree.get("enum") {
-            Some(Tree::List(values)) if values.iter().all(|value| value.text().is_some()) => Implied::Kind("string"),
-            None if matches!(tree.get("const"), Some(Tree::String(_))) => Implied::Kind("string"),
-            None if tree.get("properties").is_some() => Implied::Kind("object"),
-            None if tree.get("items").is_some() => Implied::Kind("array"),
+        match schema.get("enum") {
+            Some(JsonValue::List(values)) if values.iter().all(|value| value.text().is_some()) => {
+                Implied::Kind("string")
+            }
+            None if matches!(schema.get("const"), Some(JsonValue::String(_))) => Implied::Kind("string"),
+            None if schema.get("properties").is_some() => Implied::Kind("object"),
+            None if schema.get("items").is_some() => Implied::Kind("array"),
             _ => Implied::Any,
         }
     }
 
-    fn object(&mut self, at: Place<'a>, path: &str, depth: usize) -> Result<Option<DataType>, SchemaError> {
-        if let Some(Tree::Object(properties)) = at.tree.get("properties")
+    fn object(&mut self, at: SchemaRef<'a>, path: &str, depth: usize) -> Result<Option<DataType>, SchemaError> {
+        if let Some(JsonValue::Object(properties)) = at.schema.get("properties")
             && !properties.is_empty()
         {
-            let required: Vec<&str> = match at.tree.get("required") {
-                Some(Tree::List(names)) => names.iter().filter_map(Tree::text).collect(),
+            let required: Vec<&str> = match at.schema.get("required") {
+                Some(JsonValue::List(names)) => names.iter().filter_map(JsonValue::text).collect(),
                 _ => Vec::new(),
             };
             let mut properties: Vec<_> = properties.iter().collect();
@@ -184,14 +186,14 @@ impl<'a> Reading<'a> {
             properties.sort_by_key(|(_, schema)| number(schema.get("connect.index")).unwrap_or(i64::MAX));
             let mut fields = Vec::new();
             for (name, schema) in properties {
-                let presence = Presence { optional: !required.contains(&name.as_str()), ..Presence::NEEDED };
+                let presence = Presence { optional: !required.contains(&name.as_str()), ..Presence::REQUIRED };
                 fields.push(self.field(name, at.of(schema), presence, &join(path, name), depth + 1)?);
             }
             return Ok(Some(DataType::Struct(fields.into())));
         }
-        match at.tree.get("additionalProperties") {
-            Some(values @ Tree::Object(_)) => {
-                let value = self.field("value", at.of(values), Presence::NEEDED, path, depth + 1)?;
+        match at.schema.get("additionalProperties") {
+            Some(values @ JsonValue::Object(_)) => {
+                let value = self.field("value", at.of(values), Presence::REQUIRED, path, depth + 1)?;
                 let entries = Fields::from(vec![Field::new("key", DataType::Utf8, false), value]);
                 let entries = Field::new("entries", DataType::Struct(entries), false);
                 Ok(Some(DataType::Map(Arc::new(entries), false)))
@@ -200,17 +202,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn resolve(&self, reference: &str, at: Place<'a>, path: &str) -> Result<Place<'a>, SchemaError> {
+    fn resolve(&self, reference: &str, at: SchemaRef<'a>, path: &str) -> Result<SchemaRef<'a>, SchemaError> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let document = if base.is_empty() { Some(at.document) } else { self.document(base, at.document) };
         let found = document.and_then(|document| {
-            let tree = self.documents.get(document)?;
-            let tree = match fragment {
-                "" => Some(tree),
-                pointer if pointer.starts_with('/') => tree.at(&uri::decoded(pointer)?),
-                anchor => tree.anchor(anchor),
+            let schema = self.documents.get(document)?;
+            let schema = match fragment {
+                "" => Some(schema),
+                pointer if pointer.starts_with('/') => schema.at(&uri::percent_decode(pointer)?),
+                anchor => schema.anchor(anchor),
             };
-            Some(Place { tree: tree?, document })
+            Some(SchemaRef { schema: schema?, document })
         });
         found.ok_or_else(|| {
             let text = format!(
@@ -222,7 +224,7 @@ impl<'a> Reading<'a> {
 
     /// Returns the document that a reference names: by the name of the registered reference, else by its `$id`.
     fn document(&self, name: &str, from: usize) -> Option<usize> {
-        let absolute = uri::joined(self.id(from).unwrap_or_default(), name);
+        let absolute = uri::resolve_reference(self.id(from).unwrap_or_default(), name);
         for name in [name, &absolute] {
             if let Some((.., to)) = self.links.iter().find(|(by, known, _)| *by == from && known == name) {
                 return Some(*to);
@@ -238,45 +240,45 @@ impl<'a> Reading<'a> {
     }
 
     fn id(&self, document: usize) -> Option<&'a str> {
-        let tree = self.documents.get(document)?;
-        let id = tree.get("$id").or_else(|| tree.get("id")).and_then(Tree::text)?;
+        let schema = self.documents.get(document)?;
+        let id = schema.get("$id").or_else(|| schema.get("id")).and_then(JsonValue::text)?;
         Some(id.trim_end_matches('#'))
     }
 }
 
 /// Returns true if the schema's own keywords clearly accept null.
-fn takes_null(tree: &Tree, types: &[&str]) -> bool {
-    let listed = match (tree.get("enum"), tree.get("const")) {
-        (Some(Tree::List(values)), _) => values.contains(&Tree::Null),
-        (_, Some(only)) => *only == Tree::Null,
+fn accepts_null(schema: &JsonValue, types: &[&str]) -> bool {
+    let listed = match (schema.get("enum"), schema.get("const")) {
+        (Some(JsonValue::List(values)), _) => values.contains(&JsonValue::Null),
+        (_, Some(only)) => *only == JsonValue::Null,
         _ => true,
     };
-    let is_null = |branch: &Tree| branch.get("type").and_then(Tree::text) == Some("null");
-    let branches: Vec<&Tree> =
-        ["oneOf", "anyOf", "allOf", "not", "if"].iter().filter_map(|name| tree.get(name)).collect();
+    let is_null = |branch: &JsonValue| branch.get("type").and_then(JsonValue::text) == Some("null");
+    let branches: Vec<&JsonValue> =
+        ["oneOf", "anyOf", "allOf", "not", "if"].iter().filter_map(|name| schema.get(name)).collect();
     let by_branches = match &*branches {
         [] => true,
-        [Tree::List(branches)] => tree.get("allOf").is_none() && branches.iter().any(is_null),
+        [JsonValue::List(branches)] => schema.get("allOf").is_none() && branches.iter().any(is_null),
         _ => false,
     };
-    let typed = types.is_empty() || types.contains(&"null") || tree.get("nullable") == Some(&Tree::Bool(true));
+    let typed = types.is_empty() || types.contains(&"null") || schema.get("nullable") == Some(&JsonValue::Bool(true));
     typed && listed && by_branches
 }
 
 enum Implied<'a> {
     Kind(&'static str),
     /// A single schema, and whether null is an alternative.
-    Branch(&'a Tree, bool),
+    Branch(&'a JsonValue, bool),
     Any,
 }
 
-fn scalar(name: &str, kind: &str, tree: &Tree, nullable: bool, path: &str) -> Result<Field, SchemaError> {
+fn scalar(name: &str, kind: &str, schema: &JsonValue, nullable: bool, path: &str) -> Result<Field, SchemaError> {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
-    let text = |name: &str| tree.get(name).and_then(Tree::text).unwrap_or_default();
+    let text = |name: &str| schema.get(name).and_then(JsonValue::text).unwrap_or_default();
     let connect = text("title").strip_prefix("org.apache.kafka.connect.data.").unwrap_or_default();
     let data_type = match (kind, connect, text("connect.type"), text("format")) {
         ("number" | "string", "Decimal", ..) => {
-            let field = Field::new(name, decimal(tree, path)?, nullable);
+            let field = Field::new(name, decimal(schema, path)?, nullable);
             return Ok(if kind == "string" { base64_decimal(field) } else { field });
         }
         ("integer", "Date", ..) => DataType::Date32,
@@ -301,8 +303,8 @@ fn scalar(name: &str, kind: &str, tree: &Tree, nullable: bool, path: &str) -> Re
     Ok(Field::new(name, data_type, nullable))
 }
 
-fn decimal(tree: &Tree, path: &str) -> Result<DataType, SchemaError> {
-    let parameter = |name| number(tree.get("connect.parameters").and_then(|all| all.get(name)));
+fn decimal(schema: &JsonValue, path: &str) -> Result<DataType, SchemaError> {
+    let parameter = |name| number(schema.get("connect.parameters").and_then(|all| all.get(name)));
     let scale = parameter("scale").unwrap_or(0);
     let precision = parameter("connect.decimal.precision").unwrap_or(NARROW_DIGITS.into());
     match (u8::try_from(precision), i8::try_from(scale)) {
@@ -313,9 +315,9 @@ fn decimal(tree: &Tree, path: &str) -> Result<DataType, SchemaError> {
 }
 
 /// Parses a number, or the text of one.
-fn number(tree: Option<&Tree>) -> Option<i64> {
-    match tree? {
-        Tree::Number(text) | Tree::String(text) => text.parse().ok(),
+fn number(schema: Option<&JsonValue>) -> Option<i64> {
+    match schema? {
+        JsonValue::Number(text) | JsonValue::String(text) => text.parse().ok(),
         _ => None,
     }
 }

@@ -1,10 +1,12 @@
 //! JSON according to RFC 8259.
 
+mod base64;
 mod decode;
-mod finite;
+mod error;
+mod field_index;
 mod infer;
 mod json_schema;
-mod lookup;
+mod non_finite;
 mod number;
 mod plan;
 mod project;
@@ -12,12 +14,10 @@ pub(crate) mod reader;
 mod scan;
 mod schema;
 mod temporal;
-mod text;
-mod tree;
 mod uri;
-mod wrong;
+mod value;
 
-pub use finite::check_finite;
+pub(crate) use error::JsonError;
 pub use infer::Inference;
+pub use non_finite::check_finite;
 pub use schema::{Schema, is_full_time, is_json, is_omitted};
-pub(crate) use wrong::Wrong;

@@ -2,8 +2,8 @@
 
 use arrow_buffer::i256;
 
+use super::error::JsonError;
 use super::scan::Scan;
-use super::wrong::Wrong;
 use crate::error::{Reason, Step};
 
 /// Powers of ten that a double represents exactly.
@@ -28,7 +28,7 @@ pub(crate) struct Number<'a> {
 impl<'a> Scan<'a> {
     /// Reads an integer without exponent that fits into 64 bits; otherwise consumes nothing.
     #[inline(always)]
-    pub(crate) fn quick_whole(&mut self) -> Option<i64> {
+    pub(crate) fn quick_integer(&mut self) -> Option<i64> {
         let (negative, digits) = match self.rest {
             [b'-', rest @ ..] => (true, rest),
             rest => (false, rest),
@@ -78,7 +78,7 @@ impl<'a> Scan<'a> {
 
     /// Skips a number without exponent; otherwise consumes nothing.
     #[inline(always)]
-    pub(crate) fn pass_number(&mut self) -> bool {
+    pub(crate) fn skip_number(&mut self) -> bool {
         let digits = match self.rest {
             [b'-', rest @ ..] => rest,
             rest => rest,
@@ -188,15 +188,15 @@ impl Number<'_> {
     /// Returns a double or float, correctly rounded.
     pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(&self, name: &'static str) -> Step<T> {
         let value = self.text.parse::<T>().ok().filter(|value| (*value).into().is_finite());
-        value.ok_or_else(|| Reason::from(Wrong::Range(name)).into())
+        value.ok_or_else(|| Reason::from(JsonError::Range(name)).into())
     }
 
     /// Returns the integer value within `range`.
     pub(crate) fn whole(&self, range: &std::ops::RangeInclusive<i128>, name: &'static str) -> Step<i128> {
         match self.unscaled(0, 38) {
             Ok(value) if range.contains(&value) => Ok(value),
-            Err(Wrong::Scale(_)) => Err(Reason::from(Wrong::NotWhole).into()),
-            _ => Err(Reason::from(Wrong::Range(name)).into()),
+            Err(JsonError::Scale(_)) => Err(Reason::from(JsonError::NotAnInteger).into()),
+            _ => Err(Reason::from(JsonError::Range(name)).into()),
         }
     }
 
@@ -206,13 +206,13 @@ impl Number<'_> {
     }
 
     /// Returns the number scaled by 10^`scale`, which must have at most `precision` (up to 38) digits.
-    pub(crate) fn unscaled(&self, scale: i8, precision: u8) -> Result<i128, Wrong> {
+    pub(crate) fn unscaled(&self, scale: i8, precision: u8) -> Result<i128, JsonError> {
         let (first, _) = self.shifted(scale, precision, 38)?;
         Ok(if self.negative { -first } else { first })
     }
 
     /// Returns the number scaled by 10^`scale`, with up to 76 digits.
-    pub(crate) fn wide_unscaled(&self, scale: i8, precision: u8) -> Result<i256, Wrong> {
+    pub(crate) fn wide_unscaled(&self, scale: i8, precision: u8) -> Result<i256, JsonError> {
         let (first, (second, digits)) = self.shifted(scale, precision, 38)?;
         let shift = i256::from_i128(10).wrapping_pow(digits);
         let value = i256::from_i128(first).wrapping_mul(shift).wrapping_add(i256::from_i128(second));
@@ -220,7 +220,7 @@ impl Number<'_> {
     }
 
     /// Scales by 10^`scale`; returns the first `split` digits, and the rest with its digit count.
-    fn shifted(&self, scale: i8, precision: u8, split: usize) -> Result<(i128, (i128, u32)), Wrong> {
+    fn shifted(&self, scale: i8, precision: u8, split: usize) -> Result<(i128, (i128, u32)), JsonError> {
         let digits = || self.whole.iter().chain(self.fraction);
         let zeros = digits().take_while(|digit| **digit == b'0').count();
         let count = self.whole.len() + self.fraction.len();
@@ -233,11 +233,11 @@ impl Number<'_> {
             + self.power();
         let kept = point.saturating_add(i64::from(scale));
         if kept > i64::from(precision) {
-            return Err(Wrong::Digits(precision));
+            return Err(JsonError::Digits(precision));
         }
-        let kept = usize::try_from(kept).map_err(|_| Wrong::Scale(scale))?;
+        let kept = usize::try_from(kept).map_err(|_| JsonError::Scale(scale))?;
         if digits().skip(zeros + kept).any(|digit| *digit != b'0') {
-            return Err(Wrong::Scale(scale));
+            return Err(JsonError::Scale(scale));
         }
         let mut digits = digits().skip(zeros).chain(std::iter::repeat(&b'0')).map(|digit| i128::from(digit - b'0'));
         let mut take = |count: usize| digits.by_ref().take(count).fold(0, |value, digit| value * 10 + digit);
@@ -259,5 +259,5 @@ impl Number<'_> {
 /// Parses a text that must be a number and nothing else.
 pub(crate) fn number_of(text: &[u8]) -> Option<Number<'_>> {
     let mut scan = Scan::new(text);
-    scan.number().ok().filter(|_| scan.left() == 0)
+    scan.number().ok().filter(|_| scan.remaining() == 0)
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use super::lookup::Names;
+use super::field_index::FieldIndex;
 use super::schema::{is_base64, is_json, output};
 use super::temporal::per_second;
+use crate::arrow_types::NARROW_DIGITS;
 use crate::avro::plan::shape_growth;
 use crate::builders::{Bytes, Columns, Count, Fixed, List, Shape, Slot, Values, add};
 use crate::error::SchemaError;
-use crate::target::NARROW_DIGITS;
 
 /// Limits of nesting and number of types.
 const MAX_DEPTH: usize = 128;
@@ -34,7 +34,7 @@ pub(crate) enum Op {
     Long(usize),
     Int(usize),
     /// Integers of other widths.
-    Whole(Whole, usize),
+    SmallInt(SmallInt, usize),
     Double(usize),
     Float(usize),
     Text(usize),
@@ -52,7 +52,7 @@ pub(crate) enum Op {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Whole {
+pub(crate) enum SmallInt {
     Int8,
     Int16,
     UInt8,
@@ -73,7 +73,7 @@ pub(crate) struct Decimal {
 
 #[derive(Debug)]
 pub(crate) struct Struct {
-    pub(crate) names: Names,
+    pub(crate) names: FieldIndex,
     pub(crate) members: Box<[Member]>,
 }
 
@@ -116,22 +116,22 @@ impl Planner<'_> {
                 (Op::Boolean(at), Slot::Boolean(at))
             }
             T::Int64 => self.long(Op::Long),
-            T::UInt64 => self.long(|at| Op::Whole(Whole::UInt64, at)),
+            T::UInt64 => self.long(|at| Op::SmallInt(SmallInt::UInt64, at)),
             T::Time64(unit @ (TimeUnit::Microsecond | TimeUnit::Nanosecond)) => self.long(|at| Op::Time(*unit, at)),
             T::Timestamp(unit, _) => self.long(|at| Op::Timestamp(*unit, at)),
             T::Int32 => self.int(Op::Int),
-            T::UInt32 => self.int(|at| Op::Whole(Whole::UInt32, at)),
+            T::UInt32 => self.int(|at| Op::SmallInt(SmallInt::UInt32, at)),
             T::Date32 => self.int(Op::Date),
             T::Time32(unit @ (TimeUnit::Second | TimeUnit::Millisecond)) => self.int(|at| Op::Time(*unit, at)),
             T::Int16 | T::UInt16 => {
                 let at = add(&mut self.columns.shorts, Values::default());
-                let whole = if *kind == T::Int16 { Whole::Int16 } else { Whole::UInt16 };
-                (Op::Whole(whole, at), Slot::Short(at))
+                let whole = if *kind == T::Int16 { SmallInt::Int16 } else { SmallInt::UInt16 };
+                (Op::SmallInt(whole, at), Slot::Short(at))
             }
             T::Int8 | T::UInt8 => {
                 let at = add(&mut self.columns.tiny, Values::default());
-                let whole = if *kind == T::Int8 { Whole::Int8 } else { Whole::UInt8 };
-                (Op::Whole(whole, at), Slot::Tiny(at))
+                let whole = if *kind == T::Int8 { SmallInt::Int8 } else { SmallInt::UInt8 };
+                (Op::SmallInt(whole, at), Slot::Tiny(at))
             }
             T::Float64 => {
                 let at = add(&mut self.columns.doubles, Values::default());
@@ -243,7 +243,7 @@ impl Planner<'_> {
             shapes.push(node.shape.clone());
             members.push(Member { name: field.name().as_str().into(), node });
         }
-        let names = Names::new(members.iter().map(|member| &*member.name));
+        let names = FieldIndex::new(members.iter().map(|member| &*member.name));
         let at = add(&mut self.columns.structs, Count::default());
         let op = Op::Struct(at, Box::new(Struct { names, members: members.into() }));
         Ok((op, Slot::Struct(at, shapes.into()), DataType::Struct(kinds.into())))
@@ -255,20 +255,20 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-impl Whole {
+impl SmallInt {
     pub(crate) fn range(self) -> (std::ops::RangeInclusive<i128>, &'static str) {
         match self {
-            Whole::Int8 => (i8::MIN.into()..=i8::MAX.into(), "int8"),
-            Whole::Int16 => (i16::MIN.into()..=i16::MAX.into(), "int16"),
-            Whole::UInt8 => (0..=u8::MAX.into(), "uint8"),
-            Whole::UInt16 => (0..=u16::MAX.into(), "uint16"),
-            Whole::UInt32 => (0..=u32::MAX.into(), "uint32"),
-            Whole::UInt64 => (0..=u64::MAX.into(), "uint64"),
+            SmallInt::Int8 => (i8::MIN.into()..=i8::MAX.into(), "int8"),
+            SmallInt::Int16 => (i16::MIN.into()..=i16::MAX.into(), "int16"),
+            SmallInt::UInt8 => (0..=u8::MAX.into(), "uint8"),
+            SmallInt::UInt16 => (0..=u16::MAX.into(), "uint16"),
+            SmallInt::UInt32 => (0..=u32::MAX.into(), "uint32"),
+            SmallInt::UInt64 => (0..=u64::MAX.into(), "uint64"),
         }
     }
 }
 
 /// Returns true if `value` in this unit is a time of day.
-pub(crate) fn is_of_day(value: i64, unit: TimeUnit) -> bool {
+pub(crate) fn is_time_of_day(value: i64, unit: TimeUnit) -> bool {
     (0..86_400 * per_second(unit)).contains(&value)
 }

@@ -5,34 +5,34 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 use super::plan::join;
-use crate::avro::project::{Wanted, known};
+use crate::avro::project::{Projection, check_names};
 use crate::error::SchemaError;
 
 pub(super) fn project(root: &FieldRef, fields: &[String]) -> Result<FieldRef, SchemaError> {
-    pruned(root, &Wanted::of(fields)?, "")
+    prune(root, &Projection::of(fields)?, "")
 }
 
-fn pruned(field: &FieldRef, wanted: &Wanted<'_>, path: &str) -> Result<FieldRef, SchemaError> {
-    if wanted.is_all() {
+fn prune(field: &FieldRef, projection: &Projection<'_>, path: &str) -> Result<FieldRef, SchemaError> {
+    if projection.is_all() {
         return Ok(Arc::clone(field));
     }
     let kind = match field.data_type() {
-        DataType::List(item) => DataType::List(pruned(item, wanted, path)?),
-        DataType::LargeList(item) => DataType::LargeList(pruned(item, wanted, path)?),
+        DataType::List(item) => DataType::List(prune(item, projection, path)?),
+        DataType::LargeList(item) => DataType::LargeList(prune(item, projection, path)?),
         DataType::Map(entries, sorted) => match entries.data_type() {
             DataType::Struct(pair) => {
                 let [key, value] = &**pair else { return Ok(Arc::clone(field)) };
-                let pair = Fields::from(vec![Arc::clone(key), pruned(value, wanted, path)?]);
+                let pair = Fields::from(vec![Arc::clone(key), prune(value, projection, path)?]);
                 let entries = Field::new(entries.name(), DataType::Struct(pair), false);
                 DataType::Map(Arc::new(entries), *sorted)
             }
             _ => return Ok(Arc::clone(field)),
         },
         DataType::Struct(fields) => {
-            known(wanted, fields.iter().map(|field| field.name().as_str()), path)?;
+            check_names(projection, fields.iter().map(|field| field.name().as_str()), path)?;
             let kept = fields.iter().filter_map(|field| {
-                let below = wanted.below(field.name())?;
-                Some(pruned(field, below, &join(path, field.name())))
+                let below = projection.below(field.name())?;
+                Some(prune(field, below, &join(path, field.name())))
             });
             DataType::Struct(kept.collect::<Result<_, _>>()?)
         }

@@ -1,12 +1,12 @@
 //! Decoding of JSON values into rows of one type.
 
+use super::error::JsonError;
 use super::plan::{Node, plan};
 use super::scan::Scan;
 use super::schema::Schema;
-use super::wrong::Wrong;
 use crate::builders::Columns;
 use crate::error::{Fault, Reason, SchemaError, Step};
-use crate::frame::{self, Framing};
+use crate::framing::{self, Framing};
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -29,18 +29,18 @@ impl Reader {
     pub(crate) fn push(&self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
         let text = payload(self.framing, value, header)?;
         columns.budget.start(text.len());
-        self.whole(Scan::new(text), columns).map_err(|fault| placed(fault, text.len()))
+        self.whole(Scan::new(text), columns).map_err(|fault| with_position(fault, text.len()))
     }
 
     #[inline]
     fn whole(&self, mut scan: Scan<'_>, columns: &mut Columns) -> Step {
-        scan.space();
-        if scan.left() == 0 {
-            return Err(Reason::from(Wrong::Empty).into());
+        scan.skip_whitespace();
+        if scan.remaining() == 0 {
+            return Err(Reason::from(JsonError::Empty).into());
         }
         let mut scan = self.root.run(scan, columns)?;
-        scan.space();
-        if scan.left() == 0 { Ok(()) } else { Err(Reason::from(Wrong::Trailing(scan.left())).into()) }
+        scan.skip_whitespace();
+        if scan.remaining() == 0 { Ok(()) } else { Err(Reason::from(JsonError::Trailing(scan.remaining())).into()) }
     }
 }
 
@@ -53,15 +53,15 @@ pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8
     {
         return Ok(value);
     }
-    let split = frame::split(framing, value, header);
+    let split = framing::split(framing, value, header);
     Ok(split.map_err(|error| Reason::Other(error.to_string().into()))?.1)
 }
 
 /// Converts byte positions to count from the start.
 #[cold]
-pub(crate) fn placed(mut fault: Box<Fault>, len: usize) -> Box<Fault> {
+pub(crate) fn with_position(mut fault: Box<Fault>, len: usize) -> Box<Fault> {
     if let Reason::Json(wrong) = fault.reason {
-        fault.reason = Reason::Json(wrong.placed(len));
+        fault.reason = Reason::Json(wrong.with_position(len));
     }
     fault
 }

@@ -2,9 +2,9 @@
 
 use samsarrow_wire::ShortBytes;
 
-use super::wrong::{Found, Wrong};
+use super::error::{Found, JsonError};
+use crate::byte_reader::{utf8, word};
 use crate::error::{Reason, Step};
-use crate::input::{utf8, word};
 
 /// Maximum nesting of skipped objects and arrays, a limit that many parsers have.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -33,7 +33,7 @@ impl<'a> Scan<'a> {
     }
 
     #[inline]
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn remaining(&self) -> usize {
         self.rest.len()
     }
 
@@ -44,16 +44,16 @@ impl<'a> Scan<'a> {
 
     /// Skips whitespace.
     #[inline(always)]
-    pub(crate) fn space(&mut self) {
+    pub(crate) fn skip_whitespace(&mut self) {
         match *self.rest {
             [byte, ..] if byte > b' ' => (),
             [b' ', byte, ..] if byte > b' ' => self.rest = self.rest.get(1..).unwrap_or_default(),
-            _ => *self = self.spaces(),
+            _ => *self = self.skip_long_whitespace(),
         }
     }
 
     #[inline(never)]
-    fn spaces(self) -> Self {
+    fn skip_long_whitespace(self) -> Self {
         let len = self.rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
         Scan { rest: self.rest.get(len..).unwrap_or_default() }
     }
@@ -85,10 +85,10 @@ impl<'a> Scan<'a> {
     /// Reports an unexpected token.
     #[cold]
     #[inline(never)]
-    pub(crate) fn unexpected<T>(self, wanted: &'static str) -> Step<T> {
+    pub(crate) fn unexpected<T>(self, expected: &'static str) -> Step<T> {
         Err(match self.peek() {
             None => Reason::Truncated.into(),
-            found => Reason::from(Wrong::Unexpected { wanted, found: Found(found), at: self.left() }).into(),
+            found => Reason::from(JsonError::Unexpected { expected, found: Found(found), at: self.remaining() }).into(),
         })
     }
 
@@ -96,21 +96,21 @@ impl<'a> Scan<'a> {
     #[inline(always)]
     pub(crate) fn colon(&mut self) -> Step {
         if !self.eat(b':') {
-            self.space();
+            self.skip_whitespace();
             if !self.eat(b':') {
                 return self.unexpected("a colon");
             }
         }
-        self.space();
+        self.skip_whitespace();
         Ok(())
     }
 
     /// Skips a comma and returns true, or skips `end` and returns false.
     #[inline(always)]
     pub(crate) fn more(&mut self, end: u8) -> Step<bool> {
-        self.space();
+        self.skip_whitespace();
         if self.eat(b',') {
-            self.space();
+            self.skip_whitespace();
             return Ok(true);
         }
         if self.eat(end) {
@@ -148,13 +148,13 @@ impl<'a> Scan<'a> {
 
     /// Skips a value; the most frequent kinds inline.
     #[inline(always)]
-    pub(crate) fn pass(&mut self) -> Step {
+    pub(crate) fn skip_fast(&mut self) -> Step {
         match self.peek() {
             Some(b'"') => {
                 self.eat(b'"');
-                self.pass_text()
+                self.skip_text()
             }
-            Some(b'-' | b'0'..=b'9') if self.pass_number() => Ok(()),
+            Some(b'-' | b'0'..=b'9') if self.skip_number() => Ok(()),
             Some(b't' | b'f' | b'n') if self.word(b"true") || self.word(b"false") || self.word(b"null") => Ok(()),
             _ => {
                 *self = self.skip()?;
@@ -165,7 +165,7 @@ impl<'a> Scan<'a> {
 
     /// Skips a string after its opening quote.
     #[inline(always)]
-    fn pass_text(&mut self) -> Step {
+    fn skip_text(&mut self) -> Step {
         let mut rest = self.rest;
         loop {
             let chunk = rest.split_first_chunk::<8>();
@@ -192,7 +192,7 @@ impl<'a> Scan<'a> {
         let (mut objects, mut depth) = (0_u128, 0);
         loop {
             if self.eat(b'{') {
-                self.space();
+                self.skip_whitespace();
                 if !self.eat(b'}') {
                     depth = deeper(depth)?;
                     objects = objects << 1 | 1;
@@ -200,7 +200,7 @@ impl<'a> Scan<'a> {
                     continue;
                 }
             } else if self.eat(b'[') {
-                self.space();
+                self.skip_whitespace();
                 if !self.eat(b']') {
                     depth = deeper(depth)?;
                     objects <<= 1;
@@ -240,7 +240,7 @@ impl<'a> Scan<'a> {
                 self.eat(b'"');
                 self.quoted().map(drop)
             }
-            Some(b'-' | b'0'..=b'9') if self.pass_number() => Ok(()),
+            Some(b'-' | b'0'..=b'9') if self.skip_number() => Ok(()),
             Some(b'-' | b'0'..=b'9') => self.number().map(drop),
             _ if self.word(b"null") || self.word(b"true") || self.word(b"false") => Ok(()),
             _ => self.unexpected_word(),
@@ -256,7 +256,7 @@ impl<'a> Scan<'a> {
 }
 
 fn deeper(depth: usize) -> Step<usize> {
-    if depth == MAX_DEPTH { Err(Reason::from(Wrong::Depth(MAX_DEPTH)).into()) } else { Ok(depth + 1) }
+    if depth == MAX_DEPTH { Err(Reason::from(JsonError::Depth(MAX_DEPTH)).into()) } else { Ok(depth + 1) }
 }
 
 /// Returns the high bits of bytes that end or escape a string; only the lowest one is reliable.
@@ -297,7 +297,7 @@ fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
                 utf8_so_far(from)?;
                 return Err(Reason::Truncated.into());
             }
-            _ => return Err(Reason::from(Wrong::Control(rest.len())).into()),
+            _ => return Err(Reason::from(JsonError::Control(rest.len())).into()),
         }
     }
 }
@@ -311,7 +311,7 @@ fn utf8_so_far(bytes: &[u8]) -> Step {
 
 /// Decodes the escape at the start of the text; returns the character and the length of the escape.
 fn escape(rest: &[u8]) -> Step<(char, usize)> {
-    let wrong = |wrong: fn(usize) -> Wrong| Reason::from(wrong(rest.len()));
+    let wrong = |wrong: fn(usize) -> JsonError| Reason::from(wrong(rest.len()));
     let short = match rest.get(1) {
         None => return Err(Reason::Truncated.into()),
         Some(b'u') => None,
@@ -323,7 +323,7 @@ fn escape(rest: &[u8]) -> Step<(char, usize)> {
         Some(b'n') => Some('\n'),
         Some(b'r') => Some('\r'),
         Some(b't') => Some('\t'),
-        Some(_) => return Err(wrong(Wrong::Escape).into()),
+        Some(_) => return Err(wrong(JsonError::Escape).into()),
     };
     if let Some(short) = short {
         return Ok((short, 2));
@@ -331,11 +331,11 @@ fn escape(rest: &[u8]) -> Step<(char, usize)> {
     let unit = |from: usize| -> Step<u32> {
         let Some(digits) = rest.get(from..from + 4) else {
             let cut = rest.get(from..).unwrap_or_default().iter().all(u8::is_ascii_hexdigit);
-            return Err(if cut { Reason::Truncated.into() } else { wrong(Wrong::Escape).into() });
+            return Err(if cut { Reason::Truncated.into() } else { wrong(JsonError::Escape).into() });
         };
         digits.iter().try_fold(0, |unit, &digit| match char::from(digit).to_digit(16) {
             Some(digit) => Ok(unit << 4 | digit),
-            None => Err(wrong(Wrong::Escape).into()),
+            None => Err(wrong(JsonError::Escape).into()),
         })
     };
     let first = unit(2)?;
@@ -347,10 +347,10 @@ fn escape(rest: &[u8]) -> Step<(char, usize)> {
             let second = unit(8)?;
             let low = second.checked_sub(0xdc00).filter(|low| *low < 0x400);
             let both = low.and_then(|low| char::from_u32(0x1_0000 + ((first - 0xd800) << 10 | low)));
-            both.map(|both| (both, 12)).ok_or_else(|| wrong(Wrong::Surrogate).into())
+            both.map(|both| (both, 12)).ok_or_else(|| wrong(JsonError::Surrogate).into())
         }
         None if first < 0xdc00 && matches!(rest.get(6), None | Some(b'\\')) => Err(Reason::Truncated.into()),
-        _ => Err(wrong(Wrong::Surrogate).into()),
+        _ => Err(wrong(JsonError::Surrogate).into()),
     }
 }
 

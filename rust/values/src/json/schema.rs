@@ -33,14 +33,14 @@ impl Schema {
         Schema { root: Arc::new(Field::new("", data_type, true)) }
     }
 
-    /// Parses a JSON Schema. Only types, items and required members matter. Each schema of `needed` is referred to by a
+    /// Parses a JSON Schema. Only types, items and required members matter. Each schema of `references` is referred to by a
     /// name in `links`, or by its `$id`. A link has the index of the referring schema, the name, and the index of the
-    /// referenced one; the schema itself has the index after the last of `needed`.
+    /// referenced one; the schema itself has the index after the last of `references`.
     ///
     /// # Errors
     /// The text is not a valid JSON Schema, or a reference cannot be resolved.
-    pub fn parse(text: &str, needed: &[String], links: &[(usize, String, usize)]) -> Result<Schema, SchemaError> {
-        let root = json_schema::field(text, needed, links)?.with_nullable(true);
+    pub fn parse(text: &str, references: &[String], links: &[(usize, String, usize)]) -> Result<Schema, SchemaError> {
+        let root = json_schema::field(text, references, links)?.with_nullable(true);
         Ok(Schema { root: Arc::new(root) })
     }
 

@@ -32,8 +32,8 @@ pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
     let east = match rest {
         b"" | b"Z" | b"z" => 0,
         [sign @ (b'+' | b'-'), rest @ ..] => {
-            let (hours, rest) = two(rest, 23)?;
-            let (minutes, rest) = two(rest.strip_prefix(b":").unwrap_or(rest), 59)?;
+            let (hours, rest) = two_digits(rest, 23)?;
+            let (minutes, rest) = two_digits(rest.strip_prefix(b":").unwrap_or(rest), 59)?;
             let east = hours * 3600 + minutes * 60;
             rest.is_empty().then_some(if *sign == b'-' { -east } else { east })?
         }
@@ -48,11 +48,11 @@ fn within(seconds: i64, nanos: i64, unit: TimeUnit) -> Option<i64> {
     seconds.checked_mul(per)?.checked_add(nanos / (1_000_000_000 / per))
 }
 
-fn two(text: &[u8], most: i64) -> Option<(i64, &[u8])> {
+fn two_digits(text: &[u8], max: i64) -> Option<(i64, &[u8])> {
     match text {
         [tens @ b'0'..=b'9', ones @ b'0'..=b'9', rest @ ..] => {
             let value = i64::from(tens - b'0') * 10 + i64::from(ones - b'0');
-            (value <= most).then_some((value, rest))
+            (value <= max).then_some((value, rest))
         }
         _ => None,
     }
@@ -60,20 +60,20 @@ fn two(text: &[u8], most: i64) -> Option<(i64, &[u8])> {
 
 /// Parses a date into days since 1970; returns the rest of the text.
 fn day(text: &[u8]) -> Option<(i32, &[u8])> {
-    let (century, rest) = two(text, 99)?;
-    let (year, rest) = two(rest, 99)?;
+    let (century, rest) = two_digits(text, 99)?;
+    let (year, rest) = two_digits(rest, 99)?;
     let year = century * 100 + year;
-    let (month, rest) = two(rest.strip_prefix(b"-")?, 12)?;
-    let (day, rest) = two(rest.strip_prefix(b"-")?, 31)?;
+    let (month, rest) = two_digits(rest.strip_prefix(b"-")?, 12)?;
+    let (day, rest) = two_digits(rest.strip_prefix(b"-")?, 31)?;
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let most = match month {
+    let max = match month {
         2 if leap => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         1..=12 => 31,
         _ => return None,
     };
-    if !(1..=most).contains(&day) {
+    if !(1..=max).contains(&day) {
         return None;
     }
     // Years begin in March, so that a leap day is the last day.
@@ -84,9 +84,9 @@ fn day(text: &[u8]) -> Option<(i32, &[u8])> {
 
 /// Parses a time into seconds since midnight and nanoseconds; returns the rest of the text.
 fn clock(text: &[u8]) -> Option<(i64, i64, &[u8])> {
-    let (hours, rest) = two(text, 23)?;
-    let (minutes, rest) = two(rest.strip_prefix(b":")?, 59)?;
-    let (seconds, rest) = two(rest.strip_prefix(b":")?, 59)?;
+    let (hours, rest) = two_digits(text, 23)?;
+    let (minutes, rest) = two_digits(rest.strip_prefix(b":")?, 59)?;
+    let (seconds, rest) = two_digits(rest.strip_prefix(b":")?, 59)?;
     let seconds = hours * 3600 + minutes * 60 + seconds;
     let Some(fraction) = rest.strip_prefix(b".") else { return Some((seconds, 0, rest)) };
     let count = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,7 +1,7 @@
 //! URIs of schemas.
 
 /// Resolves a reference against `base` (RFC 3986, 5.2).
-pub(super) fn joined(base: &str, reference: &str) -> String {
+pub(super) fn resolve_reference(base: &str, reference: &str) -> String {
     let scheme = |text: &str| text.split_once(':').filter(|(scheme, _)| !scheme.contains('/')).map(|(it, _)| it.len());
     if scheme(reference).is_some() {
         return reference.to_owned();
@@ -29,7 +29,7 @@ pub(super) fn joined(base: &str, reference: &str) -> String {
 }
 
 /// Returns a text without its percent-encoding; `None` if the result is not UTF-8.
-pub(super) fn decoded(text: &str) -> Option<String> {
+pub(super) fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((byte, more)) = rest.split_first() {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn references_are_relative_to_their_base() {
-        for (base, reference, wanted) in [
+        for (base, reference, expected) in [
             ("", "a.json", "a.json"),
             ("root.json", "a.json", "a.json"),
             ("http://h/x/root.json", "a.json", "http://h/x/a.json"),
@@ -63,9 +63,9 @@ mod tests {
             ("http://h/x", "urn:a", "urn:a"),
             ("dir/root.json", "a.json", "dir/a.json"),
         ] {
-            assert_eq!(joined(base, reference), wanted, "{base} {reference}");
+            assert_eq!(resolve_reference(base, reference), expected, "{base} {reference}");
         }
-        assert_eq!(decoded("/a%20b~1%C3%A9%").as_deref(), Some("/a b~1é%"));
-        assert_eq!(decoded("%ff"), None);
+        assert_eq!(percent_decode("/a%20b~1%C3%A9%").as_deref(), Some("/a b~1é%"));
+        assert_eq!(percent_decode("%ff"), None);
     }
 }

@@ -9,10 +9,10 @@ use super::json;
 use super::merge;
 use super::plan::{Absent, Entry, Keys, Op, Plan, Wrapper};
 use super::skip;
-use super::times;
+use super::time;
 use crate::builders::{Columns, Shape, Slot};
+use crate::byte_reader::{ByteReader, utf8};
 use crate::error::{Fault, Reason, Step};
-use crate::input::{Input, utf8};
 
 /// Bit set of the fields that were present.
 struct Seen {
@@ -68,7 +68,7 @@ impl Plan {
     #[inline(always)]
     fn pass<const MERGE: bool>(&self, message: &[u8], shapes: &[Shape], columns: &mut Columns) -> Step {
         let mut seen = Seen::new(self.absent.len());
-        let mut input = Input::new(message);
+        let mut input = ByteReader::new(message);
         while input.len() > 0 {
             let tag = skip::tag(&mut input)?;
             let entry = match self.short.get(tag as usize) {
@@ -90,9 +90,9 @@ impl Plan {
     /// Appends absent fields, and closes lists and maps.
     #[inline(always)]
     fn end<const MERGE: bool>(&self, seen: &Seen, shapes: &[Shape], columns: &mut Columns) -> Step {
-        for (at, &wanted) in self.wanted.iter().enumerate() {
+        for (at, &absent_mask) in self.absent_mask.iter().enumerate() {
             let seen = at.checked_sub(1).map_or(seen.first, |at| seen.more.get(at).copied().unwrap_or(0));
-            let mut missing = wanted & !seen;
+            let mut missing = absent_mask & !seen;
             while missing != 0 {
                 self.absent::<MERGE>(64 * at + missing.trailing_zeros() as usize, shapes, columns)?;
                 missing &= missing - 1;
@@ -107,7 +107,7 @@ impl Plan {
             columns.lists[list].close()?;
         }
         for &(list, keys) in &self.maps {
-            if !MERGE && repeats(keys, columns.lists[list].open() as usize, columns) {
+            if !MERGE && has_repeated_key(keys, columns.lists[list].open() as usize, columns) {
                 return Err(Reason::Again.into());
             }
             columns.lists[list].close()?;
@@ -121,7 +121,7 @@ impl Plan {
             Some(Absent::Null) => shapes.get(field).into_iter().for_each(|shape| columns.push_null(shape)),
             Some(Absent::Empty(entry)) => {
                 if let Some(entry) = self.entries.get(*entry) {
-                    entry.step::<MERGE>(&mut Input::new(&[0]), shapes, columns)?;
+                    entry.step::<MERGE>(&mut ByteReader::new(&[0]), shapes, columns)?;
                 }
             }
             // The field may be in another part of the message.
@@ -157,7 +157,7 @@ impl Absent {
 impl Entry {
     /// Decodes the most frequent types inline.
     #[inline(always)]
-    fn step<const MERGE: bool>(&self, input: &mut Input<'_>, shapes: &[Shape], columns: &mut Columns) -> Step {
+    fn step<const MERGE: bool>(&self, input: &mut ByteReader<'_>, shapes: &[Shape], columns: &mut Columns) -> Step {
         match &self.op {
             Op::Int(to) => columns.ints[*to].push(input.varint()? as i32),
             Op::Long(to) => columns.longs[*to].push(input.varint()? as i64),
@@ -169,7 +169,7 @@ impl Entry {
                 let number = input.varint()? as i32;
                 match names.get(number) {
                     Some(name) => columns.bytes[*to].push(name.piece())?,
-                    None => unnamed(number, *to, columns)?,
+                    None => push_unnamed(number, *to, columns)?,
                 }
             }
             Op::Skip => skip::field(input, self.tag)?,
@@ -184,11 +184,11 @@ impl Op {
     #[inline(never)]
     fn rare<'a, const MERGE: bool>(
         &self,
-        mut input: Input<'a>,
+        mut input: ByteReader<'a>,
         tag: u32,
         shape: Option<&Shape>,
         columns: &mut Columns,
-    ) -> Step<Input<'a>> {
+    ) -> Step<ByteReader<'a>> {
         match (self, shape.map(|shape| &shape.slot)) {
             (Op::Message(plan), Some(Slot::Struct(at, fields))) => {
                 columns.structs[*at].push();
@@ -209,7 +209,7 @@ impl Op {
             }
             (Op::Packed(list, growth, op), Some(Slot::List(_, item))) => {
                 let (bytes, _) = input.delimited()?;
-                let mut items = Input::new(bytes);
+                let mut items = ByteReader::new(bytes);
                 while items.len() > 0 {
                     let number = columns.lists[*list].open();
                     if *growth > 0 {
@@ -227,8 +227,8 @@ impl Op {
                 columns.lists[*list].add(1);
             }
             (Op::Wrapper(of), _) => of.run(input.delimited()?.0, columns)?,
-            (Op::Timestamp(to), _) => columns.longs[*to].push(times::timestamp(input.delimited()?.0)?),
-            (Op::Duration(to), _) => columns.longs[*to].push(times::duration(input.delimited()?.0)?),
+            (Op::Timestamp(to), _) => columns.longs[*to].push(time::timestamp(input.delimited()?.0)?),
+            (Op::Duration(to), _) => columns.longs[*to].push(time::duration(input.delimited()?.0)?),
             (Op::Json(to, what), _) => {
                 let text = json::text(*what, input.delimited()?.0, &mut columns.budget)?;
                 columns.bytes[*to].push(ShortBytes::from(text.as_bytes()))?;
@@ -240,7 +240,7 @@ impl Op {
     }
 
     #[inline(always)]
-    fn scalar(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+    fn scalar(&self, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
         match self {
             Op::Int(to) => columns.ints[*to].push(input.varint()? as i32),
             Op::ZigzagInt(to) => columns.ints[*to].push(zigzag(u64::from(input.varint()? as u32)) as i32),
@@ -257,7 +257,7 @@ impl Op {
                 let number = input.varint()? as i32;
                 match names.get(number) {
                     Some(name) => columns.bytes[*to].push(name.piece())?,
-                    None => unnamed(number, *to, columns)?,
+                    None => push_unnamed(number, *to, columns)?,
                 }
             }
             Op::Key(to, keys) => {
@@ -275,7 +275,7 @@ impl Wrapper {
     /// Decodes a wrapper; the last occurrence of its field counts.
     fn run(&self, message: &[u8], columns: &mut Columns) -> Step {
         let mut last = None;
-        let mut input = Input::new(message);
+        let mut input = ByteReader::new(message);
         while input.len() > 0 {
             let tag = skip::tag(&mut input)?;
             if tag == self.tag {
@@ -295,7 +295,7 @@ pub(super) fn zigzag(raw: u64) -> i64 {
 }
 
 #[inline(always)]
-fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+fn text(to: usize, input: &mut ByteReader<'_>, columns: &mut Columns) -> Step {
     let (text, piece) = input.delimited()?;
     utf8(text, piece)?;
     columns.bytes[to].push(piece)
@@ -303,22 +303,22 @@ fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
 
 /// Appends an enum number without a name.
 #[cold]
-fn unnamed(number: i32, to: usize, columns: &mut Columns) -> Step {
+fn push_unnamed(number: i32, to: usize, columns: &mut Columns) -> Step {
     columns.bytes[to].push(ShortBytes::from(number.to_string().as_bytes()))
 }
 
 /// Returns true if any of the last keys is repeated.
-fn repeats(keys: Keys, entries: usize, columns: &Columns) -> bool {
+fn has_repeated_key(keys: Keys, entries: usize, columns: &Columns) -> bool {
     match keys {
         _ if entries < 2 => false,
-        Keys::Ints(at) => twice(columns.ints[at].last(entries).iter()),
-        Keys::Longs(at) => twice(columns.longs[at].last(entries).iter()),
-        Keys::Booleans(at) => twice(columns.booleans[at].last(entries).iter()),
-        Keys::Texts(at) => twice(columns.bytes[at].last(entries)),
+        Keys::Ints(at) => has_duplicates(columns.ints[at].last(entries).iter()),
+        Keys::Longs(at) => has_duplicates(columns.longs[at].last(entries).iter()),
+        Keys::Booleans(at) => has_duplicates(columns.booleans[at].last(entries).iter()),
+        Keys::Texts(at) => has_duplicates(columns.bytes[at].last(entries)),
     }
 }
 
-fn twice<T: Eq + Hash>(keys: impl Iterator<Item = T> + Clone) -> bool {
+fn has_duplicates<T: Eq + Hash>(keys: impl Iterator<Item = T> + Clone) -> bool {
     /// Number of keys up to which pairwise comparison is faster.
     const FEW: usize = 8;
     if keys.clone().nth(FEW).is_none() {

@@ -3,8 +3,8 @@
 
 use super::file::{Default as Given, Enum, Features, Field, File, Label, Message, Presence, Scalar, Syntax, Type};
 use super::skip;
+use crate::byte_reader::ByteReader;
 use crate::error::{SchemaError, Step};
-use crate::input::Input;
 
 /// Maximum nesting of messages.
 const MAX_DEPTH: usize = 64;
@@ -39,7 +39,7 @@ impl Part<'_> {
 }
 
 fn each<'a>(bytes: &'a [u8], mut take: impl FnMut(u32, Part<'a>) -> Step) -> Step {
-    let mut input = Input::new(bytes);
+    let mut input = ByteReader::new(bytes);
     while input.len() > 0 {
         let tag = skip::tag(&mut input)?;
         let part = match tag & 7 {

@@ -4,8 +4,8 @@ use serde_json::{Map, Number, Value};
 
 use super::plan::Json;
 use super::skip;
+use crate::byte_reader::{Budget, ByteReader};
 use crate::error::{Reason, Step};
-use crate::input::{Budget, Input};
 
 /// Maximum nesting of values.
 const MAX_DEPTH: usize = 100;
@@ -28,7 +28,7 @@ fn read(what: Json, message: &[u8], into: &mut Value, depth: usize, budget: &mut
         return Err(skip::too_deep());
     }
     budget.take(1, 1, GROWTH, message.len())?;
-    let mut input = Input::new(message);
+    let mut input = ByteReader::new(message);
     while input.len() > 0 {
         let tag = skip::tag(&mut input)?;
         match (what, tag) {
@@ -73,7 +73,7 @@ fn read(what: Json, message: &[u8], into: &mut Value, depth: usize, budget: &mut
 
 fn entry(message: &[u8], depth: usize, budget: &mut Budget) -> Step<(String, Value)> {
     let (mut key, mut value) = (String::new(), Value::Null);
-    let mut input = Input::new(message);
+    let mut input = ByteReader::new(message);
     while input.len() > 0 {
         match skip::tag(&mut input)? {
             0x0a => key = string(input.delimited()?.0)?,

@@ -28,7 +28,7 @@ impl<'a> Lexer<'a> {
     }
 
     pub(super) fn next(&mut self) -> Result<Token<'a>, SchemaError> {
-        self.blank()?;
+        self.skip_blank()?;
         let Some(first) = self.rest.chars().next() else { return Ok(Token::End) };
         if first.is_ascii_alphabetic() || first == '_' {
             return Ok(Token::Word(self.take(|c| c.is_ascii_alphanumeric() || c == '_')));
@@ -69,7 +69,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips whitespace and comments.
-    fn blank(&mut self) -> Result<(), SchemaError> {
+    fn skip_blank(&mut self) -> Result<(), SchemaError> {
         loop {
             let space = self.take(|c| c.is_ascii_whitespace() || c == '\u{b}');
             self.line += lines(space);
@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
         let end = end.ok_or_else(|| self.error("the text has no end on its line"))?;
         let inner = text.get(..end).unwrap_or_default();
         self.skip(end + 2);
-        unescaped(inner)
+        unescape(inner)
             .ok_or_else(|| self.error(format!("a backslash in {inner:?} stands before nothing that is known")))
     }
 }
@@ -107,7 +107,7 @@ fn lines(text: &str) -> usize {
 }
 
 /// Returns a text without its escapes; `None` if one is invalid.
-pub(super) fn unescaped(text: &str) -> Option<Vec<u8>> {
+pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {
@@ -115,21 +115,21 @@ pub(super) fn unescaped(text: &str) -> Option<Vec<u8>> {
         let kind = after.chars().next()?;
         let after = after.get(kind.len_utf8()..)?;
         rest = match kind {
-            'a' => one(7, after, &mut out),
-            'b' => one(8, after, &mut out),
-            'f' => one(12, after, &mut out),
-            'n' => one(b'\n', after, &mut out),
-            'r' => one(b'\r', after, &mut out),
-            't' => one(b'\t', after, &mut out),
-            'v' => one(11, after, &mut out),
-            '\\' | '\'' | '"' | '?' => one(kind as u8, after, &mut out),
+            'a' => push_byte(7, after, &mut out),
+            'b' => push_byte(8, after, &mut out),
+            'f' => push_byte(12, after, &mut out),
+            'n' => push_byte(b'\n', after, &mut out),
+            'r' => push_byte(b'\r', after, &mut out),
+            't' => push_byte(b'\t', after, &mut out),
+            'v' => push_byte(11, after, &mut out),
+            '\\' | '\'' | '"' | '?' => push_byte(kind as u8, after, &mut out),
             'x' | 'X' => {
                 let (value, after) = digits(after, 16, 2)?;
-                one(value as u8, after, &mut out)
+                push_byte(value as u8, after, &mut out)
             }
             '0'..='7' => {
                 let (value, after) = digits(rest.get(before.len() + 1..)?, 8, 3)?;
-                one(u8::try_from(value).ok()?, after, &mut out)
+                push_byte(u8::try_from(value).ok()?, after, &mut out)
             }
             'u' | 'U' => {
                 let (value, after) = digits(after, 16, if kind == 'u' { 4 } else { 8 })?;
@@ -143,14 +143,14 @@ pub(super) fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn one<'a>(byte: u8, after: &'a str, out: &mut Vec<u8>) -> &'a str {
+fn push_byte<'a>(byte: u8, after: &'a str, out: &mut Vec<u8>) -> &'a str {
     out.push(byte);
     after
 }
 
-/// Parses one to `most` digits; returns the rest of the text.
-fn digits(text: &str, radix: u32, most: usize) -> Option<(u32, &str)> {
-    let len = text.bytes().take(most).take_while(|byte| char::from(*byte).is_digit(radix)).count();
+/// Parses one to `max_len` digits; returns the rest of the text.
+fn digits(text: &str, radix: u32, max_len: usize) -> Option<(u32, &str)> {
+    let len = text.bytes().take(max_len).take_while(|byte| char::from(*byte).is_digit(radix)).count();
     let (digits, after) = text.split_at_checked(len)?;
     Some((u32::from_str_radix(digits, radix).ok()?, after))
 }

@@ -7,8 +7,8 @@ use samsarrow_wire::varint::{put_unsigned_varint, put_unsigned_varlong};
 use super::decode::zigzag;
 use super::plan::{Entry, Op, Plan};
 use super::skip;
+use crate::byte_reader::ByteReader;
 use crate::error::Step;
-use crate::input::Input;
 
 /// Part of the merged message: unchanged with its tag, or a message merged from several pieces.
 enum Part<'a> {
@@ -24,7 +24,7 @@ pub(super) fn merged(plan: &Plan, message: &[u8]) -> Step<Option<Vec<u8>>> {
     let mut fields: HashMap<u16, usize> = HashMap::new();
     let mut keys: HashMap<(u16, Key<'_>), usize> = HashMap::new();
     let mut changed = false;
-    let mut input = Input::new(message);
+    let mut input = ByteReader::new(message);
     while input.len() > 0 {
         let from = input.rest();
         let tag = skip::tag(&mut input)?;
@@ -119,9 +119,9 @@ enum Key<'a> {
 
 /// Returns the key of a map entry, which includes its tag.
 fn key<'a>(plan: &Plan, whole: &'a [u8]) -> Step<Key<'a>> {
-    let mut outer = Input::new(whole);
+    let mut outer = ByteReader::new(whole);
     skip::tag(&mut outer)?;
-    let mut input = Input::new(outer.delimited()?.0);
+    let mut input = ByteReader::new(outer.delimited()?.0);
     let mut last = None;
     while input.len() > 0 {
         let tag = skip::tag(&mut input)?;

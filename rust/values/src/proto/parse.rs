@@ -27,14 +27,14 @@ impl<'a> Parser<'a> {
         Ok(std::mem::replace(&mut self.ahead, self.lexer.next()?))
     }
 
-    pub(super) fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
+    pub(super) fn unexpected<T>(&self, expected: &str) -> Parsed<T> {
         let found = match &self.ahead {
             Token::Word(word) | Token::Number(word) => format!("{word:?}"),
             Token::Quoted(text) => format!("the text {:?}", String::from_utf8_lossy(text)),
             Token::Mark(mark) => format!("{mark:?}"),
             Token::End => "the end".to_owned(),
         };
-        Err(self.lexer.error(format!("{wanted} is expected, not {found}")))
+        Err(self.lexer.error(format!("{expected} is expected, not {found}")))
     }
 
     pub(super) fn is(&self, mark: char) -> bool {

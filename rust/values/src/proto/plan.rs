@@ -14,7 +14,7 @@ pub(crate) struct Plan {
     /// Handling of absent fields; those with columns come first, in column order.
     pub(super) absent: Box<[Absent]>,
     /// Bit set of the absent fields that need handling.
-    pub(super) wanted: Box<[u64]>,
+    pub(super) absent_mask: Box<[u64]>,
     /// Fields of each oneof, at most one of which is set.
     pub(super) oneofs: Box<[Box<[u16]>]>,
     /// Lists, closed at the end of the message.

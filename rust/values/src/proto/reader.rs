@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Schema;
-use super::frame::{self, Which};
+use super::arrow_types::Builder;
+use super::framing::{self, Which};
 use super::plan::Plan;
-use super::target::Builder;
-use crate::avro::project::Wanted;
+use crate::avro::project::Projection;
 use crate::builders::{Columns, Shape, Slot};
 use crate::decoder::Options;
 use crate::error::{Fault, Reason, SchemaError, Step};
-use crate::frame::{Framing, SchemaId};
+use crate::framing::{Framing, SchemaId};
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -34,8 +34,8 @@ impl Reader {
         columns: &mut Columns,
     ) -> Result<(Reader, Shape), SchemaError> {
         let id = schema.message(message)?;
-        let wanted = options.fields.as_deref().map(Wanted::of).transpose()?.unwrap_or_default();
-        let target = Builder::new(&schema.pool, options, columns).message(id, &wanted, "")?;
+        let projection = options.fields.as_deref().map(Projection::of).transpose()?.unwrap_or_default();
+        let target = Builder::new(&schema.pool, options, columns).message(id, &projection, "")?;
         let name = schema.pool.messages.get(id).map_or_else(|| "".into(), |message| Arc::clone(&message.name));
         let (schema, framing, plan) = (schema.clone(), options.framing, target.plan);
         Ok((Reader { schema, name, plan, framing, writers: None, last: Vec::new() }, target.shape))
@@ -61,7 +61,7 @@ impl Reader {
     }
 
     pub(crate) fn id_of(&self, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
-        frame::split(self.framing, value, header).ok().map(|(id, ..)| id)
+        framing::split(self.framing, value, header).ok().map(|(id, ..)| id)
     }
 
     /// Decodes a value as row number `row`.
@@ -74,8 +74,9 @@ impl Reader {
         row: usize,
         columns: &mut Columns,
     ) -> Step {
-        let known = if header.is_none() && !self.last.is_empty() { value.strip_prefix(&*self.last) } else { None };
-        let message = match known {
+        let check_names =
+            if header.is_none() && !self.last.is_empty() { value.strip_prefix(&*self.last) } else { None };
+        let message = match check_names {
             Some(message) => message,
             None if self.framing == Framing::Bare => value,
             None => self.unframed(value, header)?,
@@ -88,7 +89,7 @@ impl Reader {
         match self.plan.run::<false>(message, fields, columns) {
             Err(fault) if fault.reason == Reason::Again => {
                 columns.truncate(shape, row);
-                columns.budget.give_back();
+                columns.budget.undo_value();
                 columns.budget.start(message.len());
                 columns.structs[*at].push();
                 self.plan.run::<true>(message, fields, columns)
@@ -99,7 +100,7 @@ impl Reader {
 
     /// Returns the message in a frame, after a check that it has the reader's type.
     fn unframed<'a>(&mut self, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
-        let (id, which, len) = match frame::split(self.framing, value, header) {
+        let (id, which, len) = match framing::split(self.framing, value, header) {
             Ok((id, which, message)) => (id, which, message.len()),
             Err(error) => return Err(Reason::Other(error.to_string().into()).into()),
         };
@@ -122,7 +123,7 @@ impl Reader {
                     let reason = Reason::Other(error.text.as_str().into());
                     return Err(Box::new(Fault { reason, path: error.path.clone() }));
                 }
-                None => return Err(Reason::Other(crate::frame::unknown(id).into()).into()),
+                None => return Err(Reason::Other(crate::framing::unknown(id).into()).into()),
             },
         };
         let found = match which {

@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 pub(crate) use super::file::Scalar;
-use super::{descriptor, link, parse};
+use super::resolve_names::resolve_names;
+use super::{descriptor, parse};
 use crate::error::SchemaError;
 
 /// Messages of a `.proto` file and its imports.
@@ -96,7 +97,7 @@ impl Schema {
     pub fn parse_with(text: &str, imports: &[String]) -> Result<Schema, SchemaError> {
         let own = one_file(text)?;
         let others = imports.iter().map(|text| one_file(text)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Schema { pool: Arc::new(link::link(own, others)?) })
+        Ok(Schema { pool: Arc::new(resolve_names(own, others)?) })
     }
 
     /// Parses a serialized FileDescriptorSet, whose last file is the one passed to `protoc`.
@@ -106,7 +107,7 @@ impl Schema {
     pub fn from_descriptors(bytes: &[u8]) -> Result<Schema, SchemaError> {
         let mut files = descriptor::file_set(bytes)?;
         let own = files.pop().ok_or_else(|| SchemaError::new("", "the FileDescriptorSet has no file"))?;
-        Ok(Schema { pool: Arc::new(link::link(own, files)?) })
+        Ok(Schema { pool: Arc::new(resolve_names(own, files)?) })
     }
 
     /// Returns the message of this name, with its package or without if unambiguous; by default the first message of

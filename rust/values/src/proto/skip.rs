@@ -1,7 +1,7 @@
 //! Tags, and skipping of unread fields.
 
+use crate::byte_reader::ByteReader;
 use crate::error::{Fault, Reason, Step};
-use crate::input::Input;
 
 /// Maximum nesting of groups, as in Protobuf's own decoders.
 const MAX_DEPTH: usize = 100;
@@ -11,7 +11,7 @@ const END: u32 = 4;
 
 /// Reads a tag: the field number, and the wire type in the last three bits.
 #[inline(always)]
-pub(super) fn tag(input: &mut Input<'_>) -> Step<u32> {
+pub(super) fn tag(input: &mut ByteReader<'_>) -> Step<u32> {
     let tag = input.varint()?;
     match u32::try_from(tag) {
         Ok(tag) if tag >= 8 => Ok(tag),
@@ -30,12 +30,12 @@ pub(super) fn too_deep() -> Box<Fault> {
 }
 
 /// Skips the field after a tag.
-pub(super) fn field(input: &mut Input<'_>, tag: u32) -> Step {
+pub(super) fn field(input: &mut ByteReader<'_>, tag: u32) -> Step {
     if tag & 7 == START { group(input, tag).map(drop) } else { simple(input, tag) }
 }
 
 #[inline(always)]
-fn simple(input: &mut Input<'_>, tag: u32) -> Step {
+fn simple(input: &mut ByteReader<'_>, tag: u32) -> Step {
     match tag & 7 {
         0 => input.skip_varint(),
         1 => input.bytes(8).map(drop),
@@ -49,7 +49,7 @@ fn simple(input: &mut Input<'_>, tag: u32) -> Step {
 }
 
 /// Returns the content of the group that this tag began.
-pub(super) fn group<'a>(input: &mut Input<'a>, start: u32) -> Step<&'a [u8]> {
+pub(super) fn group<'a>(input: &mut ByteReader<'a>, start: u32) -> Step<&'a [u8]> {
     let from = input.rest();
     let mut open = vec![start >> 3];
     while let Some(&number) = open.last() {

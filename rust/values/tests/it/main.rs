@@ -1,15 +1,15 @@
 //! Integration tests of values: random, hostile and evolving schemas, and encoding.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
-mod encode_refused;
-mod encode_round;
+mod encode_errors;
+mod encode_round_trips;
 mod hostile;
 mod json;
 mod json_hostile;
 mod json_names;
 mod json_schemas;
 mod json_types;
-mod plain;
+mod primitive_serdes;
 mod proto;
 mod proto_encode;
 mod proto_hostile;

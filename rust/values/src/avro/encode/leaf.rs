@@ -15,10 +15,10 @@ use super::bind::unfit;
 use super::bytes::Blobs;
 use super::source::{Decimal, Scaled, Source};
 use super::symbols::Symbols;
+use crate::arrow_types::{self, Enums};
 use crate::avro::schema::{Kind, Logical, Node};
 use crate::builders::Columns;
 use crate::error::SchemaError;
-use crate::target::{self, Enums};
 
 const MILLIS_A_DAY: i64 = 86_400_000;
 
@@ -53,7 +53,7 @@ pub(super) fn leaf(node: &Node, array: &dyn Array, path: &str) -> Result<Source,
 
 /// Returns true if the schema is that of the type, not only one that its values can be converted to.
 pub(super) fn same(node: &Node, data_type: &DataType) -> bool {
-    let shape = target::shape(node, Enums::Strings, &mut Columns::default());
+    let shape = arrow_types::shape(node, Enums::Strings, &mut Columns::default());
     !matches!(node.kind, Kind::Enum(_)) && shape.is_ok_and(|shape| shape.data_type == *plainly(data_type))
 }
 

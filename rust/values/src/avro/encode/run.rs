@@ -7,7 +7,7 @@ use samsarrow_wire::varint::put_varlong;
 use super::bytes::{beyond, range};
 use super::source::{Branch, Decimal, Entries, Field, Member, Members, Ranges, Scaled, Source};
 use crate::error::{Reason, Step};
-use crate::frame::{hyphened, unhyphened};
+use crate::framing::{hyphened, unhyphened};
 
 impl Source {
     /// Encodes a row. On error the caller truncates the output.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::avro::schema::Enum;
-use crate::input::word;
+use crate::byte_reader::word;
 
 /// Number of symbols above which a hash table is faster than a linear search.
 const FEW: usize = 16;

@@ -14,13 +14,13 @@ use arrow_schema::{DataType, TimeUnit};
 use samsarrow_wire::varint::put_varlong;
 
 use super::super::Schema;
-use super::super::frame;
+use super::super::arrow_types;
+use super::super::framing;
 use super::super::plan::Json;
 use super::super::schema::{Field as Declared, Kind, Message, Pool, Scalar};
-use super::super::target;
 use super::source::{Field, Names, Rule, Slices, Source, Value};
 use crate::error::SchemaError;
-use crate::frame::Framing;
+use crate::framing::Framing;
 
 type Bound<T> = Result<T, SchemaError>;
 
@@ -56,7 +56,7 @@ impl Writer {
         }
         let mut name = None;
         if let ([_], Some(message)) = (&*way, schema.pool.messages.get(id)) {
-            frame::put_name(message.name.rsplit('.').next().unwrap_or_default(), name.get_or_insert_default());
+            framing::put_name(message.name.rsplit('.').next().unwrap_or_default(), name.get_or_insert_default());
         }
         Ok(Writer { schema: schema.clone(), message: id, indexes, name })
     }
@@ -229,7 +229,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
             }
             if let Some(known) = known(message, column) {
                 if matches!(kind, Kind::Group(_)) {
-                    return Err(SchemaError::new(path, target::delimited(&message.name)));
+                    return Err(SchemaError::new(path, arrow_types::delimited(&message.name)));
                 }
                 return known.ok_or_else(|| unfit(&message.name, column, path));
             }

@@ -3,14 +3,14 @@
 use std::cell::{Cell, OnceCell};
 
 use super::scan::Scan;
-use crate::input::word;
+use crate::byte_reader::word;
 
 /// Maximum number of learned names of members that are not read; objects may use names as data.
-const MOST_UNREAD: usize = 64;
+const MAX_UNREAD: usize = 64;
 /// Maximum length of a learned name.
-const LONGEST_UNREAD: usize = 64;
+const MAX_UNREAD_LEN: usize = 64;
 /// Index for no expected name.
-const NOTHING: usize = usize::MAX;
+const NO_NAME: usize = usize::MAX;
 
 /// Name of a member, plain and quoted.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Name {
 
 /// Looks up names, first at the position of the previous text, where most texts have them.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct FieldIndex {
     names: Box<[Name]>,
     /// Index of the first name.
     first: Cell<usize>,
@@ -72,16 +72,16 @@ pub(crate) struct Names {
 /// Learned names; their indexes follow those of the names that are read.
 #[derive(Debug)]
 struct Unread {
-    names: [OnceCell<Name>; MOST_UNREAD],
+    names: [OnceCell<Name>; MAX_UNREAD],
     /// Hash table of indexes plus one.
-    table: [Cell<u32>; 2 * MOST_UNREAD],
+    table: [Cell<u32>; 2 * MAX_UNREAD],
 }
 
 /// Index of a name, and the cell with the index of the name that followed it.
-pub(crate) type Found<'n> = (usize, &'n Cell<usize>);
+pub(crate) type NamePosition<'n> = (usize, &'n Cell<usize>);
 
-impl Names {
-    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Names {
+impl FieldIndex {
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> FieldIndex {
         let quoted = |name: &str| serde_json::Value::from(name).to_string().into_bytes();
         let made = names.enumerate().map(|(at, name)| Name::new(name.as_bytes(), quoted(name), at + 1));
         let names: Box<[Name]> = made.collect();
@@ -92,7 +92,7 @@ impl Names {
                 *entry = at as u32 + 1;
             }
         }
-        Names { names, first: Cell::new(0), table: table.into(), unread: OnceCell::new() }
+        FieldIndex { names, first: Cell::new(0), table: table.into(), unread: OnceCell::new() }
     }
 
     /// Returns the cell with the index of the first name.
@@ -103,7 +103,7 @@ impl Names {
 
     /// Skips the expected name and its colon, if the text continues with them.
     #[inline(always)]
-    pub(crate) fn take(&self, expected: &Cell<usize>, scan: &mut Scan<'_>) -> Option<Found<'_>> {
+    pub(crate) fn take(&self, expected: &Cell<usize>, scan: &mut Scan<'_>) -> Option<NamePosition<'_>> {
         let at = expected.get();
         let name = match self.names.get(at) {
             Some(name) => name,
@@ -114,13 +114,14 @@ impl Names {
 
     /// Looks up a name, and expects it at the same position in the next text. Unread names with escapes are not
     /// learned.
-    pub(crate) fn find(&self, name: &[u8], escaped: bool, expected: &Cell<usize>) -> Option<Found<'_>> {
-        let taken = slots(name, self.table.len()).map_while(|slot| self.table.get(slot).filter(|entry| **entry > 0));
-        let mut places = taken.filter_map(|entry| Some((*entry as usize - 1, self.names.get(*entry as usize - 1)?)));
-        let known = places.find(|(_, known)| *known.plain == *name);
+    pub(crate) fn find(&self, name: &[u8], escaped: bool, expected: &Cell<usize>) -> Option<NamePosition<'_>> {
+        let entries = slots(name, self.table.len()).map_while(|slot| self.table.get(slot).filter(|entry| **entry > 0));
+        let mut candidates =
+            entries.filter_map(|entry| Some((*entry as usize - 1, self.names.get(*entry as usize - 1)?)));
+        let known = candidates.find(|(_, known)| *known.plain == *name);
         let found = match known {
             Some((at, known)) => (at, &known.next),
-            None if escaped || name.len() > LONGEST_UNREAD => return None,
+            None if escaped || name.len() > MAX_UNREAD_LEN => return None,
             None => {
                 let (at, known) = self.unread.get_or_init(Box::default).find(name)?;
                 (self.names.len() + at, &known.next)
@@ -133,7 +134,7 @@ impl Names {
 
 impl Default for Unread {
     fn default() -> Self {
-        Unread { names: [const { OnceCell::new() }; MOST_UNREAD], table: [const { Cell::new(0) }; 2 * MOST_UNREAD] }
+        Unread { names: [const { OnceCell::new() }; MAX_UNREAD], table: [const { Cell::new(0) }; 2 * MAX_UNREAD] }
     }
 }
 
@@ -151,7 +152,7 @@ impl Unread {
             }
             let at = self.names.iter().position(|free| free.get().is_none())?;
             entry.set(at as u32 + 1);
-            let made = || Name::new(name, [b"\"", name, b"\""].concat(), NOTHING);
+            let made = || Name::new(name, [b"\"", name, b"\""].concat(), NO_NAME);
             return Some((at, self.names.get(at)?.get_or_init(made)));
         }
         None

@@ -1,15 +1,15 @@
 //! Timestamps and durations, in microseconds.
 
 use super::skip;
+use crate::byte_reader::ByteReader;
 use crate::error::{Reason, Step};
-use crate::input::Input;
 
 const BILLION: i64 = 1_000_000_000;
 
 /// Reads `seconds` and `nanos`; the last occurrence of each counts.
 fn parts(message: &[u8]) -> Step<(i64, i64)> {
     let (mut seconds, mut nanos) = (0, 0);
-    let mut input = Input::new(message);
+    let mut input = ByteReader::new(message);
     while input.len() > 0 {
         match skip::tag(&mut input)? {
             0x08 => seconds = input.varint()? as i64,

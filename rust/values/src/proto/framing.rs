@@ -2,8 +2,8 @@
 
 use samsarrow_wire::varint::put_unsigned_varlong;
 
-use crate::frame::{FrameError, Framing, SchemaId};
-use crate::input::Input;
+use crate::byte_reader::ByteReader;
+use crate::framing::{FrameError, Framing, SchemaId};
 
 /// Maximum nesting of messages.
 const MAX_INDEXES: i64 = 100;
@@ -18,7 +18,7 @@ pub struct MessageIndexes<'a>(pub(super) &'a [u8]);
 impl MessageIndexes<'_> {
     /// Returns the indexes; an empty list means the first message of the file.
     pub(super) fn numbers(self) -> Option<Vec<i64>> {
-        let mut input = Input::new(self.0);
+        let mut input = ByteReader::new(self.0);
         let count = input.long().ok()?;
         if count == 0 {
             return Some(vec![0]);
@@ -49,7 +49,7 @@ pub fn split<'a>(
     if let (Framing::Auto | Framing::Header, Some(header)) = (framing, header) {
         let len = if header.first() == Some(&1) { 17 } else { 5 };
         let (head, indexes) = header.split_at_checked(len).ok_or(FrameError::Header(header.len()))?;
-        let (id, _) = crate::frame::split(framing, &[], Some(head))?;
+        let (id, _) = crate::framing::split(framing, &[], Some(head))?;
         let (indexes, rest) = split_indexes(indexes).ok_or(FrameError::Indexes)?;
         return if rest.is_empty() {
             Ok((id, Which::At(indexes), value))
@@ -57,7 +57,7 @@ pub fn split<'a>(
             Err(FrameError::Header(header.len()))
         };
     }
-    let (id, rest) = crate::frame::split(framing, value, None)?;
+    let (id, rest) = crate::framing::split(framing, value, None)?;
     match framing {
         _ if id == SchemaId::Bare => Ok((id, Which::At(MessageIndexes(&[0])), rest)),
         Framing::Apicurio => {
@@ -73,9 +73,9 @@ pub fn split<'a>(
 
 /// Parses the length-prefixed message with the name in field 1; returns the name and the rest.
 fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let mut input = Input::new(bytes);
+    let mut input = ByteReader::new(bytes);
     let len = usize::try_from(input.varint().ok()?).ok()?;
-    let mut named = Input::new(input.bytes(len).ok()?);
+    let mut named = ByteReader::new(input.bytes(len).ok()?);
     if named.varint().ok()? != NAME_KEY {
         return None;
     }
@@ -96,7 +96,7 @@ pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
 
 /// Splits off the message indexes: a count and as many zig-zag numbers; count 0 stands for the single index 0.
 fn split_indexes(bytes: &[u8]) -> Option<(MessageIndexes<'_>, &[u8])> {
-    let mut input = Input::new(bytes);
+    let mut input = ByteReader::new(bytes);
     let count = input.long().ok()?;
     if !(0..=MAX_INDEXES).contains(&count) {
         return None;

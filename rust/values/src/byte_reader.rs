@@ -15,14 +15,14 @@ pub(crate) const MAX_EMPTY_ITEMS: u64 = 1 << 20;
 /// Remaining bytes of a value. It is passed to functions and returned by value, so that it stays in registers; this
 /// halves the time to skip a short field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Input<'a> {
+pub(crate) struct ByteReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Input<'a> {
+impl<'a> ByteReader<'a> {
     #[inline]
     pub(crate) fn new(value: &'a [u8]) -> Self {
-        Input { rest: value }
+        ByteReader { rest: value }
     }
 
     #[inline]
@@ -101,18 +101,18 @@ impl<'a> Input<'a> {
     #[inline(always)]
     pub(crate) fn prefixed(&mut self) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let len = self.long()?;
-        self.announced(len)
+        self.checked_len(len)
     }
 
     /// Reads bytes with an unsigned length prefix.
     #[inline(always)]
     pub(crate) fn delimited(&mut self) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let len = self.varint()?;
-        self.announced(i64::try_from(len).unwrap_or(i64::MAX))
+        self.checked_len(i64::try_from(len).unwrap_or(i64::MAX))
     }
 
     #[inline(always)]
-    fn announced(&mut self, len: i64) -> Step<(&'a [u8], ShortBytes<'a>)> {
+    fn checked_len(&mut self, len: i64) -> Step<(&'a [u8], ShortBytes<'a>)> {
         let from = self.rest;
         let Some((bytes, rest)) = usize::try_from(len).ok().and_then(|len| from.split_at_checked(len)) else {
             return Err(length_error(len, from.len()).into());
@@ -145,8 +145,8 @@ impl<'a> Input<'a> {
         Ok((items, block))
     }
 
-    /// Checks that a block had the number of bytes it announced.
-    pub(crate) fn end_of(&self, block: Option<Block>) -> Step {
+    /// Checks that a block had the number of bytes it checked_len.
+    pub(crate) fn check_block(&self, block: Option<Block>) -> Step {
         match block {
             Some(Block { size, left }) if (left - self.rest.len()) as i64 != size => {
                 Err(Reason::BlockSize(size, left - self.rest.len()).into())
@@ -183,7 +183,7 @@ impl Budget {
     }
 
     /// Returns the bytes of the current value, which was removed.
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn undo_value(&mut self) {
         self.taken = self.before;
     }
 
@@ -193,7 +193,7 @@ impl Budget {
     }
 
     /// Resets the counters after all items were removed.
-    pub(crate) fn give_back_all(&mut self) {
+    pub(crate) fn reset(&mut self) {
         (self.taken, self.before) = (0, 0);
     }
 
@@ -331,13 +331,13 @@ mod tests {
             let bytes = written(value);
             for behind in [0, 1, 7, 20] {
                 let all = [bytes.clone(), vec![0xff; behind]].concat();
-                let mut input = Input::new(&all);
+                let mut input = ByteReader::new(&all);
                 assert_eq!((input.long().unwrap(), input.len()), (value, behind));
             }
             for cut in 0..bytes.len() {
-                assert_eq!(Input::new(&bytes[..cut]).long().unwrap_err().reason, Reason::Truncated);
+                assert_eq!(ByteReader::new(&bytes[..cut]).long().unwrap_err().reason, Reason::Truncated);
             }
-            let int = Input::new(&bytes).int();
+            let int = ByteReader::new(&bytes).int();
             assert_eq!(int.ok(), i32::try_from(value).ok());
         }
     }
@@ -345,13 +345,13 @@ mod tests {
     #[test]
     fn numbers_that_are_too_long_are_refused() {
         for bytes in [[0xff; 12], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0]] {
-            assert_eq!(Input::new(&bytes).long().unwrap_err().reason, Reason::Overlong);
+            assert_eq!(ByteReader::new(&bytes).long().unwrap_err().reason, Reason::Overlong);
         }
     }
 
     #[test]
     fn blocks_cannot_have_more_than_is_left() {
-        let block = |bytes: &[u8], min| Input::new(bytes).block(min).map(|(items, _)| items).map_err(|f| f.reason);
+        let block = |bytes: &[u8], min| ByteReader::new(bytes).block(min).map(|(items, _)| items).map_err(|f| f.reason);
         assert_eq!(block(&[4, 0, 0], 1), Ok(2));
         assert_eq!(block(&[3, 4, 0, 0], 1), Ok(2));
         assert_eq!(block(&[6, 0, 0], 1), Err(Reason::Count(3, 2)));
@@ -393,7 +393,7 @@ mod tests {
         budget.start(0);
         assert!(budget.take(1, 1, 8, 0).is_ok());
         assert_eq!(budget.taken(), MAX_EMPTY_ITEMS + 8, "of all values");
-        budget.give_back();
+        budget.undo_value();
         assert_eq!(budget.taken(), MAX_EMPTY_ITEMS, "without what was taken back");
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields};
 
-use super::leaf::default;
 use super::plan::{Absent, Entry, Keys, Op, Plan};
+use super::scalar::default;
 use super::schema::{Field, Kind, Message, Pool};
+use crate::arrow_types::Enums;
 use crate::avro::plan::shape_growth;
-use crate::avro::project::{Wanted, known};
+use crate::avro::project::{Projection, check_names};
 use crate::builders::{Columns, Count, List, Shape, Slot, add};
 use crate::decoder::Options;
 use crate::error::SchemaError;
-use crate::target::Enums;
 
 /// Maximum nesting of messages, as in Protobuf's own decoders.
 const MAX_DEPTH: usize = 100;
@@ -36,11 +36,11 @@ pub(super) struct Builder<'a> {
     fields: usize,
 }
 
-pub(super) type Made<T> = Result<T, SchemaError>;
+pub(super) type Built<T> = Result<T, SchemaError>;
 
 /// Parts of a plan under construction.
 #[derive(Default)]
-struct Parts {
+struct PlanBuilder {
     entries: Vec<Entry>,
     absent: Vec<Absent>,
     oneofs: Vec<Vec<u16>>,
@@ -49,7 +49,7 @@ struct Parts {
 }
 
 /// Column and decoding operation of one value of a field.
-pub(super) struct One {
+pub(super) struct FieldColumn {
     pub(super) shape: Shape,
     pub(super) op: Op,
     /// Value if the field is absent but not nullable.
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
         Builder { pool, enums, recursion, columns, open: Vec::new(), fields: 0 }
     }
 
-    pub(super) fn message(&mut self, id: usize, wanted: &Wanted<'_>, path: &str) -> Made<Target> {
+    pub(super) fn message(&mut self, id: usize, projection: &Projection<'_>, path: &str) -> Built<Target> {
         let message = self.get(id)?;
         if self.recursion == 0 && self.open.contains(&id) {
             let text = format!("{} contains itself, which no Arrow type does", message.name);
@@ -72,24 +72,24 @@ impl<'a> Builder<'a> {
         if self.open.len() >= MAX_DEPTH {
             return Err(SchemaError::new(path, format!("more than {MAX_DEPTH} messages are within each other")));
         }
-        known(wanted, message.fields.iter().map(|field| &*field.name), path)?;
+        check_names(projection, message.fields.iter().map(|field| &*field.name), path)?;
         self.open.push(id);
-        let made = self.fields_of(message, wanted, path);
+        let made = self.fields_of(message, projection, path);
         self.open.pop();
         made
     }
 
-    fn get(&self, id: usize) -> Made<&'a Message> {
+    fn get(&self, id: usize) -> Built<&'a Message> {
         self.pool.messages.get(id).ok_or_else(|| SchemaError::new("", "a message is missing"))
     }
 
-    fn fields_of(&mut self, message: &'a Message, wanted: &Wanted<'_>, path: &str) -> Made<Target> {
-        let mut parts = Parts::default();
+    fn fields_of(&mut self, message: &'a Message, projection: &Projection<'_>, path: &str) -> Built<Target> {
+        let mut parts = PlanBuilder::default();
         let (mut shapes, mut fields): (Vec<Shape>, Vec<FieldRef>) = (Vec::new(), Vec::new());
-        let read = |field: &&Field| wanted.is_all() || wanted.below(&field.name).is_some();
+        let read = |field: &&Field| projection.is_all() || projection.below(&field.name).is_some();
         for field in message.fields.iter().filter(read) {
-            let everything = Wanted::default();
-            let below = wanted.below(&field.name).unwrap_or(&everything);
+            let everything = Projection::default();
+            let below = projection.below(&field.name).unwrap_or(&everything);
             let path = join(path, &field.name);
             let (shape, nullable) = self.field(field, below, &path, &mut parts)?;
             fields.push(Arc::new(ArrowField::new(&*field.name, shape.data_type.clone(), nullable)));
@@ -99,7 +99,7 @@ impl<'a> Builder<'a> {
         let involved: Vec<usize> = message.fields.iter().filter(read).filter_map(|field| field.oneof).collect();
         for field in message.fields.iter().filter(|field| !read(field)) {
             if field.oneof.is_some_and(|oneof| involved.contains(&oneof)) {
-                let at = parts.place(field)?;
+                let at = parts.presence_index(field)?;
                 parts.absent.push(Absent::Nothing);
                 parts.entry(field, at, wire(field.kind), true, Op::Skip);
             }
@@ -110,21 +110,27 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a field to the plan; returns its column, and whether it is nullable.
-    fn field(&mut self, field: &'a Field, wanted: &Wanted<'_>, path: &str, parts: &mut Parts) -> Made<(Shape, bool)> {
+    fn field(
+        &mut self,
+        field: &'a Field,
+        projection: &Projection<'_>,
+        path: &str,
+        parts: &mut PlanBuilder,
+    ) -> Built<(Shape, bool)> {
         self.fields += 1;
         if self.fields > MAX_FIELDS {
             return Err(SchemaError::new(path, format!("the message has more than {MAX_FIELDS} fields in all")));
         }
-        let at = parts.place(field)?;
+        let at = parts.presence_index(field)?;
         if let Kind::Message(id) = field.kind
             && field.repeated
             && self.get(id)?.entry
         {
-            let shape = self.map(field, id, wanted, path, parts)?;
+            let shape = self.map(field, id, projection, path, parts)?;
             parts.absent.push(Absent::Nothing);
             return Ok((shape, false));
         }
-        let one = self.one(field, wanted, path)?;
+        let one = self.one(field, projection, path)?;
         if field.repeated {
             let list = add(&mut self.columns.lists, List::default());
             let item: FieldRef = Arc::new(ArrowField::new("item", one.shape.data_type.clone(), is_null(&one.shape)));
@@ -155,12 +161,19 @@ impl<'a> Builder<'a> {
         Ok((one.shape, nullable))
     }
 
-    fn map(&mut self, field: &'a Field, id: usize, wanted: &Wanted<'_>, path: &str, parts: &mut Parts) -> Made<Shape> {
-        let (mut entry, mut shapes) = (Parts::default(), Vec::new());
-        let everything = Wanted::default();
+    fn map(
+        &mut self,
+        field: &'a Field,
+        id: usize,
+        projection: &Projection<'_>,
+        path: &str,
+        parts: &mut PlanBuilder,
+    ) -> Built<Shape> {
+        let (mut entry, mut shapes) = (PlanBuilder::default(), Vec::new());
+        let everything = Projection::default();
         for (number, part) in self.get(id)?.fields.iter().enumerate() {
-            let wanted = if number == 0 { &everything } else { wanted };
-            shapes.push(self.field(part, wanted, path, &mut entry)?.0);
+            let projection = if number == 0 { &everything } else { projection };
+            shapes.push(self.field(part, projection, path, &mut entry)?.0);
         }
         let [key, value] = <[Shape; 2]>::try_from(shapes).map_err(|_| SchemaError::new(path, "it is no map"))?;
         let keys = match key.slot {
@@ -183,8 +196,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Builds the column of one value of a field.
-    fn one(&mut self, field: &'a Field, wanted: &Wanted<'_>, path: &str) -> Made<One> {
-        let leaf = |described: &str| match wanted.is_all() {
+    fn one(&mut self, field: &'a Field, projection: &Projection<'_>, path: &str) -> Built<FieldColumn> {
+        let leaf = |described: &str| match projection.is_all() {
             true => Ok(()),
             false => Err(SchemaError::new(path, format!("{described} has no fields"))),
         };
@@ -194,7 +207,7 @@ impl<'a> Builder<'a> {
                 let shape = self.scalar(scalar);
                 let op = self.scalar_op(field.kind, &shape.slot)?;
                 let default = default(&shape.slot, field.default.as_ref());
-                Ok(One { shape, op, default })
+                Ok(FieldColumn { shape, op, default })
             }
             Kind::Enum(id) => {
                 let of = self.pool.enums.get(id).ok_or_else(|| SchemaError::new(path, "the enum is missing"))?;
@@ -214,20 +227,20 @@ impl<'a> Builder<'a> {
                 if self.recursion > 0 && around > self.recursion {
                     let slot = Slot::Null(add(&mut self.columns.nulls, Count::default()));
                     let (shape, op) = (Shape { data_type: DataType::Null, slot }, Op::Deeper(self.recursion));
-                    return Ok(One { shape, op, default: Absent::Empty(0) });
+                    return Ok(FieldColumn { shape, op, default: Absent::Empty(0) });
                 }
-                let Target { shape, plan } = self.message(id, wanted, path)?;
+                let Target { shape, plan } = self.message(id, projection, path)?;
                 let group = matches!(field.kind, Kind::Group(_));
                 let op = if group { Op::Group(Box::new(plan)) } else { Op::Message(Box::new(plan)) };
-                Ok(One { shape, op, default: Absent::Empty(0) })
+                Ok(FieldColumn { shape, op, default: Absent::Empty(0) })
             }
         }
     }
 }
 
-impl Parts {
+impl PlanBuilder {
     /// Returns the index of the next field.
-    fn place(&self, field: &Field) -> Made<u16> {
+    fn presence_index(&self, field: &Field) -> Built<u16> {
         let at = self.absent.len();
         u16::try_from(at).map_err(|_| SchemaError::new(&field.name, "a message has more than 65,536 fields"))
     }
@@ -246,7 +259,7 @@ impl Parts {
     }
 
     fn plan(self) -> Plan {
-        let Parts { mut entries, mut absent, oneofs, lists, maps } = self;
+        let PlanBuilder { mut entries, mut absent, oneofs, lists, maps } = self;
         // Sorts entries, and updates the references to them.
         let tags: Vec<u32> = entries.iter().map(|entry| entry.tag).collect();
         entries.sort_by_key(|entry| entry.tag);
@@ -259,14 +272,14 @@ impl Parts {
         }
         let mut short = Box::new([0; 128]);
         for (at, entry) in (1..).zip(entries.iter().take(short.len())) {
-            if let Some(place) = short.get_mut(entry.tag as usize) {
-                *place = at;
+            if let Some(presence_index) = short.get_mut(entry.tag as usize) {
+                *presence_index = at;
             }
         }
-        let mut wanted = vec![0_u64; absent.len().div_ceil(64).max(1)];
+        let mut absent_mask = vec![0_u64; absent.len().div_ceil(64).max(1)];
         for (at, one) in absent.iter().enumerate() {
             if !matches!(one, Absent::Nothing)
-                && let Some(word) = wanted.get_mut(at / 64)
+                && let Some(word) = absent_mask.get_mut(at / 64)
             {
                 *word |= 1 << (at % 64);
             }
@@ -276,7 +289,7 @@ impl Parts {
             short,
             entries: entries.into(),
             absent: absent.into(),
-            wanted: wanted.into(),
+            absent_mask: absent_mask.into(),
             oneofs,
             lists: lists.into(),
             maps: maps.into(),
@@ -297,7 +310,7 @@ impl Plan {
 }
 
 /// Returns the column bytes of an item beyond those in the input; 0 if the input always has at least as many.
-fn growth(one: &One) -> u64 {
+fn growth(one: &FieldColumn) -> u64 {
     match &one.op {
         Op::Message(plan) | Op::Group(plan) => shape_growth(&one.shape).saturating_add(plan.growth()),
         Op::Name(_, names) => {

@@ -14,7 +14,7 @@ use arrow_array::{
 };
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use samsarrow_values::avro::Schema;
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{Decoder, Encoder, Framing, Options, SchemaId};
 
 use crate::random::{Random, Schemas, value};

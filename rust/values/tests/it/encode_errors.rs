@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use samsarrow_values::avro::{Schema, derive};
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{EncodeError, Encoder, Framing};
 
 fn encoder(schema: &str, data_type: &DataType) -> Result<Encoder, String> {

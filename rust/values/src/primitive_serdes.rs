@@ -8,8 +8,8 @@ use crate::avro::encode::{self, Source};
 use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Logical, Node};
 use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
+use crate::byte_reader::utf8;
 use crate::error::{Reason, SchemaError, Step};
-use crate::input::utf8;
 
 /// A primitive type of Kafka's serializers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

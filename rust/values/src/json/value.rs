@@ -4,54 +4,54 @@ use super::scan::{Scan, unescape};
 use crate::error::{Reason, SchemaError, Step};
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Tree {
+pub(crate) enum JsonValue {
     Null,
     Bool(bool),
     Number(String),
     String(String),
-    List(Vec<Tree>),
-    Object(Vec<(String, Tree)>),
+    List(Vec<JsonValue>),
+    Object(Vec<(String, JsonValue)>),
 }
 
-impl Tree {
-    pub(crate) fn parse(text: &str) -> Result<Tree, SchemaError> {
+impl JsonValue {
+    pub(crate) fn parse(text: &str) -> Result<JsonValue, SchemaError> {
         let whole = || {
             let mut scan = Scan::new(text.as_bytes());
-            scan.space();
+            scan.skip_whitespace();
             // `skip` rejects excessive nesting without recursion.
             let mut end = scan.skip()?;
-            end.space();
-            if end.left() > 0 {
+            end.skip_whitespace();
+            if end.remaining() > 0 {
                 return end.unexpected("the end");
             }
             value(&mut scan)
         };
         whole().map_err(|fault| {
-            let fault = super::reader::placed(fault, text.len());
+            let fault = super::reader::with_position(fault, text.len());
             SchemaError::new("", format!("the schema is no JSON: {}", fault.reason))
         })
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
+    pub(crate) fn get(&self, name: &str) -> Option<&JsonValue> {
         match self {
-            Tree::Object(members) => members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value),
+            JsonValue::Object(members) => members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value),
             _ => None,
         }
     }
 
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
-            Tree::String(text) => Some(text),
+            JsonValue::String(text) => Some(text),
             _ => None,
         }
     }
 
     /// Returns the schema with this `$anchor`, or with `#` and the name as its `$id`, as in draft 6.
-    pub(crate) fn anchor(&self, name: &str) -> Option<&Tree> {
+    pub(crate) fn anchor(&self, name: &str) -> Option<&JsonValue> {
         match self {
-            Tree::Object(members) => {
+            JsonValue::Object(members) => {
                 let is = |key: &str, prefix: &str| {
-                    self.get(key).and_then(Tree::text).and_then(|text| text.strip_prefix(prefix)) == Some(name)
+                    self.get(key).and_then(JsonValue::text).and_then(|text| text.strip_prefix(prefix)) == Some(name)
                 };
                 if is("$anchor", "") || is("$id", "#") || is("id", "#") {
                     return Some(self);
@@ -59,18 +59,18 @@ impl Tree {
                 let schemas = members.iter().filter(|(key, _)| !matches!(key.as_str(), "const" | "enum" | "default"));
                 schemas.map(|(_, value)| value).find_map(|value| value.anchor(name))
             }
-            Tree::List(items) => items.iter().find_map(|item| item.anchor(name)),
+            JsonValue::List(items) => items.iter().find_map(|item| item.anchor(name)),
             _ => None,
         }
     }
 
     /// Resolves a JSON pointer.
-    pub(crate) fn at(&self, pointer: &str) -> Option<&Tree> {
+    pub(crate) fn at(&self, pointer: &str) -> Option<&JsonValue> {
         let mut at = self;
         for part in pointer.split('/').skip(1) {
             let part = part.replace("~1", "/").replace("~0", "~");
             at = match at {
-                Tree::List(items) => items.get(part.parse::<usize>().ok()?)?,
+                JsonValue::List(items) => items.get(part.parse::<usize>().ok()?)?,
                 other => other.get(&part)?,
             };
         }
@@ -78,11 +78,11 @@ impl Tree {
     }
 }
 
-fn value(scan: &mut Scan<'_>) -> Step<Tree> {
+fn value(scan: &mut Scan<'_>) -> Step<JsonValue> {
     Ok(match scan.peek() {
         Some(b'{') => {
             scan.eat(b'{');
-            scan.space();
+            scan.skip_whitespace();
             let mut members = Vec::new();
             if !scan.eat(b'}') {
                 loop {
@@ -94,11 +94,11 @@ fn value(scan: &mut Scan<'_>) -> Step<Tree> {
                     }
                 }
             }
-            Tree::Object(members)
+            JsonValue::Object(members)
         }
         Some(b'[') => {
             scan.eat(b'[');
-            scan.space();
+            scan.skip_whitespace();
             let mut items = Vec::new();
             if !scan.eat(b']') {
                 loop {
@@ -108,13 +108,13 @@ fn value(scan: &mut Scan<'_>) -> Step<Tree> {
                     }
                 }
             }
-            Tree::List(items)
+            JsonValue::List(items)
         }
-        Some(b'"') => Tree::String(string(scan)?),
-        _ if scan.word(b"null") => Tree::Null,
-        _ if scan.word(b"true") => Tree::Bool(true),
-        _ if scan.word(b"false") => Tree::Bool(false),
-        _ => Tree::Number(scan.number()?.text.to_owned()),
+        Some(b'"') => JsonValue::String(string(scan)?),
+        _ if scan.word(b"null") => JsonValue::Null,
+        _ if scan.word(b"true") => JsonValue::Bool(true),
+        _ if scan.word(b"false") => JsonValue::Bool(false),
+        _ => JsonValue::Number(scan.number()?.text.to_owned()),
     })
 }
 

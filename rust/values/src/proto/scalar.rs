@@ -2,13 +2,13 @@
 
 use arrow_schema::{DataType, TimeUnit};
 
+use super::arrow_types::{Builder, Built, FieldColumn};
 use super::plan::{Absent, Json, Names, Op, Wrapper};
 use super::schema::{Enum, Field, Kind, Literal, Message, Scalar};
-use super::target::{Builder, Made, One};
+use crate::arrow_types::{Enums, symbols};
 use crate::avro::plan::Symbol;
 use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
 use crate::error::SchemaError;
-use crate::target::{Enums, symbols};
 
 impl<'a> Builder<'a> {
     pub(super) fn scalar(&mut self, scalar: Scalar) -> Shape {
@@ -36,7 +36,7 @@ impl<'a> Builder<'a> {
         Shape { data_type, slot }
     }
 
-    pub(super) fn scalar_op(&self, kind: Kind, slot: &Slot) -> Made<Op> {
+    pub(super) fn scalar_op(&self, kind: Kind, slot: &Slot) -> Built<Op> {
         let scalar = match kind {
             Kind::Scalar(scalar) => scalar,
             Kind::Enum(id) => {
@@ -65,7 +65,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    pub(super) fn enumeration(&mut self, of: &Enum, field: &Field, path: &str) -> Made<One> {
+    pub(super) fn enumeration(&mut self, of: &Enum, field: &Field, path: &str) -> Built<FieldColumn> {
         let number = match (&field.default, of.values.first()) {
             (Some(Literal::Integer(number)), _) => *number as i32,
             (_, Some((_, number))) => *number,
@@ -87,11 +87,11 @@ impl<'a> Builder<'a> {
             }
         };
         let op = self.scalar_op(field.kind, &shape.slot)?;
-        Ok(One { shape, op, default })
+        Ok(FieldColumn { shape, op, default })
     }
 
     /// Builds the column of a message with its own Arrow type.
-    pub(super) fn known(&mut self, message: &'a Message) -> Option<Made<One>> {
+    pub(super) fn known(&mut self, message: &'a Message) -> Option<Built<FieldColumn>> {
         let name = message.name.strip_prefix("google.protobuf.")?;
         let json = |columns: &mut Columns, what| {
             let at = add(&mut columns.bytes, Bytes::default());
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
             }
             _ => return None,
         };
-        Some(Ok(One { shape, op, default: Absent::Empty(0) }))
+        Some(Ok(FieldColumn { shape, op, default: Absent::Empty(0) }))
     }
 }
 

@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use samsarrow_values::Decoder;
-use samsarrow_values::plain::Plain;
+use samsarrow_values::primitive_serdes::Plain;
 
 use crate::{decode, push};
 

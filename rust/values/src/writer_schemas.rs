@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use crate::decoder::Decoder;
 use crate::error::SchemaError;
-use crate::frame::SchemaId;
+use crate::framing::SchemaId;
 use crate::{avro, proto};
 
 /// Maximum number of missing ids that are remembered; arbitrary bytes may contain any id.
-const MOST_MISSING: usize = 10_000;
+const MAX_MISSING: usize = 10_000;
 
 /// Schema type of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,10 @@ impl Kind {
     ///
     /// # Errors
     /// The text is not a valid schema.
-    pub fn parse(self, text: &str, needed: &[String]) -> Result<Written, SchemaError> {
+    pub fn parse(self, text: &str, references: &[String]) -> Result<Written, SchemaError> {
         match self {
-            Kind::Avro => avro::Schema::parse_with(text, needed).map(Written::Avro),
-            Kind::Protobuf => proto::Schema::parse_with(text, needed).map(Written::Protobuf),
+            Kind::Avro => avro::Schema::parse_with(text, references).map(Written::Avro),
+            Kind::Protobuf => proto::Schema::parse_with(text, references).map(Written::Protobuf),
         }
     }
 }
@@ -96,7 +96,7 @@ impl Writers {
             Found::Schema(schema) => self.learned.push((id, Ok(schema))),
             Found::Refused(reason) => self.learned.push((id, Err(reason))),
             Found::Missing(reason) => {
-                if self.missing.len() < MOST_MISSING && self.missing.get(&id) != Some(&reason) {
+                if self.missing.len() < MAX_MISSING && self.missing.get(&id) != Some(&reason) {
                     self.learned.push((id, Err(reason.clone())));
                     self.missing.insert(id, reason);
                 }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::wrong::Wrong;
+use super::error::JsonError;
 use crate::error::{Reason, Step};
 
 const ANY_PADDING: GeneralPurposeConfig =
@@ -13,7 +13,7 @@ const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, ANY_PADDING);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, ANY_PADDING);
 
 /// Appends decoded base64, of either alphabet, with or without padding.
-pub(crate) fn base64(text: &[u8], out: &mut Vec<u8>) -> Step {
+pub(crate) fn decode_base64(text: &[u8], out: &mut Vec<u8>) -> Step {
     let start = out.len();
     for engine in [&PLAIN, &FOR_URLS] {
         out.truncate(start);
@@ -21,5 +21,5 @@ pub(crate) fn base64(text: &[u8], out: &mut Vec<u8>) -> Step {
             return Ok(());
         }
     }
-    Err(Reason::from(Wrong::Text("base64")).into())
+    Err(Reason::from(JsonError::Text("base64")).into())
 }

@@ -6,20 +6,20 @@ use super::file::{
     Default as Given, Features, Field as RawField, File, Label, Message as Raw, Presence, Scalar, Syntax, Type,
 };
 use super::schema::{Entity, Enum, Field, Kind, Literal, Message, Pool};
-use super::{known, lexer, parse};
+use super::{builtin_files, lexer, parse};
 use crate::error::SchemaError;
 
 /// Maximum field number.
 const MAX_NUMBER: i64 = (1 << 29) - 1;
 
-type Linked<T> = Result<T, SchemaError>;
+type Resolved<T> = Result<T, SchemaError>;
 
-pub(super) fn link(own: File, others: Vec<File>) -> Linked<Pool> {
+pub(super) fn resolve_names(own: File, others: Vec<File>) -> Resolved<Pool> {
     let mut pool = Pool::default();
     let mut files = vec![own];
     files.extend(others);
     // Bundled files come last, so that given ones take precedence: a name keeps its first meaning.
-    for text in known::FILES {
+    for text in builtin_files::FILES {
         let mut file = parse::parse(text)?;
         file.syntax = Syntax::Proto3;
         files.push(file);
@@ -32,13 +32,13 @@ pub(super) fn link(own: File, others: Vec<File>) -> Linked<Pool> {
             pool.own = own;
         }
     }
-    for Open { id, raw, features, file } in open {
+    for Unresolved { id, raw, features, file } in open {
         let Some(of) = files.get(file) else {
             return Err(SchemaError::new(&raw.name, "the message's file is missing"));
         };
         let scope = pool.messages.get(id).map_or_else(Default::default, |message| Arc::clone(&message.name));
         let made = raw.fields.iter().map(|field| self::field(&pool, of, raw, field, features, &scope));
-        let fields = made.collect::<Linked<Vec<_>>>()?;
+        let fields = made.collect::<Resolved<Vec<_>>>()?;
         unique(&fields, &scope)?;
         if let Some(message) = pool.messages.get_mut(id) {
             message.fields = fields;
@@ -48,7 +48,7 @@ pub(super) fn link(own: File, others: Vec<File>) -> Linked<Pool> {
 }
 
 /// Message whose fields are not resolved yet.
-struct Open<'a> {
+struct Unresolved<'a> {
     id: usize,
     raw: &'a Raw,
     features: Features,
@@ -66,18 +66,18 @@ fn declare_all<'a>(
     messages: &'a [Raw],
     above: Features,
     file: usize,
-    open: &mut Vec<Open<'a>>,
-) -> Linked<Vec<usize>> {
+    open: &mut Vec<Unresolved<'a>>,
+) -> Resolved<Vec<usize>> {
     let mut counted = Vec::new();
     for raw in messages {
         let name = join(scope, &raw.name);
         let id = pool.messages.len();
-        if enter(pool, &name, Entity::Message(id), file)? {
+        if declare(pool, &name, Entity::Message(id), file)? {
             let features = raw.features.or(above);
             let message =
                 Message { name: name.as_str().into(), fields: Vec::new(), nested: Vec::new(), entry: raw.entry };
             pool.messages.push(message);
-            open.push(Open { id, raw, features, file });
+            open.push(Unresolved { id, raw, features, file });
             declare_enums(pool, &name, &raw.enums, file)?;
             let nested = declare_all(pool, &name, &raw.messages, features, file, open)?;
             if let Some(message) = pool.messages.get_mut(id) {
@@ -91,10 +91,10 @@ fn declare_all<'a>(
     Ok(counted)
 }
 
-fn declare_enums(pool: &mut Pool, scope: &str, enums: &[super::file::Enum], file: usize) -> Linked<()> {
+fn declare_enums(pool: &mut Pool, scope: &str, enums: &[super::file::Enum], file: usize) -> Resolved<()> {
     for raw in enums {
         let name = join(scope, &raw.name);
-        if enter(pool, &name, Entity::Enum(pool.enums.len()), file)? {
+        if declare(pool, &name, Entity::Enum(pool.enums.len()), file)? {
             if raw.values.is_empty() {
                 return Err(SchemaError::new("", format!("enum {name} has no values")));
             }
@@ -106,7 +106,7 @@ fn declare_enums(pool: &mut Pool, scope: &str, enums: &[super::file::Enum], file
 }
 
 /// Declares a name; returns true if it is new. Names must be unique in the file itself; imports may be repeated.
-fn enter(pool: &mut Pool, name: &str, entity: Entity, file: usize) -> Linked<bool> {
+fn declare(pool: &mut Pool, name: &str, entity: Entity, file: usize) -> Resolved<bool> {
     if pool.names.contains_key(name) {
         let text = format!("{name} is declared twice");
         return if file == 0 { Err(SchemaError::new("", text)) } else { Ok(false) };
@@ -115,25 +115,25 @@ fn enter(pool: &mut Pool, name: &str, entity: Entity, file: usize) -> Linked<boo
     Ok(true)
 }
 
-fn unique(fields: &[Field], scope: &str) -> Linked<()> {
+fn unique(fields: &[Field], scope: &str) -> Resolved<()> {
     let mut numbers: Vec<u32> = fields.iter().map(|field| field.number).collect();
     let mut names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
     numbers.sort_unstable();
     names.sort_unstable();
-    if let Some(number) = twice(&numbers) {
+    if let Some(number) = first_duplicate(&numbers) {
         return Err(SchemaError::new("", format!("message {scope} has two fields of number {number}")));
     }
-    match twice(&names) {
+    match first_duplicate(&names) {
         Some(name) => Err(SchemaError::new("", format!("message {scope} has two fields {name}"))),
         None => Ok(()),
     }
 }
 
-fn twice<T: PartialEq>(sorted: &[T]) -> Option<&T> {
+fn first_duplicate<T: PartialEq>(sorted: &[T]) -> Option<&T> {
     sorted.iter().zip(sorted.iter().skip(1)).find(|(one, next)| one == next).map(|(one, _)| one)
 }
 
-fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features, scope: &str) -> Linked<Field> {
+fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features, scope: &str) -> Resolved<Field> {
     let path = join(scope, &field.name);
     let fail = |text: String| Err(SchemaError::new(&path, text));
     let number = match u32::try_from(field.number) {
@@ -151,7 +151,7 @@ fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features,
         Type::Named(name) => match find(pool, scope, name) {
             Some(Entity::Message(id)) => Kind::Message(id),
             Some(Entity::Enum(id)) => Kind::Enum(id),
-            None => return fail(unknown(name, file)),
+            None => return fail(unknown_type(name, file)),
         },
     };
     let is_entry = |id: usize| pool.messages.get(id).is_some_and(|message| message.entry);
@@ -208,7 +208,7 @@ fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features,
     })
 }
 
-fn unknown(name: &str, file: &File) -> String {
+fn unknown_type(name: &str, file: &File) -> String {
     let imports = file.imports.iter().filter(|import| !import.starts_with("google/protobuf/")).map(String::as_str);
     let imports: Vec<_> = imports.take(100).collect();
     match *imports {
@@ -248,7 +248,7 @@ fn literal(pool: &Pool, kind: Kind, default: &Given) -> Option<Literal> {
         Kind::Scalar(Scalar::Double | Scalar::Float) => word.parse().ok().map(Literal::Float),
         Kind::Scalar(Scalar::Bool) => word.parse().ok().map(Literal::Bool),
         Kind::Scalar(Scalar::String) => Some(Literal::Bytes(word.as_bytes().to_vec())),
-        Kind::Scalar(Scalar::Bytes) => lexer::unescaped(word).map(Literal::Bytes),
+        Kind::Scalar(Scalar::Bytes) => lexer::unescape(word).map(Literal::Bytes),
         Kind::Scalar(_) => integer(),
         Kind::Enum(id) => {
             let values = &pool.enums.get(id)?.values;

@@ -2,13 +2,13 @@
 
 /// Error of a JSON text. Byte positions count from the end until they are converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Wrong {
+pub(crate) enum JsonError {
     #[error("the value is empty, which no JSON text is")]
     Empty,
     #[error("{0} bytes follow the value")]
     Trailing(usize),
-    #[error("expected {wanted}, found {found} at byte {at}")]
-    Unexpected { wanted: &'static str, found: Found, at: usize },
+    #[error("expected {expected}, found {found} at byte {at}")]
+    Unexpected { expected: &'static str, found: Found, at: usize },
     #[error("a string has a control character at byte {0}, which must be escaped")]
     Control(usize),
     #[error("a string has an escape at byte {0} that JSON does not have")]
@@ -24,7 +24,7 @@ pub(crate) enum Wrong {
     #[error("the number is out of the range of {0}")]
     Range(&'static str),
     #[error("the number is no whole one")]
-    NotWhole,
+    NotAnInteger,
     #[error("the number has more digits behind the point than the {0} of its column")]
     Scale(i8),
     #[error("the number has more than {0} digits")]
@@ -58,14 +58,16 @@ impl std::fmt::Display for Found {
     }
 }
 
-impl Wrong {
+impl JsonError {
     /// Converts byte positions to count from the start of a text of `len` bytes.
-    pub(crate) fn placed(self, len: usize) -> Wrong {
+    pub(crate) fn with_position(self, len: usize) -> JsonError {
         match self {
-            Wrong::Unexpected { wanted, found, at } => Wrong::Unexpected { wanted, found, at: len.saturating_sub(at) },
-            Wrong::Control(at) => Wrong::Control(len.saturating_sub(at)),
-            Wrong::Escape(at) => Wrong::Escape(len.saturating_sub(at)),
-            Wrong::Surrogate(at) => Wrong::Surrogate(len.saturating_sub(at)),
+            JsonError::Unexpected { expected, found, at } => {
+                JsonError::Unexpected { expected, found, at: len.saturating_sub(at) }
+            }
+            JsonError::Control(at) => JsonError::Control(len.saturating_sub(at)),
+            JsonError::Escape(at) => JsonError::Escape(len.saturating_sub(at)),
+            JsonError::Surrogate(at) => JsonError::Surrogate(len.saturating_sub(at)),
             other => other,
         }
     }

@@ -5,7 +5,7 @@ use arrow_array::types::{Float16Type, Float32Type, Float64Type, Int16Type, Int32
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use super::wrong::Wrong;
+use super::error::JsonError;
 use crate::error::{BadValue, Reason, Step};
 
 /// Checks that all numbers of a column can be written. JSON has neither NaN nor infinities, for which Arrow's writer
@@ -94,7 +94,7 @@ fn check(column: &dyn Array, row: usize) -> Step {
         _ if number > 0.0 => "infinity",
         _ => "-infinity",
     };
-    Err(Reason::from(Wrong::NotFinite(name)).into())
+    Err(Reason::from(JsonError::NotFinite(name)).into())
 }
 
 fn check_items(items: &ArrayRef) -> Step {
