@@ -1,5 +1,4 @@
-//! A process that has no file descriptor left says so, and goes on when it has one again. The limit is of the process, so
-//! this is the only test here.
+//! Recovery from an exhausted file descriptor limit. The limit applies to the process, so this file has only one test.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +17,7 @@ use samsarrow_client::config::{ClientKind, OptionValue, Options};
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn a_process_without_descriptors_says_so_and_recovers() {
+async fn client_recovers_from_exhausted_descriptors() {
     let broker = Broker::start(BrokerOptions::default()).await.unwrap();
     let pairs = [("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()))];
     let cluster = Cluster::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever answers at an address: an error that says so, in time, and never a panic, a hang or a huge allocation.
+//! Hostile peers: every response leads to an error in time, never to a panic, a hang or a huge allocation.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 use std::collections::BTreeSet;
@@ -20,18 +20,18 @@ use samsarrow_wire::releases::Release;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a peer does with a request.
+/// Response of a peer to a request.
 #[derive(Clone)]
 enum Answer {
-    /// These bytes, then the connection stays open.
+    /// These bytes; the connection stays open.
     Bytes(Vec<u8>),
-    /// These bytes, then the connection is closed.
+    /// These bytes; then the connection is closed.
     BytesAndClose(Vec<u8>),
-    /// A frame of the right length whose correlation id is another.
+    /// A frame of the right length with another correlation id.
     WrongId,
-    /// A frame that claims this many bytes and then goes on with random ones.
+    /// A frame with this length, followed by random bytes.
     Noise(usize),
-    /// Nothing, for ever.
+    /// No response.
     Nothing,
 }
 
@@ -68,12 +68,12 @@ async fn reply(stream: &mut TcpStream, answer: &Answer, id: i32) -> bool {
     stream.write_all(&bytes).await.is_ok() && stay
 }
 
-/// A peer that gives the same answer to whatever comes.
+/// Starts a peer that responds to every request alike.
 async fn peer(answer: Answer) -> String {
     serve(move |_, _, _| answer.clone()).await
 }
 
-/// A peer that answers by API key, version and correlation id.
+/// Starts a peer that responds by API key, version and correlation id.
 async fn serve(answer: impl Fn(i16, i16, i32) -> Answer + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -93,7 +93,7 @@ async fn serve(answer: impl Fn(i16, i16, i32) -> Answer + Clone + Send + 'static
     address
 }
 
-/// An answer to ApiVersions that offers one API.
+/// Returns an ApiVersions response with one API.
 fn speaks(version: i16, id: i32, api_key: i16, range: (i16, i16)) -> Answer {
     let offered = [(api_key, range), (API_VERSIONS, (0, 4))];
     let api =
@@ -114,7 +114,7 @@ fn options(servers: &str, more: &[(&str, &str)]) -> Options {
     Options::parse(ClientKind::Consumer, all.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())))).unwrap()
 }
 
-/// Asks for a topic and wants the error within the timeout and a bit.
+/// Requests a topic, and expects the error shortly after the timeout.
 async fn failure(servers: &str, more: &[(&str, &str)]) -> Error {
     let cluster = Cluster::new(&options(servers, more)).unwrap();
     let (limit, start) = (Duration::from_millis(1500), Instant::now());
@@ -131,7 +131,7 @@ fn assert_says(error: &Error, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn hosts_that_are_not_kafka_are_named_as_such() {
+async fn errors_identify_hosts_that_are_not_kafka() {
     let cases: &[(&[u8], &str)] = &[
         (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "does not speak Kafka: it answers in HTTP"),
         (&[0x15, 3, 3, 0, 2, 2, 40], "security.protocol=SSL"),
@@ -150,7 +150,7 @@ async fn hosts_that_are_not_kafka_are_named_as_such() {
 }
 
 #[tokio::test]
-async fn noise_inside_of_a_frame_is_an_error() {
+async fn random_bytes_in_a_frame_are_an_error() {
     for size in [0, 1, 5, 10, 64, 1000, 100_000] {
         let address = peer(Answer::Noise(size)).await;
         assert_says(&failure(&address, &[]).await, &[&address]);
@@ -164,7 +164,7 @@ async fn a_wrong_correlation_id_breaks_the_connection() {
 }
 
 #[tokio::test]
-async fn closed_connections_and_cut_frames_are_told_apart() {
+async fn closed_connections_and_truncated_frames_differ() {
     let closed = peer(Answer::BytesAndClose(vec![])).await;
     assert_says(&failure(&closed, &[]).await, &[&closed, "closed the connection", "metadata of topic t"]);
     let cut = peer(Answer::BytesAndClose(vec![0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3])).await;
@@ -172,13 +172,13 @@ async fn closed_connections_and_cut_frames_are_told_apart() {
 }
 
 #[tokio::test]
-async fn silence_and_slowness_end_with_the_timeout() {
+async fn unresponsive_and_slow_peers_time_out() {
     let silent = peer(Answer::Nothing).await;
     let error = failure(&silent, &[]).await;
     assert_eq!(error.name(), "KafkaTimeoutError");
     assert_says(&error, &[&silent, "no answer to ApiVersions within 400 ms", "longer than 1.5 s"]);
 
-    // A good handshake and then nothing.
+    // A valid handshake, then no response.
     let stuck = serve(|api, version, id| match api {
         API_VERSIONS => speaks(version, id, METADATA, (0, 13)),
         _ => Answer::Nothing,
@@ -188,7 +188,7 @@ async fn silence_and_slowness_end_with_the_timeout() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_and_no_such_host() {
+async fn connection_refused_and_unknown_host() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let error = failure(&free, &[]).await;
     assert_says(&error, &[&free, "cannot connect", "refused"]);
@@ -208,8 +208,8 @@ async fn versions_without_an_overlap_name_the_api_and_both_ranges() {
 }
 
 #[tokio::test]
-async fn an_old_broker_is_asked_again_in_version_0() {
-    // It answers what it does not know in version 0, with UNSUPPORTED_VERSION and, as brokers before 2.4 did, no keys.
+async fn old_broker_gets_api_versions_v0() {
+    // Responds in version 0 with UNSUPPORTED_VERSION and, like brokers before 2.4, without keys.
     let old = serve(|api, version, id| match (api, version) {
         (API_VERSIONS, 0) => speaks(0, id, METADATA, (0, 1)),
         (API_VERSIONS, _) => {
@@ -230,8 +230,8 @@ async fn an_old_broker_is_asked_again_in_version_0() {
 
 type Frames = Vec<(i16, Vec<u8>)>;
 
-/// A broker that answers ApiVersions with these frames (without their lengths), by version asked for; and what it was
-/// asked.
+/// Starts a broker that responds to ApiVersions with these frames (without lengths) by requested version; returns the
+/// requested versions too.
 async fn replay(frames: Frames) -> (String, Arc<Mutex<Vec<i16>>>) {
     let asked: Arc<Mutex<Vec<i16>>> = Arc::default();
     let seen = Arc::clone(&asked);
@@ -249,7 +249,7 @@ async fn replay(frames: Frames) -> (String, Arc<Mutex<Vec<i16>>>) {
     (address.await, asked)
 }
 
-/// ApiVersions v0 with UNSUPPORTED_VERSION and these versions of it.
+/// Returns an ApiVersions v0 response with UNSUPPORTED_VERSION and these versions.
 fn unsupported(told: &[(i16, i16)]) -> Vec<u8> {
     let api = |(min_version, max_version): &(i16, i16)| ApiVersion {
         api_key: API_VERSIONS,
@@ -268,16 +268,16 @@ fn speaking(version: i16) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn api_versions_is_asked_again_as_the_broker_says() {
+async fn api_versions_is_retried_in_the_advertised_version() {
     let cases: [(Frames, &[i16]); 5] = [
-        // Kafka 2.4 to 3.8: one key, that of ApiVersions itself (KIP-511).
+        // Kafka 2.4 to 3.8: one key, that of ApiVersions (KIP-511).
         (vec![(4, unsupported(&[(0, 3)])), (3, speaking(3))], &[4, 3]),
-        // Before: no key at all.
+        // Earlier versions: no key.
         (vec![(4, unsupported(&[])), (0, speaking(0))], &[4, 0]),
-        // What it says it speaks it must be asked for once only.
+        // The advertised version is requested only once.
         (vec![(4, unsupported(&[(0, 3)])), (3, unsupported(&[(0, 3)])), (0, speaking(0))], &[4, 3, 0]),
         (vec![(4, unsupported(&[(0, 99)])), (0, speaking(0))], &[4, 0]),
-        // librdkafka's mock: bytes of a later version's field follow.
+        // librdkafka's mock: a field of a later version follows.
         (vec![(4, [unsupported(&[(0, 3)]), vec![0; 4]].concat()), (3, speaking(3))], &[4, 3]),
     ];
     for (frames, wanted) in cases {
@@ -307,7 +307,7 @@ async fn a_version_of_api_versions_can_be_chosen() {
 
 #[tokio::test]
 #[allow(clippy::print_stderr, reason = "a skip is said aloud")]
-async fn the_answers_of_real_brokers_make_a_table() {
+async fn responses_of_real_brokers_are_decoded() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
     let folder = folder.join("api_versions");
@@ -366,22 +366,22 @@ fn resident_bytes() -> Option<usize> {
 
 #[tokio::test]
 #[allow(clippy::print_stderr, reason = "a skip is said aloud")]
-async fn a_claimed_length_allocates_nothing() {
+async fn announced_length_is_not_allocated() {
     let Some(before) = resident_bytes() else {
         eprintln!("skipped: no /proc/self/statm to read the memory from");
         return;
     };
-    // 200 MiB are claimed sixteen times, three bytes come.
+    // A length of 200 MiB is sent sixteen times, with three bytes of data.
     let address = peer(Answer::Bytes([&(200i32 << 20).to_be_bytes()[..], &[0, 0, 0]].concat())).await;
     let servers = vec![address; 16].join(",");
     failure(&servers, &[]).await;
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    // Less than one of them: the other tests here take memory too.
+    // Less than one of them: other tests of this process allocate memory too.
     assert!(grown < 200 << 20, "{grown} bytes for frames that never came");
 }
 
 #[tokio::test]
-async fn every_broken_prefix_and_flipped_byte_of_a_handshake_is_survived() {
+async fn truncated_and_corrupted_handshakes_are_errors() {
     let Answer::Bytes(good) = speaks(4, 0, METADATA, (0, 13)) else { unreachable!() };
     let cluster =
         |address: &str| Cluster::new(&options(address, &[("socket.connection.setup.timeout.ms", "150")])).unwrap();
@@ -397,7 +397,7 @@ async fn every_broken_prefix_and_flipped_byte_of_a_handshake_is_survived() {
         }
     }
     for job in jobs {
-        // The peer never answers Metadata as it should, so all must fail; a panic would fail the join.
+        // The peer never responds to Metadata correctly, so all must fail; a panic would fail the join.
         assert!(job.await.unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! What a large cluster's metadata takes of memory. The peak is of the process, so this is the only test here.
+//! Memory used by the metadata of a large cluster. The peak applies to the process, so this file has only one test.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
@@ -17,7 +17,7 @@ const TOPICS: i32 = 200;
 const PARTITIONS: i32 = 1000;
 const SOON: Duration = Duration::from_secs(120);
 
-/// An answer in version 1, which is simple enough to be written by hand: structs for all of it would be measured too.
+/// Encodes a response in version 1 by hand: structs of the whole response would be measured too.
 fn metadata(id: i32, port: u16) -> Vec<u8> {
     let mut body = id.to_be_bytes().to_vec();
     let text = |body: &mut Vec<u8>, text: &str| {
@@ -69,7 +69,7 @@ async fn serve(mut stream: TcpStream, port: u16) {
     }
 }
 
-/// Megabytes of memory at the peak since the start.
+/// Returns the peak memory of the process in megabytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -77,7 +77,7 @@ fn peak() -> usize {
 }
 
 #[tokio::test]
-async fn metadata_that_was_not_asked_for_costs_little() {
+async fn ignored_topics_use_little_memory() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let frame = metadata(0, port).len() >> 20;
@@ -97,7 +97,7 @@ async fn metadata_that_was_not_asked_for_costs_little() {
     assert_eq!(metadata.topics().count(), 1, "what nobody asked for is kept");
     assert_eq!(metadata.topic("topic-7").unwrap().partitions.len(), PARTITIONS as usize);
     let grown = peak() - before;
-    // The answer at both ends, and while it is read its structs: 26 MB where this was written, 8 of which are the answer.
+    // The response of server and client, and its decoded structs: 26 MB when this was written, 8 of them the response.
     assert!(grown < 6 * frame, "{grown} MB for an answer of {frame} MB");
     cluster.close().await;
 }

@@ -1,4 +1,4 @@
-//! Groups listed, described and deleted through Admin, against the embedded broker and its faults.
+//! Group operations of Admin, against the embedded broker and its faults.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use samsarrow_wire::messages::ApiKey;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Three nodes, and groups `g0` to `g5` with an offset each.
+/// Starts three nodes, with groups `g0` to `g5` that have one offset each.
 async fn start(more: &[(&str, &str)]) -> (Broker, Admin, Vec<String>) {
     let topics = vec![("t".to_owned(), 2)];
     let options = BrokerOptions { brokers: 3, topics, auto_create_topics: false, ..Default::default() };
@@ -38,7 +38,7 @@ fn tp(partition: i32) -> TopicPartition {
 }
 
 #[tokio::test]
-async fn all_brokers_are_asked_for_their_groups() {
+async fn list_groups_includes_all_brokers() {
     let (broker, admin, groups) = start(&[]).await;
     for fault in [
         Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS),
@@ -54,7 +54,7 @@ async fn all_brokers_are_asked_for_their_groups() {
     }
     let one = admin.list_groups(&GroupFilter::default(), SOON).await.unwrap().remove(0);
     assert_eq!((one.protocol_type.as_str(), one.state.as_deref()), ("", Some("Empty")));
-    // A list without the groups of one broker would mislead.
+    // A list without the groups of one broker would be misleading.
     broker.fail_next(ApiKey::ListGroups, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
     let text = admin.list_groups(&GroupFilter::default(), Duration::from_secs(1)).await.unwrap_err().to_string();
     assert!(text.contains("ListGroups of broker") && text.contains("COORDINATOR_LOAD_IN_PROGRESS"), "{text}");
@@ -62,7 +62,7 @@ async fn all_brokers_are_asked_for_their_groups() {
 }
 
 #[tokio::test]
-async fn each_group_is_described_or_has_its_error() {
+async fn describe_groups_has_a_result_per_group() {
     let (broker, admin, mut groups) = start(&[]).await;
     groups.push("nobody".into());
     for fault in [None, Some(Fault::Error(ErrorCode::NOT_COORDINATOR)), Some(Fault::DropBefore)] {
@@ -87,7 +87,7 @@ async fn each_group_is_described_or_has_its_error() {
 }
 
 #[tokio::test]
-async fn every_version_says_of_a_group_that_it_is_not_there() {
+async fn unknown_group_is_an_error_in_every_version() {
     for version in 0..=6 {
         let (broker, admin, _) = start(&[("api.version.describe_groups", &version.to_string())]).await;
         let found = admin.describe_groups(&["g1".into(), "nobody".into()], false, SOON).await.unwrap();
@@ -99,7 +99,7 @@ async fn every_version_says_of_a_group_that_it_is_not_there() {
 }
 
 #[tokio::test]
-async fn groups_and_single_offsets_are_deleted() {
+async fn delete_groups_and_delete_offsets() {
     let (broker, admin, groups) = start(&[]).await;
     broker.fail_next(ApiKey::DeleteGroups, Fault::Error(ErrorCode::NOT_COORDINATOR), 2);
     let asked = ["g0".to_owned(), "nobody".to_owned(), "g1".to_owned()];

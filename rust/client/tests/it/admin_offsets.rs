@@ -1,4 +1,4 @@
-//! Offsets of groups through Admin, against the embedded broker and its faults.
+//! Group offsets through Admin, against the embedded broker and its faults.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn at(offset: i64) -> OffsetAndMetadata {
 }
 
 #[tokio::test]
-async fn what_a_coordinator_may_say_on_the_way_is_healed() {
+async fn retriable_coordinator_errors_are_retried() {
     let (broker, admin) = start(3).await;
     let faults = [
         Fault::Error(ErrorCode::NOT_COORDINATOR),
@@ -66,7 +66,7 @@ async fn what_a_coordinator_may_say_on_the_way_is_healed() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_stops_is_replaced() {
+async fn stopped_coordinator_is_replaced() {
     let (broker, admin) = start(3).await;
     let groups: Vec<_> = (0..6).map(|i| (format!("g{i}"), Some(vec![tp(1), tp(0)]))).collect();
     for (group, _) in &groups {
@@ -83,7 +83,7 @@ async fn a_coordinator_that_stops_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_is_final_is_told_of_the_group_or_raised_for_the_request() {
+async fn final_errors_concern_the_group_or_the_request() {
     let (broker, admin) = start(1).await;
     let none = CommitSettings::default();
     for code in [ErrorCode::GROUP_AUTHORIZATION_FAILED, ErrorCode::UNKNOWN_MEMBER_ID, ErrorCode::INVALID_GROUP_ID] {
@@ -99,7 +99,7 @@ async fn what_is_final_is_told_of_the_group_or_raised_for_the_request() {
     broker.fail_next(ApiKey::OffsetCommit, Fault::Error(code), 1);
     let done = admin.commit_offsets("g", &[(tp(0), at(1)), (tp(1), at(1))], &none, SOON).await.unwrap();
     assert!(done.iter().all(|(_, outcome)| outcome.as_ref().unwrap_err().code() == Some(code.code())), "{done:?}");
-    // A coordinator that loads for ever is a timeout that says so.
+    // A coordinator that keeps loading leads to a timeout with this cause.
     broker.fail_next(ApiKey::OffsetFetch, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
     let asked = [("g".to_owned(), None)];
     let found = admin.fetch_offsets(&asked, &FetchSettings::default(), Duration::from_secs(1)).await.unwrap();
@@ -109,7 +109,7 @@ async fn what_is_final_is_told_of_the_group_or_raised_for_the_request() {
 }
 
 #[tokio::test]
-async fn garbage_is_an_error_that_names_the_api() {
+async fn invalid_response_is_an_error_that_names_the_api() {
     let (broker, admin) = start(1).await;
     broker.fail_next(ApiKey::OffsetCommit, Fault::Garbage, 1);
     let error = admin.commit_offsets("g", &[(tp(0), at(1))], &CommitSettings::default(), SOON).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Users, ACLs and tokens through Admin, against brokers that say what a test wants.
+//! Users, ACLs and tokens through Admin, against scripted brokers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A request that a broker got.
+/// Request received by a broker.
 struct Asked {
     node: i32,
     version: i16,
@@ -51,11 +51,11 @@ impl Asked {
 
 type Answer = Arc<dyn Fn(&Asked) -> Bytes + Send + Sync>;
 
-/// Brokers 0 and 1, which speak `api` in `versions` and answer it so; the controller is what `controller` says.
+/// Brokers 0 and 1, which support `versions` of `api` and respond as scripted; `controller` returns the controller.
 struct Fake {
     servers: String,
     controller: Arc<Mutex<i32>>,
-    /// The nodes that were asked, in their order.
+    /// Ids of the brokers that received requests, in order.
     asked: Arc<Mutex<Vec<i32>>>,
 }
 
@@ -173,10 +173,10 @@ fn password(user: &str) -> UserAlteration {
 }
 
 #[tokio::test]
-async fn users_are_changed_at_the_controller_and_again_where_it_moved() {
+async fn alter_users_follows_the_controller() {
     let (fake, admin) = Fake::start(ApiKey::AlterUserScramCredentials, (0, 0), |asked| {
         let request: AlterUserScramCredentialsRequest = asked.read();
-        // The last one is left out.
+        // The last user is missing in the response.
         let names = request.upsertions.iter().map(|u| &u.name).chain(request.deletions.iter().map(|d| &d.name));
         let named: Vec<&String> = names.clone().collect();
         assert!(named.iter().all(|name| named.iter().filter(|other| *other == name).count() == 1), "{named:?}");
@@ -207,7 +207,7 @@ async fn users_are_changed_at_the_controller_and_again_where_it_moved() {
     });
     let changes = vec![password("a"), deletion("b"), deletion("a"), deletion("silent")];
     let done = admin.alter_users(changes, SOON).await.unwrap();
-    // The second change of user a goes out when the first is made.
+    // The second change of user a is sent after the first.
     assert_eq!(done.iter().map(|(user, _)| user.as_str()).collect::<Vec<_>>(), ["a", "b", "silent"]);
     assert_eq!(done[0].1, Ok(()));
     assert_eq!(
@@ -219,7 +219,7 @@ async fn users_are_changed_at_the_controller_and_again_where_it_moved() {
     assert!(asked.len() >= 5 && asked.iter().rev().skip(2).all(|node| *node == 0), "{asked:?}");
     assert_eq!(asked[asked.len() - 2..], [1, 1]);
 
-    // It stays away.
+    // The response never includes it.
     *fake.controller.lock().unwrap() = 0;
     let late = admin.alter_users(vec![password("a")], Duration::from_secs(1)).await.unwrap();
     let late = late[0].1.as_ref().unwrap_err().to_string();
@@ -230,7 +230,7 @@ async fn users_are_changed_at_the_controller_and_again_where_it_moved() {
 }
 
 #[tokio::test]
-async fn users_are_described_each_with_its_outcome() {
+async fn describe_users_has_a_result_per_user() {
     let (fake, admin) = Fake::start(ApiKey::DescribeUserScramCredentials, (0, 0), |asked| {
         let request: DescribeUserScramCredentialsRequest = asked.read();
         let mut response = DescribeUserScramCredentialsResponse::default();
@@ -272,7 +272,7 @@ async fn users_are_described_each_with_its_outcome() {
 }
 
 #[tokio::test]
-async fn acls_have_outcomes_in_their_order() {
+async fn acl_results_keep_the_order() {
     let (fake, admin) = Fake::start(ApiKey::CreateAcls, (1, 3), |asked| {
         let request: CreateAclsRequest = asked.read();
         assert_eq!((request.creations.len(), request.creations[0].resource_pattern_type), (3, 3));
@@ -298,7 +298,7 @@ async fn acls_have_outcomes_in_their_order() {
         done[2].1.as_ref().unwrap_err().to_string().contains("the response to CreateAcls leaves out ALLOW User:alice")
     );
     assert_eq!(fake.asked().len(), 1);
-    // Nothing vague is sent.
+    // An indefinite ACL is not sent.
     for vague in [
         AclBinding { resource_type: ResourceType::Any, ..acl("a") },
         AclBinding { pattern_type: PatternType::Match, ..acl("a") },
@@ -348,7 +348,7 @@ async fn acls_of_brokers_before_2_0_are_literal() {
 }
 
 #[tokio::test]
-async fn removed_acls_are_told_by_filter() {
+async fn delete_acls_has_a_result_per_filter() {
     let (fake, admin) = Fake::start(ApiKey::DeleteAcls, (1, 3), |asked| {
         let request: DeleteAclsRequest = asked.read();
         let removed = DeleteAclsMatchingAcl {
@@ -385,7 +385,7 @@ async fn removed_acls_are_told_by_filter() {
 }
 
 #[tokio::test]
-async fn a_token_for_another_needs_a_newer_broker() {
+async fn token_for_another_owner_requires_a_newer_broker() {
     let (fake, admin) = Fake::start(ApiKey::CreateDelegationToken, (0, 2), |asked| {
         let request: CreateDelegationTokenRequest = asked.read();
         assert_eq!((request.max_lifetime_ms, request.renewers.len()), (60_000, 1));

@@ -1,4 +1,4 @@
-//! The assignors on the cases of Apache Kafka's own tests, and what must hold for any group.
+//! Assignors on the cases of Apache Kafka's own tests, and invariants of any group.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
 
@@ -43,14 +43,14 @@ fn member(told: &Value) -> Subscription {
     }
 }
 
-/// A case of the file: a group, and what Kafka's assignor makes of it.
+/// Case of the file: a group, and the assignment of Kafka's assignor.
 struct Case {
     id: String,
     assignor: String,
     topics: Topics,
     members: Members,
     expected: BTreeMap<String, BTreeSet<TopicPartition>>,
-    /// Who had each partition, as the judge counts it.
+    /// Previous owner of each partition, as counted by the comparison.
     had: BTreeMap<TopicPartition, BTreeSet<String>>,
 }
 
@@ -93,7 +93,7 @@ impl Case {
         given.iter().map(|(id, partitions)| partitions.iter().filter(|p| kept(id, p)).count()).sum()
     }
 
-    /// Whether the assignment is the expected one, or as good: valid, as balanced and as sticky.
+    /// Returns true if the assignment is the expected one or equivalent: valid, equally balanced and equally sticky.
     fn judge(&self, given: &Assignment) -> Result<&'static str, String> {
         assert!(given.keys().eq(self.members.keys()), "{}: every member is there", self.id);
         let given: BTreeMap<String, BTreeSet<TopicPartition>> =
@@ -119,7 +119,7 @@ impl Case {
     }
 }
 
-/// Partitions that somebody wants and nobody has; panics if one has two members, or a member that does not want it.
+/// Returns subscribed partitions without an owner; panics if a partition has two owners, or one that is not subscribed.
 fn unassigned(
     topics: &Topics,
     members: &Members,
@@ -143,7 +143,7 @@ fn unassigned(
 }
 
 #[test]
-fn the_cases_of_kafkas_own_tests() {
+fn assignments_match_kafkas_own_test_cases() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
     let path = folder.join("assignors.jsonl");
@@ -155,7 +155,7 @@ fn the_cases_of_kafkas_own_tests() {
     let (mut passed, mut failures) = (0, Vec::new());
     for line in lines.lines() {
         let case = Case::new(&serde_json::from_str(line).unwrap());
-        // As the leader does it: what members say goes over the wire.
+        // As in the leader: subscriptions are encoded and decoded.
         let sent = |member: &Subscription| {
             let decoded = Subscription::decode(member.encode()).unwrap();
             Subscription { instance_id: member.instance_id.clone(), ..decoded }
@@ -175,7 +175,7 @@ fn the_cases_of_kafkas_own_tests() {
     assert!(passed >= 434, "only {passed} cases");
 }
 
-/// What a member may say: what it wants, and what it believes to have had, rightly or not.
+/// Generates any subscription, with owned partitions that may be stale or wrong.
 fn any_member(topics: usize) -> impl Strategy<Value = Subscription> {
     let partition =
         (0..topics + 1, -1..8i32).prop_map(|(topic, partition)| TopicPartition::new(name(topic), partition));
@@ -202,7 +202,7 @@ fn name(topic: usize) -> String {
     format!("topic-{topic}")
 }
 
-/// Groups of members that want the same, or not; in racks, or not. Some topics are empty or not there at all.
+/// Generates groups with equal or different subscriptions, with or without racks. Some topics are empty or missing.
 fn any_group(alike: bool) -> impl Strategy<Value = (Topics, Members)> {
     let racks = prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned), 0..3);
     let topics = prop::collection::vec(prop::option::weighted(0.9, prop::collection::vec(racks, 0..8)), 1..5);
@@ -228,7 +228,7 @@ fn assigned(assignor: &str, topics: &Topics, members: &Members) -> BTreeMap<Stri
     given.into_iter().map(|(id, list)| (id, list.into_iter().collect())).collect()
 }
 
-/// The members as they join the next time, when each has got what it was given.
+/// Returns the members as they rejoin with their assignment.
 fn rejoined(members: &Members, given: &BTreeMap<String, BTreeSet<TopicPartition>>, generation: i32) -> Members {
     let again = |(id, member): (&String, &Subscription)| {
         let owned: Vec<TopicPartition> = given.get(id).into_iter().flatten().cloned().collect();
@@ -238,7 +238,7 @@ fn rejoined(members: &Members, given: &BTreeMap<String, BTreeSet<TopicPartition>
     members.iter().map(again).collect()
 }
 
-/// The largest and the smallest number of partitions.
+/// Returns the largest and the smallest number of partitions.
 fn spread(given: &BTreeMap<String, BTreeSet<TopicPartition>>) -> (usize, usize) {
     let sizes = || given.values().map(BTreeSet::len);
     (sizes().max().unwrap_or(0), sizes().min().unwrap_or(0))
@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_partition_that_somebody_wants_has_one_member((topics, members) in any_group(false)) {
+    fn every_subscribed_partition_has_one_owner((topics, members) in any_group(false)) {
         for assignor in ["range", "roundrobin", "sticky"] {
             let given = assigned(assignor, &topics, &members);
             prop_assert_eq!(unassigned(&topics, &members, &given), BTreeSet::new(), "{}", assignor);
@@ -256,12 +256,12 @@ proptest! {
     }
 
     #[test]
-    fn members_that_want_the_same_get_as_many((topics, members) in any_group(true)) {
+    fn equal_subscriptions_are_balanced((topics, members) in any_group(true)) {
         for assignor in ["roundrobin", "sticky"] {
             let (most, least) = spread(&assigned(assignor, &topics, &members));
             prop_assert!(most - least <= 1, "{assignor}: {least} to {most}");
         }
-        // Range divides each topic by itself.
+        // Range assigns each topic separately.
         let given = assigned("range", &topics, &members);
         for topic in topics.keys() {
             let of_topic = |all: &BTreeSet<TopicPartition>| all.iter().filter(|p| *p.topic == **topic).cloned().collect();
@@ -271,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn no_move_makes_a_sticky_assignment_more_even((topics, members) in any_group(false)) {
+    fn sticky_assignment_cannot_be_balanced_further((topics, members) in any_group(false)) {
         let given = assigned("sticky", &topics, &members);
         for (owner, partitions) in &given {
             for partition in partitions {
@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_moves_if_nothing_changed((topics, mut members) in any_group(false)) {
+    fn unchanged_group_keeps_its_assignment((topics, mut members) in any_group(false)) {
         for assignor in ["range", "roundrobin"] {
             let given = assigned(assignor, &topics, &members);
             prop_assert_eq!(&assigned(assignor, &topics, &rejoined(&members, &given, 5)), &given, "{}", assignor);
@@ -294,9 +294,9 @@ proptest! {
         prop_assert_eq!(&assigned("sticky", &topics, &rejoined(&members, &given, 5)), &given);
     }
 
-    /// Where racks play a part a rebalance may find more members that are near, but that has an end.
+    /// With racks, a rebalance may improve locality, but reaches a fixed point.
     #[test]
-    fn rebalances_settle((topics, members) in prop_oneof![any_group(false), any_group(true)]) {
+    fn repeated_rebalances_reach_a_fixed_point((topics, members) in prop_oneof![any_group(false), any_group(true)]) {
         for assignor in ["sticky", "cooperative-sticky"] {
             let mut given = assigned(assignor, &topics, &members);
             for round in 1.. {
@@ -311,9 +311,9 @@ proptest! {
         }
     }
 
-    /// Whatever members say they read, no other gets it at once; nothing else is withheld.
+    /// A partition is never assigned while another member claims it; no other partition is withheld.
     #[test]
-    fn cooperative_members_never_read_the_same((topics, members) in any_group(false)) {
+    fn cooperative_assignment_never_has_two_owners((topics, members) in any_group(false)) {
         let given = assigned("cooperative-sticky", &topics, &members);
         for partition in unassigned(&topics, &members, &given) {
             prop_assert!(members.values().any(|member| member.owned.contains(&partition)), "{partition} is free");
@@ -326,10 +326,10 @@ proptest! {
         }
     }
 
-    /// Where all want the same and racks play no part, a member that goes leaves the others what they have, and one
-    /// that comes takes no more than its share.
+    /// With equal subscriptions and without racks, a leaving member does not move the partitions of others, and a
+    /// joining one takes only its share.
     #[test]
-    fn as_little_moves_as_can((topics, mut members) in any_group(true)) {
+    fn sticky_assignment_moves_the_minimum((topics, mut members) in any_group(true)) {
         members.values_mut().for_each(|member| member.rack = None);
         let given = assigned("sticky", &topics, &members);
         let mut fewer = rejoined(&members, &given, 5);
@@ -348,8 +348,8 @@ proptest! {
     }
 }
 
-/// Large groups, as they come up and as they rejoin, with equal and with different wishes, in racks and not: it has to
-/// be a matter of seconds at most. The times are printed, not judged.
+/// Large groups that start and rejoin, with equal and different subscriptions, with and without racks: each must take
+/// seconds at most. The times are printed, not asserted.
 #[test]
 fn large_groups() {
     let racks = |partition: usize| vec![format!("rack-{}", partition % 3), format!("rack-{}", (partition + 1) % 3)];
@@ -369,7 +369,7 @@ fn large_groups() {
             let given = assigned(assignor, &topics, &members);
             times.push(started.elapsed());
             assert!(unassigned(&topics, &members, &given).is_empty());
-            // A tenth of them goes.
+            // A tenth of the members leave.
             let mut fewer = rejoined(&members, &given, 5);
             fewer.retain(|id, _| !id.ends_with('7'));
             let started = Instant::now();
@@ -377,7 +377,7 @@ fn large_groups() {
             times.push(started.elapsed());
             assert!(unassigned(&topics, &fewer, &given).is_empty() || assignor == "cooperative-sticky");
             if !in_racks {
-                // All had been with one member.
+                // One member owned all partitions.
                 let all = given.values().flatten().cloned().collect();
                 let alone = rejoined(&members, &BTreeMap::from([("member-0001".to_owned(), all)]), 5);
                 let started = Instant::now();

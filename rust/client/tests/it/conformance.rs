@@ -1,5 +1,5 @@
-//! Records of other clients' test suites and encoders, stored by the embedded broker as they are and fetched again, in
-//! pieces of every size: the same rows, whatever the format.
+//! Records of other clients' test suites and encoders, stored verbatim by the embedded broker and fetched in pieces of
+//! every size: the rows must be equal.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
 
@@ -29,20 +29,22 @@ use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 use serde_json::{Value, json};
 
-/// A case with what a consumer is to see of it.
+/// Case with the rows that a consumer must return.
 struct Case {
     name: String,
     data: Bytes,
-    /// Control records are not for users.
+    /// Control records are not returned.
     rows: Vec<Value>,
     refused: bool,
     either_way: bool,
-    /// Whether a broker's log could be so: see [`is_no_log`].
+    /// False if no broker's log could contain it: see [`is_no_log`].
     is_log: bool,
 }
 
-/// Offsets that go back, or that a wrapper of offset 0 does not show: what producers send, but no broker's log has, and
-/// what of them comes depends on where a fetch begins. They come whole, or not at all.
+/// Returns true if offsets decrease, or are not visible in a wrapper of offset 0.
+///
+/// Producers send these, but no broker stores them, and the rows depend on the start of a fetch. They must arrive whole
+/// or not at all.
 fn is_no_log(case: &Value, rows: &[Value]) -> bool {
     let offset = |row: &Value| row["offset"].as_i64().unwrap();
     let back = rows.windows(2).any(|pair| offset(&pair[0]) >= offset(&pair[1]));
@@ -53,7 +55,7 @@ fn is_no_log(case: &Value, rows: &[Value]) -> bool {
 fn load() -> Option<Vec<Case>> {
     let case = |case: Value| {
         let mut rows = wanted(&case);
-        // A producer may have left them negative (rec-0068), but then there is no fetching them.
+        // A producer may have left them negative (rec-0068), but then they cannot be fetched.
         rows.retain(|row| row.get("control_type").is_none() && row["offset"].as_i64() >= Some(0));
         Case {
             name: case["id"].as_str().unwrap().to_owned(),
@@ -76,7 +78,7 @@ async fn broker(cases: &[Case]) -> Broker {
     broker
 }
 
-/// A connection that asks for one partition.
+/// Connection that fetches one partition.
 struct Fetcher {
     stream: TcpStream,
     topic: Arc<str>,
@@ -89,7 +91,7 @@ impl Fetcher {
         Fetcher { stream, topic: topic.into() }
     }
 
-    /// High watermark and records.
+    /// Returns the high watermark and the records.
     fn fetch(&mut self, version: i16, offset: i64, size: usize) -> (i64, Bytes) {
         let partition_max_bytes = i32::try_from(size).unwrap();
         let part = FetchPartition { fetch_offset: offset, partition_max_bytes, ..FetchPartition::default() };
@@ -107,8 +109,7 @@ impl Fetcher {
         (found.high_watermark, found.records.unwrap())
     }
 
-    /// All rows, in fetches of this many bytes; where not one batch fits, twice as many are asked for, as clients did
-    /// before KIP-74.
+    /// Returns all rows, with fetches of this size; doubled if not one batch fits, as clients did before KIP-74.
     fn rows(&mut self, version: i16, size: usize, layout: Layout) -> Result<Vec<Value>, String> {
         let options = DecodeOptions { layout, include_headers: true, ..DecodeOptions::default() };
         let mut decoder = Decoder::new(options);
@@ -122,7 +123,7 @@ impl Fetcher {
             if appended.next_offset > position {
                 (position, asked) = (appended.next_offset, size);
             } else if whole || version >= 3 {
-                // What is left of the log is no whole batch: from v3 on the first is never cut.
+                // The rest of the log is smaller than a batch: since version 3 the first batch is never truncated.
                 return Ok(found);
             } else {
                 asked *= 2;
@@ -144,8 +145,8 @@ fn check(case: &Case, got: Result<Vec<Value>, String>) -> Result<(), String> {
     }
 }
 
-/// Sizes up to a few hundred bytes (of a case every third, of a long one every thirtieth, others for the next case) and
-/// those around the ends of batches. SAMSARROW_EVERY_SIZE=1 takes three times as many.
+/// Returns sizes up to a few hundred bytes (every third, of a long case every thirtieth; the next case uses others) and
+/// those around the ends of batches. SAMSARROW_EVERY_SIZE=1 triples them.
 fn sizes(number: usize, case: &Case) -> Vec<usize> {
     let len = case.data.len();
     let mut sizes = vec![len.max(1), len + 1, 1 << 20];
@@ -163,7 +164,7 @@ fn sizes(number: usize, case: &Case) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_rows_in_fetches_of_many_sizes() {
+async fn fetch_size_does_not_change_the_rows() {
     let Some(cases) = load() else {
         eprintln!("skipped: ../shared/conformance/records.jsonl is not here (see SAMSARROW_CONFORMANCE)");
         return;
@@ -175,7 +176,7 @@ async fn the_same_rows_in_fetches_of_many_sizes() {
             let mut fetcher = Fetcher::new(&broker, &case.name);
             for (turn, size) in sizes(number, case).into_iter().enumerate() {
                 let layout = if turn % 2 == 0 { Layout::Binary } else { Layout::View };
-                // Cut to the byte; and by whole batches, where fewer sizes make a difference.
+                // Truncated to the byte; and to whole batches, for which fewer sizes differ.
                 let versions = [Some(turn % 3), (turn % 3 == 0).then_some(3 + turn % 10)];
                 for version in versions.into_iter().flatten() {
                     fetches += 1;
@@ -201,7 +202,7 @@ fn consumer(broker: &Broker, more: &[(&str, &str)]) -> Consumer {
     Consumer::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap()
 }
 
-/// The rows of a batch by their topics.
+/// Groups the rows of a batch by topic.
 fn by_topic(batch: &RecordBatch, found: &mut BTreeMap<String, Vec<Value>>) {
     let topics = batch.column_by_name("topic").unwrap().as_dictionary::<Int32Type>();
     let names = topics.values().as_string::<i32>();
@@ -212,7 +213,7 @@ fn by_topic(batch: &RecordBatch, found: &mut BTreeMap<String, Vec<Value>>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_consumer_gives_the_same_rows() {
+async fn consumer_returns_the_expected_rows() {
     let Some(mut cases) = load() else {
         eprintln!("skipped: ../shared/conformance/records.jsonl is not here (see SAMSARROW_CONFORMANCE)");
         return;

@@ -1,4 +1,4 @@
-//! The consumer against the embedded broker: nothing lost, nothing twice, whatever happens in between.
+//! Consumer against the embedded broker: no record is lost or duplicated, whatever fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_partitions_of_many_brokers_arrive_once_and_in_order() {
+async fn rows_of_many_brokers_arrive_once_and_in_order() {
     let broker = broker(3, 7).await;
     produce(&broker, 7, 0, 500).await;
     let consumer = consumer(&broker, &[("max.poll.records", "300")]);
@@ -34,7 +34,7 @@ async fn many_partitions_of_many_brokers_arrive_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seek_pause_and_unassign_drop_exactly_what_was_prefetched() {
+async fn seek_pause_and_unassign_drop_only_prefetched_rows() {
     let broker = broker(1, 3).await;
     produce(&broker, 3, 0, 200).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
@@ -62,7 +62,7 @@ async fn seek_pause_and_unassign_drop_exactly_what_was_prefetched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seeking_to_places_that_have_a_name() {
+async fn seek_to_offsets_by_name_and_timestamp() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 50).await;
     let consumer = consumer(&broker, &[("group.id", "g")]);
@@ -90,14 +90,14 @@ async fn seeking_to_places_that_have_a_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lag_is_known_from_what_brokers_told_with_the_records() {
+async fn lag_comes_from_fetch_responses() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 50).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
     consumer.assign(&all(2)).unwrap();
     let found = read(&consumer, 30).await;
     broker.fail(ApiKey::ListOffsets, None, &Fault::DropBefore, None);
-    // What brokers sent counts for a second, which may be over on a machine that is busy: the next answer has it anew.
+    // A reported lag is valid for a second, which may have passed on a busy machine: the next response updates it.
     let lag = async || {
         let until = tokio::time::Instant::now() + SOON;
         loop {
@@ -114,7 +114,7 @@ async fn lag_is_known_from_what_brokers_told_with_the_records() {
     while lag().await < 10 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Nobody reports what is not read.
+    // Partitions that are not read report no lag.
     consumer.pause(&[tp(1)]).unwrap();
     let error = consumer.lag(SOON / 10).await.unwrap_err();
     assert!(error.to_string().contains("ListOffsets of t-1"), "{error}");
@@ -124,7 +124,7 @@ async fn lag_is_known_from_what_brokers_told_with_the_records() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn brokers_that_do_not_delay_empty_answers_are_asked_as_polls_come() {
+async fn brokers_without_long_poll_are_requested_per_poll() {
     for none in [("fetch.max.wait.ms", "0"), ("fetch.min.bytes", "0"), ("fetch.max.wait.ms", "1")] {
         let broker = broker(1, 2).await;
         produce(&broker, 2, 0, 20).await;
@@ -136,7 +136,7 @@ async fn brokers_that_do_not_delay_empty_answers_are_asked_as_polls_come() {
         let before = fetches();
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(fetches() - before <= 2, "{none:?}: {} without a poll", fetches() - before);
-        // Polls that do not wait get rows too.
+        // Polls without a timeout return rows too.
         produce(&broker, 2, 20, 1).await;
         let mut found = 0;
         let deadline = tokio::time::Instant::now() + SOON;
@@ -145,7 +145,7 @@ async fn brokers_that_do_not_delay_empty_answers_are_asked_as_polls_come() {
             assert!(tokio::time::Instant::now() < deadline, "{none:?}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // So does one that waits, without more than a request in a millisecond.
+        // So does a poll with a timeout, with at most one request per millisecond.
         let before = fetches();
         let produced = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -159,7 +159,7 @@ async fn brokers_that_do_not_delay_empty_answers_are_asked_as_polls_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_goes_on_where_it_committed() {
+async fn group_resumes_at_its_committed_offsets() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 40).await;
     for round in 0..4 {
@@ -177,7 +177,7 @@ async fn a_group_goes_on_where_it_committed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn offsets_that_are_not_there_follow_the_policy() {
+async fn out_of_range_offsets_follow_the_reset_policy() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 10).await;
     for (policy, wanted) in [("earliest", 0), ("latest", 10)] {
@@ -196,7 +196,7 @@ async fn offsets_that_are_not_there_follow_the_policy() {
     let none = consumer(&broker, &[("auto.offset.reset", "none")]);
     none.assign(&[tp(0)]).unwrap();
     none.seek(&tp(0), 99).unwrap();
-    // It says so again until somebody seeks.
+    // The error is raised again until a seek.
     for _ in 0..2 {
         let error = none.poll(SOON).await.unwrap_err();
         let text = error.to_string();
@@ -213,7 +213,7 @@ async fn offsets_that_are_not_there_follow_the_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_or_twice_while_a_broker_goes_away_and_leaders_move() {
+async fn rows_arrive_once_while_brokers_stop_and_leaders_move() {
     let broker = broker(2, 4).await;
     produce(&broker, 4, 0, 300).await;
     let consumer = consumer(&broker, &[("max.poll.records", "50")]);
@@ -235,7 +235,7 @@ async fn nothing_is_lost_or_twice_while_a_broker_goes_away_and_leaders_move() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_of_every_kind_only_delay() {
+async fn all_faults_are_retried() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 100).await;
     broker.fail_next(ApiKey::Fetch, Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), 2);
@@ -254,7 +254,7 @@ async fn faults_of_every_kind_only_delay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn polls_that_are_given_up_lose_nothing() {
+async fn cancelled_polls_lose_no_rows() {
     let broker = broker(1, 1).await;
     let consumer = consumer(&broker, &[("max.poll.records", "7")]);
     consumer.assign(&[tp(0)]).unwrap();
@@ -266,7 +266,7 @@ async fn polls_that_are_given_up_lose_nothing() {
     let reader = async {
         let mut found = Vec::new();
         while found.len() < 200 {
-            // Dropped in the middle again and again.
+            // Cancelled repeatedly while it waits.
             if let Ok(batch) = tokio::time::timeout(Duration::from_millis(3), consumer.poll(SOON)).await {
                 found.extend(rows(&batch.unwrap()));
             }
@@ -279,7 +279,7 @@ async fn polls_that_are_given_up_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_raises_from_poll() {
+async fn fetch_errors_are_raised_by_poll() {
     let broker = broker(1, 1).await;
     let quick =
         [("default.api.timeout.ms", "500"), ("retry.backoff.max.ms", "100"), ("allow.auto.create.topics", "false")];
@@ -298,7 +298,7 @@ async fn what_cannot_be_read_raises_from_poll() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn poll_waits_for_brokers_that_do_not_answer() {
+async fn poll_waits_for_unresponsive_brokers() {
     let long = Duration::from_millis(1500);
     let quick = [
         ("default.api.timeout.ms", "200"),
@@ -313,7 +313,7 @@ async fn poll_waits_for_brokers_that_do_not_answer() {
     let error = nobody.position(&tp(0), Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
 
-    // Each of these in its turn gets no answer for longer than a call may take.
+    // Each of these requests in turn gets no response within the caller's timeout.
     for api in [ApiKey::Metadata, ApiKey::FindCoordinator, ApiKey::OffsetFetch, ApiKey::ListOffsets, ApiKey::Fetch] {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
@@ -343,16 +343,16 @@ async fn prefetch_stays_within_its_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn brokers_with_nothing_to_send_do_not_keep_the_memory() {
+async fn brokers_without_records_do_not_reserve_memory() {
     let broker = broker(3, 3).await;
     let small = [("queued.max.bytes", "6000"), ("max.partition.fetch.bytes", "6000"), ("fetch.max.wait.ms", "5000")];
     let consumer = consumer(&broker, &small);
     consumer.assign(&all(3)).unwrap();
-    // All three brokers have a request waiting, or one of them has all the memory.
+    // All three brokers have a pending request, or one of them has all the memory.
     assert_eq!(consumer.poll(Duration::from_millis(500)).await.unwrap().num_rows(), 0);
     produce(&broker, 3, 0, 1).await;
     let mut found = Vec::new();
-    // Each answer comes at once: none waits for the long poll of another.
+    // Responses arrive immediately: none waits for the long poll of another broker.
     while found.len() < 3 {
         let batch = consumer.poll(Duration::from_secs(3)).await.unwrap();
         assert!(batch.num_rows() > 0, "only {found:?} within 3 s");

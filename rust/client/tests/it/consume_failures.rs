@@ -1,5 +1,5 @@
-//! Reading goes on, or says why it cannot, when sessions end (KIP-227), logs are truncated (KIP-320), leaders move and
-//! replicas fail (KIP-392).
+//! Fetching continues or fails with a clear error when sessions end (KIP-227), logs are truncated (KIP-320), leaders
+//! move and replicas fail (KIP-392).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,27 +19,27 @@ async fn with_sessions(partitions: i32) -> Broker {
     Broker::start(BrokerOptions { topics, fetch_sessions: 10, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// The node, session id and session epoch of every Fetch from now on; of version 15 or later.
+/// Records the node, session id and session epoch of every Fetch of version 15 or later.
 fn asked(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&seen);
     broker.on_request(ApiKey::Fetch, move |request| {
         assert!(request.api_version >= 15);
         let number = |at: usize| i32::from_be_bytes(request.body[at..at + 4].try_into().unwrap());
-        // Before them: longest wait, fewest and most bytes, isolation.
+        // Preceded by maximum wait, minimum and maximum bytes, and isolation level.
         into.lock().unwrap().push((request.node, number(13), number(17)));
         None
     });
     seen
 }
 
-/// How many of them asked for a new session.
-fn anew(asked: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
+/// Counts the requests of a new session.
+fn new_sessions(asked: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
     asked.lock().unwrap().iter().filter(|(_, _, epoch)| *epoch == 0).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_lost_or_refused_is_made_anew() {
+async fn lost_or_rejected_fetch_session_is_recreated() {
     for (loss, code) in [
         ("forgotten", None),
         ("not found", Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)),
@@ -58,9 +58,9 @@ async fn a_session_that_is_lost_or_refused_is_made_anew() {
                 Some(code) => broker.fail_next(ApiKey::Fetch, Fault::Error(code), 1),
             }
             produce(&broker, 5, 100 * round, 100).await;
-            // Prefetching goes on without polls. The next loss comes when this one was noticed.
+            // Prefetching continues without polls. The next loss follows once this one was detected.
             let noticed = async {
-                while anew(&seen) <= round {
+                while new_sessions(&seen) <= round {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
@@ -74,17 +74,17 @@ async fn a_session_that_is_lost_or_refused_is_made_anew() {
     }
 }
 
-async fn passing_for(kafka: Option<Release>) -> Broker {
+async fn emulating(kafka: Option<Release>) -> Broker {
     let topics = vec![("t".to_owned(), 1)];
     Broker::start(BrokerOptions { topics, kafka, ..BrokerOptions::default() }).await.unwrap()
 }
 
-/// How often positions were compared with the log.
-fn compared(broker: &Broker) -> usize {
+/// Counts the comparisons of positions with the log.
+fn validations(broker: &Broker) -> usize {
     broker.requests().get(&ApiKey::OffsetForLeaderEpoch).map_or(0, |count| *count as usize)
 }
 
-/// A log that ends at 60 where 100 were read, and has ten others after it.
+/// A log that ends at 60 although 100 records were read, followed by ten others.
 async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer::Consumer {
     produce(broker, 1, 0, 60).await;
     produce(broker, 1, 60, 40).await;
@@ -98,27 +98,27 @@ async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reading_goes_on_where_a_truncated_log_parted() {
+async fn position_is_reset_to_the_truncation_offset() {
     let ways = [("earliest", 10), ("latest", 10), ("earliest", 70), ("latest", 70)];
     let kafkas = [None, Release::named("2.4"), Release::named("2.6")];
     for (kafka, (policy, new)) in kafkas.into_iter().flat_map(|kafka| ways.map(|way| (kafka, way))) {
-        let broker = passing_for(kafka).await;
+        let broker = emulating(kafka).await;
         let consumer = truncated(&broker, policy).await;
-        // With 70 more the old position is in the log again, with other records.
+        // With 70 more records the old position is in the log again, with other records.
         produce(&broker, 1, 60, new).await;
         let end = 60 + new as i64;
         assert_eq!(by_partition(&read(&consumer, new).await), complete(1, 60, end), "{policy}, {kafka:?}");
         assert_eq!(consumer.position(&tp(0), SOON).await.unwrap(), end);
-        assert_eq!(compared(&broker), usize::from(kafka.is_some()), "{policy}, {kafka:?}");
+        assert_eq!(validations(&broker), usize::from(kafka.is_some()), "{policy}, {kafka:?}");
         consumer.close(SOON).await;
         broker.shutdown().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn positions_are_compared_once_after_each_election_where_fetch_does_not() {
+async fn positions_are_validated_once_per_election_for_old_fetch_versions() {
     for (kafka, elections) in [("2.2", 0), ("2.6", 3), ("2.7", 0)] {
-        let broker = passing_for(Release::named(kafka)).await;
+        let broker = emulating(Release::named(kafka)).await;
         produce(&broker, 1, 0, 60).await;
         let consumer = consumer(&broker, &[]);
         consumer.assign(&[tp(0)]).unwrap();
@@ -126,47 +126,47 @@ async fn positions_are_compared_once_after_each_election_where_fetch_does_not() 
         let leader = broker.leader("t", 0).unwrap();
         for election in 1..=3 {
             broker.move_leader("t", 0, leader).unwrap();
-            // Nothing that was read is gone, and several rounds bring nothing.
+            // No row is lost, and several rounds return nothing new.
             let fetches = broker.requests()[&ApiKey::Fetch];
             let until = Instant::now() + SOON;
-            let known = || compared(&broker) >= election.min(elections) || Instant::now() > until;
+            let known = || validations(&broker) >= election.min(elections) || Instant::now() > until;
             while broker.requests()[&ApiKey::Fetch] < fetches + 5 || !known() {
                 assert!(consumer.poll(Duration::from_millis(20)).await.unwrap().num_rows() == 0);
             }
-            assert_eq!(compared(&broker), election.min(elections), "Kafka {kafka}");
+            assert_eq!(validations(&broker), election.min(elections), "Kafka {kafka}");
         }
         produce(&broker, 1, 60, 10).await;
         assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 60, 70));
-        assert_eq!(compared(&broker), elections, "Kafka {kafka}");
+        assert_eq!(validations(&broker), elections, "Kafka {kafka}");
         consumer.close(SOON).await;
         broker.shutdown().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_comparison_that_fails_is_made_again() {
-    let broker = passing_for(Release::named("2.6")).await;
+async fn failed_epoch_validation_is_retried() {
+    let broker = emulating(Release::named("2.6")).await;
     broker.fail_next(ApiKey::OffsetForLeaderEpoch, Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), 2);
     broker.fail_next(ApiKey::OffsetForLeaderEpoch, Fault::DropAfter, 1);
     let consumer = truncated(&broker, "latest").await;
     produce(&broker, 1, 60, 70).await;
     assert_eq!(by_partition(&read(&consumer, 70).await), complete(1, 60, 130));
-    assert_eq!(compared(&broker), 4);
+    assert_eq!(validations(&broker), 4);
     consumer.close(SOON).await;
     broker.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_truncated_log_is_an_error_where_nothing_may_be_reset() {
+async fn truncated_log_is_an_error_without_a_reset_policy() {
     for kafka in [None, Release::named("2.6")] {
-        an_error_where_nothing_may_be_reset(passing_for(kafka).await).await;
+        assert_error_without_a_reset_policy(emulating(kafka).await).await;
     }
 }
 
-async fn an_error_where_nothing_may_be_reset(broker: Broker) {
+async fn assert_error_without_a_reset_policy(broker: Broker) {
     let consumer = truncated(&broker, "none").await;
     produce(&broker, 1, 60, 10).await;
-    // It says so again until somebody seeks.
+    // The error is raised again until a seek.
     for _ in 0..2 {
         let error = consumer.poll(SOON).await.unwrap_err();
         let text = error.to_string();
@@ -179,7 +179,7 @@ async fn an_error_where_nothing_may_be_reset(broker: Broker) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_epoch_that_ends_after_the_position_loses_nothing_before_it() {
+async fn epoch_ending_after_the_position_loses_no_rows() {
     let broker = broker(1, 1).await;
     let again = |times: usize| (0..times).for_each(|_| broker.move_leader("t", 0, 0).unwrap());
     produce(&broker, 1, 0, 60).await;
@@ -187,7 +187,7 @@ async fn an_epoch_that_ends_after_the_position_loses_nothing_before_it() {
     produce(&broker, 1, 60, 40).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
     consumer.assign(&[tp(0)]).unwrap();
-    // No record was written in epoch 2: the last one before it ends at 60.
+    // No record was written in epoch 2: the previous epoch ends at 60.
     consumer.seek_after(&tp(0), 30, Some(2)).unwrap();
     assert_eq!(by_partition(&read(&consumer, 70).await), BTreeMap::from([(0, (30..100).collect())]));
     consumer.close(SOON).await;
@@ -195,7 +195,7 @@ async fn an_epoch_that_ends_after_the_position_loses_nothing_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leaders_that_move_while_records_come_lose_nothing() {
+async fn moving_leaders_lose_no_rows() {
     let topics = vec![("t".to_owned(), 6)];
     let options = BrokerOptions { brokers: 3, topics, fetch_sessions: 10, ..BrokerOptions::default() };
     let broker = Broker::start(options).await.unwrap();
@@ -214,7 +214,7 @@ async fn leaders_that_move_while_records_come_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closer_replica_is_read_from_until_it_fails() {
+async fn preferred_replica_is_used_until_it_fails() {
     let broker = broker(2, 1).await;
     let seen = asked(&broker);
     let leader = broker.leader("t", 0).unwrap();
@@ -226,7 +226,7 @@ async fn a_closer_replica_is_read_from_until_it_fails() {
     consumer.assign(&[tp(0)]).unwrap();
     let mut found = read(&consumer, 100).await;
     let nodes = answered_by(0);
-    // The leader is asked once, and says where to read.
+    // The leader is requested once, and returns the preferred replica.
     assert!(nodes[0] == leader && nodes.len() > 1 && nodes[1..].iter().all(|node| *node == other), "{nodes:?}");
 
     broker.stop_node(other).await.unwrap();
@@ -235,14 +235,14 @@ async fn a_closer_replica_is_read_from_until_it_fails() {
     found.extend(read(&consumer, 100).await);
     assert!(answered_by(before).contains(&leader));
 
-    // Back again, it is named in the next answer; an error of its own sends the reader to the leader too.
+    // After its return, the next response names it again; an error of the replica also redirects to the leader.
     broker.start_node(other).await.unwrap();
     broker.fail(ApiKey::Fetch, Some(other), &Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), Some(2));
     produce(&broker, 1, 200, 100).await;
     found.extend(read(&consumer, 100).await);
     assert_eq!(by_partition(&found), complete(1, 0, 300));
 
-    // Without a rack nobody is sent anywhere.
+    // Without a rack no preferred replica is returned.
     let before = seen.lock().unwrap().len();
     consumer.close(SOON).await;
     let plain = crate::consume_common::consumer(&broker, &[]);
@@ -252,13 +252,13 @@ async fn a_closer_replica_is_read_from_until_it_fails() {
     broker.shutdown().await;
 }
 
-/// Metadata requests so far.
+/// Counts the Metadata requests.
 fn metadata_requests(broker: &Broker) -> u64 {
     broker.requests().get(&ApiKey::Metadata).copied().unwrap_or(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_topic_is_asked_for_ever_more_slowly_and_raises_while_others_are_read() {
+async fn deleted_topic_backs_off_and_raises_while_others_are_read() {
     let topics = vec![("t".to_owned(), 1), ("gone".to_owned(), 2)];
     let options = BrokerOptions { topics, auto_create_topics: false, ..BrokerOptions::default() };
     let broker = Broker::start(options).await.unwrap();
@@ -277,19 +277,19 @@ async fn a_deleted_topic_is_asked_for_ever_more_slowly_and_raises_while_others_a
     for round in 0..10 {
         produce(&broker, 1, round * 10, 10).await;
         found.extend(read(&consumer, 10).await);
-        // What the producers ask is counted too.
+        // The producers' requests are counted too.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(by_partition(&found), complete(1, 0, 100));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (asked, seconds) = (metadata_requests(&broker) - before, start.elapsed().as_secs() + 1);
     assert!(asked <= 10 * 2 + 15 * seconds, "{asked} requests in {seconds} s");
-    // One error, for both partitions, once their time is up.
+    // One error for both partitions, at their timeout.
     let error = consumer.poll(3 * SOON).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code()), "{error}");
     assert!(error.to_string().contains("gone-0, gone-1"), "{error}");
     assert_eq!(consumer.poll(Duration::from_millis(300)).await.unwrap().num_rows(), 0);
-    // It may come back.
+    // The topic may be created again.
     broker.create_topic("gone", 2).unwrap();
     produce(&broker, 1, 100, 10).await;
     assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 100, 110));
@@ -298,7 +298,7 @@ async fn a_deleted_topic_is_asked_for_ever_more_slowly_and_raises_while_others_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_cannot_be_found_holds_up_no_other() {
+async fn failed_offset_lookup_delays_no_other_partition() {
     let topics = vec![("t".to_owned(), 3)];
     let options = BrokerOptions { brokers: 3, topics, auto_create_topics: false, ..BrokerOptions::default() };
     let broker = Broker::start(options).await.unwrap();
@@ -318,7 +318,7 @@ async fn a_start_that_cannot_be_found_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_broker_says_again_and_again_is_asked_for_ever_more_slowly() {
+async fn repeated_fetch_errors_back_off() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 50).await;
     broker.fail(ApiKey::Fetch, None, &Fault::Error(ErrorCode::OFFSET_OUT_OF_RANGE), None);
@@ -335,7 +335,7 @@ async fn what_a_broker_says_again_and_again_is_asked_for_ever_more_slowly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_cause_is_one_error_however_many_partitions_it_stops() {
+async fn one_cause_is_raised_once_for_all_partitions() {
     let broker = broker(1, 20).await;
     produce(&broker, 20, 0, 1).await;
     for code in [ErrorCode::UNKNOWN_SERVER_ERROR, ErrorCode::TOPIC_AUTHORIZATION_FAILED] {
@@ -353,7 +353,7 @@ async fn one_cause_is_one_error_however_many_partitions_it_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_polls_whatever_is_raised_asks_brokers_now_and_then() {
+async fn polling_despite_errors_backs_off() {
     let broker = broker(1, 1).await;
     for api in [ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::Metadata] {
         broker.fail(api, None, &Fault::Error(ErrorCode::TOPIC_AUTHORIZATION_FAILED), None);

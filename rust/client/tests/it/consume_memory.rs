@@ -1,4 +1,4 @@
-//! What is prefetched stays within its memory, and is not thrown away: compressed records, paused partitions, very many
+//! Prefetching stays within its memory limit and wastes no data: compressed records, paused partitions, many
 //! partitions.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use samsarrow_client::consumer::Consumer;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_wire::messages::ApiKey;
 
-/// Writes records of 1,000 equal bytes, `count` to each partition, in compressed batches of about 60.
+/// Writes `count` records of 1,000 equal bytes to each partition, in compressed batches of about 60.
 async fn compressed(broker: &Broker, partitions: i32, count: usize) {
     let more = [("compression.type", "zstd"), ("batch.size", "60000"), ("linger.ms", "50")];
     let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &more)).unwrap();
@@ -31,7 +31,7 @@ async fn compressed(broker: &Broker, partitions: i32, count: usize) {
     producer.close(SOON).await.unwrap();
 }
 
-/// Offsets by partition, `count` of them.
+/// Returns `count` offsets per partition.
 async fn offsets(consumer: &Consumer, count: usize) -> BTreeMap<i32, Vec<i64>> {
     let mut found: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
     let mut rows = 0;
@@ -46,10 +46,10 @@ async fn offsets(consumer: &Consumer, count: usize) -> BTreeMap<i32, Vec<i64>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compressed_records_come_in_order_however_little_memory_there_is() {
+async fn compressed_records_keep_their_order_with_little_memory() {
     let broker = broker(2, 4).await;
     compressed(&broker, 4, 2000).await;
-    // Two batches of one partition, and about what one of all becomes; and room for all at once.
+    // Memory for two batches of one partition, for about one decompressed batch, and for everything.
     for (memory, records) in [("100000", "500"), ("300000", "100000"), ("64000000", "100000")] {
         let consumer = consumer(&broker, &[("queued.max.bytes", memory), ("max.poll.records", records)]);
         consumer.assign(&all(4)).unwrap();
@@ -60,7 +60,7 @@ async fn compressed_records_come_in_order_however_little_memory_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_prefetched_of_a_paused_partition_is_given_once_it_is_resumed() {
+async fn prefetched_rows_of_a_paused_partition_are_returned_on_resume() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 200).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
@@ -86,7 +86,7 @@ async fn what_was_prefetched_of_a_paused_partition_is_given_once_it_is_resumed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paused_partitions_leave_memory_to_the_others() {
+async fn paused_partitions_leave_memory_for_others() {
     let broker = broker(1, 3).await;
     produce(&broker, 3, 0, 2000).await;
     let small = [("queued.max.bytes", "8000"), ("max.partition.fetch.bytes", "4000"), ("max.poll.records", "10")];
@@ -105,13 +105,13 @@ async fn paused_partitions_leave_memory_to_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn very_many_partitions_are_assigned_paused_and_given_up_in_a_moment() {
+async fn assignment_of_many_partitions_is_fast() {
     const MANY: i32 = 20_000;
     let topics = vec![("t".to_owned(), MANY)];
     let broker = Broker::start(BrokerOptions { topics, ..BrokerOptions::default() }).await.unwrap();
     let consumer = consumer(&broker, &[]);
     let many = all(MANY);
-    // Looking for each among all of them would take minutes.
+    // A linear search per partition would take minutes.
     let start = Instant::now();
     (0..10).for_each(|_| consumer.assign(&many).unwrap());
     consumer.pause(&many).unwrap();

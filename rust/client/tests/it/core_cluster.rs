@@ -1,4 +1,5 @@
-//! The cluster handle against the embedded broker: many callers, moved leaders, stopped nodes, idleness, the end.
+//! Cluster handle against the embedded broker: concurrent callers, moved leaders, stopped nodes, idle connections,
+//! close.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ fn cluster(servers: &str, more: &[(&str, &str)]) -> Cluster {
     Cluster::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap()
 }
 
-/// Counts requests of one API.
+/// Counts the requests of one API.
 fn count(broker: &Broker, api: ApiKey) -> Arc<AtomicUsize> {
     let counter = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&counter);
@@ -41,7 +42,7 @@ fn count(broker: &Broker, api: ApiKey) -> Arc<AtomicUsize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_callers_on_one_connection_get_their_own_answers() {
+async fn concurrent_callers_get_their_own_responses() {
     let broker = broker(1, &[("t", 1)]).await;
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
     cluster.topics(&["t"], SOON).await.unwrap();
@@ -50,7 +51,8 @@ async fn many_callers_on_one_connection_get_their_own_answers() {
         let cluster = cluster.clone();
         async move {
             for round in 0..1000 {
-                // Two kinds of answers: one that went to the wrong caller could not be decoded, or names another group.
+                // Two types of responses: one delivered to the wrong caller could not be decoded, or would name another
+                // group.
                 if (i + round) % 2 == 0 {
                     let group = format!("g{i}-{round}");
                     let build = |version| {
@@ -73,7 +75,7 @@ async fn many_callers_on_one_connection_get_their_own_answers() {
 }
 
 #[tokio::test]
-async fn one_metadata_request_serves_all_who_ask_at_once() {
+async fn concurrent_callers_share_one_metadata_request() {
     let broker = broker(1, &[("t", 3)]).await;
     broker.on_request(ApiKey::Metadata, |_| Some(Fault::Delay(Duration::from_millis(100))));
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
@@ -95,7 +97,7 @@ async fn one_metadata_request_serves_all_who_ask_at_once() {
 }
 
 #[tokio::test]
-async fn a_topic_that_appears_later_is_waited_for() {
+async fn topics_waits_for_a_topic_created_later() {
     let broker = broker(1, &[]).await;
     let cluster = cluster(&broker.bootstrap_servers(), &[("allow.auto.create.topics", "false")]);
     let error = cluster.topics(&["late"], Duration::from_secs(1)).await.unwrap_err();
@@ -136,7 +138,7 @@ async fn metadata_is_refreshed_in_the_background_and_on_demand() {
         .unwrap();
     let now = lasting.metadata().leader("t", 0).unwrap();
     assert!(now.epoch > before.epoch);
-    // An old hint changes nothing.
+    // An older hint changes nothing.
     lasting.update_leaders(&[(TopicPartition::new("t", 0), before)], &[]);
     assert_eq!(lasting.metadata().leader("t", 0), Some(now));
     lasting.update_leaders(&[(TopicPartition::new("t", 0), Leader { node: before.node, epoch: now.epoch + 1 })], &[]);
@@ -145,7 +147,7 @@ async fn metadata_is_refreshed_in_the_background_and_on_demand() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_was_gone_is_found_again() {
+async fn client_reconnects_after_a_full_outage() {
     let broker = broker(3, &[("t", 3)]).await;
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
     cluster.topics(&["t"], SOON).await.unwrap();
@@ -164,13 +166,13 @@ async fn a_cluster_that_was_gone_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_fails_all_who_wait_and_is_made_anew() {
+async fn broken_connection_fails_pending_requests_and_is_replaced() {
     let broker = broker(1, &[("t", 1)]).await;
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
     cluster.topics(&["t"], SOON).await.unwrap();
     let node = *cluster.metadata().brokers.keys().next().unwrap();
     for fault in [Fault::DropBefore, Fault::DropAfter] {
-        // The first request waits at the broker, so that the later ones are all in flight when the connection breaks.
+        // The first request waits at the broker, so that the later ones are in flight when the connection breaks.
         broker.fail_next(ApiKey::OffsetFetch, fault, 1);
         broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(1)), 1);
         let first = cluster.dispatch(node, SOON, |_| Ok(FindCoordinatorRequest::default())).await.unwrap();
@@ -187,7 +189,7 @@ async fn a_broken_connection_fails_all_who_wait_and_is_made_anew() {
         }
         cluster.send(node, ApiVersionsRequest::default(), SOON).await.unwrap();
     }
-    // Bytes that mean nothing fail their own caller only: the frames are still in step.
+    // An invalid body fails only its own caller: the frames are still in sync.
     broker.fail_next(ApiKey::FindCoordinator, Fault::Garbage, 1);
     let garbled = cluster.send(node, FindCoordinatorRequest::default(), SOON).await;
     assert!(matches!(garbled, Err(Error::Protocol { .. })), "{garbled:?}");
@@ -196,7 +198,7 @@ async fn a_broken_connection_fails_all_who_wait_and_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_long_poll_does_not_delay_other_requests() {
+async fn long_poll_does_not_delay_other_requests() {
     let broker = broker(1, &[("t", 1)]).await;
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
     cluster.topics(&["t"], SOON).await.unwrap();
@@ -212,7 +214,7 @@ async fn a_long_poll_does_not_delay_other_requests() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_but_never_one_that_waits() {
+async fn only_idle_connections_are_closed() {
     let broker = broker(1, &[("t", 1)]).await;
     let connections = count(&broker, ApiKey::ApiVersions);
     let cluster = cluster(&broker.bootstrap_servers(), &[("connections.max.idle.ms", "150")]);
@@ -228,8 +230,8 @@ async fn an_idle_connection_is_closed_but_never_one_that_waits() {
 }
 
 #[tokio::test]
-async fn close_waits_for_nobody_and_fails_all() {
-    // Nobody ever accepts here: the handshake waits for an answer.
+async fn close_fails_pending_requests_immediately() {
+    // The listener never accepts: the handshake waits for a response.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let cluster = cluster(&silent.local_addr().unwrap().to_string(), &[]);
     let waiting = tokio::spawn({

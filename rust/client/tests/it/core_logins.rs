@@ -1,4 +1,4 @@
-//! Logins at brokers that refuse them, want them again, or want none.
+//! Logins at brokers that reject them, require reauthentication, or require no login.
 
 #![allow(clippy::type_complexity, reason = "a table of cases")]
 
@@ -65,7 +65,7 @@ fn record(number: usize) -> ProducerRecord {
     ProducerRecord::new("t", number.to_string()).with_partition(i32::try_from(number % 3).unwrap())
 }
 
-/// The first error of polls.
+/// Returns the first error of polls.
 async fn poll_error(consumer: &Consumer) -> Error {
     let until = Instant::now() + SOON;
     while Instant::now() < until {
@@ -76,7 +76,7 @@ async fn poll_error(consumer: &Consumer) -> Error {
     panic!("polls give no error");
 }
 
-/// Makes every broker refuse logins while the flag is set.
+/// Makes every broker reject logins while the flag is set.
 fn refusing(broker: &Broker) -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(true));
     let refuses = Arc::clone(&flag);
@@ -90,7 +90,7 @@ fn refusing(broker: &Broker) -> Arc<AtomicBool> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_is_an_error_at_once_and_reaches_brokers_rarely() {
+async fn wrong_password_fails_fast_and_backs_off() {
     let broker = start(3, secured(), None).await;
     let begun = Instant::now();
     for wanted in ["assigned", "in a group"] {
@@ -119,7 +119,7 @@ async fn a_wrong_password_is_an_error_at_once_and_reaches_brokers_rarely() {
         assert!(told >= 1, "polls go on to say so");
         let failed = usize::try_from(broker.logins().failed - before).unwrap();
         let seconds = since.elapsed().as_secs_f64();
-        // After waits of 1, 2, 4, … seconds, each of them up to a fifth shorter.
+        // After delays of 1, 2, 4, … seconds, each up to a fifth shorter.
         let most = [0.0, 0.8, 2.4, 5.6, 12.0, 24.8].iter().filter(|earliest| **earliest <= seconds).count();
         assert!((1..=most).contains(&failed), "{failed} logins for {told} errors in {seconds} s");
         let closing = Instant::now();
@@ -131,7 +131,7 @@ async fn a_wrong_password_is_an_error_at_once_and_reaches_brokers_rarely() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_call_says_so_instead_of_waiting() {
+async fn rejected_login_fails_every_call_immediately() {
     let broker = start(1, secured(), None).await;
     let wrong = with("sasl.password", "hunter22");
     let is = |error: Error| assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
@@ -148,13 +148,13 @@ async fn every_call_says_so_instead_of_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_is_put_right_at_the_broker_heals_the_client() {
+async fn client_recovers_once_the_password_is_corrected() {
     let broker = start(3, secured(), None).await;
     let refuses = refusing(&broker);
     let consumer = consumer(&broker, &with("", ""));
     consumer.assign(&all(3)).unwrap();
     let text = poll_error(&consumer).await.to_string();
-    // Control characters are escaped, secrets and tokens masked.
+    // Control characters are escaped, secrets and tokens are redacted.
     assert!(text.contains("Invalid \\u{1b}[31m[hidden]\\n [hidden]"), "{text}");
     let producer = producer(&broker, &with("", ""));
     assert!(producer.send(record(0)).await.is_err());
@@ -183,7 +183,7 @@ async fn a_password_that_is_put_right_at_the_broker_heals_the_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_renewed_in_place_under_load() {
-    // A twentieth of it is what a renewal has at least.
+    // A renewal has at least a twentieth of the session lifetime.
     let lifetime = Duration::from_secs(8);
     let broker = start(3, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
     let consumer = consumer(&broker, &[with("", ""), vec![("group.id", "g")]].concat());
@@ -201,7 +201,7 @@ async fn sessions_are_renewed_in_place_under_load() {
         if !found.is_empty() && begun.elapsed() > lifetime {
             connected.get_or_insert_with(|| broker.logins().succeeded);
         }
-        // A load, and not all that the machine can.
+        // A moderate load, below the capacity of the machine.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     producer.flush(Some(SOON)).await.unwrap();
@@ -214,7 +214,7 @@ async fn sessions_are_renewed_in_place_under_load() {
     assert_eq!((found.len(), values.len()), (sent, sent), "each once");
     assert_eq!((logins.failed, logins.expired), (0, 0), "{logins:?}");
     assert_eq!(Some(logins.succeeded), connected, "nobody connects again");
-    // Three connections of each client have requests at all times.
+    // Three connections of each client have requests in flight at all times.
     assert!(logins.repeated >= 10, "{logins:?}");
     producer.close(SOON).await.unwrap();
     consumer.close(SOON).await;
@@ -222,7 +222,7 @@ async fn sessions_are_renewed_in_place_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_that_is_refused_is_raised_and_a_later_login_heals() {
+async fn rejected_reauthentication_is_raised_and_a_later_login_recovers() {
     let lifetime = Duration::from_secs(4);
     let broker = start(1, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
     let refuses = refusing(&broker);
@@ -259,7 +259,7 @@ async fn a_renewal_that_is_refused_is_raised_and_a_later_login_heals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_with_the_wrong_protocol_or_mechanism_is_told_the_right_one() {
+async fn errors_name_the_right_protocol_or_mechanism() {
     let secured_broker =
         start(1, SecurityOptions { mechanisms: vec![Mechanism::ScramSha512, Mechanism::Plain], ..secured() }, None)
             .await;
@@ -290,7 +290,7 @@ async fn whoever_comes_with_the_wrong_protocol_or_mechanism_is_told_the_right_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_brokers_get_tokens_as_they_are() {
+async fn old_brokers_get_raw_sasl_tokens() {
     for (kafka, mechanisms, mechanism) in
         [("0.10.0", vec![Mechanism::Plain], "PLAIN"), ("0.11.0", vec![Mechanism::ScramSha256], "SCRAM-SHA-256")]
     {
@@ -300,7 +300,7 @@ async fn old_brokers_get_tokens_as_they_are() {
         producer.send(record(0)).await.unwrap().wait().await.unwrap();
         producer.close(SOON).await.unwrap();
         assert_eq!(broker.logins().failed, 0);
-        // All that an old broker says is to hang up.
+        // An old broker only closes the connection.
         let wrong: Vec<_> = with("sasl.mechanism", mechanism);
         let wrong: Vec<_> = wrong
             .into_iter()
@@ -313,7 +313,7 @@ async fn old_brokers_get_tokens_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_cannot_prove_that_it_knows_the_password_is_none() {
+async fn broker_without_scram_proof_is_rejected() {
     let broker = start(1, secured(), None).await;
     let cases: [(u32, fn(&mut LoginAnswer), &str); 5] = [
         (1, |answer| answer.token = "r=x,s=AAAA,i=4096".into(), "knows your password"),

@@ -1,4 +1,4 @@
-//! Offsets listed, committed and fetched, and topics administered, against the embedded broker and its faults.
+//! ListOffsets, OffsetCommit, OffsetFetch and topic administration, against the embedded broker and its faults.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ fn at(offset: i64, metadata: &str) -> OffsetAndMetadata {
 }
 
 #[tokio::test]
-async fn every_version_of_commit_is_read_by_every_version_of_fetch_of_the_same_storage() {
+async fn commits_are_readable_in_all_versions_of_one_storage() {
     let broker = broker(2, &[("t", 3), ("u", 1)]).await;
     let mut next = 0;
     for committed_in in 0..=10 {
@@ -56,11 +56,11 @@ async fn every_version_of_commit_is_read_by_every_version_of_fetch_of_the_same_s
         for fetched_in in 0..=10 {
             let version = fetched_in.to_string();
             let (cluster, coordinator) = group(&broker, &[("api.version.offset_fetch", &version)]);
-            // Asked for in this order, with one that was never committed.
+            // Requested in this order, with one partition without a committed offset.
             let asked = [other.clone(), tp(0), tp(2)];
             let found = fetch_committed(&cluster, &coordinator, &asked, false, SOON).await.unwrap();
             let offsets: Vec<_> = found.iter().map(|(_, found)| found.as_ref().map(|f| f.offset)).collect();
-            // Version 0 is ZooKeeper, where only the first round has committed, without metadata.
+            // Version 0 uses ZooKeeper, where only the first round has committed, without metadata.
             let (wanted, metadata) = match (committed_in, fetched_in) {
                 (_, 0) => (Some(1), Some("")),
                 (0, _) => (None, None),
@@ -88,7 +88,7 @@ async fn leader_epochs_are_kept_and_minus_one_is_none() {
 }
 
 #[tokio::test]
-async fn what_a_coordinator_may_say_on_the_way_is_healed() {
+async fn retriable_coordinator_errors_are_retried() {
     let broker = broker(3, &[("t", 1)]).await;
     let faults = [
         Fault::Error(ErrorCode::NOT_COORDINATOR),
@@ -113,7 +113,7 @@ async fn what_a_coordinator_may_say_on_the_way_is_healed() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_stops_is_replaced() {
+async fn stopped_coordinator_is_replaced() {
     let broker = broker(3, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     for offset in 1..=3 {
@@ -128,7 +128,7 @@ async fn a_coordinator_that_stops_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_healed_raises_at_once() {
+async fn non_retriable_errors_are_raised_immediately() {
     let broker = broker(1, &[("t", 2)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     let start = Instant::now();
@@ -156,7 +156,7 @@ async fn what_cannot_be_healed_raises_at_once() {
     let error = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap_err();
     assert_eq!(error.name(), "TopicAuthorizationFailedError");
 
-    // A partition that the topic does not have.
+    // A partition that does not exist in the topic.
     let offsets = [(tp(0), at(2, "")), (tp(7), at(1, ""))];
     let outcomes = commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
     assert_eq!(outcomes[0], (tp(0), Ok(())));
@@ -168,7 +168,7 @@ async fn what_cannot_be_healed_raises_at_once() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_never_comes_ends_with_the_timeout_and_its_cause() {
+async fn missing_coordinator_is_a_timeout_with_its_cause() {
     let broker = broker(1, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     let loading = Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
@@ -184,14 +184,14 @@ async fn a_coordinator_that_never_comes_ends_with_the_timeout_and_its_cause() {
 }
 
 #[tokio::test]
-async fn a_topic_made_anew_is_committed_to_once_its_id_is_known() {
+async fn recreated_topic_is_committed_to_once_its_id_is_known() {
     let broker = broker(1, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(5, ""))], SOON).await.unwrap();
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
     broker.create_topic("t", 1).unwrap();
-    // The offset is one of the topic that was known at the call.
+    // The offset belongs to the topic known at the call.
     let old = commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(6, ""))], SOON).await.unwrap();
     let error = old.into_iter().next().unwrap().1.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_ID.code()));
@@ -202,8 +202,8 @@ async fn a_topic_made_anew_is_committed_to_once_its_id_is_known() {
 }
 
 #[tokio::test]
-async fn a_deleted_topic_delays_no_other_and_is_asked_about_with_measure() {
-    // By ids until one is unknown, and by names.
+async fn deleted_topic_delays_no_other_commit_and_backs_off() {
+    // By ids until one is unknown, then by names.
     for more in [
         &[("allow.auto.create.topics", "false")][..],
         &[("allow.auto.create.topics", "false"), ("api.version.offset_commit", "9")],
@@ -218,7 +218,7 @@ async fn a_deleted_topic_delays_no_other_and_is_asked_about_with_measure() {
         commit(&cluster, &coordinator, &who, &offsets(1), SOON).await.unwrap();
         let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
         admin.delete_topics(&["y".into()], SOON).await.unwrap().remove(0).1.unwrap();
-        // Known to this client as it was, and then to another that has never seen it.
+        // First with a client that knew the topic, then with one that never did.
         for (offset, (cluster, coordinator)) in [(2, (cluster, coordinator)), (3, group(&broker, more))] {
             let before = broker.requests();
             let outcomes = commit(&cluster, &coordinator, &who, &offsets(offset), 6 * SOON).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_deleted_topic_delays_no_other_and_is_asked_about_with_measure() {
             assert_eq!(outcomes[1], (tp(0), Ok(())));
             assert_eq!(broker.committed_offset("g", "t", 0), Some(offset));
             let asked = |api| broker.requests().get(&api).unwrap_or(&0) - before.get(&api).unwrap_or(&0);
-            // Two seconds, with waits of 50 ms.
+            // Two seconds with delays of 50 ms.
             assert!(asked(ApiKey::Metadata) < 100 && asked(ApiKey::OffsetCommit) < 100, "{:?}", broker.requests());
             let both = [gone.clone(), tp(0)];
             let found = fetch_committed(&cluster, &coordinator, &both, false, SOON).await.unwrap();
@@ -252,7 +252,7 @@ async fn fill(broker: &Broker, partitions: i32) {
 }
 
 #[tokio::test]
-async fn offsets_are_listed_over_all_leaders_in_the_order_asked_for() {
+async fn list_offsets_keeps_the_requested_order() {
     let broker = broker(3, &[("t", 6)]).await;
     fill(&broker, 5).await;
     for version in [0, 1, 4, 6, 10] {
@@ -311,7 +311,7 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
     assert!(error.to_string().contains("t-3"), "{error}");
     assert!(start.elapsed() < SOON / 2);
 
-    // Each has its own result, and the calls name the one that failed.
+    // Each has its own result, and errors name the failed partition.
     broker.fail(ApiKey::ListOffsets, broker.leader("t", 0), &Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), None);
     let absent = TopicPartition::new("absent", 0);
     let wanted = [tp(0), tp(2), tp(3), absent.clone()].map(|tp| (tp, ListTarget::Latest));
@@ -329,7 +329,7 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
 }
 
 #[tokio::test]
-async fn topics_are_created_listed_and_deleted_each_with_its_own_outcome() {
+async fn create_list_and_delete_topics_have_a_result_per_topic() {
     let broker = broker(2, &[("there", 1)]).await;
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     let new = |name: &str, num_partitions| NewTopic {

@@ -1,4 +1,4 @@
-//! What a caller waits and what a broker may take are two things: only the latter breaks a connection.
+//! A caller's deadline differs from the broker's request timeout: only the latter closes a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ async fn cluster(broker: &Broker, more: &[(&str, &str)]) -> (Cluster, i32) {
     (cluster, node)
 }
 
-/// Counts requests of one API; connections by their handshakes.
+/// Counts the requests of one API; connections are counted by their handshakes.
 fn count(broker: &Broker, api: ApiKey) -> Arc<AtomicUsize> {
     let counter = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&counter);
@@ -48,7 +48,7 @@ fn count(broker: &Broker, api: ApiKey) -> Arc<AtomicUsize> {
 }
 
 #[tokio::test]
-async fn a_broker_that_takes_too_long_loses_the_connection() {
+async fn request_timeout_closes_the_connection() {
     let broker = broker(&["t"]).await;
     let (cluster, node) = cluster(&broker, &[("request.timeout.ms", "2000")]).await;
     let connections = count(&broker, ApiKey::ApiVersions);
@@ -60,7 +60,7 @@ async fn a_broker_that_takes_too_long_loses_the_connection() {
     assert!(error.to_string().contains("FindCoordinator") && error.to_string().contains("2 s"), "{error}");
     cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
     assert_eq!(connections.load(Ordering::Relaxed), 1, "made anew");
-    // Nobody has to wait for that: the connection finds out by itself.
+    // No caller is waiting: the connection detects the timeout without one.
     broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(60)), 1);
     let patience = Duration::from_millis(500);
     cluster.send(node, FindCoordinatorRequest::default(), patience).await.unwrap_err();
@@ -71,7 +71,7 @@ async fn a_broker_that_takes_too_long_loses_the_connection() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_leaves_the_connection_to_others() {
+async fn cancelled_request_keeps_the_connection() {
     let broker = broker(&["t"]).await;
     let (cluster, node) = cluster(&broker, &[]).await;
     let fetch = cluster.with_connections(ConnectionKind::Fetch);
@@ -82,9 +82,9 @@ async fn a_caller_that_goes_away_leaves_the_connection_to_others() {
         broker.fail_next(ApiKey::FindCoordinator, delay.clone(), 1);
         let error = cluster.send(node, FindCoordinatorRequest::default(), patience).await.unwrap_err();
         assert!(error.to_string().contains("0.3 s"), "{error}");
-        // The late answer comes first, and is nobody's.
+        // The late response arrives first and is discarded.
         cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
-        // The same where a caller reads the answer off the socket.
+        // The same for a response that the caller reads from the socket.
         broker.fail_next(ApiKey::Fetch, delay.clone(), 1);
         let (_, body) = fetch.dispatch_body(node, patience, |_| Ok(FetchRequest::default())).await.unwrap();
         assert!(matches!(body.await, Err(Error::Timeout { .. })));
@@ -92,7 +92,7 @@ async fn a_caller_that_goes_away_leaves_the_connection_to_others() {
         drop(body.await.unwrap());
         fetch.version::<FetchRequest>(node, SOON).await.unwrap();
     }
-    // Only the bodies that were dropped half read broke theirs.
+    // Only the connections whose response bodies were partly read are closed.
     assert!(connections.load(Ordering::Relaxed) <= 2, "{connections:?}");
     let before = connections.load(Ordering::Relaxed);
     cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
@@ -102,14 +102,14 @@ async fn a_caller_that_goes_away_leaves_the_connection_to_others() {
 }
 
 #[tokio::test]
-async fn a_slow_coordinator_keeps_its_connection_and_holds_up_nobody() {
+async fn slow_coordinator_keeps_its_connection_and_delays_no_other_request() {
     let broker = broker(&["t"]).await;
     let (cluster, node) = cluster(&broker, &[]).await;
     let coordinator = Coordinator::new(cluster.clone(), "g");
     let offsets = [(TopicPartition::new("t", 0), OffsetAndMetadata { offset: 1, ..Default::default() })];
     commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
     let connections = count(&broker, ApiKey::ApiVersions);
-    // As auto-commit does, whose limit is its interval.
+    // As with auto-commit, whose timeout is its interval.
     broker.fail_next(ApiKey::OffsetCommit, Fault::Delay(Duration::from_secs(6)), 1);
     for _ in 0..3 {
         let late = commit(&cluster, &coordinator, &Identity::default(), &offsets, Duration::from_millis(150)).await;
@@ -124,7 +124,7 @@ async fn a_slow_coordinator_keeps_its_connection_and_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_max_block_leaves_records_in_flight_alone() {
+async fn short_max_block_does_not_affect_records_in_flight() {
     let broker = broker(&["t", "other"]).await;
     let more = [("max.block.ms", "100"), ("linger.ms", "0"), ("enable.idempotence", "false")];
     let producer = Producer::new(&options(&broker, ClientKind::Producer, &more)).unwrap();

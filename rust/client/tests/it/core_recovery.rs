@@ -1,4 +1,4 @@
-//! Brokers that swallow what they are sent, ask for pauses, come back elsewhere: reached all the same.
+//! Recovery from brokers that do not respond, throttle the client, or return with other addresses.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ async fn broker(brokers: usize) -> Broker {
     Broker::start(BrokerOptions { brokers, topics, auto_create_topics: false, ..Default::default() }).await.unwrap()
 }
 
-/// One address for whatever stands behind it now.
+/// Starts a proxy with a fixed address for changing targets.
 async fn front(target: Arc<Mutex<String>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -51,7 +51,7 @@ async fn front(target: Arc<Mutex<String>>) -> String {
     address
 }
 
-/// Takes connections, and never answers.
+/// Accepts connections and never responds.
 async fn black_hole(address: SocketAddr) {
     let listener = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
@@ -63,7 +63,7 @@ async fn black_hole(address: SocketAddr) {
 }
 
 #[tokio::test]
-async fn brokers_that_all_come_back_elsewhere_are_found_behind_the_black_holes_that_they_leave() {
+async fn brokers_with_new_addresses_are_found_behind_unresponsive_ones() {
     let before = broker(3).await;
     let servers = before.bootstrap_servers();
     let old: Vec<SocketAddr> = servers.split(',').map(|address| address.parse().unwrap()).collect();
@@ -79,7 +79,7 @@ async fn brokers_that_all_come_back_elsewhere_are_found_behind_the_black_holes_t
     let after = broker(2).await;
     after.create_topic("new", 1).unwrap();
     *target.lock().unwrap() = after.bootstrap_servers().split(',').next().unwrap().to_owned();
-    // One request's time is enough: each has its turn, none the whole of it.
+    // One request timeout is sufficient: each broker gets a time slice of it.
     let start = Instant::now();
     while let Err(error) = cluster.refresh(Duration::from_secs(8)).await {
         assert!(start.elapsed() < SOON, "never found again: {error}");
@@ -94,7 +94,7 @@ async fn brokers_that_all_come_back_elsewhere_are_found_behind_the_black_holes_t
     after.shutdown().await;
 }
 
-/// A peer that answers ApiVersions, and what `answer` answers.
+/// Starts a peer that responds to ApiVersions, and to other requests with `answer`.
 async fn peer(answer: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -152,10 +152,10 @@ fn metadata(version: i16, id: i32, error_code: i16, brokers: &[(i32, &str)]) -> 
 }
 
 #[tokio::test]
-async fn a_broker_may_demand_a_new_start_from_the_bootstrap_servers() {
+async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
     let demanded = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&demanded);
-    // A broker that once belonged to the cluster.
+    // A broker that was removed from the cluster.
     let stale = peer(move |_, version, id| {
         counter.fetch_add(1, Ordering::Relaxed);
         Some(metadata(version, id, ErrorCode::REBOOTSTRAP_REQUIRED.code(), &[]))
@@ -173,7 +173,7 @@ async fn a_broker_may_demand_a_new_start_from_the_bootstrap_servers() {
     let cluster = cluster(&bootstrap, &[]);
     cluster.refresh(SOON).await.unwrap();
     assert!(cluster.metadata().brokers.contains_key(&7));
-    // Over its open connection the stale one is asked first.
+    // The stale broker has an open connection, so it is requested first.
     cluster.send(7, MetadataRequest::default(), SOON).await.unwrap();
     let told = cluster.refresh(SOON).await;
     assert!(told.as_ref().is_err_and(Error::retriable), "{told:?}");
@@ -185,7 +185,7 @@ async fn a_broker_may_demand_a_new_start_from_the_bootstrap_servers() {
 }
 
 #[tokio::test]
-async fn without_recovery_only_known_brokers_are_asked() {
+async fn without_recovery_only_known_brokers_are_used() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let asked = Arc::new(AtomicUsize::new(0));
     let (times, named) = (Arc::clone(&asked), gone.clone());
@@ -206,10 +206,10 @@ async fn without_recovery_only_known_brokers_are_asked() {
 }
 
 #[tokio::test]
-async fn known_brokers_that_fail_for_long_are_forgotten() {
+async fn brokers_unreachable_for_the_trigger_time_are_discarded() {
     let asked = Arc::new(AtomicUsize::new(0));
     let times = Arc::clone(&asked);
-    // Answers, closes, and answers again after a while.
+    // Responds, closes, and responds again after a while.
     let bootstrap = peer(move |_, version, id| match times.fetch_add(1, Ordering::Relaxed) {
         0 => Some(metadata(version, id, 0, &[(1, "127.0.0.1:1")])),
         1..3 => None,
@@ -229,7 +229,7 @@ async fn known_brokers_that_fail_for_long_are_forgotten() {
 }
 
 #[tokio::test]
-async fn a_broker_that_asks_for_a_pause_gets_it() {
+async fn throttle_time_is_respected() {
     let listed = Arc::new(Mutex::new(Vec::new()));
     let times = Arc::clone(&listed);
     let server = peer(move |key, version, id| {
@@ -245,7 +245,7 @@ async fn a_broker_that_asks_for_a_pause_gets_it() {
     .await;
     let cluster = cluster(&server, &[]);
     cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
-    // Anyone who cannot wait for so long gets an error that says so, and the broker is not asked.
+    // A caller with a shorter deadline gets an error that names the reason, and no request is sent.
     let hasty = cluster.send(-1, ListGroupsRequest::default(), Duration::from_millis(50)).await.unwrap_err();
     assert!(hasty.to_string().contains("quota"), "{hasty}");
     cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
@@ -256,8 +256,8 @@ async fn a_broker_that_asks_for_a_pause_gets_it() {
 }
 
 #[tokio::test]
-async fn a_name_is_tried_at_all_its_addresses_until_one_is_a_broker() {
-    // Of the two addresses that localhost has, one may be somebody else's.
+async fn all_addresses_of_a_name_are_tried() {
+    // One of the two addresses of localhost may belong to another process.
     let broker = broker(1).await;
     let port = broker.bootstrap_servers().rsplit_once(':').unwrap().1.to_owned();
     let Ok(other) = TcpListener::bind(format!("[::1]:{port}")).await else { return };
@@ -273,7 +273,7 @@ async fn a_name_is_tried_at_all_its_addresses_until_one_is_a_broker() {
     let asked: Result<ListGroupsResponse> = one.send(-1, ListGroupsRequest::default(), SOON).await;
     asked.unwrap();
     one.close().await;
-    // As servers of their own, each is tried for itself.
+    // Resolved to separate servers, each is tried on its own.
     let each = [("client.dns.lookup", "resolve_canonical_bootstrap_servers_only")];
     let each = cluster(&format!("localhost:{port}"), &each);
     each.topics(&["t"], SOON).await.unwrap();

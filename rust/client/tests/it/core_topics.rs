@@ -1,4 +1,4 @@
-//! Which topics are asked for: each with its own outcome, never created behind the user's back, none for ever.
+//! Metadata requests: a result per topic, auto-creation only if allowed, and limited refreshes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn cluster(broker: &Broker, more: &[(&str, &str)]) -> Cluster {
     Cluster::new(&options(broker, ClientKind::Consumer, more)).unwrap()
 }
 
-/// The topics that each Metadata request names, and whether it may create them.
+/// Records the topics of each Metadata request, and whether it allows auto-creation.
 type Seen = Arc<Mutex<Vec<(Vec<String>, bool)>>>;
 
 fn watch(broker: &Broker) -> Seen {
@@ -59,7 +59,7 @@ async fn delete(broker: &Broker, topic: &str) {
 }
 
 #[tokio::test]
-async fn each_topic_has_its_own_outcome() {
+async fn each_topic_has_its_own_result() {
     let broker = broker(false, &["a", "b"]).await;
     let seen = watch(&broker);
     let cluster = cluster(&broker, &[("allow.auto.create.topics", "false")]);
@@ -70,11 +70,11 @@ async fn each_topic_has_its_own_outcome() {
     let invalid = ErrorCode::INVALID_TOPIC_EXCEPTION.code();
     assert_eq!(codes(&outcomes), [("a", 0), ("b", 0), ("gone", unknown), ("not valid", invalid)]);
     assert!(seen.lock().unwrap().len() <= 3, "{:?}", seen.lock().unwrap());
-    // What is known is not asked for again.
+    // Known topics are not requested again.
     let before = seen.lock().unwrap().len();
     assert_eq!(codes(&cluster.topics_each(&["a", "b"], PATIENCE).await), [("a", 0), ("b", 0)]);
     assert_eq!(seen.lock().unwrap().len(), before);
-    // A denial may be a broker's that has only just started.
+    // A broker that has just started may report an existing topic as unknown.
     broker.fail_next(ApiKey::Metadata, Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 1);
     broker.create_topic("late", 1).unwrap();
     assert_eq!(codes(&cluster.topics_each(&["late"], PATIENCE).await), [("late", 0)]);
@@ -83,7 +83,7 @@ async fn each_topic_has_its_own_outcome() {
 }
 
 #[tokio::test]
-async fn topics_that_cannot_be_asked_for_fail_when_time_is_up() {
+async fn unreachable_brokers_fail_topics_at_the_timeout() {
     let broker = broker(false, &["a"]).await;
     let cluster = cluster(&broker, &[]);
     cluster.topics(&["a"], PATIENCE).await.unwrap();
@@ -96,7 +96,7 @@ async fn topics_that_cannot_be_asked_for_fail_when_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_deleted_topic_stays_deleted_until_somebody_writes_to_it() {
+async fn deleted_topic_is_recreated_only_by_a_write() {
     let broker = broker(true, &[]).await;
     let cluster = cluster(&broker, &[("allow.auto.create.topics", "true")]);
     cluster.topics(&["a", "b"], PATIENCE).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_deleted_topic_stays_deleted_until_somebody_writes_to_it() {
         cluster.refresh(PATIENCE).await.unwrap();
     }
     let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code();
-    // However often.
+    // Repeated requests do not change that.
     for _ in 0..2 {
         assert_eq!(codes(&cluster.topics_each(&["a", "b"], PATIENCE).await), [("a", 0), ("b", unknown)]);
         cluster.topics(&["b"], Duration::from_millis(100)).await.unwrap_err();
@@ -166,7 +166,7 @@ async fn consumers_create_topics_only_to_read_them_and_only_if_they_may() {
 }
 
 #[tokio::test]
-async fn a_topic_that_nobody_uses_is_no_longer_asked_for() {
+async fn unused_topic_is_no_longer_requested() {
     let broker = broker(false, &["idle", "used", "written"]).await;
     let cluster = cluster(&broker, &[("metadata.max.idle.ms", "1500")]);
     cluster.topics(&["idle", "used"], PATIENCE).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_topic_that_nobody_uses_is_no_longer_asked_for() {
     assert!(cluster.metadata().topic("idle").is_some());
     cluster.close().await;
 
-    // A producer's topics are in use as long as it writes to them.
+    // A producer's topics are in use while it writes to them.
     let more = [("metadata.max.idle.ms", "100"), ("metadata.max.age.ms", "30"), ("linger.ms", "0")];
     let producer = Producer::new(&options(&broker, ClientKind::Producer, &more)).unwrap();
     let write = async || {
@@ -204,7 +204,7 @@ async fn a_topic_that_nobody_uses_is_no_longer_asked_for() {
 }
 
 #[tokio::test]
-async fn wishes_for_what_does_not_change_become_rare() {
+async fn refreshes_without_changes_back_off() {
     let broker = broker(false, &["a"]).await;
     let cluster = cluster(&broker, &[("retry.backoff.ms", "50"), ("retry.backoff.max.ms", "1000")]);
     cluster.topics(&["a"], PATIENCE).await.unwrap();
@@ -214,7 +214,7 @@ async fn wishes_for_what_does_not_change_become_rare() {
         cluster.request_refresh();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // 50, 100, 200, 400, 800 ms: half a dozen in two seconds, not forty.
+    // Delays of 50, 100, 200, 400, 800 ms: about six requests in two seconds, not forty.
     let asked = seen.lock().unwrap().len();
     assert!((2..=9).contains(&asked), "{asked} requests");
     cluster.close().await;
@@ -222,7 +222,7 @@ async fn wishes_for_what_does_not_change_become_rare() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_topic_that_is_made_again_smaller_is_written_to_in_its_new_partitions() {
+async fn topic_recreated_with_fewer_partitions_is_written_to() {
     let broker = broker(false, &[]).await;
     broker.create_topic("t", 8).unwrap();
     let more = [("linger.ms", "0"), ("delivery.timeout.ms", "120000")];
@@ -240,7 +240,7 @@ async fn a_topic_that_is_made_again_smaller_is_written_to_in_its_new_partitions(
     assert!(used.len() > 4, "keys choose partitions: {used:?}");
     delete(&broker, "t").await;
     broker.create_topic("t", 2).unwrap();
-    // Until it is known, records may be meant for partitions that are gone: they fail, and not by timeout.
+    // Until the change is known, records may be sent to removed partitions: they fail, and not with a timeout.
     let until = Instant::now() + PATIENCE;
     loop {
         match send(7).await.map_err(|error| error.code()) {
@@ -257,7 +257,7 @@ async fn a_topic_that_is_made_again_smaller_is_written_to_in_its_new_partitions(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_names_the_topic_as_the_request_did() {
+async fn in_flight_batch_completes_after_the_topic_leaves_metadata() {
     let broker = broker(false, &["t"]).await;
     let more = [("linger.ms", "0"), ("enable.idempotence", "false"), ("metadata.max.age.ms", "50")];
     let producer = Producer::new(&options(&broker, ClientKind::Producer, &more)).unwrap();
@@ -265,7 +265,7 @@ async fn an_answer_names_the_topic_as_the_request_did() {
     broker.fail_next(ApiKey::Produce, Fault::Delay(Duration::from_millis(700)), 1);
     let delivery = producer.send(record("t", 0, "1")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // While it is on its way, metadata no longer has the topic.
+    // While the request is pending, the topic is removed from metadata.
     let seen = watch(&broker);
     broker.fail(ApiKey::Metadata, None, &Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), None);
     let until = Instant::now() + PATIENCE;
@@ -280,7 +280,7 @@ async fn an_answer_names_the_topic_as_the_request_did() {
 }
 
 #[tokio::test]
-async fn topics_that_a_quota_refuses_are_asked_for_again() {
+async fn topics_rejected_by_a_quota_are_retried() {
     let broker = broker(false, &["old"]).await;
     let admin = Admin::new(&options(&broker, ClientKind::Admin, &[])).unwrap();
     let topic = |name: &str| NewTopic {
@@ -295,12 +295,12 @@ async fn topics_that_a_quota_refuses_are_asked_for_again() {
     let told: Vec<_> = created.iter().map(|(name, o)| (&**name, o.as_ref().err().and_then(|e| e.code()))).collect();
     let exists = Some(ErrorCode::TOPIC_ALREADY_EXISTS.code());
     assert_eq!(told, [("a", None), ("old", exists), ("b", None)]);
-    // Until time is up.
+    // Until the timeout.
     broker.fail_next(ApiKey::DeleteTopics, Fault::Error(ErrorCode::THROTTLING_QUOTA_EXCEEDED), 1000);
     let deleted = admin.delete_topics(&["a".into()], Duration::from_secs(2)).await.unwrap();
     let error = deleted[0].1.clone().unwrap_err();
     assert!(error.to_string().contains("THROTTLING_QUOTA_EXCEEDED"), "{error}");
-    // That the last try was not answered in time says less.
+    // The error is not replaced by a timeout of the last attempt.
     broker.clear_faults();
     let asked = AtomicUsize::new(0);
     broker.on_request(ApiKey::DeleteTopics, move |_| {

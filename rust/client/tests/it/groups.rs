@@ -1,5 +1,4 @@
-//! Members of groups by either protocol: what keeps them from joining passes, what they commit is not lost, and no call
-//! takes longer than it may.
+//! Group members of both protocols: join failures are retried, commits are not lost, and no call exceeds its timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use samsarrow_wire::messages::ApiKey;
 
 type Row = (i32, i64, String);
 
-/// The two protocols, and the request that joins in each.
+/// The two protocols, and the request with which each joins.
 const PROTOCOLS: [(&str, ApiKey); 2] = [("classic", ApiKey::JoinGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)];
 
 fn member(broker: &Broker, protocol: &str, more: &[(&str, &str)]) -> Consumer {
@@ -33,7 +32,7 @@ fn count(broker: &Broker, api: ApiKey) -> u64 {
     broker.requests().get(&api).copied().unwrap_or_default()
 }
 
-/// Polls shortly and often until `enough` says so; all that came.
+/// Polls frequently until `enough` returns true; returns all rows.
 async fn poll_until(consumer: &Consumer, mut enough: impl FnMut(&[Row]) -> bool) -> Vec<Row> {
     let (start, mut found) = (Instant::now(), Vec::new());
     while !enough(&found) {
@@ -44,7 +43,7 @@ async fn poll_until(consumer: &Consumer, mut enough: impl FnMut(&[Row]) -> bool)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_for_ever_are_met_with_measure_and_healed_at_last() {
+async fn repeated_join_errors_back_off_and_recover() {
     let cases = [
         (0, ApiKey::JoinGroup, ErrorCode::ILLEGAL_GENERATION),
         (0, ApiKey::JoinGroup, ErrorCode::UNKNOWN_MEMBER_ID),
@@ -66,7 +65,7 @@ async fn refusals_for_ever_are_met_with_measure_and_healed_at_last() {
         while start.elapsed() < Duration::from_millis(1500) {
             assert_eq!(member.poll(Duration::from_millis(50)).await.unwrap().num_rows(), 0, "{api:?} {code}");
         }
-        // Waits of 50 ms, then 100, 200, …; each may be of two requests.
+        // Delays of 50 ms, then 100, 200, …; each may apply to two requests.
         assert!((2..30).contains(&count(&broker, joins)), "{api:?} {code}: {:?}", broker.requests());
         broker.clear_faults();
         assert_eq!(by_partition(&poll_until(&member, |found| found.len() >= 10).await), complete(1, 0, 10));
@@ -76,7 +75,7 @@ async fn refusals_for_ever_are_met_with_measure_and_healed_at_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_starts_before_its_broker_waits_for_it() {
+async fn member_waits_for_a_broker_that_starts_later() {
     for (protocol, _) in PROTOCOLS {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
@@ -94,7 +93,7 @@ async fn a_member_that_starts_before_its_broker_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_commit_of_what_is_given_up_keeps_no_poll_and_no_wakeup_waiting() {
+async fn slow_commit_on_revoke_blocks_neither_poll_nor_wakeup() {
     for (protocol, _) in PROTOCOLS {
         let broker = broker(1, 2).await;
         produce(&broker, 2, 0, 10).await;
@@ -113,7 +112,7 @@ async fn a_slow_commit_of_what_is_given_up_keeps_no_poll_and_no_wakeup_waiting()
             }
             (two, found)
         });
-        // The commit is on its way, and anyone who polls is free to do other things.
+        // The commit is pending, and polls are not blocked.
         let start = Instant::now();
         let mut longest = Duration::ZERO;
         let mut woken = false;
@@ -152,7 +151,7 @@ async fn a_slow_commit_of_what_is_given_up_keeps_no_poll_and_no_wakeup_waiting()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_that_wait_go_out_together_and_are_answered_in_order() {
+async fn queued_commits_are_merged_and_complete_in_order() {
     let broker = broker(1, 2).await;
     let consumer = consumer(&broker, &[("group.id", "g")]);
     broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_secs(1)), None);
@@ -161,7 +160,7 @@ async fn commits_that_wait_go_out_together_and_are_answered_in_order() {
     for i in 0..100 {
         asked.push(consumer.commit_async(Some(vec![(tp(i % 2), at(i64::from(i)))])).unwrap());
     }
-    // Behind them, with a partition that is not there: an error of its own.
+    // Then a missing partition, which has an error of its own.
     let bad = consumer.commit_async(Some(vec![(tp(0), at(100)), (tp(7), at(1))])).unwrap();
     consumer.commit(Some(vec![(tp(1), at(200))]), SOON).await.unwrap();
     let mut done = consumer.take_completed();
@@ -178,7 +177,8 @@ async fn commits_that_wait_go_out_together_and_are_answered_in_order() {
     broker.shutdown().await;
 }
 
-/// Reads and commits every row, for so many rounds and until both members have read `all`; rows, and commits that failed.
+/// Reads and commits every row, for this many rounds and until both members have read `all`; returns rows and failed
+/// commits.
 async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (Vec<Row>, Vec<Error>) {
     let (mut found, mut failed, start) = (Vec::new(), Vec::new(), Instant::now());
     for round in 0.. {
@@ -192,7 +192,7 @@ async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (V
                 if !new.is_empty() {
                     match member.commit_async(None) {
                         Ok(_) => {}
-                        // Not while a generation forms: the next one does.
+                        // Not during a rebalance: the next commit succeeds.
                         Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {}
                         Err(error) => failed.push(error),
                     }
@@ -214,7 +214,7 @@ async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (V
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_under_way_are_through_before_partitions_go_to_others() {
+async fn pending_commits_complete_before_partitions_are_revoked() {
     for (protocol, assignor) in [("classic", "range"), ("classic", "cooperative-sticky"), ("consumer", "")] {
         let broker = broker(1, 2).await;
         produce(&broker, 2, 0, 200).await;
@@ -243,7 +243,7 @@ async fn commits_under_way_are_through_before_partitions_go_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_was_deleted_keeps_nothing_else_from_being_committed() {
+async fn deleted_topic_does_not_block_other_commits() {
     for (protocol, _) in PROTOCOLS {
         let topics = [("t", 1), ("y", 1)].map(|(name, count)| (name.to_owned(), count)).to_vec();
         let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });
@@ -276,7 +276,7 @@ async fn a_topic_that_was_deleted_keeps_nothing_else_from_being_committed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_whose_name_was_taken_says_so_whatever_is_asked_of_it() {
+async fn fenced_static_member_fails_every_call() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 1).await;
     let member = member(&broker, "classic", &[("group.instance.id", "i"), ("enable.auto.commit", "false")]);
@@ -420,7 +420,7 @@ async fn a_commit_with_the_current_epoch_is_sent_again_and_those_behind_it_have_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_may_ask_for_a_rebalance_and_give_a_reason() {
+async fn rebalance_can_be_requested_with_a_reason() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 1).await;
     let member = member(&broker, "classic", &[]);
@@ -445,7 +445,7 @@ async fn a_program_may_ask_for_a_rebalance_and_give_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wakeup_ends_whatever_waits_but_close() {
+async fn wakeup_interrupts_every_call_except_close() {
     let broker = broker(1, 1).await;
     let consumer = std::sync::Arc::new(consumer(&broker, &[("group.id", "g"), ("enable.auto.commit", "false")]));
     consumer.assign(&[tp(0)]).unwrap();
@@ -470,7 +470,7 @@ async fn wakeup_ends_whatever_waits_but_close() {
         assert_eq!(call.await.unwrap().unwrap_err(), Error::Wakeup, "{api:?}");
         assert!(start.elapsed() < SOON / 2, "{api:?}: {:?}", start.elapsed());
     }
-    // Before the call it is as good.
+    // The same if it is called before.
     consumer.wakeup();
     assert_eq!(consumer.end_offsets(&[tp(0)], SOON).await.unwrap_err(), Error::Wakeup);
     consumer.wakeup();
@@ -482,7 +482,7 @@ async fn wakeup_ends_whatever_waits_but_close() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_takes_no_longer_than_it_may_with_a_silent_coordinator() {
+async fn close_respects_its_timeout_with_an_unresponsive_coordinator() {
     for (protocol, leaves) in [("classic", ApiKey::LeaveGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)] {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
@@ -501,10 +501,10 @@ async fn the_end_takes_no_longer_than_it_may_with_a_silent_coordinator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go() {
+async fn kept_partitions_are_read_and_committed_during_rebalances() {
     let broker = std::sync::Arc::new(broker(1, 4).await);
     produce(&broker, 4, 0, 1).await;
-    // The second member notices a rebalance late: the first waits for it while a generation forms.
+    // The second member detects the rebalance late: the first waits for it.
     let more = [("partition.assignment.strategy", "cooperative-sticky"), ("enable.auto.commit", "false")];
     let join = |heartbeat| {
         let own = [("group.id", "g"), ("session.timeout.ms", "40000"), ("heartbeat.interval.ms", heartbeat)];
@@ -531,7 +531,7 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    // What the first member always had, with the longest time without rows.
+    // Partitions that the first member always owned, with the longest time without rows.
     let reader = async {
         let (mut kept, mut last, mut longest) = (one.assignment(), Instant::now(), Duration::ZERO);
         let mut refused = 0;
@@ -580,7 +580,7 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_made_again_with_fewer_partitions_is_read_on() {
+async fn topic_recreated_with_fewer_partitions_is_still_read() {
     for (protocol, _) in PROTOCOLS {
         let topics = vec![("t".to_owned(), 4)];
         let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });

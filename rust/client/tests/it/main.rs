@@ -1,5 +1,5 @@
-//! The client from outside, against the embedded broker. Tests that measure or limit their process are programs of their own.
-//! One program: each would link all of the crate once more.
+//! Client tests against the embedded broker. Tests that measure or limit their process are separate programs.
+//! One program, because each one would link the whole crate again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod admin_groups;

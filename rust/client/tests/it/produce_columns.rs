@@ -1,4 +1,4 @@
-//! Arrow columns sent as a whole: every type, every way to choose a partition, far more data than memory.
+//! Arrow columns sent as a whole: all types, all ways to choose a partition, and more data than memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn every_kind_of_string_and_binary_arrives() {
     for (kind, array) in kinds {
         let broker = broker(1, &[("t", 1)]).await;
         let producer = producer(&broker, &[]);
-        // Both as keys and as values; a slice must not shift them.
+        // As keys and as values; a slice must not shift them.
         let data = batch(vec![("key", Arc::clone(&array)), ("value", array)]).slice(1, 4);
         let delivery = producer.send_batch("t", data, Columns::default()).await.unwrap();
         let receipts = delivery.wait().await.unwrap();
@@ -135,7 +135,7 @@ async fn keyed_rows_go_where_single_records_go_and_keep_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn far_more_than_memory_goes_through_with_every_codec() {
+async fn more_data_than_memory_is_sent_with_every_codec() {
     for (name, codec) in [
         ("none", Codec::None),
         ("gzip", Codec::Gzip),
@@ -165,7 +165,7 @@ async fn far_more_than_memory_goes_through_with_every_codec() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_cannot_be_sent_stops_the_call_before_anything_is_sent() {
+async fn invalid_row_fails_the_call_before_any_row_is_sent() {
     let broker = broker(1, &[("t", 2)]).await;
     let producer = producer(&broker, &[("max.request.size", "5000")]);
     let mut values: Vec<String> = (0..100).map(|i| i.to_string()).collect();
@@ -194,7 +194,7 @@ async fn a_row_that_cannot_be_sent_stops_the_call_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_rows_are_done_at_once_and_unknown_topics_fail() {
+async fn empty_batch_completes_and_unknown_topic_fails() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("max.block.ms", "300")]);
     let empty = batch(vec![("value", texts(0, 1))]);
@@ -217,7 +217,7 @@ async fn rows_and_records_of_one_caller_keep_their_order() {
             producer.send(record("t", 0, text.clone())).await.unwrap();
             expected.push(text);
         }
-        // Some calls are small and share batches with the records, some fill their own.
+        // Some calls are small and share batches with single records, some fill their own.
         let rows = if round % 3 == 0 { 400 } else { 3 };
         let column: StringArray = (0..rows).map(|i| Some(format!("row {round} {i} {}", "-".repeat(80)))).collect();
         expected.extend(column.iter().flatten().map(str::to_owned));
@@ -228,7 +228,7 @@ async fn rows_and_records_of_one_caller_keep_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_survive_a_broker_that_stops_and_limits_below_ours() {
+async fn rows_survive_broker_restarts_and_smaller_broker_limits() {
     let options = BrokerOptions {
         brokers: 2,
         topics: vec![("t".to_owned(), 2)],
@@ -270,8 +270,8 @@ async fn rows_survive_a_broker_that_stops_and_limits_below_ours() {
 }
 
 #[test]
-fn the_dictionary_in_use_has_fewer_values_than_rows() {
-    // Guards the test above: a dictionary of distinct values would not show an index mixed up with a row.
+fn test_dictionary_has_fewer_values_than_rows() {
+    // Precondition of the test above: with distinct values an index could not be told from a row.
     let dictionary: DictionaryArray<Int32Type> = [Some("a"), None, Some("a")].into_iter().collect();
     assert_eq!(dictionary.values().as_string::<i32>().len(), 1);
 }

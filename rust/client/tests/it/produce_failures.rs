@@ -1,4 +1,4 @@
-//! Brokers that stop, answer wrongly or not at all: nothing is lost, doubled or out of order.
+//! Brokers that stop, respond incorrectly or not at all: no record is lost, duplicated or reordered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use samsarrow_client::producer::{Columns, Producer};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-/// Small batches and quick retries: many requests for few records.
+/// Small batches and fast retries: many requests for few records.
 const BUSY: &[(&str, &str)] = &[("batch.size", "300"), ("linger.ms", "1"), ("retry.backoff.ms", "10")];
 
 /// Sends `count` numbered records to each partition and waits for their results.
@@ -41,7 +41,7 @@ fn assert_exactly_once(broker: &Broker, partitions: i32, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_break_after_the_append_leave_no_duplicates() {
+async fn connection_lost_after_append_causes_no_duplicates() {
     let broker = broker(2, &[("t", 3)]).await;
     let mut seen = 0;
     broker.on_request(ApiKey::Produce, move |_| {
@@ -55,7 +55,7 @@ async fn connections_that_break_after_the_append_leave_no_duplicates() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn faults_of_every_kind_leave_order_and_number_alone() {
+async fn all_faults_preserve_order_and_count() {
     let broker = broker(2, &[("t", 3)]).await;
     let mut seen = 0;
     broker.on_request(ApiKey::Produce, move |_| {
@@ -82,7 +82,7 @@ async fn a_new_topic_whose_leader_is_not_ready_gets_every_record_in_order() {
     broker.on_request(ApiKey::Produce, move |_| {
         seen += 1;
         (seen == 1).then(|| {
-            // Time for the next batches to be sent: they would find a leader that knows no sequence.
+            // Enough time to send the next batches, to a leader that has no sequence yet.
             std::thread::sleep(Duration::from_millis(100));
             Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)
         })
@@ -94,7 +94,7 @@ async fn a_new_topic_whose_leader_is_not_ready_gets_every_record_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broker_that_stops_and_starts_loses_nothing() {
+async fn broker_restart_loses_no_records() {
     let broker = Arc::new(broker(1, &[("t", 2)]).await);
     let producer = producer(&broker, BUSY);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
@@ -126,7 +126,7 @@ async fn a_broker_that_stops_and_starts_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_moves_is_followed() {
+async fn producer_follows_a_moved_leader() {
     let broker = Arc::new(broker(3, &[("t", 2)]).await);
     let producer = producer(&broker, BUSY);
     let chaos = {
@@ -170,7 +170,7 @@ async fn order_holds_without_idempotence_when_one_request_is_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broker_that_is_gone_for_good_fails_records_after_delivery_timeout() {
+async fn unreachable_broker_fails_records_at_the_delivery_timeout() {
     let broker = broker(1, &[("t", 1)]).await;
     let options = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000"), ("linger.ms", "0")];
     let producer = producer(&broker, &options);
@@ -186,7 +186,7 @@ async fn a_broker_that_is_gone_for_good_fails_records_after_delivery_timeout() {
         assert!(error.to_string().contains("t-0"), "{error}");
     }
     assert!(started.elapsed() >= Duration::from_millis(2950));
-    // The next ones come through, in a sequence that the broker takes.
+    // The next batches succeed, with a sequence that the broker accepts.
     broker.start_node(0).await.unwrap();
     let delivery = producer.send(record("t", 0, "last")).await.unwrap();
     assert_eq!(delivery.wait().await.unwrap().offset, 1);
@@ -195,12 +195,12 @@ async fn a_broker_that_is_gone_for_good_fails_records_after_delivery_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_that_ran_out_of_time_does_not_stop_its_successors() {
+async fn expired_record_does_not_block_later_ones() {
     let broker = broker(1, &[("t", 1)]).await;
     let options = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000"), ("linger.ms", "0")];
     let producer = producer(&broker, &options);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
-    // Never appended, and the producer does not learn of it: its successors start with a gap.
+    // Never appended, without the producer's knowledge: its successors start with a gap.
     broker.fail_next(ApiKey::Produce, Fault::DropBefore, usize::MAX);
     let lost = producer.send(record("t", 0, "lost")).await.unwrap();
     lost.wait().await.unwrap_err();
@@ -218,7 +218,7 @@ async fn a_record_that_ran_out_of_time_does_not_stop_its_successors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_for_good_is_told_and_does_not_stop_its_successors() {
+async fn rejected_record_does_not_block_later_ones() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("linger.ms", "0")]);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
@@ -233,7 +233,7 @@ async fn a_refusal_for_good_is_told_and_does_not_stop_its_successors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_the_broker_finds_too_large_is_split() {
+async fn batch_too_large_for_the_broker_is_split() {
     let options = BrokerOptions {
         topics: vec![("t".to_owned(), 1)],
         message_max_bytes: 1000,
@@ -266,7 +266,7 @@ async fn a_batch_that_the_broker_finds_too_large_is_split() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn identities_are_asked_for_until_one_is_given() {
+async fn producer_id_requests_are_retried() {
     let broker = broker(1, &[("t", 1)]).await;
     broker.fail_next(ApiKey::InitProducerId, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 3);
     let producer = producer(&broker, &[("linger.ms", "0")]);
@@ -276,7 +276,7 @@ async fn identities_are_asked_for_until_one_is_given() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_producer_that_may_not_be_idempotent_is_told_so() {
+async fn unauthorized_idempotence_is_reported() {
     let broker = broker(1, &[("t", 1)]).await;
     broker.fail_next(ApiKey::InitProducerId, Fault::Error(ErrorCode::CLUSTER_AUTHORIZATION_FAILED), usize::MAX);
     let producer = producer(&broker, &[("linger.ms", "0")]);
@@ -288,7 +288,7 @@ async fn a_producer_that_may_not_be_idempotent_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn topics_that_metadata_forgets_for_a_while_keep_their_sequences() {
+async fn temporarily_missing_topics_keep_their_sequences() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut options = BUSY.to_vec();
     options.push(("metadata.max.age.ms", "20"));
@@ -318,7 +318,7 @@ async fn topics_that_metadata_forgets_for_a_while_keep_their_sequences() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_version_of_produce_can_be_asked_for() {
+async fn every_produce_version_can_be_chosen() {
     let broker = broker(1, &[("t", 2)]).await;
     let seen = Arc::new(AtomicUsize::new(0));
     let version = Arc::clone(&seen);
@@ -346,7 +346,7 @@ async fn every_version_of_produce_can_be_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flushes_and_sends_of_many_tasks_all_end() {
+async fn concurrent_flushes_and_sends_complete() {
     let broker = Arc::new(broker(2, &[("t", 4)]).await);
     let producer = Arc::new(producer(&broker, &[("buffer.memory", "20000"), ("linger.ms", "3")]));
     let mut tasks = Vec::new();
@@ -371,7 +371,7 @@ async fn flushes_and_sends_of_many_tasks_all_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_send_call_takes_no_part_in_the_next_transaction() {
+async fn send_call_does_not_join_the_next_transaction() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("transactional.id", "x")]);
     producer.begin_transaction().await.unwrap();
@@ -392,7 +392,7 @@ async fn a_send_call_takes_no_part_in_the_next_transaction() {
     producer.send(record("t", 0, "second")).await.unwrap();
     producer.commit_transaction(None).await.unwrap();
     assert_eq!(producer.cancel_batch(&call), 2);
-    // The records and the markers of both transactions.
+    // Records and markers of both transactions.
     let sent: Vec<_> = read(&broker, "t", 0).into_iter().filter_map(|row| row.value).collect();
     assert!(sent.contains(&b"second".to_vec()) && !sent.contains(&b"single".to_vec()), "{sent:?}");
 }

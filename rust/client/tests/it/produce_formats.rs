@@ -1,4 +1,4 @@
-//! Records written in the message formats before Kafka 0.11.
+//! Records in the message formats before Kafka 0.11.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI16, Ordering};
@@ -15,7 +15,7 @@ use samsarrow_wire::messages::ApiKey;
 
 const CODECS: [Codec; 4] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4];
 
-/// The version of the last Produce request.
+/// Version of the last Produce request.
 fn watch(broker: &Broker) -> Arc<AtomicI16> {
     let seen = Arc::new(AtomicI16::new(-1));
     let told = Arc::clone(&seen);
@@ -27,7 +27,7 @@ fn watch(broker: &Broker) -> Arc<AtomicI16> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_option_and_the_version_of_produce_choose_the_format() {
+async fn option_and_produce_version_select_the_format() {
     for (options, version, magic) in [
         (&[][..], 13, 2),
         (&[("message.format.version", "0.9.0")][..], 2, 0),
@@ -109,7 +109,7 @@ async fn records_and_columns_arrive_in_every_format_and_codec() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_are_refused_where_the_format_has_none() {
+async fn headers_are_rejected_by_old_formats() {
     let broker = broker(1, &[("t", 1)]).await;
     for options in [("message.format.version", "0.10.2"), ("api.version.produce", "1")] {
         let producer = producer(&broker, &[options]);
@@ -123,7 +123,7 @@ async fn headers_are_refused_where_the_format_has_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn options_that_the_old_formats_rule_out_are_errors() {
+async fn options_incompatible_with_old_formats_are_errors() {
     let broker = broker(1, &[("t", 1)]).await;
     let format = ("message.format.version", "0.10.2");
     for (options, wanted) in [
@@ -138,8 +138,7 @@ async fn options_that_the_old_formats_rule_out_are_errors() {
     }
 }
 
-/// A batch that turns out too large is cut in two as a batch, and written in the old format again; so is one that is
-/// sent a second time.
+/// A batch that is too large is split and written in the old format again; so is a batch that is retried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn splits_and_retries_keep_the_format() {
     let options =

@@ -1,4 +1,4 @@
-//! Records sent one by one: what arrives, where, and what the sender learns.
+//! Records sent one by one: stored contents, partitions and results.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use samsarrow_client::producer::{ProducerRecord, TrySendError};
 use samsarrow_wire::compression::Codec;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_part_of_a_record_arrives_as_it_was_given() {
+async fn all_record_fields_are_stored() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[]);
     let header = |name: &str, value: Option<&'static [u8]>| (name.to_owned(), value.map(Bytes::from_static));
@@ -64,7 +64,7 @@ fn now_ms() -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acks_decide_what_is_told() {
+async fn acks_determine_the_result() {
     for (acks, idempotent) in [("0", false), ("1", false), ("all", true), ("-1", true)] {
         let broker = broker(1, &[("t", 1)]).await;
         let producer = producer(&broker, &[("acks", acks)]);
@@ -137,7 +137,7 @@ async fn keys_and_partitions_decide_where_records_go() {
     producer.close(PATIENCE).await.unwrap();
     let total: i64 = (0..5).map(|partition| broker.end_offset("t", partition).unwrap()).sum();
     assert_eq!(total, 401);
-    // Each key's records are in the order in which they were sent.
+    // Each key's records are in the order of their sends.
     for partition in 0..5 {
         let rows = read(&broker, "t", partition);
         for key in 0..20 {
@@ -150,7 +150,7 @@ async fn keys_and_partitions_decide_where_records_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_can_never_be_sent_is_refused_at_once() {
+async fn invalid_records_are_rejected_immediately() {
     let broker = broker(1, &[("t", 2)]).await;
     let producer = producer(&broker, &[("max.request.size", "1000"), ("max.block.ms", "3000")]);
     producer.send(record("t", 0, "first")).await.unwrap().wait().await.unwrap();
@@ -164,7 +164,7 @@ async fn what_can_never_be_sent_is_refused_at_once() {
         let text = error.to_string();
         assert!(text.contains(&format!("no partition {partition}")) && text.contains("0 to 1"), "{text}");
     }
-    // A partition may have been added since: metadata says so, which takes a wait.
+    // A partition may have been added since, so the send waits for metadata.
     assert!(matches!(producer.try_send(record("t", 2, "x").by_ref()), Err(TrySendError::NeedsMetadata)));
     match producer.try_send(record("t", -1, "x").by_ref()) {
         Err(TrySendError::Error(error)) => assert!(error.to_string().contains("no partition -1")),
@@ -186,7 +186,7 @@ async fn an_unknown_topic_is_an_error_after_max_block() {
     assert!(error.to_string().contains("nope"), "{error}");
     assert!(started.elapsed() >= Duration::from_millis(1950));
     assert!(started.elapsed() < PATIENCE);
-    // A topic that comes later is found.
+    // A topic that is created later is found.
     broker.create_topic("nope", 1).unwrap();
     producer.send(record("nope", 0, "x")).await.unwrap().wait().await.unwrap();
     producer.close(PATIENCE).await.unwrap();
@@ -213,7 +213,7 @@ async fn full_memory_blocks_for_max_block_and_then_fails() {
     let error = producer.send(full.clone()).await.unwrap_err();
     assert!(error.to_string().contains("buffer.memory"), "{error}");
     assert!(started.elapsed() >= Duration::from_millis(1990));
-    // Room comes back with the broker, and nothing that was taken is lost.
+    // Memory is freed once the broker returns, and no accepted record is lost.
     broker.start_node(0).await.unwrap();
     for delivery in &deliveries {
         delivery.wait().await.unwrap();
@@ -224,9 +224,9 @@ async fn full_memory_blocks_for_max_block_and_then_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_memory_is_no_obstacle_to_many_records() {
+async fn small_buffer_memory_sends_many_records() {
     let broker = broker(1, &[("t", 2)]).await;
-    // Far less memory than a batch: what lingers must go out to make room.
+    // Much less memory than a batch: batches must be sent early to free memory.
     let producer = producer(&broker, &[("buffer.memory", "3000"), ("linger.ms", "20000")]);
     for i in 0..200 {
         producer.send(record("t", i % 2, vec![b'x'; 500])).await.unwrap();
@@ -236,7 +236,7 @@ async fn small_memory_is_no_obstacle_to_many_records() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn close_delivers_and_then_refuses() {
+async fn close_delivers_pending_and_rejects_new_records() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("linger.ms", "20000")]);
     let delivery = producer.send(record("t", 0, "last")).await.unwrap();
@@ -245,13 +245,13 @@ async fn close_delivers_and_then_refuses() {
     assert_eq!(delivery.peek().unwrap().unwrap().offset, 0);
     assert!(producer.send(record("t", 0, "late")).await.is_err());
     assert!(matches!(producer.try_send(record("t", 0, "late").by_ref()), Err(TrySendError::Error(_))));
-    // A second close does nothing.
+    // A second close has no effect.
     producer.close(PATIENCE).await.unwrap();
     assert_eq!(values(&broker, "t", 0), ["last"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_close_leaves_over_fails_by_name() {
+async fn records_left_at_close_fail_with_a_closed_error() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[]);
     producer.send(record("t", 0, "first")).await.unwrap().wait().await.unwrap();
@@ -266,7 +266,7 @@ async fn what_close_leaves_over_fails_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_the_producer_fails_what_is_left() {
+async fn dropping_the_producer_fails_pending_records() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("linger.ms", "20000")]);
     let delivery = producer.send(record("t", 0, "x")).await.unwrap();
@@ -300,7 +300,7 @@ async fn callbacks_run_once_each_before_or_after_the_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contradictory_options_are_refused() {
+async fn contradictory_options_are_rejected() {
     let broker = broker(1, &[]).await;
     let options = [("enable.idempotence", "true"), ("max.in.flight.requests.per.connection", "6")];
     let error = try_producer(&broker, &options).unwrap_err();
@@ -308,9 +308,9 @@ async fn contradictory_options_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn callbacks_of_a_partition_come_in_the_order_of_its_records() {
+async fn callbacks_keep_the_partition_order() {
     let broker = broker(1, &[("t", 1)]).await;
-    // Each record is a batch, and five requests are on their way at a time.
+    // Each record is a batch, and five requests are in flight.
     let producer = producer(&broker, &[("batch.size", "1"), ("linger.ms", "0")]);
     let (note, noted) = mpsc::channel();
     for _ in 0..5_000 {

@@ -1,5 +1,5 @@
-//! Every Kafka from 0.8.2 to 4.3, as the embedded broker passes for it: what it can do works, and what it cannot do is
-//! refused with an error that names the Kafka it needs, whatever we put into a request.
+//! Every Kafka from 0.8.2 to 4.3, as emulated by the embedded broker: supported features work, others fail with an
+//! error that names the required release.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use samsarrow_wire::messages::ApiKey;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-async fn passing_for(kafka: Option<Release>) -> Broker {
+async fn emulating(kafka: Option<Release>) -> Broker {
     let topics = vec![("t".to_owned(), 2)];
     Broker::start(BrokerOptions { topics, kafka, ..Default::default() }).await.unwrap()
 }
@@ -50,7 +50,7 @@ async fn transaction(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
     producer.close(SOON).await
 }
 
-/// Reads a row from the start, as it is or with the group.
+/// Reads a row from the start, without or with the group.
 async fn consume(broker: &Broker, more: Pairs<'_>, group: bool) -> Result<()> {
     let consumer = consumer(broker, more);
     if group {
@@ -82,7 +82,7 @@ fn first<T, V>(outcomes: Vec<(T, Result<V>)>) -> Result<()> {
     outcomes.into_iter().next().unwrap().1.map(drop)
 }
 
-/// All that the client can ask a broker, each with the first Kafka that can do it and what came of it here.
+/// All requests of the client, each with the first Kafka that supports it and its result.
 async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'static str, Result<()>)> {
     let bootstrap = broker.bootstrap_servers();
     let with = |own: Pairs<'static>| [own, &[("session.timeout.ms", "10000")], more].concat();
@@ -150,12 +150,12 @@ async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'stati
     seen
 }
 
-/// What is wrong with an outcome: it should be an error that names the Kafka to have, or none.
+/// Returns the problem of a result: it must be an error that names the required Kafka, or no error.
 fn wrong(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
     let can = release >= Release::named(since).unwrap();
     match outcome {
         Ok(()) => (!can).then(|| format!("works, though it came with {since}")),
-        // Either the broker cannot do it at all, or another argument would do.
+        // Either the broker does not support it at all, or another argument would work.
         Err(error) if can || !["UnsupportedVersionError", "ConfigurationError"].contains(&&*error.name()) => {
             Some(error.to_string())
         }
@@ -168,10 +168,10 @@ fn wrong(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_kafka_does_what_it_can_and_what_it_cannot_names_the_kafka_it_needs() {
+async fn unsupported_features_name_the_required_release() {
     let mut wrongs = Vec::new();
     for release in Release::ALL {
-        let broker = passing_for(Some(*release)).await;
+        let broker = emulating(Some(*release)).await;
         for (what, since, outcome) in surface(&broker, &[]).await {
             wrongs.extend(wrong(*release, since, outcome).map(|text| format!("{what} on Kafka {release}: {text}")));
         }
@@ -180,7 +180,7 @@ async fn each_kafka_does_what_it_can_and_what_it_cannot_names_the_kafka_it_needs
     assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
 }
 
-/// Versions that no release has as its newest, so that only an option leads to them.
+/// Versions that are the newest in no release, so that only an option leads to them.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_version_of_every_request_can_be_sent() {
     let newest = |key: &ApiKey| -> BTreeSet<i16> {
@@ -189,10 +189,10 @@ async fn every_version_of_every_request_can_be_sent() {
     let (mut count, mut wrongs) = (0, Vec::new());
     for key in ApiKey::ALL {
         let known = newest(key);
-        // What brokers name only with a plugin is of no release.
+        // APIs that brokers report only with a plugin belong to no release.
         let Some(last) = known.last().copied() else { continue };
         for version in (0..=last).filter(|version| !known.contains(version)) {
-            let broker = passing_for(None).await;
+            let broker = emulating(None).await;
             let (name, version) = (format!("api.version.{}", key.name()), version.to_string());
             let name = name.chars().fold(String::new(), |mut name, c| {
                 if c.is_uppercase() && !name.ends_with('.') {
@@ -216,15 +216,15 @@ async fn every_version_of_every_request_can_be_sent() {
 }
 
 #[tokio::test]
-async fn a_broker_that_cannot_say_what_it_speaks_is_found_out_once_and_remembered() {
+async fn broker_without_api_versions_is_detected_once() {
     for kafka in ["0.8.2", "0.9.0"] {
-        let broker = passing_for(Release::named(kafka)).await;
+        let broker = emulating(Release::named(kafka)).await;
         produce(&broker, 2, 0, 3).await;
         let before = broker.requests().get(&ApiKey::ListOffsets).copied().unwrap_or_default();
         let consumer = consumer(&broker, &[]);
         consumer.assign(&[tp(0), tp(1)]).unwrap();
         assert_eq!(read(&consumer, 6).await.len(), 6);
-        // One for the bootstrap address, which is that of the broker too, and one for the partitions.
+        // One for the bootstrap address, which is also the broker's, and one for the partitions.
         assert!(broker.requests()[&ApiKey::ListOffsets] - before <= 3, "Kafka {kafka}: {:?}", broker.requests());
         consumer.close(SOON).await;
         broker.shutdown().await;
@@ -232,13 +232,13 @@ async fn a_broker_that_cannot_say_what_it_speaks_is_found_out_once_and_remembere
 }
 
 #[tokio::test]
-async fn an_option_says_what_brokers_are_without_asking_them() {
-    let broker = passing_for(Release::named("0.9.0")).await;
+async fn broker_version_fallback_replaces_api_versions() {
+    let broker = emulating(Release::named("0.9.0")).await;
     let bootstrap = broker.bootstrap_servers();
     let known = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")];
     send(&bootstrap, &known).await.unwrap();
     assert!(!broker.requests().contains_key(&ApiKey::ListOffsets), "nothing was probed");
-    // Asked as what it is not, it closes the connection or says nothing.
+    // If the assumed release is wrong, it closes the connection or does not respond.
     let older = [("broker.version.fallback", "0.8.2"), ("request.timeout.ms", "4000")];
     let error = consume(&broker, &[&older[..], &[("group.id", "g")]].concat(), true).await.unwrap_err();
     assert!(error.to_string().contains("JoinGroup, which needs Kafka 0.9.0"), "{error}");
@@ -246,8 +246,8 @@ async fn an_option_says_what_brokers_are_without_asking_them() {
 }
 
 #[tokio::test]
-async fn idempotence_that_was_asked_for_is_not_given_up() {
-    let broker = passing_for(Release::named("0.10.2")).await;
+async fn explicit_idempotence_is_not_disabled() {
+    let broker = emulating(Release::named("0.10.2")).await;
     let bootstrap = broker.bootstrap_servers();
     send(&bootstrap, &[]).await.unwrap();
     let error = send(&bootstrap, &[("enable.idempotence", "true")]).await.unwrap_err();
@@ -257,8 +257,8 @@ async fn idempotence_that_was_asked_for_is_not_given_up() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_too_long_for_an_old_broker_says_what_to_set() {
-    let broker = passing_for(Release::named("0.9.0")).await;
+async fn session_timeout_too_long_for_an_old_broker_names_the_option() {
+    let broker = emulating(Release::named("0.9.0")).await;
     let more = [("group.id", "g"), ("session.timeout.ms", "45000")];
     send(&broker.bootstrap_servers(), &[]).await.unwrap();
     let error = consume(&broker, &more, true).await.unwrap_err().to_string();
@@ -267,19 +267,19 @@ async fn a_session_that_is_too_long_for_an_old_broker_says_what_to_set() {
 }
 
 #[tokio::test]
-async fn topics_are_not_asked_to_be_left_uncreated_where_that_cannot_be_said() {
+async fn old_metadata_versions_allow_auto_creation() {
     for kafka in ["0.10.0", "0.10.2", "0.11.0"] {
-        let broker = passing_for(Release::named(kafka)).await;
+        let broker = emulating(Release::named(kafka)).await;
         send(&broker.bootstrap_servers(), &[]).await.unwrap();
         consume(&broker, &[("allow.auto.create.topics", "false")], false).await.unwrap();
         broker.shutdown().await;
     }
 }
 
-/// Brokers may speak newer requests than what they say of topics: so do those with an old inter-broker protocol.
+/// Brokers with an old inter-broker protocol support newer requests without reporting topic ids.
 #[tokio::test]
-async fn topics_whose_ids_are_not_told_are_named_otherwise() {
-    let broker = passing_for(None).await;
+async fn topics_without_reported_ids_are_requested_by_name() {
+    let broker = emulating(None).await;
     let newest = Arc::new(AtomicI16::new(-1));
     for key in [ApiKey::Produce, ApiKey::Fetch] {
         let newest = Arc::clone(&newest);
@@ -300,8 +300,8 @@ async fn topics_whose_ids_are_not_told_are_named_otherwise() {
 }
 
 #[tokio::test]
-async fn a_group_whose_partitions_are_told_by_id_needs_ids() {
-    let broker = passing_for(None).await;
+async fn group_with_topic_ids_requires_ids_in_metadata() {
+    let broker = emulating(None).await;
     send(&broker.bootstrap_servers(), &[]).await.unwrap();
     let more = [("group.id", "g"), ("group.protocol", "consumer"), ("api.version.metadata", "9")];
     let error = consume(&broker, &more, true).await.unwrap_err();
@@ -311,9 +311,9 @@ async fn a_group_whose_partitions_are_told_by_id_needs_ids() {
 }
 
 #[tokio::test]
-async fn offsets_by_id_name_the_kafka_they_need() {
+async fn offsets_by_id_name_the_required_release() {
     for kafka in ["0.10.2", "2.3", "3.9"] {
-        let broker = passing_for(Release::named(kafka)).await;
+        let broker = emulating(Release::named(kafka)).await;
         let admin = Admin::new(&options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
         let at = [(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
         let commit = CommitSettings { version: Some(10), ..Default::default() };
@@ -330,8 +330,8 @@ async fn offsets_by_id_name_the_kafka_they_need() {
 }
 
 #[tokio::test]
-async fn headers_name_the_kafka_they_need() {
-    let broker = passing_for(Release::named("0.10.2")).await;
+async fn headers_name_the_required_release() {
+    let broker = emulating(Release::named("0.10.2")).await;
     let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &[])).unwrap();
     let with_header = ProducerRecord { headers: vec![("h".to_owned(), None)], ..record() };
     let error = producer.send(with_header).await.unwrap().wait().await.unwrap_err();
@@ -341,10 +341,10 @@ async fn headers_name_the_kafka_they_need() {
     broker.shutdown().await;
 }
 
-/// Topics that keep an older format, which brokers of Kafka 0.10 to 3 let them.
+/// Topics with an older message format, which Kafka 0.10 to 3 support.
 #[tokio::test]
-async fn a_format_that_a_topic_keeps_says_what_to_set() {
-    let broker = passing_for(Release::named("2.8")).await;
+async fn old_topic_format_names_the_option_to_set() {
+    let broker = emulating(Release::named("2.8")).await;
     let refusal = Fault::Error(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT);
     broker.fail_next(ApiKey::Produce, refusal.clone(), 1);
     let text = send(&broker.bootstrap_servers(), &[]).await.unwrap_err().to_string();
@@ -358,7 +358,7 @@ async fn a_format_that_a_topic_keeps_says_what_to_set() {
 }
 
 #[tokio::test]
-async fn a_fallback_that_is_no_kafka_is_refused() {
+async fn unknown_broker_version_fallback_is_rejected() {
     let bad = |pairs: Pairs<'_>| {
         let all = pairs.iter().copied().chain([("bootstrap.servers", "localhost:1")]);
         let values = all.map(|(k, v)| (k.to_owned(), samsarrow_client::config::OptionValue::Str(v.to_owned())));

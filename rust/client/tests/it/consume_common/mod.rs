@@ -1,4 +1,4 @@
-//! What tests of the consumer share: a broker, records that say where they belong, and rows read back.
+//! Helpers of the consumer tests: a broker, numbered records, and reading rows.
 
 #![allow(unreachable_pub, reason = "shared by the files here")]
 
@@ -37,7 +37,7 @@ pub fn consumer(broker: &Broker, more: &[(&str, &str)]) -> Consumer {
     Consumer::new(&options(ClientKind::Consumer, &broker.bootstrap_servers(), &all)).unwrap()
 }
 
-/// Values are `partition:number`, numbers from `from` on.
+/// Produces records with values `partition:number`, starting at `from`.
 pub async fn produce(broker: &Broker, partitions: i32, from: usize, count: usize) {
     let more = [("linger.ms", "0"), ("batch.size", "2000"), ("reconnect.backoff.max.ms", "100")];
     let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &more)).unwrap();
@@ -66,7 +66,7 @@ pub fn all(partitions: i32) -> Vec<TopicPartition> {
     (0..partitions).map(tp).collect()
 }
 
-/// Rows as (partition, offset, value).
+/// Returns rows as (partition, offset, value).
 pub fn rows(batch: &RecordBatch) -> Vec<(i32, i64, String)> {
     let partitions = batch.column_by_name("partition").unwrap().as_primitive::<Int32Type>();
     let offsets = batch.column_by_name("offset").unwrap().as_primitive::<Int64Type>();
@@ -75,7 +75,7 @@ pub fn rows(batch: &RecordBatch) -> Vec<(i32, i64, String)> {
     (0..batch.num_rows()).map(|row| (partitions.value(row), offsets.value(row), text(row))).collect()
 }
 
-/// Polls until `count` rows are here or nothing comes any more.
+/// Polls until there are `count` rows or no more arrive.
 pub async fn read(consumer: &Consumer, count: usize) -> Vec<(i32, i64, String)> {
     let mut found = Vec::new();
     while found.len() < count {
@@ -88,7 +88,7 @@ pub async fn read(consumer: &Consumer, count: usize) -> Vec<(i32, i64, String)> 
     found
 }
 
-/// Waits until everything is prefetched that there is: brokers are asked again and again, and nothing more comes.
+/// Waits until everything available is prefetched: further fetches return nothing.
 pub async fn prefetched(broker: &Broker, consumer: &Consumer) {
     let fetches = || broker.requests().get(&ApiKey::Fetch).copied().unwrap_or_default();
     let queued = || consumer.metrics().samples().into_iter().find(|sample| sample.id == Id::QueuedBytes).unwrap().value;

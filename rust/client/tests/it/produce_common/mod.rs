@@ -1,4 +1,4 @@
-//! What the producer's tests share: an embedded broker, a producer, and a reader that shares no code with the client.
+//! Helpers of the producer tests: an embedded broker, a producer, and a reader that shares no code with the client.
 
 #![allow(unreachable_pub, reason = "shared by the files here")]
 #![allow(clippy::print_stderr, reason = "a skip is said aloud")]
@@ -18,7 +18,7 @@ use samsarrow_wire::compression::{Codec, Compressor, Decompressor};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 
-/// Whether this build can write a codec.
+/// Returns true if this build can compress with a codec.
 pub fn has_codec(codec: Codec) -> bool {
     let there = Compressor::new(codec, None).is_ok();
     if !there {
@@ -27,7 +27,7 @@ pub fn has_codec(codec: Codec) -> bool {
     there
 }
 
-/// Longer than any test should take.
+/// Timeout of all tests.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub async fn broker(brokers: usize, topics: &[(&str, i32)]) -> Broker {
@@ -51,7 +51,7 @@ pub fn record(topic: &str, partition: i32, value: impl Into<Bytes>) -> ProducerR
     ProducerRecord::new(topic, value).with_partition(partition)
 }
 
-/// A record as it lies in the log.
+/// Record as stored in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub offset: i64,
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// All records of a partition, read over a connection of its own.
+/// Reads all records of a partition over a separate connection.
 pub fn read(broker: &Broker, topic: &str, partition: i32) -> Vec<Row> {
     let end = broker.end_offset(topic, partition).unwrap();
     let leader = usize::try_from(broker.leader(topic, partition).unwrap()).unwrap();
@@ -130,7 +130,7 @@ fn fetch(stream: &mut TcpStream, topic: &str, partition: i32, offset: i64) -> Ve
     rows
 }
 
-/// Of the formats before batches.
+/// Reads the message formats before record batches.
 fn messages(batch: &Batch, codec: Codec) -> Vec<Row> {
     let mut inner = batch.bytes().to_vec();
     if batch.header.is_wrapper() {
