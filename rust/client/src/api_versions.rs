@@ -160,7 +160,8 @@ pub(crate) fn cannot_be_sent<R: Request>(request: &R, version: i16, address: &st
     let can = |later: &i16| request.encode(*later, &mut MessageBuf::sharing()).is_ok();
     match (version + 1..=R::MAX_VERSION).find(can).and_then(|later| required_release(R::KEY, later)) {
         Some(needed) => Error::UnsupportedVersion(format!(
-            "{api} v{version}, which the broker at {address} is asked in, cannot say this ({error}): it {needed}"
+            "{api} v{version}, the version in use with the broker at {address}, does not support this ({error}): it \
+             {needed}"
         )),
         None => Error::configuration(format!("{api} v{version} cannot be sent: {error}")),
     }

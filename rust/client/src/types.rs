@@ -59,7 +59,7 @@ pub struct OffsetAndTimestamp {
 }
 
 /// Joins up to ten items for an error text.
-pub(crate) fn some_of<T: fmt::Display>(list: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn join_limited<T: fmt::Display>(list: impl IntoIterator<Item = T>) -> String {
     let mut names: Vec<String> = list.into_iter().map(|item| item.to_string()).collect();
     let more = names.len().saturating_sub(10);
     names.truncate(10);
@@ -80,7 +80,7 @@ pub enum Rebalance {
 
 /// Identity of a committing member; the generation of a non-member is −1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct MemberIdentity {
     /// Member id assigned by the coordinator.
     pub member_id: String,
     /// Generation id, or member epoch (KIP-848).
@@ -89,7 +89,7 @@ pub struct Identity {
     pub instance_id: Option<String>,
 }
 
-impl Default for Identity {
+impl Default for MemberIdentity {
     fn default() -> Self {
         Self { member_id: String::new(), generation: -1, instance_id: None }
     }

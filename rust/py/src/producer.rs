@@ -18,7 +18,7 @@ use samsarrow_bridge::lanes::{CALLBACKS, Lane};
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
-use samsarrow_client::group::Identity;
+use samsarrow_client::group::MemberIdentity;
 use samsarrow_client::producer::{
     BatchDelivery as CoreBatch, BeginTransaction, GroupMember, Producer as Core, RecordRef, Room as CoreRoom,
     SendBatch, TrySendError, ValueColumns, ValueFormat,
@@ -225,7 +225,7 @@ impl Producer {
         let core = Arc::clone(&*self.core.get(py)?);
         let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
         let (group, member_id, generation, instance_id) = who;
-        let who = GroupMember { group, member: Identity { member_id, generation, instance_id } };
+        let who = GroupMember { group, member: MemberIdentity { member_id, generation, instance_id } };
         let offsets = given(offsets);
         Ok(Call::done(async move { core.send_offsets_to_transaction(offsets, who, timeout).await }))
     }

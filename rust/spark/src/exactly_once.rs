@@ -5,7 +5,7 @@
 //! micro-batch is there. If so its rows are in the topic already, and are passed over. Before any task starts, the driver
 //! does the same for tasks that an earlier attempt had and this one has not.
 
-use samsarrow_client::group::{Identity, Offsets};
+use samsarrow_client::group::{MemberIdentity, Offsets};
 use samsarrow_client::producer::{GroupMember, Producer};
 use tokio::task::JoinSet;
 
@@ -193,7 +193,7 @@ impl Place {
     /// What goes into the transaction with the rows: the note, as offsets of a group that nobody is in.
     pub fn note(&self, options: &WriteOptions, counted: &Counted, topic: &str) -> (Offsets, GroupMember) {
         let note = Note { next: self.batch.next(), text: counted.text(), topic: topic.into() };
-        let member = Identity { member_id: String::new(), generation: -1, instance_id: None };
+        let member = MemberIdentity { member_id: String::new(), generation: -1, instance_id: None };
         (vec![note.offset()], GroupMember { group: self.name(options), member })
     }
 }

@@ -12,7 +12,7 @@ use super::routing::{Target, route_items};
 use crate::cluster::{Cluster, first_completed};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
-use crate::types::some_of;
+use crate::types::join_limited;
 
 /// Results of requests: the item indexes, and a result per item or an error of all.
 pub(super) type RoundResult = Vec<(Vec<usize>, Result<Vec<(usize, Result<()>)>>)>;
@@ -128,7 +128,7 @@ impl RetryRounds<'_> {
     }
 
     fn error_context<'i>(&self, items: impl Iterator<Item = &'i usize>) -> String {
-        match some_of(items.map(|item| (self.describe)(*item))) {
+        match join_limited(items.map(|item| (self.describe)(*item))) {
             items if items.is_empty() => self.key.name().to_owned(),
             items => format!("{} of {items}", self.key.name()),
         }

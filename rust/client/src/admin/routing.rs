@@ -10,7 +10,7 @@ use super::coordinators::{CoordinatorType, find_coordinators};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::offsets::absent;
-use crate::types::{TopicPartition, some_of};
+use crate::types::{TopicPartition, join_limited};
 
 /// Destination of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,7 +159,7 @@ async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit:
             (Some(error), _) => error.clone(),
             (None, Target::Node(node)) => Error::configuration(format!(
                 "there is no broker {node}: the cluster has {}",
-                some_of(metadata.brokers.keys())
+                join_limited(metadata.brokers.keys())
             )),
             (None, Target::Any) => continue,
         };

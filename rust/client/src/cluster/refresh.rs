@@ -19,7 +19,7 @@ use crate::config::Recovery;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::retry::backoff::Backoff;
-use crate::types::some_of;
+use crate::types::join_limited;
 
 /// First version of Metadata with reliable leader epochs. Older brokers may return stale epochs, with which Fetch fails
 /// with FENCED_LEADER_EPOCH (KAFKA-9212).
@@ -59,12 +59,12 @@ impl Cluster {
                 (Err(error), _) => Ok(error),
                 (Ok(()), topic_error) => {
                     let code = topic_error.map_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, |(_, code)| code);
-                    Ok(Error::server(code, format!("topic {}", some_of(&still))))
+                    Ok(Error::server(code, format!("topic {}", join_limited(&still))))
                 }
             };
             let final_error = match failure {
                 Ok(error) => {
-                    let context = || format!("metadata of topic {}", some_of(&still));
+                    let context = || format!("metadata of topic {}", join_limited(&still));
                     retry.wait_until_deadline(error, context).await.err().map(|late| match late {
                         // Return the brokers' error instead of a timeout.
                         Error::Timeout { cause: Some(cause), .. } if matches!(*cause, Error::Server { .. }) => *cause,
@@ -136,7 +136,7 @@ impl Cluster {
                 }
             }
             let Some(failure) = failure else { continue };
-            let context = || format!("metadata of topic {}", some_of(&pending));
+            let context = || format!("metadata of topic {}", join_limited(&pending));
             if let Err(late) = retry.wait_until_deadline(failure, context).await {
                 for name in open.iter().filter(|name| updated.topic(name).is_none()) {
                     let code = updated.topic_error(name).filter(|_| result.is_ok());
@@ -197,7 +197,7 @@ impl Cluster {
         drop(users);
         let (names, forgotten) = self.topic_registry().take_all(&in_use, self.options().metadata_max_idle);
         if !forgotten.is_empty() {
-            tracing::debug!(topics = some_of(&forgotten), "unused for metadata.max.idle.ms: no longer requested");
+            tracing::debug!(topics = join_limited(&forgotten), "unused for metadata.max.idle.ms: no longer requested");
             self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.without(&forgotten)));
         }
         if self.inner.all_topics.load(Ordering::Acquire) {

@@ -26,7 +26,7 @@ use crate::group::assignor::Assignor;
 use crate::group::consumer_group::ConsumerGroup;
 use crate::group::member::Bell;
 use crate::group::subscription::Wanted;
-use crate::group::{Identity, Rebalance};
+use crate::group::{MemberIdentity, Rebalance};
 use crate::metrics::Metrics;
 use crate::types::TopicPartition;
 
@@ -215,7 +215,7 @@ impl Consumer {
     }
 
     /// Who this consumer is in its group, for those that commit in its name.
-    pub fn group_metadata(&self) -> Result<(String, Identity)> {
+    pub fn group_metadata(&self) -> Result<(String, MemberIdentity)> {
         let group = self.group()?;
         Ok((group.coordinator.group().to_owned(), group.membership.identity()))
     }

@@ -10,7 +10,7 @@ use super::shared_state::Shared;
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
-use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
+use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 
 /// How old what a broker said of a partition's end may be.
 const FRESH: Duration = Duration::from_secs(1);
@@ -124,7 +124,7 @@ impl Shared {
         }
         if !deleted.is_empty() {
             tracing::warn!(
-                partitions = some_of(&deleted),
+                partitions = join_limited(&deleted),
                 "rows of a topic that was deleted and created again are not committed: their offsets are not those of the \
                  new topic"
             );

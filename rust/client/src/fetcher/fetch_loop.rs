@@ -22,7 +22,7 @@ use super::source::Source;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 use crate::net::FrameBody;
-use crate::types::some_of;
+use crate::types::join_limited;
 
 /// This many bytes of small partitions are decoded together.
 const TOGETHER: usize = 384 << 10;
@@ -283,7 +283,7 @@ impl Source {
             state.unheard_of(&round.asked, patience)
         };
         if !unheard_of.is_empty() {
-            tracing::warn!(%error, partitions = some_of(&unheard_of), "reading waits for a broker that does not answer");
+            tracing::warn!(%error, partitions = join_limited(&unheard_of), "reading waits for a broker that does not answer");
         }
         if error.refresh_metadata() {
             self.cluster.request_refresh();

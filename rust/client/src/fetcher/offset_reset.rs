@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Event;
 use crate::offsets::{ListTarget, UnknownTopic, fetch_committed_each, list_offsets_with};
 use crate::retry::Retry;
-use crate::types::{TopicPartition, some_of};
+use crate::types::{TopicPartition, join_limited};
 
 /// What finding a start needs.
 #[derive(Debug)]
@@ -103,13 +103,13 @@ impl Positioner {
             self.shared.unanswered(&silent);
             let Some((_, failure)) = refused.first().or(silent.first()).cloned() else { return };
             if !refused.is_empty() && !std::mem::replace(&mut awaits_topic, true) {
-                let partitions = some_of(refused.iter().map(|((tp, ..), _)| tp));
+                let partitions = join_limited(refused.iter().map(|((tp, ..), _)| tp));
                 tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
             }
-            let what = || format!("metadata of {}", some_of(refused.iter().map(|((tp, ..), _)| tp)));
+            let what = || format!("metadata of {}", join_limited(refused.iter().map(|((tp, ..), _)| tp)));
             if refused.is_empty() {
                 if !std::mem::replace(&mut awaits_broker, true) {
-                    let partitions = some_of(silent.iter().map(|((tp, ..), _)| tp));
+                    let partitions = join_limited(silent.iter().map(|((tp, ..), _)| tp));
                     let why = match is_unstable(&failure) {
                         true => "reading waits for an open transaction that commits offsets",
                         false => "reading waits for a broker that does not answer",

@@ -13,7 +13,7 @@ use crate::cluster::metadata::Metadata;
 use crate::config::OffsetReset;
 use crate::group::Offsets;
 use crate::metrics::Event;
-use crate::types::{TopicPartition, some_of};
+use crate::types::{TopicPartition, join_limited};
 
 /// Positions by topic: its name, its old id and its new one.
 type PositionsByTopic = BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>>;
@@ -83,7 +83,7 @@ impl Shared {
             }
         }
         for ((topic, old, new), positions) in topics {
-            let partitions = some_of(positions.iter().map(|(tp, position)| format!("{tp} at offset {position}")));
+            let partitions = join_limited(positions.iter().map(|(tp, position)| format!("{tp} at offset {position}")));
             let continues = match reset {
                 OffsetReset::Earliest => "at the first offset of the new topic".to_owned(),
                 OffsetReset::Latest => "at the end of the new topic".to_owned(),

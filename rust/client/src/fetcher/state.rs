@@ -19,7 +19,7 @@ use super::rows::{NextOffset, Rows};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::metrics::ReadMeters;
-use crate::types::{TopicPartition, some_of};
+use crate::types::{TopicPartition, join_limited};
 
 /// How long a partition whose fetch failed is left alone.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
@@ -221,7 +221,7 @@ impl State {
         match of.len() {
             0 => None,
             1 => Some(error),
-            _ => Some(error.context(format!("reading {}", some_of(of.iter().map(|(tp, _)| tp))))),
+            _ => Some(error.context(format!("reading {}", join_limited(of.iter().map(|(tp, _)| tp))))),
         }
     }
 

@@ -11,7 +11,7 @@ use samsarrow_wire::messages::Uuid;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::membership::{Complaint, Identity, Membership};
+use super::membership::{Complaint, MemberIdentity, Membership};
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::cluster::metadata::Metadata;
@@ -33,7 +33,7 @@ const RENEWAL: Duration = Duration::from_secs(30);
 
 /// A commit on its way, and who wants to know.
 struct Job {
-    who: Identity,
+    who: MemberIdentity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
@@ -45,7 +45,7 @@ struct Job {
 
 /// Commits that waited together: the newest offset of each partition goes out for all of them.
 struct Batch {
-    who: Identity,
+    who: MemberIdentity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
@@ -165,7 +165,7 @@ impl Commits {
     /// As [`submit_then`](Self::submit_then); the receiver gets the answer.
     pub(crate) fn submit(
         &self,
-        who: Identity,
+        who: MemberIdentity,
         offsets: Offsets,
         limit: Duration,
         patience: Duration,
@@ -182,7 +182,7 @@ impl Commits {
     /// the coordinator does not know is asked about again for as long as `patience`. Must be called within a runtime.
     pub(crate) fn submit_then(
         &self,
-        who: Identity,
+        who: MemberIdentity,
         offsets: Offsets,
         limit: Duration,
         patience: Duration,
@@ -200,7 +200,7 @@ impl Commits {
 
     /// Waits until everything that was submitted before is done.
     pub(crate) async fn settle(&self, limit: Duration) {
-        let nothing = self.submit(Identity::default(), Offsets::new(), limit, Duration::ZERO);
+        let nothing = self.submit(MemberIdentity::default(), Offsets::new(), limit, Duration::ZERO);
         let _ = timeout(limit, nothing).await;
     }
 
@@ -306,7 +306,7 @@ impl Committer {
     }
 
     /// Waits for an epoch after `who`'s, or for the time after which the same is worth another attempt.
-    async fn newer(&self, who: &Identity, deadline: Instant) -> Option<Identity> {
+    async fn newer(&self, who: &MemberIdentity, deadline: Instant) -> Option<MemberIdentity> {
         let again = Instant::now() + SAME_EPOCH;
         loop {
             let now = self.membership.identity();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::assignor::{Assignor, by_name};
 use super::commit_queue::{Commits, Committer, Offsets};
 use super::member::{Bell, Member, rebalance_limit};
-use super::membership::{Identity, Membership};
+use super::membership::{MemberIdentity, Membership};
 use super::subscription::Wanted;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
@@ -168,7 +168,7 @@ impl ConsumerGroup {
         self.commits.forget(partitions);
     }
 
-    fn committer(&self) -> Result<Identity> {
+    fn committer(&self) -> Result<MemberIdentity> {
         self.membership.committer(self.coordinator.group())
     }
 
@@ -205,7 +205,7 @@ impl ConsumerGroup {
 
     async fn commit_as(
         &self,
-        who: Identity,
+        who: MemberIdentity,
         offsets: Offsets,
         limit: Duration,
         patience: Duration,
@@ -226,7 +226,7 @@ impl ConsumerGroup {
 
     /// Returns the member to commit as without a wait: while a generation forms, a cooperative member commits what it has
     /// in the generation before, which the coordinator accepts until all members have joined.
-    fn committer_now(&self, offsets: &Offsets) -> Result<Identity> {
+    fn committer_now(&self, offsets: &Offsets) -> Result<MemberIdentity> {
         match self.committer() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
                 let before = self.membership.identity();
@@ -241,10 +241,10 @@ impl ConsumerGroup {
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> u64 {
         let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
         let (who, offsets, refused) = match self.committer_now(&offsets) {
-            _ if offsets.is_empty() => (Identity::default(), offsets, None),
+            _ if offsets.is_empty() => (MemberIdentity::default(), offsets, None),
             Ok(who) => (who, offsets, None),
             // Without offsets it takes its place in the order of the calls, and makes no request.
-            Err(error) => (Identity::default(), Offsets::new(), Some(error)),
+            Err(error) => (MemberIdentity::default(), Offsets::new(), Some(error)),
         };
         // Numbers in the order in which commits are made.
         let mut tickets = lock(&self.tickets);

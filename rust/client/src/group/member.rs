@@ -17,7 +17,7 @@ use crate::cluster::metadata::Metadata;
 use crate::config::{GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
-use crate::types::{TopicPartition, some_of};
+use crate::types::{TopicPartition, join_limited};
 
 /// How a membership ended.
 #[derive(Debug)]
@@ -153,10 +153,14 @@ impl Member {
         for (code, topics) in by_code {
             if code == unknown {
                 let group = self.coordinator.group();
-                tracing::warn!(group, topics = some_of(&topics), "subscribed topics do not exist: waiting for them");
+                tracing::warn!(
+                    group,
+                    topics = join_limited(&topics),
+                    "subscribed topics do not exist: waiting for them"
+                );
                 continue;
             }
-            let topics = some_of(topics.iter().map(|topic| format!("{topic:?}")));
+            let topics = join_limited(topics.iter().map(|topic| format!("{topic:?}")));
             self.membership.report(Error::server(code, format!("the subscription to {topics}; other topics are read")));
             self.bell.ring();
         }

@@ -13,4 +13,4 @@ mod topic_snapshot;
 
 pub use commit_queue::Offsets;
 pub use consumer_group::Completed;
-pub use membership::{Identity, Rebalance};
+pub use membership::{MemberIdentity, Rebalance};

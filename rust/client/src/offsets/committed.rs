@@ -15,7 +15,7 @@ use crate::cluster::metadata::Metadata;
 use crate::cluster::{ApiVersionOverride, Cluster};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
-use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
+use crate::types::{MemberIdentity, OffsetAndMetadata, TopicPartition, join_limited};
 
 /// First version of OffsetCommit with `group_instance_id`.
 const STATIC_MEMBERS: i16 = 7;
@@ -40,7 +40,7 @@ pub type Outcomes = Vec<(TopicPartition, Result<()>)>;
 pub async fn commit(
     cluster: &Cluster,
     coordinator: &Coordinator,
-    member: &Identity,
+    member: &MemberIdentity,
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     timeout: Duration,
 ) -> Result<Outcomes> {
@@ -57,7 +57,7 @@ pub(crate) type TopicIds = BTreeMap<TopicPartition, Uuid>;
 pub(crate) async fn commit_with(
     cluster: &Cluster,
     coordinator: &Coordinator,
-    member: &Identity,
+    member: &MemberIdentity,
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     topic_ids: &TopicIds,
     patience: Duration,
@@ -127,7 +127,7 @@ pub(crate) async fn commit_with(
         // A partition that is missing in the response may not be committed.
         let missing: Vec<_> = open(&done).into_iter().map(|(tp, _)| tp).collect();
         if !missing.is_empty() {
-            let reason = format!("the response to OffsetCommit for group {group} leaves out {}", some_of(missing));
+            let reason = format!("the response to OffsetCommit for group {group} leaves out {}", join_limited(missing));
             return Err(Error::protocol("the coordinator", reason));
         }
         Ok(Verdict::Done(()))
@@ -173,7 +173,7 @@ fn commit_request<'a>(
     metadata: &Metadata,
     names: &TopicNames,
     group: &str,
-    member: &Identity,
+    member: &MemberIdentity,
     version: i16,
     offsets: impl IntoIterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
 ) -> Result<OffsetCommitRequest> {
@@ -423,7 +423,7 @@ mod tests {
             let topics = vec![OffsetFetchResponseTopics { name: "t".into(), partitions, ..Default::default() }];
             let group = OffsetFetchResponseGroup { group_id: "g".into(), topics, error_code, ..Default::default() };
             let response = OffsetFetchResponse { groups: vec![group], ..Default::default() };
-            match read_fetched(&Names::default(), "g", 9, response).unwrap() {
+            match read_fetched(&TopicNames::default(), "g", 9, response).unwrap() {
                 Verdict::Done(found) => by_partition("g", &tps, found),
                 _ => panic!("not done"),
             }

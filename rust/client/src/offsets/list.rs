@@ -16,7 +16,7 @@ use crate::cluster::metadata::Metadata;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
-use crate::types::{OffsetAndTimestamp, TopicPartition, some_of};
+use crate::types::{OffsetAndTimestamp, TopicPartition, join_limited};
 
 /// Offset to look up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ pub(crate) async fn list_offsets_with(
         }
         cluster.request_refresh();
         let failure = failure.unwrap_or_else(|| Error::timeout("ListOffsets", timeout));
-        let context = || format!("ListOffsets of {}", some_of(open.keys()));
+        let context = || format!("ListOffsets of {}", join_limited(open.keys()));
         if let Err(error) = retry.wait(failure, context).await {
             // An unknown topic explains more than a timeout.
             let metadata = cluster.metadata();

@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::support::{cases, data_of, rows, same, wanted};
+use self::support::{cases, data_of, expected, rows, same};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
@@ -54,7 +54,7 @@ fn is_no_log(case: &Value, rows: &[Value]) -> bool {
 
 fn load() -> Option<Vec<Case>> {
     let case = |case: Value| {
-        let mut rows = wanted(&case);
+        let mut rows = expected(&case);
         // A producer may have left them negative (rec-0068), but then they cannot be fetched.
         rows.retain(|row| row.get("control_type").is_none() && row["offset"].as_i64() >= Some(0));
         Case {

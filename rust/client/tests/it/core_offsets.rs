@@ -8,7 +8,7 @@ use samsarrow_client::admin::{Admin, NewTopic};
 use samsarrow_client::cluster::Cluster;
 use samsarrow_client::cluster::coordinator::Coordinator;
 use samsarrow_client::config::{ClientKind, IsolationLevel, OptionValue, Options};
-use samsarrow_client::group::Identity;
+use samsarrow_client::group::MemberIdentity;
 use samsarrow_client::offsets::{ListTarget, commit, fetch_committed, list_offsets, list_offsets_each};
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
@@ -52,7 +52,7 @@ async fn commits_are_readable_in_all_versions_of_one_storage() {
         next += 1;
         let other = TopicPartition::new("u", 0);
         let offsets = [(tp(2), at(next, "text")), (other.clone(), at(next + 100, ""))];
-        commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+        commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
         for fetched_in in 0..=10 {
             let version = fetched_in.to_string();
             let (cluster, coordinator) = group(&broker, &[("api.version.offset_fetch", &version)]);
@@ -81,7 +81,7 @@ async fn leader_epochs_are_kept_and_minus_one_is_none() {
     let (cluster, coordinator) = group(&broker, &[]);
     let with_epoch = OffsetAndMetadata { leader_epoch: Some(3), ..at(5, "") };
     let offsets = [(tp(0), with_epoch.clone()), (tp(1), at(6, ""))];
-    commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     let found = fetch_committed(&cluster, &coordinator, &[tp(0), tp(1)], false, SOON).await.unwrap();
     assert_eq!(found, [(tp(0), Some(with_epoch)), (tp(1), Some(at(6, "")))]);
     broker.shutdown().await;
@@ -103,7 +103,7 @@ async fn retriable_coordinator_errors_are_retried() {
             offset += 1;
             let (cluster, coordinator) = group(&broker, &[]);
             broker.fail_next(api, fault.clone(), 2);
-            commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
+            commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
             let found = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap();
             assert_eq!(found[0].1.as_ref().unwrap().offset, offset, "{fault:?} of {api:?}");
             broker.clear_faults();
@@ -117,7 +117,7 @@ async fn stopped_coordinator_is_replaced() {
     let broker = broker(3, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     for offset in 1..=3 {
-        commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
+        commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
         let node = broker.coordinator("g").unwrap();
         broker.stop_node(node).await.unwrap();
         let found = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap();
@@ -134,7 +134,7 @@ async fn non_retriable_errors_are_raised_immediately() {
     let start = Instant::now();
     let long = "x".repeat(5000);
     let offsets = [(tp(0), at(1, "")), (tp(1), at(1, &long))];
-    let outcomes = commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    let outcomes = commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     assert_eq!(outcomes[0], (tp(0), Ok(())));
     let error = outcomes[1].1.as_ref().unwrap_err();
     assert_eq!(error.name(), "OffsetMetadataTooLargeError");
@@ -148,7 +148,7 @@ async fn non_retriable_errors_are_raised_immediately() {
         let (cluster, coordinator) = group(&broker, &[]);
         broker.fail_next(api, Fault::Error(code), 1);
         let error =
-            commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(1, ""))], SOON).await.unwrap_err();
+            commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(1, ""))], SOON).await.unwrap_err();
         assert_eq!(error.code(), Some(code.code()), "{error}");
         assert!(error.to_string().contains("group g"), "{error}");
     }
@@ -158,7 +158,7 @@ async fn non_retriable_errors_are_raised_immediately() {
 
     // A partition that does not exist in the topic.
     let offsets = [(tp(0), at(2, "")), (tp(7), at(1, ""))];
-    let outcomes = commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    let outcomes = commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     assert_eq!(outcomes[0], (tp(0), Ok(())));
     let error = outcomes[1].1.as_ref().unwrap_err();
     assert_eq!(error.name(), "UnknownTopicOrPartitionError");
@@ -176,7 +176,7 @@ async fn missing_coordinator_is_a_timeout_with_its_cause() {
     let start = Instant::now();
     let offsets = [(tp(0), at(1, ""))];
     let error =
-        commit(&cluster, &coordinator, &Identity::default(), &offsets, Duration::from_secs(1)).await.unwrap_err();
+        commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, Duration::from_secs(1)).await.unwrap_err();
     assert!(start.elapsed() < SOON / 2);
     assert_eq!(error.name(), "KafkaTimeoutError");
     assert!(error.to_string().contains("COORDINATOR_LOAD_IN_PROGRESS"), "{error}");
@@ -187,15 +187,15 @@ async fn missing_coordinator_is_a_timeout_with_its_cause() {
 async fn recreated_topic_is_committed_to_once_its_id_is_known() {
     let broker = broker(1, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
-    commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(5, ""))], SOON).await.unwrap();
+    commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(5, ""))], SOON).await.unwrap();
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
     broker.create_topic("t", 1).unwrap();
     // The offset belongs to the topic known at the call.
-    let old = commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(6, ""))], SOON).await.unwrap();
+    let old = commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(6, ""))], SOON).await.unwrap();
     let error = old.into_iter().next().unwrap().1.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_ID.code()));
-    let new = commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(7, ""))], SOON).await.unwrap();
+    let new = commit(&cluster, &coordinator, &MemberIdentity::default(), &[(tp(0), at(7, ""))], SOON).await.unwrap();
     assert!(new.into_iter().all(|(_, outcome)| outcome.is_ok()));
     assert_eq!(broker.committed_offset("g", "t", 0), Some(7));
     broker.shutdown().await;
@@ -214,7 +214,7 @@ async fn deleted_topic_delays_no_other_commit_and_backs_off() {
         let (cluster, coordinator) = group(&broker, more);
         let gone = TopicPartition::new("y", 0);
         let offsets = |offset| [(gone.clone(), at(offset, "")), (tp(0), at(offset, ""))];
-        let who = Identity::default();
+        let who = MemberIdentity::default();
         commit(&cluster, &coordinator, &who, &offsets(1), SOON).await.unwrap();
         let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
         admin.delete_topics(&["y".into()], SOON).await.unwrap().remove(0).1.unwrap();

@@ -9,7 +9,7 @@ use samsarrow_client::cluster::coordinator::Coordinator;
 use samsarrow_client::cluster::{Cluster, ConnectionKind};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Error;
-use samsarrow_client::group::Identity;
+use samsarrow_client::group::MemberIdentity;
 use samsarrow_client::offsets::commit;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
@@ -107,17 +107,18 @@ async fn slow_coordinator_keeps_its_connection_and_delays_no_other_request() {
     let (cluster, node) = cluster(&broker, &[]).await;
     let coordinator = Coordinator::new(cluster.clone(), "g");
     let offsets = [(TopicPartition::new("t", 0), OffsetAndMetadata { offset: 1, ..Default::default() })];
-    commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     let connections = count(&broker, ApiKey::ApiVersions);
     // As with auto-commit, whose timeout is its interval.
     broker.fail_next(ApiKey::OffsetCommit, Fault::Delay(Duration::from_secs(6)), 1);
     for _ in 0..3 {
-        let late = commit(&cluster, &coordinator, &Identity::default(), &offsets, Duration::from_millis(150)).await;
+        let late =
+            commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, Duration::from_millis(150)).await;
         assert!(matches!(late, Err(Error::Timeout { .. })), "{late:?}");
         let patience = Duration::from_millis(1500);
         cluster.send(node, MetadataRequest { topics: Some(vec![]), ..Default::default() }, patience).await.unwrap();
     }
-    commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
     assert_eq!(connections.load(Ordering::Relaxed), 0, "connections were made anew");
     cluster.close().await;
     broker.shutdown().await;

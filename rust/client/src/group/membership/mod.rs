@@ -19,7 +19,7 @@ use super::subscription::Wanted;
 use crate::error::Error;
 use crate::metrics::{Rebalances, Sink, Source};
 use crate::types::TopicPartition;
-pub use crate::types::{Identity, Rebalance};
+pub use crate::types::{MemberIdentity, Rebalance};
 
 /// The partitions that a member has.
 pub(crate) type Owned = BTreeSet<TopicPartition>;
@@ -67,7 +67,7 @@ struct State {
     reported: BTreeSet<(String, ErrorCode)>,
     closing: bool,
     phase: Phase,
-    identity: Identity,
+    identity: MemberIdentity,
     owned: Owned,
     /// What the program gave up, and commits of it may be under way.
     leaving: Owned,
@@ -126,7 +126,7 @@ impl Membership {
             reported: BTreeSet::new(),
             closing: false,
             phase: Phase::Outside,
-            identity: Identity { instance_id, ..Identity::default() },
+            identity: MemberIdentity { instance_id, ..MemberIdentity::default() },
             owned: Owned::new(),
             leaving: Owned::new(),
             handed: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::super::subscription::Wanted;
-use super::{Complaint, Identity, Membership, Owned, Phase, Polling, Rebalance};
+use super::{Complaint, MemberIdentity, Membership, Owned, Phase, Polling, Rebalance};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
@@ -143,10 +143,10 @@ impl Membership {
     ///
     /// # Errors
     /// `REBALANCE_IN_PROGRESS` while a new generation forms, `UNKNOWN_MEMBER_ID` for a subscriber that is no member.
-    pub(crate) fn committer(&self, group: &str) -> Result<Identity> {
+    pub(crate) fn committer(&self, group: &str) -> Result<MemberIdentity> {
         let state = self.lock();
         if state.wanted.is_none() {
-            return Ok(Identity { instance_id: None, ..Identity::default() });
+            return Ok(MemberIdentity { instance_id: None, ..MemberIdentity::default() });
         }
         match state.phase {
             Phase::Stable => Ok(state.identity.clone()),
@@ -181,12 +181,12 @@ impl Membership {
     }
 
     /// As it stands, for anyone who commits in the member's name (transactions).
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> MemberIdentity {
         self.lock().identity.clone()
     }
 
     /// A commit met a coordinator that knows better.
-    pub(crate) fn complain(&self, of: &Identity, complaint: Complaint) {
+    pub(crate) fn complain(&self, of: &MemberIdentity, complaint: Complaint) {
         {
             let mut state = self.lock();
             // Of an identity that was replaced meanwhile it says nothing.

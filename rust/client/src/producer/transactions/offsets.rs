@@ -15,13 +15,13 @@ use super::partitions::goes_on;
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
-use crate::group::membership::Identity as Member;
+use crate::group::membership::MemberIdentity as Member;
 use crate::offsets::by_topic;
 use crate::producer::batch::Identity;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Protocol;
 use crate::producer::transactions::{FOREVER, OFFSETS_V2, Transactions, fenced_or, too_old, within};
-use crate::types::{TopicPartition, some_of};
+use crate::types::{TopicPartition, join_limited};
 
 /// From this version on, a request names the member and its generation (KIP-447).
 const MEMBERS: i16 = 3;
@@ -213,7 +213,7 @@ impl Transactions {
             None if silent.is_empty() => Ok(Verdict::Done(())),
             None => Err(Error::protocol(
                 format!("the coordinator of group {group}"),
-                format!("the answer to TxnOffsetCommit leaves out {}", some_of(silent)),
+                format!("the answer to TxnOffsetCommit leaves out {}", join_limited(silent)),
             )),
         }
     }
