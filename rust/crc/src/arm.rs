@@ -1,5 +1,5 @@
 //! 64-bit ARM: CRC instructions for both checksums, carry-less multiplication (AES) and three-way XOR (SHA3).
-#![allow(unsafe_code, reason = "calls with instructions that the processor was asked for, and loads of vectors")]
+#![allow(unsafe_code, reason = "calls of functions whose CPU features were detected, and vector loads")]
 
 use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;

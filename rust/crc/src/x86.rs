@@ -1,5 +1,5 @@
 //! x86-64: the SSE4.2 instruction for CRC-32C, and carry-less multiplication (PCLMULQDQ and VPCLMULQDQ).
-#![allow(unsafe_code, reason = "calls with instructions that the processor was asked for, and loads of vectors")]
+#![allow(unsafe_code, reason = "calls of functions whose CPU features were detected, and vector loads")]
 
 use std::arch::x86_64::*;
 

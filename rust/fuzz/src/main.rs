@@ -54,7 +54,7 @@ fn arguments() -> Result<Arguments, String> {
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let mut number = || {
-            let text = args.next().ok_or(format!("{name} wants a number"))?;
+            let text = args.next().ok_or(format!("{name} requires a number"))?;
             text.replace('_', "").parse::<u64>().map_err(|e| format!("{name} {text}: {e}"))
         };
         match name.as_str() {
@@ -64,7 +64,7 @@ fn arguments() -> Result<Arguments, String> {
             "--seconds" => all.seconds = Some(number()?),
             "--job" => all.job = Some(number()?),
             "--replay" => all.replay = true,
-            "--seeds" => all.seeds = Some(args.next().ok_or("--seeds wants a folder")?.into()),
+            "--seeds" => all.seeds = Some(args.next().ok_or("--seeds requires a folder")?.into()),
             _ if name.starts_with('-') => return Err(format!("{name} is unknown\n{USAGE}")),
             _ => all.rest.push(name),
         }

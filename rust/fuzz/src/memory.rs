@@ -1,7 +1,7 @@
 //! Counting allocator, which measures the memory that a target allocates for an input.
 //!
 //! Allocations of zstd's C code are not counted: its contexts have a fixed size, since windows are never streamed.
-#![allow(unsafe_code, reason = "an allocator cannot be written without; it hands everything on to the system's")]
+#![allow(unsafe_code, reason = "required for an allocator; forwards to the system allocator")]
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

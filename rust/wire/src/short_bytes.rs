@@ -48,25 +48,25 @@ impl<'a> ShortBytes<'a> {
         }
     }
 
-    /// Copies the bytes to the start of `room`, of which the first sixteen bytes may be overwritten; returns false if
+    /// Copies the bytes to the start of `target`, of which the first sixteen bytes may be overwritten; returns false if
     /// they do not fit.
     ///
     /// Short slices are copied as two overlapping halves, which needs no call and reads nothing after the end.
     #[inline(always)]
-    pub fn copy_to(self, room: &mut [u8]) -> bool {
+    pub fn copy_to(self, target: &mut [u8]) -> bool {
         if self.len <= 16
-            && let (Some(chunk), Some(room)) = (self.bytes.first_chunk::<16>(), room.first_chunk_mut::<16>())
+            && let (Some(chunk), Some(start)) = (self.bytes.first_chunk::<16>(), target.first_chunk_mut::<16>())
         {
-            *room = *chunk;
+            *start = *chunk;
             return true;
         }
-        let (Some(from), Some(room)) = (self.bytes.get(..self.len), room.get_mut(..self.len)) else { return false };
+        let (Some(from), Some(target)) = (self.bytes.get(..self.len), target.get_mut(..self.len)) else { return false };
         match self.len {
-            16..=32 => copy_halves::<16>(from, room),
-            33..=64 => copy_halves::<32>(from, room),
-            8..=15 => copy_halves::<8>(from, room),
-            4..=7 => copy_halves::<4>(from, room),
-            _ => room.copy_from_slice(from),
+            16..=32 => copy_halves::<16>(from, target),
+            33..=64 => copy_halves::<32>(from, target),
+            8..=15 => copy_halves::<8>(from, target),
+            4..=7 => copy_halves::<4>(from, target),
+            _ => target.copy_from_slice(from),
         }
         true
     }
@@ -89,11 +89,11 @@ impl<'a> ShortBytes<'a> {
 
 /// Copies `N` to `2 * N` bytes.
 #[inline(always)]
-fn copy_halves<const N: usize>(from: &[u8], room: &mut [u8]) {
-    if let (Some(first), Some(to)) = (from.first_chunk::<N>(), room.first_chunk_mut()) {
+fn copy_halves<const N: usize>(from: &[u8], target: &mut [u8]) {
+    if let (Some(first), Some(to)) = (from.first_chunk::<N>(), target.first_chunk_mut()) {
         *to = *first;
     }
-    if let (Some(last), Some(to)) = (from.last_chunk::<N>(), room.last_chunk_mut()) {
+    if let (Some(last), Some(to)) = (from.last_chunk::<N>(), target.last_chunk_mut()) {
         *to = *last;
     }
 }
@@ -115,12 +115,12 @@ mod tests {
         for len in 0..=140 {
             for start in [0, 1, 200, 399 - len, 400 - len] {
                 let slice = ShortBytes::of(&data, start, len).unwrap();
-                for room in [0, 1, 7, 15, 16, 17, 40, 200] {
-                    let mut out = vec![0; room];
-                    assert_eq!(slice.copy_to(&mut out), len <= room, "{len} into {room}");
-                    if len <= room {
+                for capacity in [0, 1, 7, 15, 16, 17, 40, 200] {
+                    let mut out = vec![0; capacity];
+                    assert_eq!(slice.copy_to(&mut out), len <= capacity, "{len} into {capacity}");
+                    if len <= capacity {
                         assert_eq!(out[..len], data[start..start + len]);
-                        assert!(out.iter().skip(len.max(16)).all(|byte| *byte == 0), "{len} into {room}");
+                        assert!(out.iter().skip(len.max(16)).all(|byte| *byte == 0), "{len} into {capacity}");
                     }
                 }
             }
@@ -130,10 +130,10 @@ mod tests {
     #[test]
     fn append_to_appends_exactly_the_slice() {
         let data: Vec<u8> = (0..=255).cycle().take(400).collect();
-        for room in [0, 4096] {
+        for capacity in [0, 4096] {
             for start in [0, 1, 17, 200, 271, 272, 273, 380] {
                 for len in 0..=140 {
-                    let mut out = Vec::with_capacity(room);
+                    let mut out = Vec::with_capacity(capacity);
                     out.extend_from_slice(b"front");
                     match ShortBytes::of(&data, start, len) {
                         None => assert!(start + len > data.len()),

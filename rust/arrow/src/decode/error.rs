@@ -47,8 +47,8 @@ pub enum DecodeCause {
     },
     /// The data does not fit into one Arrow batch.
     #[error(
-        "the records come to more than the {limit} bytes that one Arrow batch can hold, {consumed} bytes of the data are \
-         as many as fit; decode these, then those behind them"
+        "the records exceed the {limit} bytes that one Arrow batch can hold; decode the first {consumed} bytes of the \
+         data, then the rest"
     )]
     Full {
         /// Size of the data that fits.

@@ -168,7 +168,7 @@ fn escaped(c: Option<char>) -> Result<char, TemplateError> {
         Some('e') => '\x1b',
         Some('\\') => '\\',
         Some(other) => {
-            return Err(TemplateError { what: format!("\\{other} stands for nothing; \\\\ is a backslash") });
+            return Err(TemplateError { what: format!("unknown escape \\{other}; \\\\ is a backslash") });
         }
         None => return Err(TemplateError { what: "it ends in a backslash".to_owned() }),
     })

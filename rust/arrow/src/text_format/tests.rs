@@ -118,7 +118,7 @@ fn rejects_invalid_templates() {
         ("{header.}", "there is no field {header.}"),
         ("{value", "there is no } after {value"),
         ("value}", "there is a } without a {"),
-        ("\\q", "\\q stands for nothing"),
+        ("\\q", "unknown escape \\q"),
         ("x\\", "it ends in a backslash"),
     ] {
         let error = Template::parse(text).unwrap_err().to_string();

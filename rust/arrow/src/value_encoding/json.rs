@@ -22,7 +22,7 @@ use crate::text_format::json::string;
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
     let overrides = EncoderOverrides { failure: failure.clone() };
-    // Null members are json_encoding unless they are to be omitted, so that readers without the schema see that they exist.
+    // Null members are written unless they are to be omitted, so that readers without the schema see that they exist.
     let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(overrides));
     let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
     let nulls = rows.logical_nulls();
@@ -313,7 +313,9 @@ impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
         match self.array.value_as_datetime(row) {
             // The debug format is ISO 8601.
             Some(when) => drop(write!(self.text, "\"{when:?}Z\"")),
-            None => self.failure.set(format!("{} is no time that can be written as text", self.array.value(row))),
+            None => self
+                .failure
+                .set(format!("timestamp {} is out of the range that can be written as text", self.array.value(row))),
         }
         out.extend_from_slice(self.text.as_bytes());
     }

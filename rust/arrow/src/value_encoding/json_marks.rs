@@ -147,9 +147,7 @@ impl Marks {
                 let mut columns = rows.columns().to_vec();
                 for (at, own, children) in &self.children {
                     let (Some(field), Some(column)) = (fields.get_mut(*at), columns.get_mut(*at)) else {
-                        return Err(ArrowError::SchemaError(
-                            "a column has not the type that it was announced with".to_owned(),
-                        ));
+                        return Err(ArrowError::SchemaError("the type of a column differs from its schema".to_owned()));
                     };
                     *column = children.mark(column)?;
                     *field = retyped(field, column);

@@ -1,6 +1,6 @@
 //! Record batches from other clients' test suites and encoders, decoded in both layouts.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports skipped tests")]
 
 use std::collections::BTreeMap;
 

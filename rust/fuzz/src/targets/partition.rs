@@ -138,7 +138,7 @@ pub(super) fn at_once(
         Err(error) => Some(error.to_string()),
     };
     let rows = decoder.rows();
-    let Ok(batch) = decoder.finish() else { broken("Arrow refuses the columns") };
+    let Ok(batch) = decoder.finish() else { broken("Arrow rejects the columns") };
     assert_eq!(batch.num_rows(), rows);
     for column in batch.columns() {
         if let Err(error) = column.to_data().validate_full() {

@@ -157,7 +157,7 @@ fn parsed(text: &[u8]) -> Option<Schema> {
     match Schema::parse(&canonical) {
         Ok(again) if again.fingerprint() == schema.fingerprint() && again.canonical() == canonical => {}
         Ok(again) => broken(&format!("{canonical} became {}", again.canonical())),
-        Err(error) => broken(&format!("the canonical form {canonical} is refused: {error}")),
+        Err(error) => broken(&format!("the canonical form {canonical} is rejected: {error}")),
     }
     Some(schema)
 }
@@ -254,7 +254,7 @@ fn push(decoder: &mut Decoder, row: &Row<'_>) -> Option<Box<BadValue>> {
 }
 
 fn finished(decoder: &mut Decoder) -> ArrayRef {
-    let array = decoder.finish().unwrap_or_else(|error| broken(&format!("Arrow refuses the column: {error}")));
+    let array = decoder.finish().unwrap_or_else(|error| broken(&format!("Arrow rejects the column: {error}")));
     assert_eq!(array.data_type(), decoder.data_type());
     if let Err(error) = array.to_data().validate_full() {
         broken(&format!("an invalid column: {error}"));

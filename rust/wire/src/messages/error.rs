@@ -13,7 +13,7 @@ pub enum EncodeError {
     #[error("a {what} of {length} bytes or elements is too long for the wire")]
     TooLong { what: &'static str, length: usize },
     /// A string exceeds the maximum length of the protocol, which is the same in all versions.
-    #[error("{field} has {length} bytes, and a text in Kafka's messages has {max} at most: shorten it", max = i16::MAX)]
+    #[error("{field} has {length} bytes, but strings in Kafka's protocol have at most {max}: shorten it", max = i16::MAX)]
     TextTooLong { field: &'static str, length: usize },
     /// The API has no such version.
     #[error("{api} has versions {min} to {max}, not {version}")]
@@ -37,7 +37,7 @@ pub enum DecodeErrorKind {
     Truncated { needed: usize, left: usize },
     #[error("a count of {count} does not fit into the {left} bytes that are left")]
     Count { count: i64, left: usize },
-    #[error("a length of {0} is impossible")]
+    #[error("invalid length {0}")]
     Length(i64),
     #[error("null is not allowed here")]
     Null,

@@ -1,6 +1,6 @@
 //! Varints, CRC-32C and murmur2 against the values of other clients' test suites.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports skipped tests")]
 use std::path::PathBuf;
 
 use proptest::prelude::*;

@@ -31,7 +31,7 @@ pub enum EncodeError {
         magic: i8,
     },
     /// The batch is transactional, which requires magic 2.
-    #[error("a batch is part of a transaction, which messages of magic {magic} cannot say; write magic 2")]
+    #[error("a batch is part of a transaction, which messages of magic {magic} do not support; write magic 2")]
     Transactional {
         /// The format.
         magic: i8,
