@@ -232,7 +232,7 @@ def test_what_is_no_number_in_json_is_an_error(number: float) -> None:
     ):
         # Of any type, and so never bad for what reads it.
         form = Json({"type": "object", "properties": {"x": {}}})
-        with pytest.raises(BadValueError, match=rf"^orders, row 2, field {path}: {name} is no number that JSON has"):
+        with pytest.raises(BadValueError, match=rf"^orders, row 2, field {path}: JSON has no {name}"):
             encode_values(pa.table({"x": column}), form, topic="orders")
     # Below a null it is nothing.
     children = [pa.array([1.0, number])]

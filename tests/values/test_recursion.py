@@ -52,7 +52,7 @@ def test_it_is_read_as_deep_as_asked_for() -> None:
     assert decode_values(VALUES[:4], form).to_pylist() == [tree(depth) for depth in range(4)]
     got = decode_values(VALUES, form, bad_values="null")
     assert got.to_pylist()[4] is None
-    with pytest.raises(BadValueError, match=r"row 4, .*field next\.next\.next\.next: it is within itself more than 3"):
+    with pytest.raises(BadValueError, match=r"row 4, .*field next\.next\.next\.next: it is nested more than 3"):
         decode_values(VALUES, form)
 
 

@@ -314,7 +314,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
 
-    fn written(value: i64) -> Vec<u8> {
+    fn zigzag_varint(value: i64) -> Vec<u8> {
         let (mut raw, mut out) = ((value << 1 ^ value >> 63) as u64, Vec::new());
         while raw >= 0x80 {
             out.push(raw as u8 | 0x80);
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_every_length_are_read_wherever_they_end() {
+    fn reads_varints_of_all_lengths() {
         let powers = (0..63).flat_map(|bit| [1i64 << bit, -1 << bit, (1 << bit) - 1, !(1 << bit)]);
         for value in powers.chain([i64::MIN, i64::MAX, 0x1234_5678_9abc_def0]) {
-            let bytes = written(value);
-            for behind in [0, 1, 7, 20] {
-                let all = [bytes.clone(), vec![0xff; behind]].concat();
+            let bytes = zigzag_varint(value);
+            for trailing in [0, 1, 7, 20] {
+                let all = [bytes.clone(), vec![0xff; trailing]].concat();
                 let mut input = ByteReader::new(&all);
-                assert_eq!((input.long().unwrap(), input.len()), (value, behind));
+                assert_eq!((input.long().unwrap(), input.len()), (value, trailing));
             }
             for cut in 0..bytes.len() {
                 assert_eq!(ByteReader::new(&bytes[..cut]).long().unwrap_err().reason, Reason::Truncated);
@@ -343,29 +343,29 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_too_long_are_refused() {
+    fn rejects_overlong_varints() {
         for bytes in [[0xff; 12], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0]] {
             assert_eq!(ByteReader::new(&bytes).long().unwrap_err().reason, Reason::Overlong);
         }
     }
 
     #[test]
-    fn blocks_cannot_have_more_than_is_left() {
+    fn rejects_blocks_beyond_the_input() {
         let block = |bytes: &[u8], min| ByteReader::new(bytes).block(min).map(|(items, _)| items).map_err(|f| f.reason);
         assert_eq!(block(&[4, 0, 0], 1), Ok(2));
         assert_eq!(block(&[3, 4, 0, 0], 1), Ok(2));
         assert_eq!(block(&[6, 0, 0], 1), Err(Reason::Count(3, 2)));
         assert_eq!(block(&[3, 6, 0, 0], 1), Err(Reason::Beyond(3, 2)));
         assert_eq!(block(&[3, 1, 0, 0], 1), Err(Reason::Negative(-1)));
-        assert_eq!(block(&[&written(i64::MIN)[..], &[0]].concat(), 0), Err(Reason::Count(i64::MIN, 0)));
-        assert_eq!(block(&written(1 << 62), 0), Ok(1 << 62));
+        assert_eq!(block(&[&zigzag_varint(i64::MIN)[..], &[0]].concat(), 0), Err(Reason::Count(i64::MIN, 0)));
+        assert_eq!(block(&zigzag_varint(1 << 62), 0), Ok(1 << 62));
     }
 
     #[test]
-    fn texts_are_utf8_wherever_they_end() {
+    fn validates_utf8_at_all_lengths() {
         for len in 0..=70 {
-            for behind in [0, 1, 15, 40] {
-                let mut all = [vec![b'a'; len], vec![0xff; behind]].concat();
+            for trailing in [0, 1, 15, 40] {
+                let mut all = [vec![b'a'; len], vec![0xff; trailing]].concat();
                 let valid = |all: &[u8]| utf8(&all[..len], ShortBytes::of(all, 0, len).unwrap()).is_ok();
                 assert!(valid(&all));
                 for at in 0..len {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_bounded() {
+    fn budget_bounds_growth() {
         let mut budget = Budget::default();
         budget.start(0);
         assert!(budget.take(MAX_EMPTY_ITEMS, 0, 1, 0).is_ok());

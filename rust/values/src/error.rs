@@ -120,9 +120,9 @@ pub(crate) enum Reason {
     Uuid,
     #[error("a block of {0} items cannot be in the {1} bytes that are left")]
     Count(i64, usize),
-    #[error("a block says that it has {0} bytes, and has {1}")]
+    #[error("a block announces {0} bytes, but has {1}")]
     BlockSize(i64, usize),
-    #[error("it would become more than {0} bytes of columns")]
+    #[error("it would decode to more than {0} bytes of columns")]
     TooLarge(u64),
     #[error("the decimal has more than {0} digits, or no bytes")]
     Decimal(u8),
@@ -148,7 +148,7 @@ pub(crate) enum Reason {
     Negated,
     #[error("the value would have more than {0} bytes")]
     Long(usize),
-    #[error("it is within itself more than {0} times, which is as deep as `recursion` says")]
+    #[error("it is nested more than {0} times, the depth that `recursion` sets")]
     Deeper(usize),
     #[error("{0}")]
     Json(crate::json::JsonError),

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_name_schemas() {
+    fn splits_schema_ids() {
         let id = |id| SchemaId::Id(id);
         let rest: &[u8] = b"rest";
         assert_eq!(split(Framing::Auto, b"\0\0\0\x01\x02rest", None), Ok((id(258), rest)));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_name_none_are_refused() {
+    fn rejects_frames_without_schema_id() {
         assert_eq!(split(Framing::Auto, b"", None), Err(FrameError::None));
         assert_eq!(split(Framing::Auto, b"\0\0\0\0", None), Err(FrameError::None));
         assert_eq!(split(Framing::Auto, b"\x01\0\0\0\x01", None), Err(FrameError::None));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn guids_are_written_as_uuids() {
+    fn formats_guids_as_uuids() {
         let guid = SchemaId::Guid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
         assert_eq!(guid.to_string(), "schema 00010203-0405-0607-0809-0a0b0c0d0eff");
     }

@@ -1,4 +1,4 @@
-//! Validation of validate_records batches, as in Kafka.
+//! Validation of produced batches, as in Kafka.
 
 use bytes::Bytes;
 use samsarrow_wire::batch::{BatchHeader, HEADER_LEN, TimestampType};

@@ -63,7 +63,7 @@ fn inferred(rows: &[Row<'_>]) {
 
 /// Returns true for values that no schema accepts: a number beyond the range of a double, or an excessive expansion.
 fn beyond(reason: &str) -> bool {
-    ["out of the range of double", "would become more than", "within each other"]
+    ["out of the range of double", "would decode to more than", "nested more than"]
         .iter()
         .any(|known| reason.contains(known))
 }

@@ -92,7 +92,7 @@ mod tests {
     use crate::avro::Schema;
 
     #[test]
-    fn fingerprints_are_those_of_the_specification() {
+    fn fingerprints_match_the_specification() {
         // From share/test/data/schema-tests.txt of Apache Avro.
         for (text, print) in [
             ("\"null\"", 7195948357588979594),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_difference_is_gone() {
+    fn drops_irrelevant_attributes() {
         let text = r#"{"doc": "d", "namespace": "x.y", "type": "record", "name": "R", "aliases": ["Q"], "fields": [
             {"default": 1, "type": {"type": "int", "logicalType": "date"}, "name": "a"},
             {"name": "e", "type": {"name": "E", "type": "enum", "symbols": ["A", "B"]}},
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_begin_with_no_dot() {
+    fn full_names_have_no_leading_dot() {
         for (name, want) in [(r#""..x""#, "x"), (r#""x", "namespace": ".""#, "x"), (r#""x", "namespace": ".a""#, "a.x")]
         {
             let schema = Schema::parse(&format!(r#"{{"type": "fixed", "size": 1, "name": {name}}}"#)).unwrap();

@@ -21,7 +21,7 @@ impl<'a> Projection<'a> {
             projection.add(path::names(field)?.into_iter());
         }
         if projection.is_all() {
-            return Err(SchemaError::new("", "fields names none: leave it out to have all"));
+            return Err(SchemaError::new("", "fields is empty: leave it out to read all"));
         }
         Ok(projection)
     }

@@ -3,7 +3,7 @@
 /// Error of a JSON text. Byte positions count from the end until they are converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsonError {
-    #[error("the value is empty, which no JSON text is")]
+    #[error("the value is empty, which is not JSON")]
     Empty,
     #[error("{0} bytes follow the value")]
     Trailing(usize),
@@ -15,7 +15,7 @@ pub(crate) enum JsonError {
     Escape(usize),
     #[error("a string has half of a surrogate pair at byte {0}")]
     Surrogate(usize),
-    #[error("more than {0} objects and arrays are within each other")]
+    #[error("objects and arrays are nested more than {0} deep")]
     Depth(usize),
     #[error("null, and the column is not nullable")]
     Null,
@@ -23,9 +23,9 @@ pub(crate) enum JsonError {
     Missing,
     #[error("the number is out of the range of {0}")]
     Range(&'static str),
-    #[error("the number is no whole one")]
+    #[error("the number is not an integer")]
     NotAnInteger,
-    #[error("the number has more digits behind the point than the {0} of its column")]
+    #[error("the number has more digits after the decimal point than the {0} of its column")]
     Scale(i8),
     #[error("the number has more than {0} digits")]
     Digits(u8),
@@ -33,7 +33,7 @@ pub(crate) enum JsonError {
     Text(&'static str),
     #[error("{0} bytes are not the {1} of the column")]
     Size(usize, usize),
-    #[error("{0} is no number that JSON has: make it null, or text")]
+    #[error("JSON has no {0}: make it null, or text")]
     NotFinite(&'static str),
 }
 

@@ -310,7 +310,10 @@ fn decimal(schema: &JsonValue, path: &str) -> Result<DataType, SchemaError> {
     match (u8::try_from(precision), i8::try_from(scale)) {
         (Ok(precision @ 1..=NARROW_DIGITS), Ok(scale)) => Ok(DataType::Decimal128(precision, scale)),
         (Ok(precision @ 1..=76), Ok(scale)) => Ok(DataType::Decimal256(precision, scale)),
-        _ => Err(SchemaError::new(path, format!("a decimal of {precision} digits, {scale} of them behind the point"))),
+        _ => Err(SchemaError::new(
+            path,
+            format!("a decimal of {precision} digits, {scale} of them after the decimal point"),
+        )),
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_counted_as_calendars_do() {
+    fn converts_dates_to_days() {
         for (text, days) in [
             (&b"1970-01-01"[..], 0),
             (b"1969-12-31", -1),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_have_offsets_and_fractions() {
+    fn parses_offsets_and_fractions() {
         let millis = |text: &str| timestamp(text.as_bytes(), TimeUnit::Millisecond);
         assert_eq!(millis("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(millis("1970-01-01 01:00:00.5+01:00"), Some(500));

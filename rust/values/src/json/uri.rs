@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_relative_to_their_base() {
+    fn resolves_relative_references() {
         for (base, reference, expected) in [
             ("", "a.json", "a.json"),
             ("root.json", "a.json", "a.json"),

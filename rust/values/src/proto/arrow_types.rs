@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
             return Err(SchemaError::new(path, format!("{text}: {advice}")));
         }
         if self.open.len() >= MAX_DEPTH {
-            return Err(SchemaError::new(path, format!("more than {MAX_DEPTH} messages are within each other")));
+            return Err(SchemaError::new(path, format!("messages are nested more than {MAX_DEPTH} deep")));
         }
         check_names(projection, message.fields.iter().map(|field| &*field.name), path)?;
         self.open.push(id);

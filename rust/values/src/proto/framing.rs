@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn apicurio_names_messages() {
+    fn splits_apicurio_message_names() {
         fn named(value: &[u8]) -> Result<(SchemaId, Which<'_>, &[u8]), FrameError> {
             split(Framing::Apicurio, value, None)
         }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_name_messages() {
+    fn splits_message_indexes() {
         let id = SchemaId::Id(7);
         assert_eq!(auto(b"\0\0\0\0\x07\0rest", None), Ok((id, vec![0], &b"rest"[..])));
         assert_eq!(auto(b"\0\0\0\0\x07\x02\x02rest", None), Ok((id, vec![1], &b"rest"[..])));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_name_none_are_refused() {
+    fn rejects_frames_without_message() {
         for value in [&b"\0\0\0\0\x07"[..], b"\0\0\0\0\x07\x02", b"\0\0\0\0\x07\x01", b"\0\0\0\0\x07\xca\x01"] {
             assert_eq!(auto(value, None), Err(FrameError::Indexes));
         }

@@ -97,8 +97,7 @@ impl<'a> Lexer<'a> {
         let end = end.ok_or_else(|| self.error("the text has no end on its line"))?;
         let inner = text.get(..end).unwrap_or_default();
         self.skip(end + 2);
-        unescape(inner)
-            .ok_or_else(|| self.error(format!("a backslash in {inner:?} stands before nothing that is known")))
+        unescape(inner).ok_or_else(|| self.error(format!("{inner:?} has an invalid escape")))
     }
 }
 

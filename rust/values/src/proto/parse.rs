@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
                     self.block()?;
                 }
                 "export" | "local" => (),
-                other => return Err(self.lexer.error(format!("{other:?} begins nothing that a file may have"))),
+                other => return Err(self.lexer.error(format!("{other:?} begins no declaration"))),
             }
         }
     }
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
 
     fn body(&mut self, message: &mut Message, depth: usize) -> Parsed {
         if depth >= MAX_DEPTH {
-            return Err(self.lexer.error(format!("more than {MAX_DEPTH} messages are within each other")));
+            return Err(self.lexer.error(format!("messages are nested more than {MAX_DEPTH} deep")));
         }
         self.mark('{')?;
         while !self.takes('}')? {

@@ -26,7 +26,7 @@ fn odd(tag: u64) -> Box<Fault> {
 
 #[cold]
 pub(super) fn too_deep() -> Box<Fault> {
-    Reason::Other(format!("more than {MAX_DEPTH} are within each other").into()).into()
+    Reason::Other(format!("messages or groups are nested more than {MAX_DEPTH} deep").into()).into()
 }
 
 /// Skips the field after a tag.
@@ -43,7 +43,7 @@ fn simple(input: &mut ByteReader<'_>, tag: u32) -> Step {
         5 => input.bytes(4).map(drop),
         END => Err(Reason::Other(format!("group {} ends, and none has begun", tag >> 3).into()).into()),
         other => {
-            Err(Reason::Other(format!("there is no wire type {other}, as field {} has it", tag >> 3).into()).into())
+            Err(Reason::Other(format!("field {} has wire type {other}, which does not exist", tag >> 3).into()).into())
         }
     }
 }

@@ -34,7 +34,7 @@ const ORDER: &str = r#"{"type": "record", "name": "Order", "fields": [
     {"name": "user", "type": {"type": "record", "name": "User", "fields": [{"name": "city", "type": "string"}]}}]}"#;
 
 #[test]
-fn columns_that_do_not_fit_are_named_before_any_row() {
+fn reports_incompatible_columns_first() {
     let user = |city| fields(&[("city", city)]);
     for (kind, why) in [
         (fields(&[("user", user(DataType::Utf8))]), "field id: there is no such column, and the schema has no default"),
@@ -56,7 +56,7 @@ fn columns_that_do_not_fit_are_named_before_any_row() {
 }
 
 #[test]
-fn types_that_mean_something_else_are_refused() {
+fn rejects_types_with_other_meaning() {
     let zone = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(Into::into));
     let long = |logical: &str| format!(r#"{{"type": "long", "logicalType": "{logical}"}}"#);
     let decimal = r#"{"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}"#;
@@ -93,7 +93,7 @@ fn types_that_mean_something_else_are_refused() {
 }
 
 #[test]
-fn rows_that_do_not_fit_are_named_with_their_field() {
+fn reports_row_and_field_of_bad_values() {
     let null = "it is null, and the schema has no null here";
     let (id, city): (ArrayRef, ArrayRef) =
         (Arc::new(Int64Array::from(vec![1, 2])), Arc::new(StringArray::from(vec![Some("Rome"), None])));
@@ -129,7 +129,7 @@ fn rows_that_do_not_fit_are_named_with_their_field() {
 }
 
 #[test]
-fn one_member_of_a_union_is_set() {
+fn rejects_unions_with_several_or_no_members() {
     let column = |long: Vec<Option<i64>>, text: Vec<Option<&str>>| {
         let (long, text): (ArrayRef, ArrayRef) = (Arc::new(Int64Array::from(long)), Arc::new(StringArray::from(text)));
         StructArray::try_from(vec![("long", long), ("string", text)]).unwrap()
@@ -144,7 +144,7 @@ fn one_member_of_a_union_is_set() {
 }
 
 #[test]
-fn a_schema_follows_from_a_type() {
+fn derives_schemas() {
     let item = Field::new("item", fields(&[("sku", DataType::Utf8)]), false);
     let entries =
         Fields::from(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::Int64, true)]);
@@ -160,7 +160,7 @@ fn a_schema_follows_from_a_type() {
         Field::new("kind", DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), true),
     ]));
     let text = derive(&kind, "shop.Order").unwrap();
-    let want = concat!(
+    let expected = concat!(
         r#"{"type":"record","name":"shop.Order","fields":[{"name":"id","type":"long"},"#,
         r#"{"name":"at","type":["null",{"type":"long","logicalType":"timestamp-millis"}],"default":null},"#,
         r#"{"name":"items","type":{"type":"array","items":{"type":"record","name":"shop.Order.items","fields":["#,
@@ -171,12 +171,12 @@ fn a_schema_follows_from_a_type() {
         r#"{"name":"none","type":"null","default":null},"#,
         r#"{"name":"kind","type":["null","string"],"default":null}]}"#,
     );
-    assert_eq!(text, want);
+    assert_eq!(text, expected);
     assert!(encoder(&text, &kind).is_ok());
 }
 
 #[test]
-fn what_has_no_avro_type_is_named() {
+fn reports_types_without_avro_equivalent() {
     let at = |name: &str, kind: DataType| derive(&fields(&[(name, kind)]), "R").unwrap_err().to_string();
     assert_eq!(
         at("n", DataType::UInt64),

@@ -36,7 +36,7 @@ fn read(schema: &str, values: &BinaryArray) -> ArrayRef {
 }
 
 #[test]
-fn random_values_of_random_schemas_come_back() {
+fn random_values_round_trip() {
     for seed in 0..500 {
         let random = &mut Random(seed);
         let schema = Schemas::default().record(random, 3);
@@ -63,62 +63,70 @@ fn optional(of: &str) -> String {
 }
 
 /// Checks that each column, written with a schema, is read back as the other column.
-fn becomes(schema: &str, column: &dyn Array, want: &dyn Array) {
-    assert_eq!(&*read(schema, &encode(schema, column)), want, "{schema}");
+fn assert_round_trip(schema: &str, column: &dyn Array, expected: &dyn Array) {
+    assert_eq!(&*read(schema, &encode(schema, column)), expected, "{schema}");
     // Nested in a record, with nulls.
     let record =
         format!(r#"{{"type": "record", "name": "Outer", "fields": [{{"name": "a", "type": {}}}]}}"#, optional(schema));
     let field = Arc::new(arrow_schema::Field::new("a", column.data_type().clone(), true));
     let outer = StructArray::new(vec![field].into(), vec![arrow_array::make_array(column.to_data())], None);
-    assert_eq!(&**read(&record, &encode(&record, &outer)).as_struct().column(0), want, "{record}");
+    assert_eq!(&**read(&record, &encode(&record, &outer)).as_struct().column(0), expected, "{record}");
 }
 
 #[test]
-fn numbers_are_widened_where_nothing_is_lost() {
-    becomes(r#""int""#, &UInt8Array::from(vec![Some(255), None]), &Int32Array::from(vec![Some(255), None]));
-    becomes(r#""long""#, &Int16Array::from(vec![-3]), &Int64Array::from(vec![-3]));
-    becomes(r#""long""#, &UInt32Array::from(vec![u32::MAX]), &Int64Array::from(vec![i64::from(u32::MAX)]));
-    becomes(r#""float""#, &Int16Array::from(vec![-3]), &Float32Array::from(vec![-3.0]));
+fn widens_numbers_without_loss() {
+    assert_round_trip(r#""int""#, &UInt8Array::from(vec![Some(255), None]), &Int32Array::from(vec![Some(255), None]));
+    assert_round_trip(r#""long""#, &Int16Array::from(vec![-3]), &Int64Array::from(vec![-3]));
+    assert_round_trip(r#""long""#, &UInt32Array::from(vec![u32::MAX]), &Int64Array::from(vec![i64::from(u32::MAX)]));
+    assert_round_trip(r#""float""#, &Int16Array::from(vec![-3]), &Float32Array::from(vec![-3.0]));
     let half = PrimitiveArray::<Float16Type>::from_iter_values([Default::default()]);
-    becomes(r#""float""#, &half, &Float32Array::from(vec![0.0]));
-    becomes(r#""double""#, &Int32Array::from(vec![i32::MAX]), &arrow_array::Float64Array::from(vec![2147483647.0]));
-    becomes(r#""double""#, &Float32Array::from(vec![0.1]), &arrow_array::Float64Array::from(vec![f64::from(0.1_f32)]));
+    assert_round_trip(r#""float""#, &half, &Float32Array::from(vec![0.0]));
+    assert_round_trip(
+        r#""double""#,
+        &Int32Array::from(vec![i32::MAX]),
+        &arrow_array::Float64Array::from(vec![2147483647.0]),
+    );
+    assert_round_trip(
+        r#""double""#,
+        &Float32Array::from(vec![0.1]),
+        &arrow_array::Float64Array::from(vec![f64::from(0.1_f32)]),
+    );
     for value in [0, 1, -1, 63, 64, -64, -65, 8191, 8192, i64::MAX, i64::MIN] {
-        becomes(r#""long""#, &Int64Array::from(vec![value]), &Int64Array::from(vec![value]));
+        assert_round_trip(r#""long""#, &Int64Array::from(vec![value]), &Int64Array::from(vec![value]));
     }
 }
 
 #[test]
-fn texts_and_bytes_may_be_laid_out_in_any_way() {
+fn accepts_all_text_and_byte_layouts() {
     let long = "a text of more than twelve bytes";
-    let want = StringArray::from(vec![Some("añ"), None, Some(long), Some("")]);
-    let texts = || want.iter();
-    becomes(r#""string""#, &want, &want);
-    becomes(r#""string""#, &texts().collect::<LargeStringArray>(), &want);
-    becomes(r#""string""#, &texts().collect::<StringViewArray>(), &want);
-    becomes(r#""string""#, &texts().collect::<DictionaryArray<Int8Type>>(), &want);
+    let expected = StringArray::from(vec![Some("añ"), None, Some(long), Some("")]);
+    let texts = || expected.iter();
+    assert_round_trip(r#""string""#, &expected, &expected);
+    assert_round_trip(r#""string""#, &texts().collect::<LargeStringArray>(), &expected);
+    assert_round_trip(r#""string""#, &texts().collect::<StringViewArray>(), &expected);
+    assert_round_trip(r#""string""#, &texts().collect::<DictionaryArray<Int8Type>>(), &expected);
     let bytes: BinaryArray = texts().map(|text| text.map(str::as_bytes)).collect();
-    becomes(r#""bytes""#, &bytes, &bytes);
-    becomes(r#""bytes""#, &bytes.iter().collect::<LargeBinaryArray>(), &bytes);
-    becomes(r#""bytes""#, &bytes.iter().collect::<BinaryViewArray>(), &bytes);
+    assert_round_trip(r#""bytes""#, &bytes, &bytes);
+    assert_round_trip(r#""bytes""#, &bytes.iter().collect::<LargeBinaryArray>(), &bytes);
+    assert_round_trip(r#""bytes""#, &bytes.iter().collect::<BinaryViewArray>(), &bytes);
     let fixed = FixedSizeBinaryArray::try_from_iter([b"abc", b"def"].iter()).unwrap();
     let schema = r#"{"type": "fixed", "name": "F", "size": 3}"#;
-    becomes(schema, &fixed, &fixed);
-    becomes(schema, &BinaryArray::from_iter_values([b"abc", b"def"]), &fixed);
-    becomes(r#""bytes""#, &fixed, &BinaryArray::from_iter_values([b"abc", b"def"]));
+    assert_round_trip(schema, &fixed, &fixed);
+    assert_round_trip(schema, &BinaryArray::from_iter_values([b"abc", b"def"]), &fixed);
+    assert_round_trip(r#""bytes""#, &fixed, &BinaryArray::from_iter_values([b"abc", b"def"]));
 }
 
 #[test]
-fn enums_are_written_from_texts_and_dictionaries() {
-    let want = StringArray::from(vec![Some("view"), None, Some("click"), Some("view")]);
+fn encodes_enums_from_text_and_dictionaries() {
+    let expected = StringArray::from(vec![Some("view"), None, Some("click"), Some("view")]);
     for more in [0, 30] {
         let symbols: Vec<_> = ["\"click\"".to_owned(), "\"view\"".to_owned()]
             .into_iter()
             .chain((0..more).map(|at| format!("\"S{at}\"")))
             .collect();
         let schema = format!(r#"{{"type": "enum", "name": "E", "symbols": [{}]}}"#, symbols.join(", "));
-        becomes(&schema, &want, &want);
-        becomes(&schema, &want.iter().collect::<DictionaryArray<Int32Type>>(), &want);
+        assert_round_trip(&schema, &expected, &expected);
+        assert_round_trip(&schema, &expected.iter().collect::<DictionaryArray<Int32Type>>(), &expected);
     }
     // A dictionary may have values that no row uses.
     let column: DictionaryArray<Int32Type> = [Some("other"), Some("view")].into_iter().collect();
@@ -127,29 +135,29 @@ fn enums_are_written_from_texts_and_dictionaries() {
 }
 
 #[test]
-fn times_keep_their_meaning() {
+fn converts_time_units() {
     let schema = |kind: &str, logical: &str| format!(r#"{{"type": "{kind}", "logicalType": "{logical}"}}"#);
     let utc = |values: Vec<Option<i64>>| TimestampMicrosecondArray::from(values).with_timezone("UTC");
     let seconds = TimestampSecondArray::from(vec![Some(-1), None]).with_timezone("+02:00");
-    becomes(&schema("long", "timestamp-micros"), &seconds, &utc(vec![Some(-1_000_000), None]));
+    assert_round_trip(&schema("long", "timestamp-micros"), &seconds, &utc(vec![Some(-1_000_000), None]));
     let nanos = TimestampNanosecondArray::from(vec![-7_000]);
-    becomes(&schema("long", "local-timestamp-micros"), &nanos, &TimestampMicrosecondArray::from(vec![-7]));
+    assert_round_trip(&schema("long", "local-timestamp-micros"), &nanos, &TimestampMicrosecondArray::from(vec![-7]));
     let date = arrow_array::Date32Array::from(vec![-3]);
-    becomes(&schema("int", "date"), &date, &date);
-    becomes(&schema("int", "date"), &Date64Array::from(vec![-3 * 86_400_000]), &date);
+    assert_round_trip(&schema("int", "date"), &date, &date);
+    assert_round_trip(&schema("int", "date"), &Date64Array::from(vec![-3 * 86_400_000]), &date);
     let millis = arrow_array::Time32MillisecondArray::from(vec![7_000]);
-    becomes(&schema("int", "time-millis"), &millis, &millis);
-    becomes(&schema("int", "time-millis"), &Time32SecondArray::from(vec![7]), &millis);
-    becomes(&schema("int", "time-millis"), &Time64NanosecondArray::from(vec![7_000_000_000]), &millis);
+    assert_round_trip(&schema("int", "time-millis"), &millis, &millis);
+    assert_round_trip(&schema("int", "time-millis"), &Time32SecondArray::from(vec![7]), &millis);
+    assert_round_trip(&schema("int", "time-millis"), &Time64NanosecondArray::from(vec![7_000_000_000]), &millis);
     let micros = arrow_array::Time64MicrosecondArray::from(vec![7_000]);
-    becomes(&schema("long", "time-micros"), &Time64NanosecondArray::from(vec![7_000_000]), &micros);
+    assert_round_trip(&schema("long", "time-micros"), &Time64NanosecondArray::from(vec![7_000_000]), &micros);
     let interval = |nanos| IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(1, 2, nanos)]);
     let duration = r#"{"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}"#;
-    becomes(duration, &interval(3_000_000), &interval(3_000_000));
+    assert_round_trip(duration, &interval(3_000_000), &interval(3_000_000));
 }
 
 #[test]
-fn decimals_are_written_in_as_few_bytes_as_hold_them() {
+fn writes_decimals_in_minimal_bytes() {
     let schema = r#"{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}"#;
     let fixed = r#"{"type": "fixed", "name": "D", "size": 17, "logicalType": "decimal", "precision": 38, "scale": 2}"#;
     let most = 10_i128.pow(38) - 1;
@@ -158,44 +166,44 @@ fn decimals_are_written_in_as_few_bytes_as_hold_them() {
     {
         let column = Decimal128Array::from(vec![value]).with_precision_and_scale(38, 2).unwrap();
         assert_eq!(encode(schema, &column).value(0).len(), 1 + bytes, "{value}");
-        becomes(schema, &column, &column);
-        becomes(fixed, &column, &column);
+        assert_round_trip(schema, &column, &column);
+        assert_round_trip(fixed, &column, &column);
         let wide = Decimal256Array::from(vec![i256::from_i128(value)]).with_precision_and_scale(60, 2).unwrap();
-        becomes(schema, &wide, &column);
+        assert_round_trip(schema, &wide, &column);
     }
     let small = Decimal32Array::from(vec![-15]).with_precision_and_scale(4, 2).unwrap();
-    becomes(schema, &small, &Decimal128Array::from(vec![-15]).with_precision_and_scale(38, 2).unwrap());
+    assert_round_trip(schema, &small, &Decimal128Array::from(vec![-15]).with_precision_and_scale(38, 2).unwrap());
     let wide = r#"{"type": "bytes", "logicalType": "decimal", "precision": 76}"#;
     let most = i256::from_i128(10).wrapping_pow(76) - i256::ONE;
     let column = Decimal256Array::from(vec![most, -most]).with_precision_and_scale(76, 0).unwrap();
-    becomes(wide, &column, &column);
+    assert_round_trip(wide, &column, &column);
 }
 
 #[test]
-fn uuids_are_texts_or_bytes() {
+fn encodes_uuids_from_text_and_bytes() {
     let text = StringArray::from(vec!["01020304-0506-0708-090a-0b0c0d0e0fff"]);
     let bytes = FixedSizeBinaryArray::try_from_iter([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255]].iter());
     for schema in [
         r#"{"type": "string", "logicalType": "uuid"}"#,
         r#"{"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}"#,
     ] {
-        becomes(schema, &text, &text);
-        becomes(schema, bytes.as_ref().unwrap(), &text);
+        assert_round_trip(schema, &text, &text);
+        assert_round_trip(schema, bytes.as_ref().unwrap(), &text);
     }
 }
 
 #[test]
-fn lists_of_every_kind_are_arrays() {
-    let want = arrow_array::ListArray::from_iter_primitive::<Int32Type, _, _>([
+fn encodes_all_list_types() {
+    let expected = arrow_array::ListArray::from_iter_primitive::<Int32Type, _, _>([
         Some(vec![Some(1), Some(2)]),
         None,
         Some(vec![Some(3), Some(4)]),
     ]);
     let schema = r#"{"type": "array", "items": ["null", "int"]}"#;
-    becomes(schema, &want, &want);
+    assert_round_trip(schema, &expected, &expected);
     let mut large = LargeListBuilder::new(Int32Builder::new());
     let mut fixed = FixedSizeListBuilder::new(Int32Builder::new(), 2);
-    for (at, row) in want.iter().enumerate() {
+    for (at, row) in expected.iter().enumerate() {
         match row {
             Some(items) => {
                 large.values().extend(items.as_primitive::<Int32Type>().iter());
@@ -203,17 +211,17 @@ fn lists_of_every_kind_are_arrays() {
             }
             None => fixed.values().append_nulls(2),
         }
-        large.append(want.is_valid(at));
-        fixed.append(want.is_valid(at));
+        large.append(expected.is_valid(at));
+        fixed.append(expected.is_valid(at));
     }
-    becomes(schema, &large.finish(), &want);
+    assert_round_trip(schema, &large.finish(), &expected);
     let fixed = fixed.finish();
-    becomes(schema, &fixed, &want);
-    becomes(schema, &fixed.slice(1, 2), &want.slice(1, 2));
+    assert_round_trip(schema, &fixed, &expected);
+    assert_round_trip(schema, &fixed.slice(1, 2), &expected.slice(1, 2));
 }
 
 #[test]
-fn a_union_takes_a_column_of_one_of_its_types() {
+fn encodes_unions_from_a_member_column() {
     let schema = r#"["null", "long", "int", {"type": "enum", "name": "E", "symbols": ["x"]}, "string"]"#;
     let first = |column: &dyn Array| encode(schema, column).value(0).to_vec();
     assert_eq!(first(&Int32Array::from(vec![1])), [4, 2]);
@@ -229,7 +237,7 @@ fn a_union_takes_a_column_of_one_of_its_types() {
 }
 
 #[test]
-fn fields_without_a_column_take_their_default() {
+fn missing_columns_use_defaults() {
     let schema = r#"{"type": "record", "name": "R", "fields": [
         {"name": "b", "type": "string", "default": "x"}, {"name": "a", "type": "int"}]}"#;
     let a: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
@@ -238,7 +246,7 @@ fn fields_without_a_column_take_their_default() {
 }
 
 #[test]
-fn frames_are_those_that_are_read() {
+fn frames_round_trip() {
     let schema = Schema::parse(r#""string""#).unwrap();
     let column = StringArray::from(vec![Some("one"), None, Some("")]);
     for (framing, id, first) in [
@@ -266,7 +274,7 @@ fn frames_are_those_that_are_read() {
 }
 
 #[test]
-fn arrays_end_before_their_offsets_do() {
+fn splits_arrays_before_offset_overflow() {
     let column = StringArray::from(vec![Some("0123456789"), None, Some("abcdefghij"), Some("x"), None]);
     let schema = Schema::parse("string").unwrap();
     let encoder = Encoder::avro(&schema, column.data_type(), Framing::Bare, None).unwrap().with_most_bytes(12);
@@ -277,7 +285,7 @@ fn arrays_end_before_their_offsets_do() {
 }
 
 #[test]
-fn kafkas_own_types_come_back() {
+fn primitive_types_round_trip() {
     let texts = StringArray::from(vec![Some("Grüße"), None, Some("")]);
     let uuid = StringArray::from(vec!["0188d1a6-b1c5-7c3e-9f45-6F0e8b1f2a3d"]);
     let columns: [(&str, ArrayRef); 11] = [

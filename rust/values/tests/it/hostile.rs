@@ -5,7 +5,7 @@ use samsarrow_values::avro::Schema;
 use samsarrow_values::{Decoder, SchemaId, ValueError};
 
 use crate::random::{Random, long, text};
-use crate::{decode, decoder, refused};
+use crate::{decode, decode_error, decoder};
 
 fn written(numbers: &[i64]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -17,8 +17,8 @@ const ARRAY: &str = r#"{"type": "array", "items": "long"}"#;
 const NULLS: &str = r#"{"type": "array", "items": "null"}"#;
 
 #[test]
-fn counts_and_lengths_are_held_against_what_is_left() {
-    let reason = |schema: &str, numbers: &[i64]| refused(schema, &written(numbers)).1;
+fn rejects_counts_and_lengths_beyond_the_input() {
+    let reason = |schema: &str, numbers: &[i64]| decode_error(schema, &written(numbers)).1;
     assert_eq!(reason("string", &[5]), "5 bytes are announced, and 0 are there");
     assert_eq!(reason("bytes", &[-1]), "the length is -1");
     assert_eq!(reason("string", &[i64::MAX]), format!("{} bytes are announced, and 0 are there", i64::MAX));
@@ -28,7 +28,7 @@ fn counts_and_lengths_are_held_against_what_is_left() {
         format!("a block of {} items cannot be in the 0 bytes that are left", i64::MAX)
     );
     assert!(reason(ARRAY, &[i64::MIN, 0]).starts_with("a block of -9223372036854775808 items"));
-    assert_eq!(reason(ARRAY, &[-1, 2, 1, 0]), "a block says that it has 2 bytes, and has 1");
+    assert_eq!(reason(ARRAY, &[-1, 2, 1, 0]), "a block announces 2 bytes, but has 1");
     assert_eq!(reason(ARRAY, &[-1, 9, 1, 0]), "9 bytes are announced, and 2 are there");
     assert_eq!(
         reason(r#"{"type": "map", "values": "null"}"#, &[1 << 40]).split(" items").next(),
@@ -41,28 +41,28 @@ fn counts_and_lengths_are_held_against_what_is_left() {
     assert_eq!(reason(colours, &[2]), "symbol 2 of an enum of 2");
     assert_eq!(reason(colours, &[-1]), "symbol -1 of an enum of 2");
     assert_eq!(reason("int", &[1 << 40]), "a number has more bits than its type");
-    assert_eq!(refused("long", &[0xff; 11]).1, "a number has more bits than its type");
-    assert_eq!(refused("boolean", &[2]).1, "a boolean is the byte 2");
-    assert_eq!(refused("string", b"\x04\xc3\x28").1, "the text is not UTF-8");
-    assert_eq!(refused(r#"{"type": "map", "values": "int"}"#, b"\x02\x02\xff\x00\x00").1, "the text is not UTF-8");
+    assert_eq!(decode_error("long", &[0xff; 11]).1, "a number has more bits than its type");
+    assert_eq!(decode_error("boolean", &[2]).1, "a boolean is the byte 2");
+    assert_eq!(decode_error("string", b"\x04\xc3\x28").1, "the text is not UTF-8");
+    assert_eq!(decode_error(r#"{"type": "map", "values": "int"}"#, b"\x02\x02\xff\x00\x00").1, "the text is not UTF-8");
 }
 
 #[test]
-fn items_without_bytes_are_bounded() {
+fn bounds_items_without_bytes() {
     let million = 1 << 20;
     let (array, bad) = decode(&mut decoder(NULLS), [Some(written(&[million, 0]).as_slice())]);
     assert_eq!((array.len(), bad.len()), (1, 0));
     for value in
         [written(&[1 << 62, 0]), written(&[million + 1, 0]), written(&[million, million, 0]), written(&[i64::MAX])]
     {
-        assert!(refused(NULLS, &value).1.contains("items cannot be in"));
+        assert!(decode_error(NULLS, &value).1.contains("items cannot be in"));
     }
     // Each of many lists is small, but together they have too many items.
     let nested = r#"{"type": "array", "items": {"type": "array", "items": "null"}}"#;
     let mut value = written(&[3000]);
     (0..3000).for_each(|_| value.extend(written(&[1000, 0])));
     value.push(0);
-    let (path, reason) = refused(nested, &value);
+    let (path, reason) = decode_error(nested, &value);
     assert!(path.starts_with("[1048]"), "{path}");
     assert!(reason.contains("1000 items cannot be in"), "{reason}");
     // Skipped lists may have any number of items.
@@ -73,7 +73,7 @@ fn items_without_bytes_are_bounded() {
 }
 
 #[test]
-fn few_bytes_do_not_become_many() {
+fn bounds_expansion_of_small_values() {
     // Items of one byte that decode to a thousand nulls each.
     let fields: Vec<_> = (0..1000).map(|at| format!(r#"{{"name": "f{at}", "type": ["null", "long"]}}"#)).collect();
     let record = format!(r#"{{"type": "record", "name": "R", "fields": [{}]}}"#, fields.join(","));
@@ -82,11 +82,11 @@ fn few_bytes_do_not_become_many() {
     let mut value = written(&[items]);
     value.resize(value.len() + items as usize, 0);
     value.push(0);
-    assert!(refused(&schema, &value).1.starts_with("it would become more than"));
+    assert!(decode_error(&schema, &value).1.starts_with("it would decode to more than"));
 }
 
 #[test]
-fn a_null_is_no_way_to_take_all_memory() {
+fn bounds_the_size_of_null_rows() {
     let schema = |size| {
         let fields = (0..4).map(|at| {
             format!(r#"{{"name": "f{at}", "type": ["null", {{"type": "fixed", "name": "F{at}", "size": {size}}}]}}"#)
@@ -94,8 +94,8 @@ fn a_null_is_no_way_to_take_all_memory() {
         let fields: Vec<_> = fields.collect();
         Schema::parse(&format!(r#"{{"type": "record", "name": "R", "fields": [{}]}}"#, fields.join(","))).unwrap()
     };
-    let refused = Decoder::avro(&schema(i32::MAX), &crate::bare()).unwrap_err().to_string();
-    assert!(refused.starts_with("a row that is null would take 8589934"), "{refused}");
+    let decode_error = Decoder::avro(&schema(i32::MAX), &crate::bare()).unwrap_err().to_string();
+    assert!(decode_error.starts_with("a row that is null would take 8589934"), "{decode_error}");
     let options = samsarrow_values::Options { fields: Some(vec!["f0".to_owned()]), ..crate::bare() };
     for decoder in [Decoder::avro(&schema(1 << 20), &crate::bare()), Decoder::avro(&schema(4 << 20), &options)] {
         assert_eq!(decode(&mut decoder.unwrap(), [None]).0.len(), 1);
@@ -103,7 +103,7 @@ fn a_null_is_no_way_to_take_all_memory() {
 }
 
 #[test]
-fn an_array_ends_where_its_columns_are_large() {
+fn reports_full_at_the_size_limit() {
     // Items without bytes that decode to a default each.
     let [empty, full] = ["", r#"{"name": "n", "type": "long", "default": 7}"#].map(|fields| {
         format!(r#"{{"type": "array", "items": {{"type": "record", "name": "R", "fields": [{fields}]}}}}"#)
@@ -135,18 +135,18 @@ fn an_array_ends_where_its_columns_are_large() {
 }
 
 #[test]
-fn faults_name_the_field() {
+fn errors_name_the_field() {
     let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "user", "type": {"type": "record", "name": "U",
         "fields": [{"name": "items", "type": {"type": "array", "items": {"type": "map", "values": "string"}}}]}}]}"#;
     let mut value = written(&[2, 0, 1]);
     text(b"key", &mut value);
     text(b"\xff", &mut value);
     value.extend([0, 0]);
-    assert_eq!(refused(schema, &value), ("user.items[1][\"key\"]".to_owned(), "the text is not UTF-8".to_owned()));
+    assert_eq!(decode_error(schema, &value), ("user.items[1][\"key\"]".to_owned(), "the text is not UTF-8".to_owned()));
 }
 
 #[test]
-fn schemas_are_bounded() {
+fn bounds_schema_size() {
     let refuse = |text: &str| Schema::parse(text).unwrap_err().to_string();
     let deep = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(200), "}".repeat(200));
     assert!(refuse(&deep).contains("recursion limit"), "{}", refuse(&deep));
@@ -172,7 +172,7 @@ fn schemas_are_bounded() {
 }
 
 #[test]
-fn schemas_that_cannot_be_are_refused() {
+fn rejects_invalid_schemas() {
     for (text, why) in [
         ("{", "no JSON"),
         ("nothing", "no JSON"),
@@ -206,7 +206,7 @@ fn schemas_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn schemas_that_changed_never_panic() {
+fn mutated_schemas_do_not_panic() {
     let texts = [
         r#"{"type": "record", "name": "a.R", "aliases": ["S"], "fields": [{"name": "f", "type": ["null", "int"], "default": null, "aliases": ["g"]},
             {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "A"}}]}"#,

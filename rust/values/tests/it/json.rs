@@ -10,7 +10,7 @@ use samsarrow_values::{Decoder, Options};
 
 use crate::{bare, decode, push};
 
-pub(crate) fn of(fields: Vec<Field>) -> DataType {
+pub(crate) fn struct_of(fields: Vec<Field>) -> DataType {
     DataType::Struct(fields.into())
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn list(item: DataType) -> DataType {
 }
 
 pub(crate) fn map(value: DataType) -> DataType {
-    let entries = of(vec![Field::new("key", DataType::Utf8, false), field("value", value)]);
+    let entries = struct_of(vec![Field::new("key", DataType::Utf8, false), field("value", value)]);
     DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
 }
 
@@ -38,20 +38,20 @@ pub(crate) fn decoder(kind: &DataType) -> Decoder {
     Decoder::json(&Schema::from_arrow(kind.clone()), &bare()).unwrap()
 }
 
-pub(crate) fn some(kind: &DataType, fields: &[&str]) -> Decoder {
+pub(crate) fn projecting_decoder(kind: &DataType, fields: &[&str]) -> Decoder {
     let fields = Some(fields.iter().map(|&field| field.to_owned()).collect());
     Decoder::json(&Schema::from_arrow(kind.clone()), &Options { fields, ..bare() }).unwrap()
 }
 
 /// Decodes a valid value.
-pub(crate) fn one(kind: &DataType, text: &str) -> ArrayRef {
+pub(crate) fn decode_one(kind: &DataType, text: &str) -> ArrayRef {
     let (array, bad) = decode(&mut decoder(kind), [Some(text.as_bytes())]);
     assert_eq!(bad, [], "{text}");
     array
 }
 
 /// Returns path and reason of a bad value.
-pub(crate) fn refused(kind: &DataType, value: &[u8]) -> (String, String) {
+pub(crate) fn decode_error(kind: &DataType, value: &[u8]) -> (String, String) {
     match push(&mut decoder(kind), Some(value)) {
         Err(bad) => (bad.path, bad.reason),
         Ok(()) => panic!("{} is taken for {kind}", String::from_utf8_lossy(value)),
@@ -60,5 +60,5 @@ pub(crate) fn refused(kind: &DataType, value: &[u8]) -> (String, String) {
 
 /// Decodes a text in a string column.
 pub(crate) fn string(text: &str) -> String {
-    one(&DataType::Utf8, text).as_string::<i32>().value(0).to_owned()
+    decode_one(&DataType::Utf8, text).as_string::<i32>().value(0).to_owned()
 }

@@ -7,30 +7,30 @@ use arrow_schema::DataType;
 use samsarrow_values::json::Inference;
 use serde_json::Value;
 
-use crate::json::{any, decoder, field, list, map, of, refused};
+use crate::json::{any, decode_error, decoder, field, list, map, struct_of};
 use crate::random::Random;
 use crate::{decode, push};
 
 /// Decodes a value as JSON text, skips it, and decodes it by its type.
-fn everywhere(text: &[u8]) -> [bool; 3] {
+fn accepted_by_each(text: &[u8]) -> [bool; 3] {
     let with = |kind: DataType, before: &[u8], after: &[u8]| {
         push(&mut decoder(&kind), Some(&[before, text, after].concat())).is_ok()
     };
     let infer = Inference::default().push(Some(text)).is_ok();
-    [with(of(vec![any("a")]), b"{\"a\":", b"}"), with(of(vec![]), b"{\"a\":", b"}"), infer]
+    [with(struct_of(vec![any("a")]), b"{\"a\":", b"}"), with(struct_of(vec![]), b"{\"a\":", b"}"), infer]
 }
 
-fn agrees(text: &[u8]) {
-    let wanted = match serde_json::from_slice::<Value>(text) {
+fn assert_agrees_with_serde_json(text: &[u8]) {
+    let expected = match serde_json::from_slice::<Value>(text) {
         // `serde_json` stops at such a number.
         Err(error) if error.to_string().starts_with("number out of range") => return,
         oracle => oracle.is_ok(),
     };
-    assert_eq!(everywhere(text), [wanted; 3], "{:?}", String::from_utf8_lossy(text));
+    assert_eq!(accepted_by_each(text), [expected; 3], "{:?}", String::from_utf8_lossy(text));
 }
 
 #[test]
-fn what_is_json_serde_json_says_too() {
+fn validity_agrees_with_serde_json() {
     for text in [
         "{}",
         "[]",
@@ -97,7 +97,7 @@ fn what_is_json_serde_json_says_too() {
         "\"\\/\"",
         "\"\\a\"",
     ] {
-        agrees(text.as_bytes());
+        assert_agrees_with_serde_json(text.as_bytes());
     }
     for text in [
         &b"\"\xff\""[..],
@@ -110,12 +110,12 @@ fn what_is_json_serde_json_says_too() {
         b"\x0b1",
         b"1\x0c",
     ] {
-        agrees(text);
+        assert_agrees_with_serde_json(text);
     }
 }
 
 #[test]
-fn texts_of_random_parts_are_judged_as_serde_json_judges_them() {
+fn random_texts_agree_with_serde_json() {
     const PARTS: [&str; 34] = [
         "{", "}", "[", "]", ",", ":", "\"", "\"a\"", "\"b\":", "\\", "\\u", "d83d", "\\ude00", "0", "1", "-", ".", "e",
         "E", "+", "true", "null", "false", "n", " ", "\n", "\t", "é", "\u{1}", "12345678", "abcdefgh", "\\n", "[]",
@@ -124,17 +124,17 @@ fn texts_of_random_parts_are_judged_as_serde_json_judges_them() {
     let mut random = Random(11);
     for _ in 0..20_000 {
         let text: String = (0..1 + random.below(9)).map(|_| PARTS[random.below(PARTS.len())]).collect();
-        agrees(text.as_bytes());
-        agrees(format!("[{text}]").as_bytes());
-        agrees(format!("\"{text}\"").as_bytes());
+        assert_agrees_with_serde_json(text.as_bytes());
+        assert_agrees_with_serde_json(format!("[{text}]").as_bytes());
+        assert_agrees_with_serde_json(format!("\"{text}\"").as_bytes());
     }
 }
 
 #[test]
-fn faults_name_the_field_and_the_byte() {
-    let user = of(vec![field("tags", list(map(DataType::Utf8)))]);
-    let kind = of(vec![field("id", DataType::Int64), field("user", user)]);
-    let reason = |text: &[u8]| refused(&kind, text);
+fn errors_name_field_and_byte() {
+    let user = struct_of(vec![field("tags", list(map(DataType::Utf8)))]);
+    let kind = struct_of(vec![field("id", DataType::Int64), field("user", user)]);
+    let reason = |text: &[u8]| decode_error(&kind, text);
     assert_eq!(
         reason(br#"{"user": {"tags": [{}, {"k\"": 1}]}}"#),
         (r#"user.tags[1]["k\\\""]"#.into(), "expected a string, found a number at byte 31".into())
@@ -148,8 +148,8 @@ fn faults_name_the_field_and_the_byte() {
         "a string has a control character at byte 27, which must be escaped"
     );
     assert_eq!(reason(br#"{"id": 1} {}"#), (String::new(), "2 bytes follow the value".into()));
-    assert_eq!(reason(b""), (String::new(), "the value is empty, which no JSON text is".into()));
-    assert_eq!(reason(b" \n").1, "the value is empty, which no JSON text is");
+    assert_eq!(reason(b""), (String::new(), "the value is empty, which is not JSON".into()));
+    assert_eq!(reason(b" \n").1, "the value is empty, which is not JSON");
     assert_eq!(reason(br#"{"id": NaN}"#), ("id".into(), "expected a value, found 'N' at byte 7".into()));
     assert_eq!(reason(br#"{"id": 1, "x": "\q"}"#).1, "a string has an escape at byte 16 that JSON does not have");
     assert_eq!(reason(br#"{"id": 1, "x": "\ud800"}"#).1, "a string has half of a surrogate pair at byte 16");
@@ -159,35 +159,35 @@ fn faults_name_the_field_and_the_byte() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn bounds_depth() {
     let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
-    let kind = of(vec![any("a")]);
+    let kind = struct_of(vec![any("a")]);
     let value = |depth| format!("{{\"a\":{}}}", nested(depth));
     assert!(push(&mut decoder(&kind), Some(value(129).as_bytes())).is_ok());
     for depth in [130, 1_000_000] {
-        assert_eq!(refused(&kind, value(depth).as_bytes()).1, "more than 128 objects and arrays are within each other");
-        assert!(refused(&kind, "{\"b\":".repeat(depth).as_bytes()).1.contains("more than 128"));
+        assert_eq!(decode_error(&kind, value(depth).as_bytes()).1, "objects and arrays are nested more than 128 deep");
+        assert!(decode_error(&kind, "{\"b\":".repeat(depth).as_bytes()).1.contains("more than 128"));
         assert!(Inference::default().push(Some(nested(depth + 100).as_bytes())).is_err());
     }
 }
 
 #[test]
-fn few_bytes_do_not_become_many() {
-    let wide = of((0..1000).map(|at| field(&format!("f{at}"), DataType::Int64)).collect());
+fn bounds_expansion_of_small_values() {
+    let wide = struct_of((0..1000).map(|at| field(&format!("f{at}"), DataType::Int64)).collect());
     let items = |item: &str, count: usize| format!("[{}{item}]", format!("{item},").repeat(count - 1));
     for item in ["{}", "null"] {
-        let reason = refused(&list(wide.clone()), items(item, 200_000).as_bytes()).1;
-        assert!(reason.starts_with("it would become more than"), "{reason}");
+        let reason = decode_error(&list(wide.clone()), items(item, 200_000).as_bytes()).1;
+        assert!(reason.starts_with("it would decode to more than"), "{reason}");
         assert!(push(&mut decoder(&list(wide.clone())), Some(items(item, 1000).as_bytes())).is_ok());
     }
     // Each of the repeated members takes time.
     let member = "\"a\":null,".repeat(200_000);
-    let reason = refused(&of(vec![field("a", wide)]), format!("{{{member}\"a\":{{}}}}").as_bytes()).1;
-    assert!(reason.starts_with("it would become more than"), "{reason}");
+    let reason = decode_error(&struct_of(vec![field("a", wide)]), format!("{{{member}\"a\":{{}}}}").as_bytes()).1;
+    assert!(reason.starts_with("it would decode to more than"), "{reason}");
 }
 
 #[test]
-fn long_numbers_take_no_long_time() {
+fn long_numbers_are_fast() {
     let digits = "9".repeat(1 << 20);
     for kind in [DataType::Int64, DataType::Decimal128(38, 2), DataType::Decimal256(76, 2), DataType::Float64] {
         for text in [digits.clone(), format!("0.{digits}"), format!("1e{digits}"), format!("-1E-{digits}")] {
@@ -197,13 +197,13 @@ fn long_numbers_take_no_long_time() {
 }
 
 #[test]
-fn bytes_that_changed_never_panic_and_leave_other_rows_alone() {
-    let user = of(vec![
+fn mutated_values_do_not_affect_other_rows() {
+    let user = struct_of(vec![
         field("name", DataType::Utf8),
         any("any"),
         field("when", DataType::Timestamp(arrow_schema::TimeUnit::Millisecond, None)),
     ]);
-    let kind = of(vec![
+    let kind = struct_of(vec![
         field("id", DataType::Int64),
         field("users", list(user)),
         field("m", map(list(DataType::Float64))),
@@ -242,8 +242,9 @@ fn bytes_that_changed_never_panic_and_leave_other_rows_alone() {
 }
 
 #[test]
-fn a_name_with_a_quote_is_found_where_it_is_escaped_alone() {
-    let kind = of(vec![field("q\"", DataType::Int64), field("t\tab", DataType::Int64), field("b\\", DataType::Int64)]);
+fn finds_names_with_escaped_quotes() {
+    let kind =
+        struct_of(vec![field("q\"", DataType::Int64), field("t\tab", DataType::Int64), field("b\\", DataType::Int64)]);
     let mut decoder = decoder(&kind);
     let good = br#"{"q\"":1,"t\tab":2,"b\\":3}"#;
     let raw: [&[u8]; 3] = [br#"{"q"":1}"#, b"{\"t\tab\":2}", br#"{"b\":3}"#];

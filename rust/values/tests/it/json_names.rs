@@ -5,14 +5,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_schema::DataType;
 
-use crate::json::{decoder, field, list, of, refused};
+use crate::json::{decode_error, decoder, field, list, struct_of};
 use crate::random::Random;
 use crate::{decode, push};
 
 /// Two members in texts of many, in any order, with more names than are learned.
 #[test]
-fn members_are_found_among_any_others() {
-    let kind = of(vec![field("a", DataType::Int64), field("b", DataType::Utf8)]);
+fn reads_members_among_unread_ones() {
+    let kind = struct_of(vec![field("a", DataType::Int64), field("b", DataType::Utf8)]);
     let values =
         ["1", "-2.5e3", "\"te\\\"xt\"", "\"täxt\"", "null", "true", "[{\"a\": [1, \"}\"]}]", "{\"b\":2}", "0.5"];
     let mut random = Random(3);
@@ -23,7 +23,7 @@ fn members_are_found_among_any_others() {
         3 => format!("x{}", random.below(500)),
         _ => format!("y{}", random.below(5)),
     };
-    let (mut texts, mut wanted) = (Vec::new(), Vec::new());
+    let (mut texts, mut expected) = (Vec::new(), Vec::new());
     for row in 0..5_000_i64 {
         let mut members: Vec<String> = (0..random.below(6))
             .map(|_| format!("\"{}\":{}", name(&mut random), values[random.below(values.len())]))
@@ -37,12 +37,12 @@ fn members_are_found_among_any_others() {
             members.reverse();
         }
         texts.push(format!("{{{}}}", members.join(",")));
-        wanted.push((given.then_some(row), row.to_string()));
+        expected.push((given.then_some(row), row.to_string()));
     }
     let (array, bad) = decode(&mut decoder(&kind), texts.iter().map(|text| Some(text.as_bytes())));
     assert_eq!(bad, []);
     let (ids, names) = (array.as_struct().column(0).as_primitive::<Int64Type>(), array.as_struct().column(1));
-    for (row, (id, name)) in wanted.iter().enumerate() {
+    for (row, (id, name)) in expected.iter().enumerate() {
         assert_eq!(ids.is_valid(row).then(|| ids.value(row)), *id, "{}", texts[row]);
         assert_eq!(names.as_string::<i32>().value(row), name);
     }
@@ -50,12 +50,12 @@ fn members_are_found_among_any_others() {
 
 /// Text after a known name is validated as before.
 #[test]
-fn what_is_stepped_over_is_json_the_second_time_too() {
-    let kind = list(of(vec![field("a", DataType::Int64)]));
+fn validates_skipped_members_after_learned_names() {
+    let kind = list(struct_of(vec![field("a", DataType::Int64)]));
     for wrong in ["01", "-", "1.", "1e", "tru", "nul", "\"\\x\"", "\"\t\"", "[1,]", "", "}", "NaN", "+1", "1 2", "'x'"]
     {
         let text = format!("[{{\"n\":1,\"a\":2}},{{\"n\":{wrong},\"a\":3}}]");
-        let (path, _) = refused(&kind, text.as_bytes());
+        let (path, _) = decode_error(&kind, text.as_bytes());
         assert_eq!(path, "[1]", "{text}");
     }
     for good in ["0", "-0", "12345678", "123456789.987654321", "-1.5E+9", "\"12345678\\n\"", "true", "[]", "{}"] {

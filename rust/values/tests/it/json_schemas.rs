@@ -6,17 +6,17 @@ use samsarrow_values::json::{Inference, Schema, is_omitted};
 use serde_json::{Value, json};
 
 use crate::bare;
-use crate::json::{any, field, list, of};
+use crate::json::{any, field, list, struct_of};
 
-fn parsed(schema: &Value, needed: &[Value]) -> Result<DataType, String> {
-    linked(schema, needed, &[])
+fn parsed(schema: &Value, references: &[Value]) -> Result<DataType, String> {
+    linked(schema, references, &[])
 }
 
 /// Parses a schema with links: index of the referring schema, name, and index of the referenced one.
-fn linked(schema: &Value, needed: &[Value], links: &[(usize, &str, usize)]) -> Result<DataType, String> {
+fn linked(schema: &Value, references: &[Value], links: &[(usize, &str, usize)]) -> Result<DataType, String> {
     let links: Vec<_> = links.iter().map(|(by, name, to)| (*by, (*name).to_owned(), *to)).collect();
-    let needed: Vec<_> = needed.iter().map(Value::to_string).collect();
-    let schema = Schema::parse(&schema.to_string(), &needed, &links).map_err(|error| error.to_string())?;
+    let references: Vec<_> = references.iter().map(Value::to_string).collect();
+    let schema = Schema::parse(&schema.to_string(), &references, &links).map_err(|error| error.to_string())?;
     Decoder::json(&schema, &bare()).map(|decoder| decoder.data_type().clone()).map_err(|error| error.to_string())
 }
 
@@ -30,11 +30,12 @@ fn property(schema: &Value) -> Field {
 }
 
 #[test]
-fn types_of_json_schema() {
+fn converts_json_schema_types() {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
     let text = DataType::Utf8;
     let connect = |kind: &str, name: &str| json!({"type": kind, "title": format!("org.apache.kafka.connect.data.{name}"), "connect.type": "x"});
-    let entries = of(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int64, false)]);
+    let entries =
+        struct_of(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int64, false)]);
     let map = DataType::Map(Field::new("entries", entries, false).into(), false);
     let strings = DataType::List(Field::new("item", DataType::Utf8, false).into());
     for (schema, kind, nullable) in [
@@ -67,7 +68,7 @@ fn types_of_json_schema() {
         (json!({"type": "array", "items": [{"type": "string"}]}), text.clone(), false),
         (json!({"type": "object", "additionalProperties": {"type": "integer"}}), map, false),
         (json!({"type": "object"}), text.clone(), false),
-        (json!({"properties": {"a": {"type": "string"}}}), of(vec![field("a", text.clone())]), false),
+        (json!({"properties": {"a": {"type": "string"}}}), struct_of(vec![field("a", text.clone())]), false),
         (json!({"oneOf": [{"type": "null"}, {"type": "integer"}]}), DataType::Int64, true),
         (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), DataType::Int64, true),
         (json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}), text.clone(), false),
@@ -85,7 +86,7 @@ fn types_of_json_schema() {
 }
 
 #[test]
-fn what_is_beyond_a_type_is_kept_as_text() {
+fn keeps_untyped_values_as_json_text() {
     let schema = json!({"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}, {"type": "integer"}]}, "b": {"type": "object"}}});
     let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[], &[]).unwrap(), &bare()).unwrap();
     decoder.push(Some(br#"{"a": "x", "b": {"c": [1]}}"#), None).unwrap();
@@ -97,7 +98,7 @@ fn what_is_beyond_a_type_is_kept_as_text() {
 }
 
 #[test]
-fn references_lead_to_types() {
+fn resolves_references() {
     let schema = json!({
         "$defs": {"user/one": {"type": "object", "properties": {"name": {"type": "string"}, "friend": {"$ref": "#/$defs/user~1one"}}}},
         "definitions": {"id": {"type": "integer"}},
@@ -108,30 +109,30 @@ fn references_lead_to_types() {
     });
     // Properties keep the order of the text, although `serde_json` maps sort them alphabetically.
     let ids = DataType::List(Field::new("item", DataType::Int64, false).into());
-    let user = of(vec![field("friend", DataType::Utf8), field("name", DataType::Utf8)]);
-    let want = of(vec![
+    let user = struct_of(vec![field("friend", DataType::Utf8), field("name", DataType::Utf8)]);
+    let expected = struct_of(vec![
         Field::new("a", DataType::Int64, false),
         field("list", ids),
         field("self", DataType::Utf8),
         field("z", user),
     ]);
-    assert_eq!(parsed(&schema, &[]), Ok(want));
+    assert_eq!(parsed(&schema, &[]), Ok(expected));
     let city = json!({"$id": "http://x.y/city.json", "type": "string"});
     let ids = json!({"$id": "ids.json", "$defs": {"id": {"type": "integer"}, "other": {"$ref": "#/$defs/id"}}});
     let uses = json!({"type": "object", "properties": {"city": {"$ref": "city.json"}, "id": {"$ref": "ids.json#/$defs/other"}}});
-    let want = of(vec![field("city", DataType::Utf8), field("id", DataType::Int64)]);
-    assert_eq!(parsed(&uses, &[city.clone(), ids]), Ok(want));
+    let expected = struct_of(vec![field("city", DataType::Utf8), field("id", DataType::Int64)]);
+    assert_eq!(parsed(&uses, &[city.clone(), ids]), Ok(expected));
     let by_any_name = json!({"type": "object", "properties": {"city": {"$ref": "registered-as.json"}}});
     assert!(parsed(&by_any_name, std::slice::from_ref(&city)).unwrap_err().contains("leads to nothing"));
-    let want = Ok(of(vec![field("city", DataType::Utf8)]));
-    assert_eq!(linked(&by_any_name, &[city], &[(1, "registered-as.json", 0)]), want);
+    let expected = Ok(struct_of(vec![field("city", DataType::Utf8)]));
+    assert_eq!(linked(&by_any_name, &[city], &[(1, "registered-as.json", 0)]), expected);
 }
 
 #[test]
-fn references_are_found_by_their_names_then_by_ids() {
+fn resolves_references_by_name_then_id() {
     let kind = |kind: &str| json!({"type": kind});
     let refers = |to: &str| json!({"type": "object", "properties": {"f": {"$ref": to}}});
-    let f = |kind| Ok(of(vec![field("f", kind)]));
+    let f = |kind| Ok(struct_of(vec![field("f", kind)]));
     // Two schemas without `$id`.
     let two = [kind("string"), kind("integer")];
     let links = [(2, "person.json", 0), (2, "address.json", 1)];
@@ -140,7 +141,7 @@ fn references_are_found_by_their_names_then_by_ids() {
     // A name belongs to the schema with the reference; a sibling uses the same name for another schema.
     let all = [kind("string"), refers("common.json"), kind("integer")];
     let links = [(1, "common.json", 0), (3, "child.json", 1), (3, "common.json", 2)];
-    assert_eq!(linked(&refers("child.json"), &all, &links), f(of(vec![field("f", DataType::Utf8)])));
+    assert_eq!(linked(&refers("child.json"), &all, &links), f(struct_of(vec![field("f", DataType::Utf8)])));
     assert_eq!(linked(&refers("common.json"), &all, &links), f(DataType::Int64));
     // Names take precedence over `$id`; a name made absolute by an `$id` counts too.
     let ids = [json!({"$id": "http://h/s/a.json", "type": "string"}), kind("integer")];
@@ -173,7 +174,7 @@ fn references_are_found_by_their_names_then_by_ids() {
 }
 
 #[test]
-fn properties_keep_their_order() {
+fn properties_keep_the_schema_order() {
     let names = |text: &str| match Decoder::json(&Schema::parse(text, &[], &[]).unwrap(), &bare()).unwrap().data_type()
     {
         DataType::Struct(fields) => fields.iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(""),
@@ -192,7 +193,7 @@ fn properties_keep_their_order() {
 }
 
 #[test]
-fn decimals_of_connect_are_bytes() {
+fn reads_connect_decimals() {
     let title = "org.apache.kafka.connect.data.Decimal";
     let parameters = json!({"scale": "2", "connect.decimal.precision": "10"});
     for (kind, text) in [("string", "\"MDk=\""), ("number", "123.45")] {
@@ -206,7 +207,7 @@ fn decimals_of_connect_are_bytes() {
 }
 
 #[test]
-fn schemas_that_cannot_be_are_refused() {
+fn rejects_invalid_schemas() {
     for (schema, why) in [
         (json!(7), "a schema is an object"),
         (json!({"$ref": "#/nothing"}), "leads to nothing"),
@@ -232,11 +233,11 @@ fn schemas_that_cannot_be_are_refused() {
 fn inferred(values: &[Value]) -> DataType {
     let mut inference = Inference::default();
     values.iter().for_each(|value| inference.push(Some(value.to_string().as_bytes())).unwrap());
-    of(inference.finish().unwrap().fields().iter().map(|field| field.as_ref().clone()).collect())
+    struct_of(inference.finish().unwrap().fields().iter().map(|field| field.as_ref().clone()).collect())
 }
 
 #[test]
-fn values_have_types_in_common() {
+fn infers_common_types() {
     let kind = |values: &[Value]| {
         let rows: Vec<_> = values.iter().map(|value| json!({"f": value})).collect();
         match inferred(&rows) {
@@ -244,7 +245,7 @@ fn values_have_types_in_common() {
             other => panic!("{other}"),
         }
     };
-    for (values, want) in [
+    for (values, expected) in [
         (vec![json!(1), json!(-2), json!(null)], field("f", DataType::Int64)),
         (vec![json!(1), json!(2.5)], field("f", DataType::Float64)),
         (vec![json!(u64::MAX), json!(1)], field("f", DataType::UInt64)),
@@ -259,17 +260,17 @@ fn values_have_types_in_common() {
         (vec![json!([1]), json!([null, 2.5]), json!([])], field("f", list(DataType::Float64))),
         (
             vec![json!({"a": 1}), json!({"b": ["x"], "a": 2}), json!({})],
-            field("f", of(vec![field("a", DataType::Int64), field("b", list(DataType::Utf8))])),
+            field("f", struct_of(vec![field("a", DataType::Int64), field("b", list(DataType::Utf8))])),
         ),
     ] {
-        assert_eq!(kind(&values), want, "{values:?}");
+        assert_eq!(kind(&values), expected, "{values:?}");
     }
     let nothing = kind(&[json!([])]);
     assert_eq!(nothing.data_type(), &DataType::List(any("item").into()));
 }
 
 #[test]
-fn inference_is_bounded() {
+fn bounds_inference() {
     let wide = |names: usize| Value::Object((0..names).map(|at| (format!("k{at}"), json!(at))).collect());
     match inferred(&[json!({"few": wide(1000), "many": wide(1001)})]) {
         DataType::Struct(fields) => {
@@ -302,7 +303,7 @@ fn inference_is_bounded() {
 
 /// A member that may be missing but is not clearly nullable is omitted when null.
 #[test]
-fn members_that_are_omitted_where_they_are_null() {
+fn marks_members_omitted_when_null() {
     let text = json!({"type": "string"});
     let text_or_null = json!({"type": ["string", "null"]});
     for (schema, omitted) in [

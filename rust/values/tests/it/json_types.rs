@@ -8,45 +8,45 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use samsarrow_values::json::Schema;
 use samsarrow_values::{Decoder, Framing, Options};
 
-use crate::json::{any, decoder, field, list, map, of, one, refused, some, string};
+use crate::json::{any, decode_error, decode_one, decoder, field, list, map, projecting_decoder, string, struct_of};
 use crate::{bare, decode};
 
 #[test]
-fn whole_numbers_are_exact_to_the_last() {
+fn integers_are_exact() {
     macro_rules! edges {
         ($($kind:ty => $arrow:ident),*) => {$(
             for value in [<$kind>::MIN, <$kind>::MAX, 0, 1, 17] {
                 let kind = DataType::$arrow;
-                let read = |text: &str| one(&kind, text);
-                let want = |array: ArrayRef, text: &str| {
+                let read = |text: &str| decode_one(&kind, text);
+                let expected = |array: ArrayRef, text: &str| {
                     assert_eq!(array.data_type(), &kind);
                     assert_eq!(arrow_cast::display::array_value_to_string(&array, 0).unwrap(), value.to_string(), "{text}");
                 };
                 for text in [format!("{value}"), format!(" {value}\n"), format!("{value}.000"), format!("{value}.0e0"), format!("{value}E+0")] {
-                    want(read(&text), &text);
+                    expected(read(&text), &text);
                 }
             }
             for beyond in [i128::from(<$kind>::MIN) - 1, i128::from(<$kind>::MAX) + 1, i128::MAX] {
-                let reason = refused(&DataType::$arrow, beyond.to_string().as_bytes()).1;
+                let reason = decode_error(&DataType::$arrow, beyond.to_string().as_bytes()).1;
                 assert!(reason.starts_with("the number is out of the range of"), "{reason}");
             }
         )*};
     }
     edges!(i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64, u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64);
     for text in ["1.5", "1e-1", "0.1", "12345678901234567.8"] {
-        assert_eq!(refused(&DataType::Int64, text.as_bytes()).1, "the number is no whole one");
+        assert_eq!(decode_error(&DataType::Int64, text.as_bytes()).1, "the number is not an integer");
     }
     for text in ["1e999999999999999999999", "-1e99", "99999999999999999999999999999999999999999"] {
-        assert_eq!(refused(&DataType::Int64, text.as_bytes()).1, "the number is out of the range of int64");
+        assert_eq!(decode_error(&DataType::Int64, text.as_bytes()).1, "the number is out of the range of int64");
     }
-    assert_eq!(one(&DataType::Int64, "0e999999999999").as_primitive::<Int64Type>().value(0), 0);
-    assert_eq!(one(&DataType::Int64, "-0").as_primitive::<Int64Type>().value(0), 0);
-    assert_eq!(one(&DataType::Int64, "12e2").as_primitive::<Int64Type>().value(0), 1200);
-    assert_eq!(refused(&DataType::Int64, b"\"1\"").1, "expected a whole number, found a string at byte 0");
+    assert_eq!(decode_one(&DataType::Int64, "0e999999999999").as_primitive::<Int64Type>().value(0), 0);
+    assert_eq!(decode_one(&DataType::Int64, "-0").as_primitive::<Int64Type>().value(0), 0);
+    assert_eq!(decode_one(&DataType::Int64, "12e2").as_primitive::<Int64Type>().value(0), 1200);
+    assert_eq!(decode_error(&DataType::Int64, b"\"1\"").1, "expected a whole number, found a string at byte 0");
 }
 
 #[test]
-fn doubles_are_what_the_standard_library_reads() {
+fn doubles_match_the_standard_library() {
     let mut random = crate::random::Random(3);
     let mut texts: Vec<String> = [
         "0",
@@ -73,22 +73,22 @@ fn doubles_are_what_the_standard_library_reads() {
         texts.push(format!("{:?}", (random.next() >> random.below(64)) as f64 / 1000.0));
     }
     for text in texts.iter().filter(|text| !text.contains("inf") && !text.contains("NaN")) {
-        let got = one(&DataType::Float64, text).as_primitive::<Float64Type>().value(0);
+        let got = decode_one(&DataType::Float64, text).as_primitive::<Float64Type>().value(0);
         assert_eq!(got.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
         if text.parse::<f32>().unwrap().is_finite() {
-            let got = one(&DataType::Float32, text).as_primitive::<Float32Type>().value(0);
+            let got = decode_one(&DataType::Float32, text).as_primitive::<Float32Type>().value(0);
             assert_eq!(got.to_bits(), text.parse::<f32>().unwrap().to_bits(), "{text}");
         }
     }
     for text in ["1e309", "-1e400"] {
-        assert_eq!(refused(&DataType::Float64, text.as_bytes()).1, "the number is out of the range of double");
+        assert_eq!(decode_error(&DataType::Float64, text.as_bytes()).1, "the number is out of the range of double");
     }
-    assert_eq!(refused(&DataType::Float32, b"1e39").1, "the number is out of the range of float");
+    assert_eq!(decode_error(&DataType::Float32, b"1e39").1, "the number is out of the range of float");
 }
 
 #[test]
-fn strings_have_their_escapes_undone() {
-    for (text, want) in [
+fn unescapes_strings() {
+    for (text, expected) in [
         (r#""""#, ""),
         (r#""plain""#, "plain"),
         (r#""exactly8""#, "exactly8"),
@@ -100,23 +100,23 @@ fn strings_have_their_escapes_undone() {
         ("\"\u{7f}\"", "\u{7f}"),
         (r#""behind eight bytes \"quoted\" and more""#, "behind eight bytes \"quoted\" and more"),
     ] {
-        assert_eq!(string(text), want, "{text}");
+        assert_eq!(string(text), expected, "{text}");
     }
     // At each distance from the end of an eight-byte word.
     for len in 0..40 {
         for what in ["\\n", "é", "", "\\ud83d\\ude00"] {
             let text = format!("{}{what}{}", "x".repeat(len), "y".repeat(39 - len));
-            let want: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
-            assert_eq!(string(&format!("\"{text}\"")), want);
+            let expected: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+            assert_eq!(string(&format!("\"{text}\"")), expected);
         }
     }
 }
 
 #[test]
-fn times_are_texts_or_numbers() {
+fn reads_times_from_texts_and_numbers() {
     let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
     let number = |kind: &DataType, text: &str| {
-        let array = one(kind, text);
+        let array = decode_one(kind, text);
         assert_eq!(array.data_type(), kind);
         match kind {
             DataType::Date32 | DataType::Time32(_) => i64::from(array.to_data().buffers()[0].typed_data::<i32>()[0]),
@@ -124,15 +124,15 @@ fn times_are_texts_or_numbers() {
         }
     };
     let text = r#""2026-11-23T17:03:59.250+01:00""#;
-    for (unit, want) in [
+    for (unit, expected) in [
         (TimeUnit::Second, 1_795_449_839),
         (TimeUnit::Millisecond, 1_795_449_839_250),
         (TimeUnit::Microsecond, 1_795_449_839_250_000),
         (TimeUnit::Nanosecond, 1_795_449_839_250_000_000),
     ] {
-        assert_eq!(number(&utc(unit), text), want);
-        assert_eq!(number(&DataType::Timestamp(unit, None), text), want);
-        assert_eq!(number(&utc(unit), &want.to_string()), want);
+        assert_eq!(number(&utc(unit), text), expected);
+        assert_eq!(number(&DataType::Timestamp(unit, None), text), expected);
+        assert_eq!(number(&utc(unit), &expected.to_string()), expected);
     }
     assert_eq!(number(&DataType::Date32, "\"1970-01-02\""), 1);
     assert_eq!(number(&DataType::Date32, "-3"), -3);
@@ -140,17 +140,17 @@ fn times_are_texts_or_numbers() {
     assert_eq!(number(&DataType::Time64(TimeUnit::Nanosecond), "\"00:00:01.5Z\""), 1_500_000_000);
     assert_eq!(number(&DataType::Time32(TimeUnit::Second), "86399"), 86_399);
     assert_eq!(
-        refused(&DataType::Time32(TimeUnit::Second), b"86400").1,
+        decode_error(&DataType::Time32(TimeUnit::Second), b"86400").1,
         "the number is out of the range of a time of day"
     );
-    assert!(refused(&utc(TimeUnit::Second), b"\"yesterday\"").1.starts_with("the text is no time of RFC 3339"));
-    assert_eq!(refused(&DataType::Date32, b"\"2026-02-29\"").1, "the text is no date, as 2026-11-23 is");
+    assert!(decode_error(&utc(TimeUnit::Second), b"\"yesterday\"").1.starts_with("the text is no time of RFC 3339"));
+    assert_eq!(decode_error(&DataType::Date32, b"\"2026-02-29\"").1, "the text is no date, as 2026-11-23 is");
 }
 
 #[test]
 fn decimals_are_exact() {
-    let narrow = |text: &str| one(&DataType::Decimal128(38, 2), text).as_primitive::<Decimal128Type>().value(0);
-    for (text, want) in [
+    let narrow = |text: &str| decode_one(&DataType::Decimal128(38, 2), text).as_primitive::<Decimal128Type>().value(0);
+    for (text, expected) in [
         ("1", 100),
         ("-1.5", -150),
         ("\"0.01\"", 1),
@@ -161,48 +161,51 @@ fn decimals_are_exact() {
         ("0e99", 0),
         ("0.00012e4", 120),
     ] {
-        assert_eq!(narrow(text), want, "{text}");
+        assert_eq!(narrow(text), expected, "{text}");
     }
     let digits = "9".repeat(36);
     assert_eq!(narrow(&format!("{digits}.99")).to_string(), "9".repeat(38));
     let kind = DataType::Decimal128(38, 2);
-    assert_eq!(refused(&kind, b"0.001").1, "the number has more digits behind the point than the 2 of its column");
-    assert_eq!(refused(&kind, b"1e37").1, "the number has more than 38 digits");
-    assert_eq!(refused(&kind, b"1e9999999999").1, "the number has more than 38 digits");
-    assert_eq!(refused(&kind, b"\"1.\"").1, "the text is no number");
+    assert_eq!(
+        decode_error(&kind, b"0.001").1,
+        "the number has more digits after the decimal point than the 2 of its column"
+    );
+    assert_eq!(decode_error(&kind, b"1e37").1, "the number has more than 38 digits");
+    assert_eq!(decode_error(&kind, b"1e9999999999").1, "the number has more than 38 digits");
+    assert_eq!(decode_error(&kind, b"\"1.\"").1, "the text is no number");
     let wide = "9".repeat(76);
-    let got = one(&DataType::Decimal256(76, 0), &format!("-{wide}")).as_primitive::<Decimal256Type>().value(0);
+    let got = decode_one(&DataType::Decimal256(76, 0), &format!("-{wide}")).as_primitive::<Decimal256Type>().value(0);
     assert_eq!(got, i256::from_string(&format!("-{wide}")).unwrap());
-    let got = one(&DataType::Decimal256(60, 20), "1234567890.5").as_primitive::<Decimal256Type>().value(0);
+    let got = decode_one(&DataType::Decimal256(60, 20), "1234567890.5").as_primitive::<Decimal256Type>().value(0);
     assert_eq!(got, i256::from_string("123456789050000000000000000000").unwrap());
-    assert_eq!(one(&DataType::Decimal128(5, -2), "12300").as_primitive::<Decimal128Type>().value(0), 123);
-    assert!(refused(&DataType::Decimal128(5, -2), b"12345").1.contains("more digits behind the point"));
+    assert_eq!(decode_one(&DataType::Decimal128(5, -2), "12300").as_primitive::<Decimal128Type>().value(0), 123);
+    assert!(decode_error(&DataType::Decimal128(5, -2), b"12345").1.contains("more digits after the decimal point"));
 }
 
 #[test]
-fn bytes_are_base64() {
+fn reads_base64() {
     for text in [r#""aGk+/w==""#, r#""aGk-_w""#, r#""aGk+\/w==""#] {
-        assert_eq!(one(&DataType::Binary, text).as_binary::<i32>().value(0), b"hi>\xff");
-        assert_eq!(one(&DataType::FixedSizeBinary(4), text).as_fixed_size_binary().value(0), b"hi>\xff");
+        assert_eq!(decode_one(&DataType::Binary, text).as_binary::<i32>().value(0), b"hi>\xff");
+        assert_eq!(decode_one(&DataType::FixedSizeBinary(4), text).as_fixed_size_binary().value(0), b"hi>\xff");
     }
-    assert_eq!(refused(&DataType::Binary, b"\"a\"").1, "the text is no base64");
-    assert_eq!(refused(&DataType::FixedSizeBinary(3), br#""aGk+/w==""#).1, "4 bytes are not the 3 of the column");
+    assert_eq!(decode_error(&DataType::Binary, b"\"a\"").1, "the text is no base64");
+    assert_eq!(decode_error(&DataType::FixedSizeBinary(3), br#""aGk+/w==""#).1, "4 bytes are not the 3 of the column");
 }
 
 #[test]
-fn what_is_of_any_kind_is_kept_as_text() {
-    let kind = of(vec![any("a")]);
+fn keeps_untyped_values_as_text() {
+    let kind = struct_of(vec![any("a")]);
     for text in ["1", "1.50", "\"\\u00e4\"", "true", "{ \"b\": [1,  2] }", "[]"] {
-        let array = one(&kind, &format!("{{\"a\" : {text} }}"));
+        let array = decode_one(&kind, &format!("{{\"a\" : {text} }}"));
         assert_eq!(array.as_struct().column(0).as_string::<i32>().value(0), text);
-        assert_eq!(array.data_type(), &of(vec![field("a", DataType::Utf8)]));
+        assert_eq!(array.data_type(), &struct_of(vec![field("a", DataType::Utf8)]));
     }
-    assert!(one(&kind, "{\"a\": null}").as_struct().column(0).is_null(0));
+    assert!(decode_one(&kind, "{\"a\": null}").as_struct().column(0).is_null(0));
 }
 
 #[test]
-fn members_are_found_in_any_order() {
-    let kind = of(vec![
+fn reads_members_in_any_order() {
+    let kind = struct_of(vec![
         field("id", DataType::Int64),
         field("a name of more than sixteen bytes", DataType::Utf8),
         field("ä\"\\", DataType::Boolean),
@@ -229,12 +232,12 @@ fn members_are_found_in_any_order() {
 }
 
 #[test]
-fn many_members_are_as_few() {
+fn reads_structs_with_many_members() {
     let fields: Vec<_> = (0..300).map(|at| field(&format!("a{at}"), DataType::Int64)).collect();
-    let kind = of(fields);
+    let kind = struct_of(fields);
     let members: Vec<_> = (0..300).rev().step_by(3).map(|at| format!("\"a{at}\":{at}")).collect();
     let text = format!("{{{},\"a299\":1}}", members.join(","));
-    let array = one(&kind, &text);
+    let array = decode_one(&kind, &text);
     for at in 0..300 {
         let column = array.as_struct().column(at).as_primitive::<Int64Type>();
         assert_eq!(column.is_valid(0), at % 3 == 2);
@@ -252,27 +255,30 @@ fn many_members_are_as_few() {
 }
 
 #[test]
-fn what_is_not_nullable_must_be_there() {
-    let user = of(vec![Field::new("name", DataType::Utf8, false)]);
-    let kind = of(vec![Field::new("user", user, false), field("id", DataType::Int64)]);
+fn rejects_missing_required_members() {
+    let user = struct_of(vec![Field::new("name", DataType::Utf8, false)]);
+    let kind = struct_of(vec![Field::new("user", user, false), field("id", DataType::Int64)]);
     assert_eq!(
-        refused(&kind, br#"{"id": 1}"#),
+        decode_error(&kind, br#"{"id": 1}"#),
         ("user".into(), "it is missing, and the column is not nullable".into())
     );
-    assert_eq!(refused(&kind, br#"{"user": null}"#), ("user".into(), "null, and the column is not nullable".into()));
-    assert_eq!(refused(&kind, br#"{"user": {}}"#).0, "user.name");
     assert_eq!(
-        refused(&kind, br#"{"user": {"name": 7}}"#),
+        decode_error(&kind, br#"{"user": null}"#),
+        ("user".into(), "null, and the column is not nullable".into())
+    );
+    assert_eq!(decode_error(&kind, br#"{"user": {}}"#).0, "user.name");
+    assert_eq!(
+        decode_error(&kind, br#"{"user": {"name": 7}}"#),
         ("user.name".into(), "expected a string, found a number at byte 18".into())
     );
-    assert_eq!(one(&kind, r#"{"user": {"name": ""}}"#).len(), 1);
+    assert_eq!(decode_one(&kind, r#"{"user": {"name": ""}}"#).len(), 1);
 }
 
 #[test]
-fn some_fields_are_read_and_the_rest_is_checked() {
-    let user = of(vec![field("city", DataType::Utf8), field("age", DataType::Int32)]);
-    let kind = of(vec![field("id", DataType::Int64), field("users", list(user)), field("x", DataType::Float64)]);
-    let mut decoder = some(&kind, &["users.city"]);
+fn projects_fields_and_validates_the_rest() {
+    let user = struct_of(vec![field("city", DataType::Utf8), field("age", DataType::Int32)]);
+    let kind = struct_of(vec![field("id", DataType::Int64), field("users", list(user)), field("x", DataType::Float64)]);
+    let mut decoder = projecting_decoder(&kind, &["users.city"]);
     let (array, bad) = decode(
         &mut decoder,
         [
@@ -281,14 +287,14 @@ fn some_fields_are_read_and_the_rest_is_checked() {
         ],
     );
     assert_eq!(bad.len(), 1);
-    let want = of(vec![field("users", list(of(vec![field("city", DataType::Utf8)])))]);
-    assert_eq!(array.data_type(), &want);
+    let expected = struct_of(vec![field("users", list(struct_of(vec![field("city", DataType::Utf8)])))]);
+    assert_eq!(array.data_type(), &expected);
     let items = array.as_struct().column(0).as_list::<i32>().value(0);
     assert_eq!(items.as_struct().column(0).as_string::<i32>().value(0), "Rome");
     for (name, why) in [
         ("user", "field user: there is no such field; there are id, users, x"),
         ("id.x", "field id: Int64 has no fields"),
-        ("", "fields names none"),
+        ("", "fields is empty"),
     ] {
         let fields = if name.is_empty() { Some(vec![]) } else { Some(vec![name.to_owned()]) };
         let error =
@@ -298,7 +304,7 @@ fn some_fields_are_read_and_the_rest_is_checked() {
 }
 
 #[test]
-fn frames_are_stepped_over() {
+fn skips_frames() {
     let framed = |framing, value: &[u8], header: Option<&[u8]>| {
         let options = Options { framing, ..Options::default() };
         Decoder::json(&Schema::from_arrow(DataType::Int64), &options)
@@ -331,21 +337,21 @@ fn frames_are_stepped_over() {
 }
 
 #[test]
-fn types_that_json_is_not_read_as_are_refused() {
-    let keys = of(vec![Field::new("key", DataType::Int32, false), field("value", DataType::Int32)]);
+fn rejects_unsupported_arrow_types() {
+    let keys = struct_of(vec![Field::new("key", DataType::Int32, false), field("value", DataType::Int32)]);
     let map = DataType::Map(Field::new("entries", keys, false).into(), false);
     for kind in [
         DataType::Duration(TimeUnit::Second),
         DataType::Float16,
         map,
-        of(vec![field("a", DataType::Int8), field("a", DataType::Int8)]),
+        struct_of(vec![field("a", DataType::Int8), field("a", DataType::Int8)]),
     ] {
-        let schema = Schema::from_arrow(of(vec![field("f", kind)]));
+        let schema = Schema::from_arrow(struct_of(vec![field("f", kind)]));
         let error = Decoder::json(&schema, &bare()).unwrap_err();
         assert!(error.path.starts_with('f'), "{error}");
     }
     // Views and large types are read as the plain ones.
     let schema = Schema::from_arrow(DataType::LargeList(Field::new("x", DataType::Utf8View, true).into()));
-    let want = DataType::List(Field::new("x", DataType::Utf8, true).into());
-    assert_eq!(Decoder::json(&schema, &bare()).unwrap().data_type(), &want);
+    let expected = DataType::List(Field::new("x", DataType::Utf8, true).into());
+    assert_eq!(Decoder::json(&schema, &bare()).unwrap().data_type(), &expected);
 }

@@ -51,7 +51,7 @@ pub(crate) fn decode<'a>(
 }
 
 /// Returns the reason why a value is bad.
-pub(crate) fn refused(schema: &str, value: &[u8]) -> (String, String) {
+pub(crate) fn decode_error(schema: &str, value: &[u8]) -> (String, String) {
     let bad = push(&mut decoder(schema), Some(value)).unwrap_err();
     (bad.path, bad.reason)
 }

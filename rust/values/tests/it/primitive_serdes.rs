@@ -8,28 +8,28 @@ use samsarrow_values::primitive_serdes::Plain;
 
 use crate::{decode, push};
 
-fn one(name: &str, value: &[u8]) -> ArrayRef {
+fn decode_one(name: &str, value: &[u8]) -> ArrayRef {
     let (array, bad) = decode(&mut Decoder::plain(Plain::from_name(name).unwrap()), [Some(value), None]);
     assert_eq!((bad.len(), array.len(), array.is_null(1)), (0, 2, true));
     array
 }
 
 #[test]
-fn they_are_read_most_significant_byte_first() {
-    assert_eq!(one("short", &[0xff, 0xfe]).as_primitive::<Int16Type>().value(0), -2);
-    assert_eq!(one("int", &[0, 0, 1, 2]).as_primitive::<Int32Type>().value(0), 258);
-    assert_eq!(one("long", &[0x80, 0, 0, 0, 0, 0, 0, 0]).as_primitive::<Int64Type>().value(0), i64::MIN);
-    assert_eq!(one("float", &1.5_f32.to_be_bytes()).as_primitive::<Float32Type>().value(0), 1.5);
-    assert_eq!(one("double", &(-2.5_f64).to_be_bytes()).as_primitive::<Float64Type>().value(0), -2.5);
-    assert!(one("boolean", &[1]).as_boolean().value(0));
-    assert_eq!(one("string", "Grüße".as_bytes()).as_string::<i32>().value(0), "Grüße");
-    assert_eq!(one("string", b"").as_string::<i32>().value(0), "");
+fn decodes_big_endian() {
+    assert_eq!(decode_one("short", &[0xff, 0xfe]).as_primitive::<Int16Type>().value(0), -2);
+    assert_eq!(decode_one("int", &[0, 0, 1, 2]).as_primitive::<Int32Type>().value(0), 258);
+    assert_eq!(decode_one("long", &[0x80, 0, 0, 0, 0, 0, 0, 0]).as_primitive::<Int64Type>().value(0), i64::MIN);
+    assert_eq!(decode_one("float", &1.5_f32.to_be_bytes()).as_primitive::<Float32Type>().value(0), 1.5);
+    assert_eq!(decode_one("double", &(-2.5_f64).to_be_bytes()).as_primitive::<Float64Type>().value(0), -2.5);
+    assert!(decode_one("boolean", &[1]).as_boolean().value(0));
+    assert_eq!(decode_one("string", "Grüße".as_bytes()).as_string::<i32>().value(0), "Grüße");
+    assert_eq!(decode_one("string", b"").as_string::<i32>().value(0), "");
     let uuid = "0188d1a6-b1c5-7c3e-9f45-6F0e8b1f2a3d";
-    assert_eq!(one("uuid", uuid.as_bytes()).as_string::<i32>().value(0), uuid);
+    assert_eq!(decode_one("uuid", uuid.as_bytes()).as_string::<i32>().value(0), uuid);
 }
 
 #[test]
-fn other_lengths_and_bytes_are_bad() {
+fn rejects_other_lengths_and_bytes() {
     for (name, value) in [
         ("short", &b"1"[..]),
         ("short", b""),

@@ -31,7 +31,7 @@ pub(crate) fn shown(array: &ArrayRef) -> Vec<String> {
 }
 
 /// Returns reason and path of a bad value.
-pub(crate) fn refused(schema: &str, value: &[u8]) -> (String, String) {
+pub(crate) fn decode_error(schema: &str, value: &[u8]) -> (String, String) {
     let bad = push(&mut decoder(schema), Some(value)).unwrap_err();
     (bad.path, bad.reason)
 }

@@ -19,7 +19,7 @@ fn encoder(schema: &str, column: &ArrayRef) -> Encoder {
 }
 
 /// Encodes the rows decoded from these values.
-fn again(schema: &str, values: &[&[u8]]) -> Vec<Vec<u8>> {
+fn round_trip(schema: &str, values: &[&[u8]]) -> Vec<Vec<u8>> {
     let (array, bad) = decode(&mut decoder(schema), values.iter().copied().map(Some));
     assert_eq!(bad, []);
     let written = encoder(schema, &array).encode(&array).unwrap();
@@ -27,19 +27,19 @@ fn again(schema: &str, values: &[&[u8]]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn random_messages_come_back() {
+fn random_messages_round_trip() {
     let mut random = Random(1);
     let values: Vec<_> = (0..500).map(|_| event(&mut random)).collect();
     let values: Vec<_> = values.iter().map(Vec::as_slice).collect();
-    let written = again(EVENT, &values);
+    let written = round_trip(EVENT, &values);
     let written: Vec<_> = written.iter().map(Vec::as_slice).collect();
     assert_eq!(rows(EVENT, &written), rows(EVENT, &values));
     // Values in shortest form are reproduced exactly.
-    assert_eq!(again(EVENT, &written), written);
+    assert_eq!(round_trip(EVENT, &written), written);
 }
 
 #[test]
-fn lengths_of_any_size_stand_before_messages() {
+fn writes_length_prefixes_of_all_sizes() {
     let schema =
         "syntax = 'proto3'; message M { N n = 1; message N { string s = 1; N2 m = 2; } message N2 { bytes b = 1; } }";
     for len in [0_usize, 1, 120, 125, 126, 127, 128, 129, 16_380, 16_383, 16_384, 16_385, 2_097_152] {
@@ -59,7 +59,7 @@ fn lengths_of_any_size_stand_before_messages() {
             }
             value = outer;
         }
-        let written = again(schema, &[&value]);
+        let written = round_trip(schema, &[&value]);
         // An empty text equals an absent one.
         if len > 0 {
             assert_eq!(written, [value], "{len}");
@@ -68,16 +68,16 @@ fn lengths_of_any_size_stand_before_messages() {
 }
 
 #[test]
-fn values_of_maps_have_lengths_in_every_edition() {
+fn map_values_are_length_prefixed() {
     let schema = "edition = '2023'; option features.message_encoding = DELIMITED; \
                   message M { map<string, V> m = 1; V v = 2; repeated V l = 3; } message V { int32 x = 1; }";
     // Bytes written by google's protobuf: m {k: x 7}, v {x: 7}, l [{x: 1}].
     let value = b"\x0a\x07\x0a\x01k\x12\x02\x08\x07\x13\x08\x07\x14\x1b\x08\x01\x1c";
-    assert_eq!(again(schema, &[value]), [value]);
+    assert_eq!(round_trip(schema, &[value]), [value]);
 }
 
 #[test]
-fn delimited_messages_with_types_of_their_own_are_refused() {
+fn rejects_delimited_well_known_types() {
     let schema = "edition = '2023'; import 'google/protobuf/timestamp.proto'; \
                   message M { google.protobuf.Timestamp t = 1 [features.message_encoding = DELIMITED]; int32 x = 2; }";
     let parsed = Schema::parse(schema).unwrap();
@@ -93,7 +93,7 @@ fn delimited_messages_with_types_of_their_own_are_refused() {
 }
 
 #[test]
-fn what_was_read_to_a_depth_is_written_back() {
+fn round_trips_at_the_expansion_depth() {
     let schema = Schema::parse(
         "syntax = 'proto3'; message M { int32 v = 1; M m = 2; repeated M l = 3; map<string, M> k = 4; oneof o { M p = 5; } }",
     )
@@ -115,7 +115,7 @@ fn what_was_read_to_a_depth_is_written_back() {
 }
 
 #[test]
-fn times_are_written_in_every_unit_and_with_a_zone_only() {
+fn writes_timestamps_with_time_zone_in_all_units() {
     let schema =
         "syntax = 'proto3'; import 'google/protobuf/timestamp.proto'; message M { google.protobuf.Timestamp t = 1; }";
     let of = |column: ArrayRef| -> ArrayRef {
@@ -123,11 +123,11 @@ fn times_are_written_in_every_unit_and_with_a_zone_only() {
     };
     let nanos = of(Arc::new(TimestampNanosecondArray::from(vec![-1]).with_timezone("UTC")));
     // −1 second, 999,999,999 nanoseconds: no digit is lost.
-    let wanted = [&[0x0a, 17, 0x08][..], &[0xff; 9], &[1, 0x10, 0xff, 0x93, 0xeb, 0xdc, 0x03]].concat();
-    assert_eq!(encoder(schema, &nanos).encode(&nanos).unwrap()[0].value(0), wanted);
+    let expected = [&[0x0a, 17, 0x08][..], &[0xff; 9], &[1, 0x10, 0xff, 0x93, 0xeb, 0xdc, 0x03]].concat();
+    assert_eq!(encoder(schema, &nanos).encode(&nanos).unwrap()[0].value(0), expected);
     let seconds = of(Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("+02:00")));
-    let wanted = [&[0x0a, 10, 0x08][..], &[0xff; 8], &[0x7f]].concat();
-    assert_eq!(encoder(schema, &seconds).encode(&seconds).unwrap()[0].value(0), wanted);
+    let expected = [&[0x0a, 10, 0x08][..], &[0xff; 8], &[0x7f]].concat();
+    assert_eq!(encoder(schema, &seconds).encode(&seconds).unwrap()[0].value(0), expected);
     let naive = of(Arc::new(TimestampNanosecondArray::from(vec![0])));
     let writer = Writer::new(&Schema::parse(schema).unwrap(), None).unwrap();
     let error = Encoder::protobuf(writer, naive.data_type(), Framing::Bare, None).unwrap_err().to_string();
@@ -138,7 +138,7 @@ fn times_are_written_in_every_unit_and_with_a_zone_only() {
 }
 
 #[test]
-fn slices_of_columns_are_written_as_they_are() {
+fn encodes_sliced_columns() {
     let mut random = Random(2);
     let values: Vec<_> = (0..40).map(|_| event(&mut random)).collect();
     let (array, _) = decode(&mut decoder(EVENT), values.iter().map(|value| Some(value.as_slice())));
@@ -149,7 +149,7 @@ fn slices_of_columns_are_written_as_they_are() {
 }
 
 #[test]
-fn frames_have_the_way_to_the_message() {
+fn writes_message_indexes() {
     let schema =
         Schema::parse("syntax = 'proto3'; message A {} message B { message C {} message D { int32 x = 1; } }").unwrap();
     let (array, _) = decode(&mut decoder("syntax = 'proto3'; message D { int32 x = 1; }"), [Some(&b"\x08\x01"[..])]);
@@ -163,7 +163,7 @@ fn frames_have_the_way_to_the_message() {
 }
 
 #[test]
-fn rows_that_do_not_fit_say_where() {
+fn errors_name_row_and_field() {
     let schema =
         "syntax = 'proto3'; message M { repeated N n = 1; message N { optional int32 x = 1; optional int32 y = 2; } }";
     let one_of =

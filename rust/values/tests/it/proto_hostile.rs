@@ -4,7 +4,7 @@ use arrow_array::Array;
 use samsarrow_values::proto::Schema;
 use samsarrow_values::{Decoder, Framing, Options};
 
-use crate::proto::{decoder, refused, rows, shown};
+use crate::proto::{decode_error, decoder, rows, shown};
 use crate::random::Random;
 use crate::{bare, decode, push};
 
@@ -71,7 +71,7 @@ pub(crate) fn event(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_cut_off_or_changed_leaves_other_rows_alone() {
+fn bad_messages_do_not_affect_other_rows() {
     let mut decoder = decoder(EVENT);
     for seed in 0..40 {
         let mut random = Random(seed);
@@ -94,9 +94,9 @@ fn whatever_is_cut_off_or_changed_leaves_other_rows_alone() {
             let rows = values.iter().enumerate().map(|(row, value)| Some(if row == at { &**other } else { &**value }));
             let (got, bad) = decode(&mut decoder, rows);
             let got = shown(&got);
-            for (row, want) in all.iter().enumerate() {
-                let want = if row == at { &shown(&alone.0)[0] } else { want };
-                assert_eq!(&got[row], want, "{seed}");
+            for (row, expected) in all.iter().enumerate() {
+                let expected = if row == at { &shown(&alone.0)[0] } else { expected };
+                assert_eq!(&got[row], expected, "{seed}");
             }
             assert_eq!(bad.len(), alone.1.len());
             assert!(bad.iter().all(|bad| bad.row == at && got[at] == "null"));
@@ -105,8 +105,8 @@ fn whatever_is_cut_off_or_changed_leaves_other_rows_alone() {
 }
 
 #[test]
-fn lengths_and_numbers_are_held_against_what_is_left() {
-    let reason = |value: &[u8]| refused(EVENT, value);
+fn rejects_lengths_beyond_the_input() {
+    let reason = |value: &[u8]| decode_error(EVENT, value);
     assert_eq!(reason(b"\x12\x05ab"), ("user".into(), "5 bytes are announced, and 2 are there".into()));
     assert_eq!(
         reason(b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").1,
@@ -119,16 +119,16 @@ fn lengths_and_numbers_are_held_against_what_is_left() {
     assert_eq!(reason(b"\x08\xff").1, "the value ends too early");
     assert_eq!(reason(b"\0\x01").1, "there is no field 0");
     assert_eq!(reason(b"\x80\x80\x80\x80\x80\x01\x01").1, "there is no field 4294967296");
-    assert_eq!(reason(b"\x0e").1, "there is no wire type 6, as field 1 has it");
+    assert_eq!(reason(b"\x0e").1, "field 1 has wire type 6, which does not exist");
     assert_eq!(reason(b"\x0c").1, "group 1 ends, and none has begun");
     assert_eq!(reason(b"\x0b\x08\x01").1, "the value ends too early");
     assert_eq!(reason(b"\x0b\x14").1, "group 2 ends within group 1");
-    assert_eq!(reason(&[0x0b].repeat(101)).1, "more than 100 are within each other");
+    assert_eq!(reason(&[0x0b].repeat(101)).1, "messages or groups are nested more than 100 deep");
     assert_eq!(reason(&[&[0x0b].repeat(100)[..], b"\x08"].concat()).1, "the value ends too early");
 }
 
 #[test]
-fn json_is_no_deeper_than_messages_may_be() {
+fn bounds_json_depth() {
     let schema = "syntax = 'proto3'; message M { google.protobuf.Value v = 1; }";
     let mut value = vec![0x20, 1];
     for _ in 0..40 {
@@ -148,11 +148,11 @@ fn json_is_no_deeper_than_messages_may_be() {
     }
     let mut deep = Vec::new();
     sized(1, &value, &mut deep);
-    assert_eq!(refused(schema, &deep).1, "more than 100 are within each other");
+    assert_eq!(decode_error(schema, &deep).1, "messages or groups are nested more than 100 deep");
 }
 
 #[test]
-fn fields_that_come_twice_at_every_depth_are_read_in_time() {
+fn merges_nested_duplicates_in_linear_time() {
     // If each level were merged by one more pass over the next, this would take 2⁴⁰ passes.
     let depth = 40;
     let types = (0..depth).map(|at| format!("message M{at} {{ M{} m = 1; }}", at + 1)).collect::<String>();
@@ -170,20 +170,20 @@ fn fields_that_come_twice_at_every_depth_are_read_in_time() {
 }
 
 #[test]
-fn what_items_become_is_bounded() {
+fn bounds_decoded_item_size() {
     let fields = (1..2000).map(|at| format!("int64 f{at} = {at};")).collect::<String>();
     let schema = format!("syntax = 'proto3'; message M {{ repeated N n = 1; message N {{ {fields} }} }}");
-    let reason = refused(&schema, &b"\x0a\0".repeat(1 << 16)).1;
-    assert!(reason.starts_with("it would become more than"), "{reason}");
+    let reason = decode_error(&schema, &b"\x0a\0".repeat(1 << 16)).1;
+    assert!(reason.starts_with("it would decode to more than"), "{reason}");
     let name = "X".repeat(10_000);
     let schema = format!("syntax = 'proto3'; message M {{ repeated E e = 1; enum E {{ {name} = 0; }} }}");
     let mut packed = Vec::new();
     sized(1, &vec![0; 1 << 16], &mut packed);
-    assert!(refused(&schema, &packed).1.starts_with("it would become more than"));
+    assert!(decode_error(&schema, &packed).1.starts_with("it would decode to more than"));
 }
 
 #[test]
-fn messages_of_more_than_64_fields_keep_count_of_them() {
+fn tracks_presence_beyond_64_fields() {
     let fields =
         (1..=200).map(|at| format!("optional int32 f{at} = {at}; N n{at} = {};", at + 1000)).collect::<String>();
     let schema = format!("syntax = 'proto3'; message M {{ {fields} }} message N {{ int32 x = 1; }}");
@@ -205,7 +205,7 @@ fn messages_of_more_than_64_fields_keep_count_of_them() {
 }
 
 #[test]
-fn frames_of_any_bytes_never_panic() {
+fn random_frames_do_not_panic() {
     let schema = Schema::parse(EVENT).unwrap();
     let options = Options { framing: Framing::Auto, ..bare() };
     let mut decoder = Decoder::protobuf(&schema, None, false, &options).unwrap();
@@ -221,7 +221,7 @@ fn frames_of_any_bytes_never_panic() {
 }
 
 #[test]
-fn schemas_of_any_bytes_never_panic() {
+fn random_schemas_do_not_panic() {
     let mut random = Random(8);
     for _ in 0..2_000 {
         let mut text = EVENT.as_bytes().to_vec();

@@ -22,13 +22,13 @@ fn schema(text: &str) -> Schema {
     Schema::parse(text).unwrap()
 }
 
-fn reading(text: &str, fields: Option<&[&str]>, recursion: usize) -> Result<Decoder, String> {
+fn unframed_decoder(text: &str, fields: Option<&[&str]>, recursion: usize) -> Result<Decoder, String> {
     let fields = fields.map(|fields| fields.iter().map(|&field| field.to_owned()).collect());
     Decoder::avro(&schema(text), &Options { fields, recursion, ..bare() }).map_err(|error| error.to_string())
 }
 
 /// Returns a decoder of values with schema ids.
-fn reading_framed(text: &str, recursion: usize) -> Decoder {
+fn framed_decoder(text: &str, recursion: usize) -> Decoder {
     Decoder::avro(&schema(text), &Options { recursion, ..Options::default() }).unwrap()
 }
 
@@ -64,8 +64,8 @@ fn tree(depth: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_not_read_is_stepped_over_however_deep_it_is() {
-    let mut decoder = reading(LIST, Some(&["v", "end"]), 0).unwrap();
+fn skips_recursive_fields_at_any_depth() {
+    let mut decoder = unframed_decoder(LIST, Some(&["v", "end"]), 0).unwrap();
     let values = [chain(1), chain(2), chain(1_000_000), chain(3)];
     let mut cut = chain(1000);
     cut.truncate(500);
@@ -74,7 +74,7 @@ fn what_is_not_read_is_stepped_over_however_deep_it_is() {
     assert_eq!(bad.iter().map(|bad| (bad.row, &*bad.path)).collect::<Vec<_>>(), [(4, "next")]);
     assert_eq!(array.len(), 6);
     assert_eq!(array.as_struct().column(1).as_primitive::<Int64Type>().value(2), 7);
-    let mut decoder = reading(TREE, Some(&["end", "id"]), 0).unwrap();
+    let mut decoder = unframed_decoder(TREE, Some(&["end", "id"]), 0).unwrap();
     let (array, bad) = decode(&mut decoder, (0..6).map(tree).collect::<Vec<_>>().iter().map(|value| Some(&value[..])));
     assert_eq!(bad, []);
     let ids = array.as_struct().column(0).as_primitive::<Int64Type>();
@@ -82,8 +82,8 @@ fn what_is_not_read_is_stepped_over_however_deep_it_is() {
 }
 
 #[test]
-fn a_path_leads_as_deep_as_it_says() {
-    let mut decoder = reading(LIST, Some(&["next.next.v"]), 0).unwrap();
+fn projects_paths_into_recursive_types() {
+    let mut decoder = unframed_decoder(LIST, Some(&["next.next.v"]), 0).unwrap();
     let values = [chain(1), chain(2), chain(3), chain(9)];
     let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
     assert_eq!(bad, []);
@@ -94,20 +94,20 @@ fn a_path_leads_as_deep_as_it_says() {
 }
 
 #[test]
-fn what_is_read_whole_needs_a_depth() {
+fn recursive_types_require_a_depth() {
     let advice = "leave it out of `fields`, or give `recursion` the depth to which it is read";
-    let error = reading(LIST, None, 0).unwrap_err();
+    let error = unframed_decoder(LIST, None, 0).unwrap_err();
     assert_eq!(error, format!("field next: L contains itself, which no Arrow type does: {advice}"));
-    assert!(reading(LIST, Some(&["next"]), 0).unwrap_err().starts_with("field next: L contains itself"));
+    assert!(unframed_decoder(LIST, Some(&["next"]), 0).unwrap_err().starts_with("field next: L contains itself"));
 }
 
 #[test]
-fn what_was_read_to_a_depth_is_written_back() {
+fn round_trips_at_the_expansion_depth() {
     for times in 1..4 {
         for (text, values) in
             [(LIST, (1..=times + 1).map(chain).collect::<Vec<_>>()), (TREE, (0..=times as u8).map(tree).collect())]
         {
-            let mut decoder = reading(text, None, times).unwrap();
+            let mut decoder = unframed_decoder(text, None, times).unwrap();
             let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
             assert_eq!(bad, []);
             let encoder = Encoder::avro(&schema(text), array.data_type(), Framing::Bare, None).unwrap();
@@ -120,7 +120,7 @@ fn what_was_read_to_a_depth_is_written_back() {
         }
     }
     // An item at the end of the expansion is an error, not an empty item.
-    let mut decoder = reading(TREE, None, 1).unwrap();
+    let mut decoder = unframed_decoder(TREE, None, 1).unwrap();
     let (array, _) = decode(&mut decoder, [Some(&tree(1)[..])]);
     let encoder = Encoder::avro(&schema(TREE), array.data_type(), Framing::Bare, None).unwrap();
     let rows = array.as_struct();
@@ -139,7 +139,7 @@ fn what_was_read_to_a_depth_is_written_back() {
 }
 
 #[test]
-fn a_default_is_read_where_what_contains_itself_ends() {
+fn expands_recursive_defaults() {
     let old = r#"{"type": "record", "name": "Node", "fields": [{"name": "v", "type": "int"}]}"#;
     let new = |default: &str| {
         format!(
@@ -149,7 +149,7 @@ fn a_default_is_read_where_what_contains_itself_ends() {
         )
     };
     let read = |default: &str, times: usize, value: &[u8]| {
-        let mut decoder = reading_framed(&new(default), times);
+        let mut decoder = framed_decoder(&new(default), times);
         decoder.add_writer(SchemaId::Id(1), &schema(old));
         decoder.add_writer(SchemaId::Id(2), &schema(&new(default)));
         decode(&mut decoder, [Some(value)])
@@ -168,7 +168,7 @@ fn a_default_is_read_where_what_contains_itself_ends() {
     let DataType::Struct(fields) = array.data_type() else { panic!("{}", array.data_type()) };
     // A default that refers to itself is rejected.
     let endless = r#"[{"v": 1}]"#;
-    let mut decoder = reading_framed(&new(endless), 1);
+    let mut decoder = framed_decoder(&new(endless), 1);
     decoder.add_writer(SchemaId::Id(1), &schema(old));
     let (_, bad) = decode(&mut decoder, [Some(&[0, 0, 0, 0, 1, 14][..])]);
     assert!(bad[0].reason.contains("the default"), "{}", bad[0].reason);
@@ -182,28 +182,28 @@ fn a_default_is_read_where_what_contains_itself_ends() {
 }
 
 #[test]
-fn values_that_are_deeper_than_what_is_read_are_bad() {
+fn rejects_values_beyond_the_expansion_depth() {
     for times in 1..5 {
-        let mut decoder = reading(LIST, None, times).unwrap();
+        let mut decoder = unframed_decoder(LIST, None, times).unwrap();
         let values: Vec<_> = (1..8).map(chain).collect();
         let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
         array.to_data().validate_full().unwrap();
         assert_eq!(bad.iter().map(|bad| bad.row).collect::<Vec<_>>(), (times + 1..7).collect::<Vec<_>>());
         let path = vec!["next"; times + 1].join(".");
-        let reason = format!("it is within itself more than {times} times, which is as deep as `recursion` says");
+        let reason = format!("it is nested more than {times} times, the depth that `recursion` sets");
         assert!(bad.iter().all(|bad| (&bad.path, &bad.reason) == (&path, &reason)));
         assert_eq!(array.null_count(), bad.len());
-        let mut decoder = reading(TREE, None, times).unwrap();
+        let mut decoder = unframed_decoder(TREE, None, times).unwrap();
         let values: Vec<_> = (0..7).map(tree).collect();
         let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
         array.to_data().validate_full().unwrap();
         assert_eq!(bad.iter().map(|bad| bad.row).collect::<Vec<_>>(), (times + 1..7).collect::<Vec<_>>());
     }
-    assert!(reading(TREE, None, 60).unwrap_err().contains("it has more than 100000 types, or is too deep"));
+    assert!(unframed_decoder(TREE, None, 60).unwrap_err().contains("it has more than 100000 types, or is too deep"));
 }
 
 #[test]
-fn writers_contain_themselves_where_readers_do_not() {
+fn resolves_recursive_writers_with_plain_readers() {
     let reader = r#"{"type": "record", "name": "L", "fields": [{"name": "end", "type": "double"},
         {"name": "next", "type": ["null", {"type": "record", "name": "M", "aliases": ["L"], "fields": [{"name": "v", "type": "long"}]}]}]}"#;
     let mut decoder = Decoder::avro(&schema(reader), &Options::default()).unwrap();
@@ -217,18 +217,18 @@ fn writers_contain_themselves_where_readers_do_not() {
 }
 
 #[test]
-fn a_type_that_has_no_values_has_none() {
+fn rejects_types_without_values() {
     let text = r#"{"type": "record", "name": "All", "fields": [{"name": "id", "type": "int"},
         {"name": "a", "type": {"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}},
         {"name": "b", "type": {"type": "record", "name": "B", "fields": [{"name": "b", "type": "B"}, {"name": "c", "type": "B"}]}}]}"#;
-    let mut decoder = reading(text, Some(&["id"]), 0).unwrap();
+    let mut decoder = unframed_decoder(text, Some(&["id"]), 0).unwrap();
     let (_, bad) = decode(&mut decoder, [Some(&[2, 0, 0, 0, 0, 0][..])]);
     assert_eq!(bad[0].reason, "the value ends too early");
     assert_eq!(schema(LIST).fingerprint(), schema(&schema(LIST).canonical()).fingerprint());
 }
 
 #[test]
-fn messages_are_read_to_a_depth() {
+fn expands_recursive_messages_to_a_depth() {
     let text = r#"syntax = "proto3"; message M { int32 v = 1; M m = 2; repeated M l = 3; map<string, M> k = 4; oneof o { M p = 5; } }"#;
     let schema = proto::Schema::parse(text).unwrap();
     let mut decoder = Decoder::protobuf(&schema, None, false, &Options { recursion: 2, ..bare() }).unwrap();
@@ -243,5 +243,5 @@ fn messages_are_read_to_a_depth() {
     array.to_data().validate_full().unwrap();
     let rows: Vec<_> = bad.iter().map(|bad| bad.row).collect();
     assert_eq!(rows, [3, 4, 8, 9, 13, 14, 18, 19]);
-    assert!(bad.iter().all(|bad| bad.reason.starts_with("it is within itself more than 2 times")));
+    assert!(bad.iter().all(|bad| bad.reason.starts_with("it is nested more than 2 times")));
 }

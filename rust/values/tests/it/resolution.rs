@@ -26,7 +26,7 @@ fn record(fields: &str) -> String {
 }
 
 #[test]
-fn numbers_are_promoted() {
+fn promotes_numbers() {
     let seven = [14];
     assert_eq!(read("int", "long", &seven).unwrap().as_primitive::<Int64Type>().value(0), 7);
     assert_eq!(read("int", "float", &seven).unwrap().as_primitive::<Float32Type>().value(0), 7.0);
@@ -45,7 +45,7 @@ fn numbers_are_promoted() {
 }
 
 #[test]
-fn bytes_alone_have_no_length_of_confluents() {
+fn confluent_frames_omit_the_length_of_bytes() {
     assert_eq!(read("bytes", "bytes", b"\x02x").unwrap().as_binary::<i32>().value(0), b"\x02x");
     assert_eq!(read("bytes", "string", b"").unwrap().as_string::<i32>().value(0), "");
     let long = vec![b'y'; 1000];
@@ -57,7 +57,7 @@ fn bytes_alone_have_no_length_of_confluents() {
 }
 
 #[test]
-fn fields_are_found_by_name_and_alias_or_have_a_default() {
+fn matches_fields_by_name_alias_or_default() {
     let writer =
         record(r#"{"name": "gone", "type": "string"}, {"name": "old", "type": "int"}, {"name": "b", "type": "long"}"#);
     let reader = record(
@@ -86,7 +86,7 @@ fn fields_are_found_by_name_and_alias_or_have_a_default() {
 }
 
 #[test]
-fn defaults_are_of_the_type_of_their_field() {
+fn validates_default_types() {
     let reader =
         |kind: &str, default: &str| record(&format!(r#"{{"name": "a", "type": {kind}, "default": {default}}}"#));
     let writer = record("");
@@ -121,7 +121,7 @@ fn defaults_are_of_the_type_of_their_field() {
 }
 
 #[test]
-fn symbols_that_the_reader_lacks_are_its_default() {
+fn unknown_symbols_use_the_default() {
     let of = |rest: &str| format!(r#"{{"type": "enum", "name": "E", "symbols": {rest}}}"#);
     let writer = of(r#"["A", "B", "C"]"#);
     let reader = of(r#"["C", "A"], "default": "A""#);
@@ -132,7 +132,7 @@ fn symbols_that_the_reader_lacks_are_its_default() {
 }
 
 #[test]
-fn unions_are_widened_and_narrowed() {
+fn widens_and_narrows_unions() {
     assert_eq!(read("int", r#"["null", "long"]"#, &[6]).unwrap().as_primitive::<Int64Type>().value(0), 3);
     assert_eq!(read(r#"["null", "int"]"#, "int", &[2, 6]).unwrap().as_primitive::<Int32Type>().value(0), 3);
     let bad = read(r#"["null", "int"]"#, "int", &[0]).unwrap_err();
@@ -151,7 +151,7 @@ fn unions_are_widened_and_narrowed() {
 }
 
 #[test]
-fn names_match_without_namespaces_and_by_alias() {
+fn matches_short_names_and_aliases() {
     let of = |name: &str, rest: &str| {
         format!(r#"{{"type": "record", "name": "{name}", {rest} "fields": [{{"name": "a", "type": "int"}}]}}"#)
     };
@@ -165,7 +165,7 @@ fn names_match_without_namespaces_and_by_alias() {
 }
 
 #[test]
-fn members_of_one_short_name_are_told_apart_by_their_namespaces() {
+fn union_members_with_equal_short_names_match_by_namespace() {
     let record = |name: &str, fields: &[&str]| {
         let fields: Vec<_> = fields.iter().map(|f| format!(r#"{{"name": "{f}", "type": "int"}}"#)).collect();
         format!(r#"{{"type": "record", "name": "{name}", "fields": [{}]}}"#, fields.join(", "))
@@ -205,7 +205,7 @@ fn members_of_one_short_name_are_told_apart_by_their_namespaces() {
 }
 
 #[test]
-fn unions_of_records_that_are_compared_by_their_fields_are_bounded() {
+fn bounds_structural_union_matching() {
     let union = |space: &str| {
         let below = |at: usize| {
             let records: Vec<_> = (0..60)
@@ -228,7 +228,7 @@ fn unions_of_records_that_are_compared_by_their_fields_are_bounded() {
 }
 
 #[test]
-fn times_are_within_a_day() {
+fn rejects_times_beyond_a_day() {
     let millis = r#"{"type": "int", "logicalType": "time-millis"}"#;
     let micros = r#"{"type": "long", "logicalType": "time-micros"}"#;
     for (writer, reader, end) in [
@@ -250,7 +250,7 @@ fn times_are_within_a_day() {
 }
 
 #[test]
-fn the_default_of_a_text_is_no_number_where_there_are_texts() {
+fn text_default_is_not_read_as_number() {
     let reader = |of: &str, default: &str| record(&format!(r#"{{"name": "a", "type": {of}, "default": {default}}}"#));
     let row = read(&record(""), &reader(r#"["null", "double", "string"]"#, r#""NaN""#), &[]).unwrap();
     let members = row.as_struct().column(0).as_struct();
@@ -260,7 +260,7 @@ fn the_default_of_a_text_is_no_number_where_there_are_texts() {
 }
 
 #[test]
-fn writers_alternate_within_one_array() {
+fn decodes_alternating_writers() {
     let reader = record(r#"{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "-"}"#);
     let mut decoder = resolved(&record(r#"{"name": "a", "type": "int"}"#), &reader);
     decoder.add_writer(SchemaId::Id(8), &Schema::parse(&reader).unwrap());
@@ -286,7 +286,7 @@ fn writers_alternate_within_one_array() {
 }
 
 #[test]
-fn fields_are_chosen_by_their_paths() {
+fn projects_field_paths() {
     let schema = record(
         r#"{"name": "id", "type": "int"}, {"name": "user", "type": ["null", {"type": "record", "name": "U", "fields": [
             {"name": "city", "type": "string"}, {"name": "age", "type": "int"}]}]},
@@ -317,7 +317,7 @@ fn fields_are_chosen_by_their_paths() {
 }
 
 #[test]
-fn the_schema_of_a_fingerprint_is_known() {
+fn resolves_fingerprints() {
     let schema = Schema::parse("long").unwrap();
     let options = Options { framing: Framing::SingleObject, ..Options::default() };
     let mut decoder = Decoder::avro(&schema, &options).unwrap();
@@ -327,7 +327,7 @@ fn the_schema_of_a_fingerprint_is_known() {
 }
 
 #[test]
-fn schemas_name_types_of_those_that_they_need() {
+fn resolves_types_of_referenced_schemas() {
     let user = r#"{"type": "record", "name": "app.User", "fields": [{"name": "name", "type": "string"}]}"#.to_owned();
     let login = r#"{"type": "record", "name": "app.Login", "fields": [{"name": "user", "type": "User"}]}"#.to_owned();
     let all = r#"{"type": "array", "items": "app.Login"}"#;
@@ -335,18 +335,18 @@ fn schemas_name_types_of_those_that_they_need() {
     let mut decoder = Decoder::avro(&schema, &crate::bare()).unwrap();
     decoder.push(Some(b"\x02\x06ann\x00"), None).unwrap();
     assert_eq!(decoder.finish().unwrap().len(), 1);
-    for (needed, wanted) in [
+    for (needed, expected) in [
         (vec![login.clone(), user.clone()], "no type"),
         (vec![user.clone(), user], "taken"),
         (vec!["{".to_owned()], "no JSON"),
     ] {
         let error = Schema::parse_with(&login, &needed).unwrap_err().to_string();
-        assert!(error.contains(wanted), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
 #[test]
-fn a_writer_may_be_refused_and_come_later() {
+fn rejected_writer_can_be_added_later() {
     let long = Schema::parse("long").unwrap();
     let mut decoder = Decoder::avro(&long, &samsarrow_values::Options::default()).unwrap();
     let value: &[u8] = b"\0\0\0\0\x07\x02";

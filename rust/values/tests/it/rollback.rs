@@ -25,7 +25,7 @@ fn case(seed: u64) -> (Random, Value, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn whatever_is_cut_off_leaves_other_rows_alone() {
+fn truncated_values_do_not_affect_other_rows() {
     for seed in 0..SEEDS {
         let (mut random, schema, values) = case(seed);
         let text = schema.to_string();
@@ -33,7 +33,7 @@ fn whatever_is_cut_off_leaves_other_rows_alone() {
         let (_, bad) = decode(&mut decoder, values.iter().map(|value| Some(value.as_slice())));
         assert_eq!(bad, [], "{text}");
         let at = random.below(ROWS);
-        let (want, _) =
+        let (expected, _) =
             decode(&mut decoder, values.iter().enumerate().map(|(row, value)| (row != at).then_some(value.as_slice())));
         for cut in 0..values[at].len() {
             let cut = &values[at][..cut];
@@ -42,14 +42,14 @@ fn whatever_is_cut_off_leaves_other_rows_alone() {
             let (got, bad) = decode(&mut decoder, rows);
             assert_eq!(bad.len(), 1, "{text}");
             assert_eq!(bad[0].row, at);
-            assert_eq!(got.to_data(), want.to_data(), "{text}");
+            assert_eq!(got.to_data(), expected.to_data(), "{text}");
             assert!(got.is_null(at));
         }
     }
 }
 
 #[test]
-fn bytes_that_changed_never_panic_and_leave_other_rows_alone() {
+fn mutated_values_do_not_affect_other_rows() {
     for seed in 0..SEEDS {
         let (mut random, schema, values) = case(seed);
         let mut decoder = decoder(&schema.to_string());
@@ -70,17 +70,17 @@ fn bytes_that_changed_never_panic_and_leave_other_rows_alone() {
                     .map(move |(row, value)| if row == at { changed } else { Some(value.as_slice()) })
             };
             let (got, bad) = decode(&mut decoder, rows(Some(&changed)));
-            let (want, _) = decode(&mut decoder, rows(None));
+            let (expected, _) = decode(&mut decoder, rows(None));
             assert!(bad.len() <= 1);
-            assert_eq!(got.slice(0, at).to_data(), want.slice(0, at).to_data());
+            assert_eq!(got.slice(0, at).to_data(), expected.slice(0, at).to_data());
             let rest = ROWS - at - 1;
-            assert_eq!(got.slice(at + 1, rest).to_data(), want.slice(at + 1, rest).to_data());
+            assert_eq!(got.slice(at + 1, rest).to_data(), expected.slice(at + 1, rest).to_data());
         }
     }
 }
 
 #[test]
-fn some_fields_are_what_they_are_among_all() {
+fn projected_fields_equal_full_decoding() {
     for seed in 0..SEEDS {
         let (mut random, schema, values) = case(seed);
         let parsed = Schema::parse(&schema.to_string()).unwrap();
@@ -90,21 +90,21 @@ fn some_fields_are_what_they_are_among_all() {
             .iter()
             .map(|field| field["name"].as_str().unwrap().to_owned())
             .collect();
-        let wanted = &names[random.below(names.len())];
-        let fields = Some(vec![wanted.clone()]);
+        let expected = &names[random.below(names.len())];
+        let fields = Some(vec![expected.clone()]);
         let mut some = Decoder::avro(&parsed, &Options { fields, ..bare() }).unwrap();
         let values = || values.iter().map(|value| Some(value.as_slice()));
         let (some, bad) = decode(&mut some, values());
         assert_eq!(bad, []);
         let (all, _) = decode(&mut decoder(&schema.to_string()), values());
         assert_eq!(some.as_struct().num_columns(), 1);
-        let (got, want) = (some.as_struct().column(0), all.as_struct().column_by_name(wanted).unwrap());
-        assert_eq!(got.to_data(), want.to_data());
+        let (got, expected) = (some.as_struct().column(0), all.as_struct().column_by_name(expected).unwrap());
+        assert_eq!(got.to_data(), expected.to_data());
     }
 }
 
 #[test]
-fn what_is_left_over_is_bad() {
+fn rejects_trailing_bytes() {
     for seed in 0..SEEDS {
         let (_, schema, values) = case(seed);
         let longer = [values[0].as_slice(), &[0]].concat();

@@ -10,16 +10,16 @@ use samsarrow_values::avro::Schema;
 use samsarrow_values::{Decoder, Enums, Options};
 
 use crate::random::{long, text};
-use crate::{bare, decode, decoder, refused};
+use crate::{bare, decode, decode_error, decoder};
 
-fn one(schema: &str, value: &[u8]) -> ArrayRef {
+fn decode_one(schema: &str, value: &[u8]) -> ArrayRef {
     let (array, bad) = decode(&mut decoder(schema), [Some(value)]);
     assert_eq!(bad, []);
     array
 }
 
 #[test]
-fn every_type_has_one_of_arrows() {
+fn converts_all_avro_types() {
     for (schema, kind) in [
         ("null", "Null"),
         ("boolean", "Boolean"),
@@ -62,45 +62,45 @@ fn every_type_has_one_of_arrows() {
 }
 
 #[test]
-fn decimals_have_as_many_digits_as_the_schema_says() {
+fn enforces_decimal_precision() {
     let narrow = r#"{"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}"#;
     let value = |bytes: &[u8]| {
         let mut out = Vec::new();
         text(bytes, &mut out);
         out
     };
-    let decimal = |bytes: &[u8]| one(narrow, &value(bytes)).as_primitive::<Decimal128Type>().value(0);
+    let decimal = |bytes: &[u8]| decode_one(narrow, &value(bytes)).as_primitive::<Decimal128Type>().value(0);
     assert_eq!(decimal(&[0xff]), -1);
     assert_eq!(decimal(&[0x27, 0x0f]), 9999);
     assert_eq!(decimal(&[[0xff; 30].as_slice(), &[0xd8, 0xf1]].concat()), -9999);
     assert_eq!(decimal(&[[0; 40].as_slice(), &[1]].concat()), 1);
     for bytes in [&[0x27, 0x10][..], &[0xd8, 0xf0], &[], &[1; 17], &[0x80; 40]] {
-        assert_eq!(refused(narrow, &value(bytes)).1, "the decimal has more than 4 digits, or no bytes");
+        assert_eq!(decode_error(narrow, &value(bytes)).1, "the decimal has more than 4 digits, or no bytes");
     }
     let wide = r#"{"type": "fixed", "name": "D", "size": 32, "logicalType": "decimal", "precision": 76}"#;
     let mut bytes = [0xff; 32];
     bytes[31] = 0xfe;
-    assert_eq!(one(wide, &bytes).as_primitive::<Decimal256Type>().value(0), i256::from_i128(-2));
-    assert!(refused(wide, &[0x7f; 32]).1.contains("more than 76 digits"));
+    assert_eq!(decode_one(wide, &bytes).as_primitive::<Decimal256Type>().value(0), i256::from_i128(-2));
+    assert!(decode_error(wide, &[0x7f; 32]).1.contains("more than 76 digits"));
 }
 
 #[test]
-fn what_is_a_text_in_arrow_is_written_as_one() {
+fn converts_uuids_and_durations() {
     let uuid = r#"{"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"}"#;
-    let array = one(uuid, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255]);
+    let array = decode_one(uuid, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255]);
     assert_eq!(array.as_string::<i32>().value(0), "01020304-0506-0708-090a-0b0c0d0e0fff");
     let duration = r#"{"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}"#;
-    let array = one(duration, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
+    let array = decode_one(duration, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
     let interval = array.as_primitive::<IntervalMonthDayNanoType>().value(0);
     assert_eq!((interval.months, interval.days, interval.nanoseconds), (1, 2, 3_000_000));
-    assert!(refused(duration, &[0xff; 12]).1.contains("beyond Arrow's interval"));
+    assert!(decode_error(duration, &[0xff; 12]).1.contains("beyond Arrow's interval"));
 }
 
 #[test]
-fn enums_are_texts_or_a_dictionary() {
+fn decodes_enums_as_text_or_dictionary() {
     let schema = r#"{"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["A", "BB"]}}"#;
     let value = [4, 2, 0, 0];
-    assert_eq!(one(schema, &value).as_list::<i32>().value(0).as_string::<i32>().value(0), "BB");
+    assert_eq!(decode_one(schema, &value).as_list::<i32>().value(0).as_string::<i32>().value(0), "BB");
     let options = Options { enums: Enums::Dictionary, ..bare() };
     let mut decoder = Decoder::avro(&Schema::parse(schema).unwrap(), &options).unwrap();
     let (array, _) = decode(&mut decoder, [Some(&value[..])]);
@@ -111,7 +111,7 @@ fn enums_are_texts_or_a_dictionary() {
 }
 
 #[test]
-fn one_member_of_a_union_is_set() {
+fn unions_set_one_member() {
     let schema = r#"["null", "long", "string", {"type": "array", "items": "int"}]"#;
     let values = [&[0][..], &[2, 14], &[4, 2, b'x'], &[6, 2, 8, 0]];
     let (array, bad) = decode(&mut decoder(schema), values.map(Some));
@@ -128,7 +128,7 @@ fn one_member_of_a_union_is_set() {
 }
 
 #[test]
-fn a_tombstone_is_no_record_of_nulls() {
+fn tombstones_are_null_rows() {
     let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "int"]}]}"#;
     let (array, bad) = decode(&mut decoder(schema), [None, Some(&[0][..]), Some(&[2, 2])]);
     assert_eq!((bad.len(), array.len(), array.null_count()), (0, 3, 1));
@@ -136,7 +136,7 @@ fn a_tombstone_is_no_record_of_nulls() {
 }
 
 #[test]
-fn times_become_finer_and_never_coarser() {
+fn time_units_are_only_refined() {
     let time = |unit| format!(r#"{{"type": "long", "logicalType": "timestamp-{unit}"}}"#);
     let writer = Schema::parse(&time("millis")).unwrap();
     let mut decoder = Decoder::avro(&Schema::parse(&time("micros")).unwrap(), &Options::default()).unwrap();
