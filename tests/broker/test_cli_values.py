@@ -269,6 +269,30 @@ def test_tables_are_written_in_a_format_and_read_again(command, servers, registr
     assert [row["key"] for row in found] == [7, 8]
 
 
+def test_imports_and_types_that_contain_themselves(command, registry, tmp_path):
+    (tmp_path / "tree.proto").write_text(
+        'syntax = "proto3"; import "c.proto"; message Tree { c.User user = 1; Tree next = 2; }'
+    )
+    (tmp_path / "c.proto").write_text('syntax = "proto3"; package c; message User { string city = 1; }')
+    registry.register("t-value", (tmp_path / "tree.proto").read_text(), schema_type="PROTOBUF")
+    rows = [{"user": {"city": "Rome"}, "next": {"user": None, "next": {"user": {"city": "Ulm"}}}}]
+    pq.write_table(pa.table(rows_of(rows)), tmp_path / "t.parquet")
+    options = ["--value", "protobuf", "--import", tmp_path / "c.proto"]
+    command("produce", "t", tmp_path / "t.parquet", *options)
+    read = ["consume", "t", *options, "--format", "ndjson"]
+    [found] = lines(command(*read, "--recursion", "2").out)
+    rows[0]["next"]["next"]["next"] = None
+    assert found["value"] == rows[0]
+    assert "recursion" in command(*read, code=2).err
+    assert "nor in the imports" in command("consume", "t", "--value", "protobuf", code=2).err
+    assert "--import is for" in command("consume", "t", "--value", "avro", *options[2:], code=2).err
+    assert "--recursion is for" in command("consume", "t", "--value", "json", "--recursion", "1", code=2).err
+
+
+def rows_of(rows):
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 def test_what_cannot_be_written_is_refused(command, registry, tmp_path):
     (tmp_path / "rows.csv").write_text("id\n1\n")
     for options, why in (

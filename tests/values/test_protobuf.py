@@ -207,6 +207,51 @@ def test_what_cannot_be_is_refused_at_once(arguments: dict[str, Any], text: str)
         Protobuf(**arguments)
 
 
+def test_imports_are_for_schemas_of_a_registry_too() -> None:
+    common = 'syntax = "proto3"; package c; message User { string city = 1; }'
+    file = 'syntax = "proto3"; import "common.proto"; message Order { int64 id = 1; c.User user = 2; }'
+    rows = pa.array([{"id": 7, "user": {"city": "x"}}])
+    with Registry() as server, SchemaRegistry(server.url) as registry:
+        server.register("orders-value", file, schema_type="PROTOBUF")
+        form = Protobuf(registry, imports={"common.proto": common})
+        written = encode_values(rows, form, topic="orders")
+        assert decode_values(written, form, topic="orders").to_pylist() == rows.to_pylist()
+        with pytest.raises(ConfigurationError, match="nor in the imports"):
+            decode_values(written, Protobuf(registry), topic="orders")
+
+
+def test_files_that_describe_files_are_built_in() -> None:
+    """All fields, against descriptors of google's own."""
+    from google.protobuf import api_pb2, descriptor_pb2, type_pb2
+
+    file = """syntax = "proto3"; import "google/protobuf/descriptor.proto"; import "google/protobuf/type.proto";
+        import "google/protobuf/api.proto";
+        message M { google.protobuf.FileDescriptorProto file = 1; google.protobuf.Type type = 2;
+            google.protobuf.Api api = 3; }"""
+    described = descriptor_pb2.FileDescriptorProto()
+    descriptor_pb2.DESCRIPTOR.CopyToProto(described)
+    type_ = type_pb2.Type(name="t", syntax=type_pb2.SYNTAX_EDITIONS, fields=[type_pb2.Field(number=7, packed=True)])
+    api = api_pb2.Api(name="a", methods=[api_pb2.Method(name="m", response_streaming=True)])
+    parts = [one.SerializeToString() for one in (described, type_, api)]
+    value = b"".join(bytes([8 * at + 2]) + varint(len(part)) + part for at, part in enumerate(parts, 1))
+    form = Protobuf(file, framing="none", recursion=3)
+    rows = decode_values(column([value]), form)
+    got = rows.to_pylist()[0]
+    assert [one["name"] for one in got["file"]["message_type"]] == [one.name for one in described.message_type]
+    assert (got["type"]["fields"][0]["number"], got["type"]["syntax"]) == (7, "SYNTAX_EDITIONS")
+    assert got["api"]["methods"][0]["response_streaming"] is True
+    for module in (descriptor_pb2, type_pb2, api_pb2):
+        for name, message in module.DESCRIPTOR.message_types_by_name.items():
+            # Options have extensions, which are not fields of the schema.
+            one = Protobuf(file, message=f"google.protobuf.{name}", framing="none", recursion=1)
+            fields = decode_values(column([]), one).type.fields
+            assert [field.name for field in fields] == [field.name for field in message.fields], name
+
+
+def varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
+
+
 def test_apicurios_frames_name_messages_of_the_file_itself() -> None:
     schema = 'syntax = "proto3"; package p; message Order { int64 id = 1; message Part { int64 id = 1; } }'
     rows = pa.array([{"id": 7}])

@@ -70,8 +70,8 @@ class Protobuf(Registered):
                 the file.
             subject: subject of `schema`; by default `TOPIC-value`, or `TOPIC-key`.
             version: version of `subject`.
-            imports: the texts of files that `schema` imports, by name. Those of `google/protobuf` and `google/type` are
-                built in.
+            imports: the texts of files that schemas import and the registry does not have, by name. Those of
+                `google/protobuf` and `google/type` are built in.
             fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
                 skipped. A path passes through lists to their items, and through maps to their values.
             framing: where values name their writer's schema and message. `auto`: in the record's header
@@ -127,7 +127,8 @@ class Protobuf(Registered):
         subject = self._subject(topic, key)
         if subject not in self._decoders:
             found = await self._latest(do, subject)
-            self._decoders[subject] = _core.ValueDecoder.protobuf(found.schema, list(found.needed), *self._given)
+            needed = [*found.needed, *self._imports]
+            self._decoders[subject] = _core.ValueDecoder.protobuf(found.schema, needed, *self._given)
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
@@ -158,7 +159,7 @@ class Protobuf(Registered):
         if self._registry is not None and (schema is None or given["use_latest"]):
             found = await self._latest(do, self._subject(topic, key))
             self._check_rules(found, found.subject, "writes")
-            return found.schema, list(found.needed), found.id
+            return found.schema, [*found.needed, *self._imports], found.id
         if not framed:
             return schema, self._imports, None
         if self._registry is None:

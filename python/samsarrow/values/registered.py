@@ -23,6 +23,8 @@ class Registered:
     _kind: ClassVar[SchemaType]
     # What arguments are where they are left out, unless None.
     _left_out: ClassVar[Mapping[str, Any]]
+    # Texts that schemas need and a registry may not have.
+    _imports: list[str] = []  # noqa: RUF012 - never changed
 
     def _keep(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
@@ -74,7 +76,8 @@ class Registered:
     async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Has the registry say what values of a batch were written with."""
         if self._registry is not None:
-            call = decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"])
+            given = (self._arguments["ignore_rules"], self._imports)
+            call = decoder.learn(self._registry._open, batch, key, *given)
             if call is not None:
                 await do(call)
 

@@ -181,7 +181,7 @@ impl Decodings {
         let mut questions = Vec::new();
         for (index, one) in self.0.iter().enumerate() {
             if let Some((ids, kind)) = one.unknown(batch)? {
-                questions.push((index, ask(registry.clone(), ids, kind, one.ignores_rules)));
+                questions.push((index, ask(registry.clone(), ids, kind, one.ignores_rules, Arc::default())));
             }
         }
         Ok((!questions.is_empty()).then_some(async {

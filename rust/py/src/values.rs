@@ -325,6 +325,7 @@ impl ValueDecoder {
         batch: &Bound<'_, PyAny>,
         key: bool,
         ignore_rules: bool,
+        imports: Vec<String>,
     ) -> PyResult<Option<Call>> {
         let Some(batch) = taken(py, batch)? else { return Ok(None) };
         let part = if key { Part::Key } else { Part::Value };
@@ -333,9 +334,9 @@ impl ValueDecoder {
         if ids.is_empty() {
             return Ok(None);
         }
-        let (work, writers) = (ask(registry.core(py)?, ids, kind, ignore_rules), Arc::clone(writers));
+        let (registry, writers, imports) = (registry.core(py)?, Arc::clone(writers), imports.into());
         Ok(Some(Call::done(async move {
-            let found = work.await?;
+            let found = ask(registry, ids, kind, ignore_rules, imports).await?;
             let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
             found.into_iter().for_each(|(id, found)| writers.learn(id, found));
             Ok(())

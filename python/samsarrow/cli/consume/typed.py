@@ -76,6 +76,20 @@ _OPTIONS = (
         help="With --value protobuf or --key protobuf: which message of the file rows look like; by default the first.",
     ),
     click.option(
+        "--import",
+        "imports",
+        multiple=True,
+        type=_SCHEMA_FILE,
+        metavar="FILE",
+        help="With protobuf: a file that schemas import and the registry does not have; repeatable.",
+    ),
+    click.option(
+        "--recursion",
+        type=click.IntRange(0, 1000),
+        metavar="N",
+        help="With avro or protobuf: how often to follow a type that contains itself; deeper values are bad.",
+    ),
+    click.option(
         "--framing",
         type=click.Choice(FRAMINGS),
         help="Where keys and values name their schema; by default auto, a header or Confluent's prefix; none without a "
@@ -108,6 +122,8 @@ class Typed:
     value_subject: str | None = None
     key_subject: str | None = None
     message: str | None = None
+    imports: tuple[Path, ...] = ()
+    recursion: int | None = None
     framing: str | None = None
 
     @classmethod
@@ -128,8 +144,7 @@ class Typed:
                 raise click.UsageError(f"{option} is for --{'key' if 'key' in option else 'value'} {schemas}")
         if self.framing is not None and not {self.key, self.value} & SCHEMAS.keys():
             raise click.UsageError(f"--framing is for --value {schemas}")
-        if self.message is not None and "protobuf" not in (self.key, self.value):
-            raise click.UsageError("--message is for --value protobuf")
+        check_schema_options(self.key, self.value, self.message, self.imports, self.recursion)
         if self.bad_values is not None and not self:
             raise click.UsageError("--bad-values is for --value and --key: bytes are always valid")
         for name, schema, subject in (
@@ -208,8 +223,7 @@ class Typed:
         given: dict[str, Any] = {"framing": self.framing or ("auto" if registry is not None else "none")}
         if name == "value" and self.fields:
             given["fields"] = list(self.fields)
-        if form == "protobuf" and self.message is not None:
-            given["message"] = self.message
+        given |= schema_options(form, self.message, self.imports, self.recursion)
         if schema is not None:
             given["schema"] = text_of(schema)
         elif subject is not None:
@@ -224,6 +238,37 @@ class Typed:
                 "of its rows"
             )
         return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)
+
+
+def check_schema_options(
+    key: str | None, value: str | None, message: str | None, imports: tuple[Path, ...], recursion: int | None
+) -> None:
+    """Rejects options of schemas that keys and values do not have.
+
+    Raises:
+        click.UsageError: one is passed.
+    """
+    for given, option, formats in (
+        (message is not None, "--message", ("protobuf",)),
+        (bool(imports), "--import", ("protobuf",)),
+        (recursion is not None, "--recursion", ("avro", "protobuf")),
+    ):
+        if given and not {key, value} & set(formats):
+            raise click.UsageError(f"{option} is for --value {' or '.join(formats)}")
+
+
+def schema_options(
+    form: str | None, message: str | None, imports: tuple[Path, ...], recursion: int | None
+) -> dict[str, Any]:
+    """Returns the arguments of a format for these options."""
+    given: dict[str, Any] = {}
+    if form == "protobuf" and message is not None:
+        given["message"] = message
+    if form == "protobuf" and imports:
+        given["imports"] = {str(path): text_of(path) for path in imports}
+    if form in ("avro", "protobuf") and recursion is not None:
+        given["recursion"] = recursion
+    return given
 
 
 def text_of(path: Path) -> str:

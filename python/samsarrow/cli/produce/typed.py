@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from samsarrow.cli.consume.typed import FORMATS, SCHEMAS, text_of
+from samsarrow.cli.consume.typed import FORMATS, SCHEMAS, check_schema_options, schema_options, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +29,20 @@ _OPTIONS = (
     ),
     click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
     click.option("--message", metavar="NAME", help="With protobuf: the message of the file; by default the first."),
+    click.option(
+        "--import",
+        "imports",
+        multiple=True,
+        type=_SCHEMA_FILE,
+        metavar="FILE",
+        help="With protobuf: a file that schemas import and the registry does not have; repeatable.",
+    ),
+    click.option(
+        "--recursion",
+        type=click.IntRange(0, 1000),
+        metavar="N",
+        help="With avro or protobuf: how deep columns have a type that contains itself.",
+    ),
 )
 
 
@@ -52,6 +66,8 @@ class Written:
     value_schema: Path | None = None
     key_schema: Path | None = None
     message: str | None = None
+    imports: tuple[Path, ...] = ()
+    recursion: int | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Written:
@@ -62,8 +78,7 @@ class Written:
         for name, form, schema in (("value", self.value, self.value_schema), ("key", self.key, self.key_schema)):
             if schema is not None and form not in SCHEMAS:
                 raise click.UsageError(f"--{name}-schema is for --{name} {' or '.join(SCHEMAS)}")
-        if self.message is not None and "protobuf" not in (self.key, self.value):
-            raise click.UsageError("--message is for --value protobuf")
+        check_schema_options(self.key, self.value, self.message, self.imports, self.recursion)
 
     def __bool__(self) -> bool:
         return self.key is not None or self.value is not None
@@ -117,6 +132,5 @@ class Written:
         given: dict[str, Any] = {"framing": "none" if registry is None else "auto"}
         if schema is not None:
             given["schema"] = text_of(schema)
-        if form == "protobuf" and self.message is not None:
-            given["message"] = self.message
+        given |= schema_options(form, self.message, self.imports, self.recursion)
         return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)

@@ -9,7 +9,7 @@ use samsarrow_values::SchemaId;
 use samsarrow_values::writer_schemas::{Found, Kind};
 use tokio::task::JoinSet;
 
-/// What a registry says of these, all asked for at once.
+/// What a registry says of these, all asked for at once. Schemas may import these texts, which it does not have.
 ///
 /// # Errors
 /// Nobody can say.
@@ -18,6 +18,7 @@ pub async fn ask(
     ids: BTreeSet<SchemaId>,
     kind: Kind,
     ignore_rules: bool,
+    imports: Arc<[String]>,
 ) -> Result<Vec<(SchemaId, Found)>> {
     let mut asked = JoinSet::new();
     for id in ids {
@@ -26,8 +27,10 @@ pub async fn ask(
             SchemaId::Guid(guid) => SchemaKey::Guid(guid),
             SchemaId::Bare | SchemaId::Fingerprint(_) => continue,
         };
-        let registry = registry.clone();
-        asked.spawn(async move { said(registry.schema(key).await, kind, ignore_rules).map(|found| (id, found)) });
+        let (registry, imports) = (registry.clone(), Arc::clone(&imports));
+        asked.spawn(
+            async move { said(registry.schema(key).await, kind, ignore_rules, &imports).map(|found| (id, found)) },
+        );
     }
     let mut found = Vec::new();
     while let Some(done) = asked.join_next().await {
@@ -36,7 +39,7 @@ pub async fn ask(
     Ok(found)
 }
 
-fn said(answer: Result<Arc<RegisteredSchema>>, kind: Kind, ignore_rules: bool) -> Result<Found> {
+fn said(answer: Result<Arc<RegisteredSchema>>, kind: Kind, ignore_rules: bool, imports: &[String]) -> Result<Found> {
     let schema = match answer {
         Ok(schema) => schema,
         Err(Error::SchemaNotFound(text)) => return Ok(Found::Missing(text)),
@@ -50,6 +53,6 @@ fn said(answer: Result<Arc<RegisteredSchema>>, kind: Kind, ignore_rules: bool) -
         let text = "its schema has rules, which samsarrow does not run: ignore_rules=True takes values as they are";
         return Ok(Found::Refused(text.to_owned()));
     }
-    let parsed = kind.parse(&schema.text, &schema.needed);
+    let parsed = kind.parse(&schema.text, &[&*schema.needed, imports].concat());
     Ok(parsed.map_or_else(|error| Found::Refused(error.to_string()), Found::Schema))
 }

@@ -1,5 +1,12 @@
 //! Well-known `.proto` files that compilers and registries bundle, reduced to the parts that messages use.
 
+/// Files that describe other files, by name. They are large, and few schemas have fields of their types.
+pub(super) const DESCRIBING: [(&str, &str); 3] = [
+    ("google/protobuf/descriptor.proto", include_str!("known/descriptor.proto")),
+    ("google/protobuf/type.proto", include_str!("known/type.proto")),
+    ("google/protobuf/api.proto", include_str!("known/api.proto")),
+];
+
 /// Texts of the files. Types used only by options are left out, since options are not read.
 pub(super) const FILES: [&str; 12] = [
     r#"package google.protobuf; message Timestamp { int64 seconds = 1; int32 nanos = 2; }

@@ -24,6 +24,12 @@ pub(super) fn resolve_names(own: File, others: Vec<File>) -> Resolved<Pool> {
         file.syntax = Syntax::Proto3;
         files.push(file);
     }
+    let is_imported = |name: &str| files.iter().any(|file| file.imports.iter().any(|import| import == name));
+    if known::DESCRIBING.iter().any(|(name, _)| is_imported(name)) {
+        for (_, text) in known::DESCRIBING {
+            files.push(parse::parse(text)?);
+        }
+    }
     let mut open = Vec::new();
     for (number, file) in files.iter().enumerate() {
         let own = declare_all(&mut pool, &file.package, &file.messages, file.features, number, &mut open)?;
