@@ -165,6 +165,17 @@ def test_a_row_carries_no_other_rows(sent):
             assert len(value) < 1500, array.type
 
 
+@pytest.mark.parametrize("form", ["json", "ipc"])
+def test_dictionaries_without_values(sent, form):
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int8()), pa.array([], pa.string()))
+    table = pa.table({"value": pa.StructArray.from_arrays([nothing], names=["x"])})
+    values = sent(table, value="value", value_format=form)
+    if form == "ipc":
+        assert [pa.ipc.open_stream(value).read_all().to_pylist() for value in values] == [[{"x": None}]] * 2
+    else:
+        assert values == [b'{"x":null}'] * 2
+
+
 def test_columns_make_up_a_struct(sent):
     table = pa.table({"key": ["x", None], "a": [1, None], "b": ["one", "two"], "c": [True, False]})
     assert as_json(sent(table, value=["b", "a"], value_format="json")) == ['{"b":"one","a":1}', '{"b":"two","a":null}']

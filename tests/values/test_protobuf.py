@@ -207,6 +207,44 @@ def test_what_cannot_be_is_refused_at_once(arguments: dict[str, Any], text: str)
         Protobuf(**arguments)
 
 
+def test_every_layout_of_a_column_is_written() -> None:
+    schema = """syntax = "proto3"; import "google/protobuf/wrappers.proto"; message M { string s = 1; bytes b = 2;
+        repeated int64 l = 3; repeated string t = 4; E e = 5; optional int32 n = 6; google.protobuf.StringValue w = 7;
+        repeated E es = 8; map<string, string> m = 9; U u = 10; message U { string s = 1; }
+        enum E { A = 0; B = 1; } }"""
+    form = Protobuf(schema, framing="none")
+    rows = [
+        {"s": "a", "b": b"\xff\x00", "l": [1, 2], "t": ["x", "longer than twelve bytes"], "e": "B", "n": 7, "w": "w",
+         "es": ["B", "A"], "m": [("k", "v")], "u": {"s": "z"}},
+        {"s": "", "b": b"zz", "l": [0, 0], "t": ["", "y"], "e": "A", "n": None, "w": None, "es": ["A", "A"], "m": [],
+         "u": None},
+    ]  # fmt: skip
+    text, large = pa.string(), pa.large_string()
+    plain = {"s": text, "b": pa.binary(), "l": pa.list_(pa.int64()), "t": pa.list_(text), "e": text, "n": pa.int32(),
+             "w": text, "es": pa.list_(text), "m": pa.map_(text, text), "u": pa.struct([("s", text)])}  # fmt: skip
+    number = pa.int8()
+    others = [
+        {"s": pa.string_view(), "b": pa.binary_view(), "l": pa.large_list(pa.int64()),
+         "t": pa.list_(pa.string_view(), 2), "e": large, "w": pa.string_view(),
+         "es": pa.large_list(pa.dictionary(number, text)),
+         "m": pa.map_(pa.string_view(), large), "u": pa.struct([("s", pa.string_view())])},
+        {"s": pa.dictionary(number, large), "b": pa.binary(2), "l": pa.list_(pa.int64(), 2),
+         "t": pa.large_list(pa.dictionary(number, text)), "e": pa.dictionary(number, large),
+         "n": pa.dictionary(number, pa.int32()), "w": pa.dictionary(number, text), "es": pa.list_(large, 2)},
+        {"b": pa.dictionary(number, pa.binary()), "l": pa.large_list(pa.int32()), "w": large},
+    ]  # fmt: skip
+    want = encode_values(pa.array(rows, pa.struct(plain.items())), form).to_pylist()
+    assert decode_values(column(want), form).to_pylist() == rows
+    for other in others:
+        columns = [pa.array([row[name] for row in rows], kind) for name, kind in {**plain, **other}.items()]
+        array = pa.StructArray.from_arrays(columns, names=list(plain))
+        assert encode_values(array, form).to_pylist() == want, other
+        assert encode_values(array.slice(1), form).to_pylist() == want[1:], other
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None], number), pa.array([], text))
+    array = pa.StructArray.from_arrays([nothing, nothing], names=["s", "e"])
+    assert encode_values(array, form).to_pylist() == [b""]
+
+
 def test_imports_are_for_schemas_of_a_registry_too() -> None:
     common = 'syntax = "proto3"; package c; message User { string city = 1; }'
     file = 'syntax = "proto3"; import "common.proto"; message Order { int64 id = 1; c.User user = 2; }'

@@ -16,6 +16,7 @@ mod format;
 pub mod framing;
 mod headers;
 pub mod json;
+mod layout;
 mod others;
 pub mod path;
 pub mod primitive_serdes;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray, OffsetSizeTrait,
-    StructArray, UnionArray, downcast_run_array, make_array,
+    StructArray, UnionArray, downcast_run_array, make_array, new_null_array,
 };
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_data::transform::MutableArrayData;
@@ -40,6 +40,10 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
+            // All rows are null.
+            if dictionary.values().is_empty() {
+                return compact(&new_null_array(dictionary.values().data_type(), array.len()));
+            }
             let nulls = dictionary.keys().nulls();
             let ranges = dictionary.normalized_keys().into_iter().enumerate();
             let ranges = ranges.map(|(row, key)| nulls.is_none_or(|nulls| nulls.is_valid(row)).then_some((key, 1)));

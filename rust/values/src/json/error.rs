@@ -39,20 +39,40 @@ pub(crate) enum JsonError {
 
 /// Token found instead of the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found(pub(crate) Option<u8>);
+pub(crate) enum Found {
+    Null,
+    Boolean,
+    /// Letters that are no word of JSON's.
+    Letters,
+    Byte(u8),
+}
+
+impl Found {
+    pub(crate) fn at(rest: &[u8]) -> Found {
+        let is = |word: &[u8]| {
+            rest.strip_prefix(word).is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
+        };
+        match rest.first() {
+            _ if is(b"null") => Found::Null,
+            _ if is(b"true") || is(b"false") => Found::Boolean,
+            Some(byte) if byte.is_ascii_alphabetic() => Found::Letters,
+            first => Found::Byte(first.copied().unwrap_or_default()),
+        }
+    }
+}
 
 impl std::fmt::Display for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = match self.0 {
-            None => "the end",
-            Some(b'"') => "a string",
-            Some(b'{') => "an object",
-            Some(b'[') => "an array",
-            Some(b't' | b'f') => "a boolean",
-            Some(b'n') => "null",
-            Some(b'-' | b'0'..=b'9') => "a number",
-            Some(byte @ b'!'..=b'~') => return write!(f, "{:?}", char::from(byte)),
-            Some(byte) => return write!(f, "the byte {byte:#04x}"),
+        let name = match self {
+            Found::Null => "null",
+            Found::Boolean => "a boolean",
+            Found::Letters => "text without quotes",
+            Found::Byte(b'"') => "a string",
+            Found::Byte(b'{') => "an object",
+            Found::Byte(b'[') => "an array",
+            Found::Byte(b'-' | b'0'..=b'9') => "a number",
+            Found::Byte(byte @ b'!'..=b'~') => return write!(f, "{:?}", char::from(*byte)),
+            Found::Byte(byte) => return write!(f, "the byte {byte:#04x}"),
         };
         f.write_str(name)
     }

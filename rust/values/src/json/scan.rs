@@ -88,7 +88,8 @@ impl<'a> Scan<'a> {
     pub(crate) fn unexpected<T>(self, expected: &'static str) -> Step<T> {
         Err(match self.peek() {
             None => Reason::Truncated.into(),
-            found => Reason::from(JsonError::Unexpected { expected, found: Found(found), at: self.remaining() }).into(),
+            _ => Reason::from(JsonError::Unexpected { expected, found: Found::at(self.rest), at: self.remaining() })
+                .into(),
         })
     }
 

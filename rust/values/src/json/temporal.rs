@@ -20,7 +20,11 @@ pub(crate) fn date(text: &[u8]) -> Option<i32> {
 
 /// Parses `17:03:59.25`, with or without `Z`, into units since midnight.
 pub(crate) fn time(text: &[u8], unit: TimeUnit) -> Option<i64> {
-    let (seconds, nanos, rest) = clock(text)?;
+    let Clock { seconds, nanos, leap, rest } = clock(text)?;
+    // Arrow's times of day end before it.
+    if leap {
+        return None;
+    }
     matches!(rest, b"" | b"Z" | b"z" | b"+00:00" | b"-00:00").then(|| within(seconds, nanos, unit)).flatten()
 }
 
@@ -28,7 +32,7 @@ pub(crate) fn time(text: &[u8], unit: TimeUnit) -> Option<i64> {
 pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
     let (days, rest) = day(text)?;
     let [b'T' | b't' | b' ', rest @ ..] = rest else { return None };
-    let (seconds, nanos, rest) = clock(rest)?;
+    let Clock { seconds, nanos, leap, rest } = clock(rest)?;
     let east = match rest {
         b"" | b"Z" | b"z" => 0,
         [sign @ (b'+' | b'-'), rest @ ..] => {
@@ -39,7 +43,9 @@ pub(crate) fn timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
         }
         _ => return None,
     };
-    within(i64::from(days) * 86_400 + seconds - east, nanos, unit)
+    let seconds = i64::from(days) * 86_400 + seconds - east;
+    // A leap second is the last one of a day in UTC. As in POSIX, it is the first one of the next day.
+    (!leap || seconds.rem_euclid(86_400) == 0).then(|| within(seconds, nanos, unit)).flatten()
 }
 
 /// Converts to the unit; finer digits are truncated.
@@ -82,20 +88,31 @@ fn day(text: &[u8]) -> Option<(i32, &[u8])> {
     Some(((before + (153 * month + 2) / 5 + day - 1 - 719_468) as i32, rest))
 }
 
-/// Parses a time into seconds since midnight and nanoseconds; returns the rest of the text.
-fn clock(text: &[u8]) -> Option<(i64, i64, &[u8])> {
+/// A time of a day, and what follows.
+struct Clock<'a> {
+    /// Since midnight.
+    seconds: i64,
+    nanos: i64,
+    /// Whether it is within second 60.
+    leap: bool,
+    rest: &'a [u8],
+}
+
+fn clock(text: &[u8]) -> Option<Clock<'_>> {
     let (hours, rest) = two_digits(text, 23)?;
     let (minutes, rest) = two_digits(rest.strip_prefix(b":")?, 59)?;
-    let (seconds, rest) = two_digits(rest.strip_prefix(b":")?, 59)?;
+    let (seconds, rest) = two_digits(rest.strip_prefix(b":")?, 60)?;
+    let leap = seconds == 60;
     let seconds = hours * 3600 + minutes * 60 + seconds;
-    let Some(fraction) = rest.strip_prefix(b".") else { return Some((seconds, 0, rest)) };
+    let Some(fraction) = rest.strip_prefix(b".") else { return Some(Clock { seconds, nanos: 0, leap, rest }) };
     let count = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = fraction.split_at_checked(count)?;
     if digits.is_empty() {
         return None;
     }
     let digits = digits.iter().copied().chain(std::iter::repeat(b'0')).take(9);
-    Some((seconds, digits.fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0')), rest))
+    let nanos = digits.fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
+    Some(Clock { seconds, nanos, leap, rest })
 }
 
 #[cfg(test)]
@@ -137,10 +154,18 @@ mod tests {
         assert_eq!(millis("1969-12-31t23:59:59.999999999z"), Some(-1));
         assert_eq!(millis("1970-01-01T00:00:00-0130"), Some(5_400_000));
         assert_eq!(millis("2026-11-23T17:03:59.25"), Some(1_795_453_439_250));
+        let after = millis("2017-01-01T00:00:00Z");
+        for leap in ["2016-12-31T23:59:60Z", "2017-01-01T00:59:60+01:00", "2016-12-31T15:59:60-0800"] {
+            assert_eq!(millis(leap), after, "{leap}");
+        }
+        assert_eq!(millis("2016-12-31T23:59:60.5Z"), after.map(|millis| millis + 500));
+        assert_eq!(time(b"23:59:60Z", TimeUnit::Second), None);
         for text in [
             "2026-11-23",
             "2026-11-23T24:00:00Z",
             "2026-11-23T00:00:60Z",
+            "2016-12-31T23:59:60+01:00",
+            "2016-12-31T23:59:61Z",
             "2026-11-23T00:00:00.Z",
             "2026-11-23T00:00Z",
             "2026-11-23T00:00:00+1",

@@ -25,8 +25,8 @@ pub(super) fn resolve_names(own: File, others: Vec<File>) -> Resolved<Pool> {
         files.push(file);
     }
     let is_imported = |name: &str| files.iter().any(|file| file.imports.iter().any(|import| import == name));
-    if known::DESCRIBING.iter().any(|(name, _)| is_imported(name)) {
-        for (_, text) in known::DESCRIBING {
+    if builtin_files::DESCRIBING.iter().any(|(name, _)| is_imported(name)) {
+        for (_, text) in builtin_files::DESCRIBING {
             files.push(parse::parse(text)?);
         }
     }

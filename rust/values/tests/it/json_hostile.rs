@@ -148,9 +148,14 @@ fn errors_name_field_and_byte() {
         "a string has a control character at byte 27, which must be escaped"
     );
     assert_eq!(reason(br#"{"id": 1} {}"#), (String::new(), "2 bytes follow the value".into()));
-    assert_eq!(reason(b""), (String::new(), "the value is empty, which is not JSON".into()));
-    assert_eq!(reason(b" \n").1, "the value is empty, which is not JSON");
-    assert_eq!(reason(br#"{"id": NaN}"#), ("id".into(), "expected a value, found 'N' at byte 7".into()));
+    assert_eq!(reason(b""), (String::new(), "the value is empty, which no JSON text is".into()));
+    assert_eq!(reason(b" \n").1, "the value is empty, which no JSON text is");
+    for word in ["NaN", "nope", "trux"] {
+        let text = format!(r#"{{"id": {word}}}"#);
+        let wanted = ("id".into(), "expected a value, found text without quotes at byte 7".into());
+        assert_eq!(reason(text.as_bytes()), wanted, "{word}");
+    }
+    assert_eq!(reason(br#"{"id": true}"#).1, "expected a whole number, found a boolean at byte 7");
     assert_eq!(reason(br#"{"id": 1, "x": "\q"}"#).1, "a string has an escape at byte 16 that JSON does not have");
     assert_eq!(reason(br#"{"id": 1, "x": "\ud800"}"#).1, "a string has half of a surrogate pair at byte 16");
     assert_eq!(reason(br#"{"id": 1; }"#).1, "expected a comma, or the end of the object or array, found ';' at byte 8");

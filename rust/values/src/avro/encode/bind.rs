@@ -8,14 +8,14 @@ use arrow_array::{Array, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::bytes::Blobs;
-use super::source::{Entries, Field, Ranges, Source};
+use super::source::{Entries, Field, Source};
 use super::{leaf, unions};
 use crate::avro::default;
 use crate::avro::parse::join;
 use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Node, Record};
 use crate::error::SchemaError;
+use crate::layout::{self, Blobs, Ranges};
 
 /// Binds a column to the type of a node.
 pub(crate) fn source(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
@@ -53,7 +53,7 @@ pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -
             Some(columns) => fields(record, columns, named, path),
             None => Err(unfit(node, array, path)),
         },
-        Kind::Array(item) => match items(array) {
+        Kind::Array(item) => match layout::items(array) {
             Some((ranges, items)) => Ok(Source::List(Box::new((ranges, source(item, items, named, path)?)))),
             None => Err(unfit(node, array, path)),
         },
@@ -80,24 +80,6 @@ pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -
         },
         _ => leaf::leaf(node, array, path),
     }
-}
-
-/// Returns the item range of each row of a list, and the items.
-fn items(array: &dyn Array) -> Option<(Ranges, &dyn Array)> {
-    Some(match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            (Ranges::Small(list.offsets().clone()), list.values())
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            (Ranges::Large(list.offsets().clone()), list.values())
-        }
-        DataType::FixedSizeList(_, size) => {
-            (Ranges::Fixed(usize::try_from(*size).ok()?), array.as_fixed_size_list().values())
-        }
-        _ => return None,
-    })
 }
 
 fn fields(record: &Record, columns: &StructArray, named_types: &Named, path: &str) -> Result<Source, SchemaError> {

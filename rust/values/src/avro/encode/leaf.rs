@@ -12,13 +12,13 @@ use arrow_buffer::{ArrowNativeType, ScalarBuffer, i256};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::bind::unfit;
-use super::bytes::Blobs;
 use super::source::{Decimal, Scaled, Source};
 use super::symbols::Symbols;
 use crate::arrow_types::{self, Enums};
 use crate::avro::schema::{Kind, Logical, Node};
 use crate::builders::Columns;
 use crate::error::SchemaError;
+use crate::layout::Blobs;
 
 const MILLIS_A_DAY: i64 = 86_400_000;
 

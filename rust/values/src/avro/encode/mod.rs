@@ -1,7 +1,6 @@
 //! Encoding of Arrow columns into Avro values.
 
 mod bind;
-mod bytes;
 mod leaf;
 mod run;
 mod source;

@@ -4,10 +4,10 @@ use arrow_buffer::{ArrowNativeType, IntervalMonthDayNano, NullBuffer, i256};
 use samsarrow_wire::ShortBytes;
 use samsarrow_wire::varint::put_varlong;
 
-use super::bytes::{beyond, range};
-use super::source::{Branch, Decimal, Entries, Field, Member, Members, Ranges, Scaled, Source};
+use super::source::{Branch, Decimal, Entries, Field, Member, Members, Scaled, Source};
 use crate::error::{Reason, Step};
 use crate::framing::{hyphened, unhyphened};
+use crate::layout::{Ranges, beyond, range};
 
 impl Source {
     /// Encodes a row. On error the caller truncates the output.
@@ -192,17 +192,6 @@ fn duration(value: IntervalMonthDayNano, out: &mut Vec<u8>) -> Step {
         out.extend_from_slice(&part.to_le_bytes());
     }
     Ok(())
-}
-
-impl Ranges {
-    #[inline]
-    fn of(&self, row: usize) -> Step<std::ops::Range<usize>> {
-        match self {
-            Ranges::Small(offsets) => range(offsets, row),
-            Ranges::Large(offsets) => range(offsets, row),
-            Ranges::Fixed(size) => Ok(row * size..row * size + size),
-        }
-    }
 }
 
 fn list(ranges: &Ranges, items: &Source, row: usize, out: &mut Vec<u8>) -> Step {

@@ -1,12 +1,12 @@
 //! Data sources of the parts of a value.
 
+use crate::layout::{Blobs, Ranges};
 use std::sync::Arc;
 
 use arrow_buffer::{
     ArrowNativeType, BooleanBuffer, Buffer, IntervalMonthDayNano, NullBuffer, OffsetBuffer, ScalarBuffer, i256,
 };
 
-use super::bytes::Blobs;
 use super::symbols::Symbols;
 
 /// Column of a type, and the encoding of its rows. It holds the column's buffers.
@@ -69,14 +69,6 @@ pub(crate) struct Decimal<T: ArrowNativeType> {
     pub(crate) precision: u8,
     /// First number with too many digits, if the type has one.
     pub(crate) beyond: Option<T>,
-}
-
-/// Item range of each row.
-#[derive(Debug)]
-pub(crate) enum Ranges {
-    Small(OffsetBuffer<i32>),
-    Large(OffsetBuffer<i64>),
-    Fixed(usize),
 }
 
 #[derive(Debug)]

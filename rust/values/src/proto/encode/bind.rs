@@ -18,9 +18,10 @@ use super::super::arrow_types;
 use super::super::framing;
 use super::super::plan::Json;
 use super::super::schema::{Field as Declared, Kind, Message, Pool, Scalar};
-use super::source::{Field, Names, Rule, Slices, Source, Value};
+use super::source::{Field, Names, Rule, Source, Value};
 use crate::error::SchemaError;
 use crate::framing::Framing;
+use crate::layout::{self, Blobs};
 
 type Bound<T> = Result<T, SchemaError>;
 
@@ -157,15 +158,14 @@ fn of_field(pool: &Pool, field: &Declared, column: &ArrayRef, path: &str) -> Bou
     if let Some(entry) = entry(pool, field.kind) {
         return map(pool, field, entry, column, nulls, path);
     }
-    let Some(list) = column.as_list_opt::<i32>() else { return Err(unfit("a repeated field", column, path)) };
-    let value = self::value(pool, field.kind, list.values(), path)?;
-    let offsets = list.offsets().clone();
+    let Some((ranges, items)) = layout::items(column) else { return Err(unfit("a repeated field", column, path)) };
+    let value = self::value(pool, field.kind, items, path)?;
     let (wire, rule) = match value.wire() {
-        wire @ (0 | 1 | 5) if !field.packed => (wire, Rule::List(offsets)),
-        0 | 1 | 5 => (2, Rule::Packed(offsets)),
-        wire => (wire, Rule::List(offsets)),
+        wire @ (0 | 1 | 5) if !field.packed => (wire, Rule::List(ranges)),
+        0 | 1 | 5 => (2, Rule::Packed(ranges)),
+        wire => (wire, Rule::List(ranges)),
     };
-    Ok(make(field.number << 3 | wire, nulls, item_nulls(list.values()), rule, value))
+    Ok(make(field.number << 3 | wire, nulls, item_nulls(items), rule, value))
 }
 
 fn item_nulls(items: &ArrayRef) -> Option<NullBuffer> {
@@ -208,6 +208,14 @@ fn map(
 }
 
 fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value> {
+    if let Some(dictionary) = column.as_any_dictionary_opt() {
+        let value = self::value(pool, kind, dictionary.values(), path)?;
+        // All rows are null, and none is written.
+        if dictionary.values().is_empty() {
+            return Ok(value);
+        }
+        return Ok(Value::Keys(dictionary.normalized_keys().into(), Box::new(value)));
+    }
     match kind {
         Kind::Scalar(scalar) => of_scalar(scalar, column).ok_or_else(|| unfit(scalar.name(), column, path)),
         Kind::Enum(id) => {
@@ -215,9 +223,9 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
             let numbers = of.values.iter().map(|(name, number)| (name.clone(), *number)).collect();
             let default = of.values.first().map_or(0, |(_, number)| *number);
             let names = Names { name: Arc::clone(&of.name), numbers, default };
-            match texts(column) {
-                Some(texts) if texts.is_text() => Ok(Value::Name(texts, names)),
-                _ => ints(column).map(Value::Int).ok_or_else(|| unfit("an enum", column, path)),
+            match Blobs::texts(column) {
+                Some(texts) => Ok(Value::Name(texts, names)),
+                None => ints(column).map(Value::Int).ok_or_else(|| unfit("an enum", column, path)),
             }
         }
         Kind::Message(id) | Kind::Group(id) => {
@@ -242,7 +250,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
 
 /// Binds a well-known message type; the inner value is `None` if the column has another type.
 fn known(message: &Message, column: &ArrayRef) -> Option<Option<Value>> {
-    let json = |what| texts(column).filter(Slices::is_text).map(|texts| Value::Json(texts, what));
+    let json = |what| Blobs::texts(column).map(|texts| Value::Json(texts, what));
     Some(match message.name.strip_prefix("google.protobuf.")? {
         "Timestamp" => instants(column).map(|(times, per_second)| Value::Timestamp(times, per_second)),
         "Duration" => column
@@ -285,8 +293,8 @@ fn of_scalar(scalar: Scalar, column: &ArrayRef) -> Option<Value> {
         Scalar::Float => Value::Float(column.as_primitive_opt()?.clone()),
         Scalar::Double => Value::Double(doubles(column)?),
         Scalar::Bool => Value::Boolean(column.as_boolean_opt()?.clone()),
-        Scalar::String => Value::Bytes(texts(column).filter(Slices::is_text)?),
-        Scalar::Bytes => Value::Bytes(Slices::of(column).filter(|slices| !slices.is_text())?),
+        Scalar::String => Value::Bytes(Blobs::texts(column)?),
+        Scalar::Bytes => Value::Bytes(Blobs::bytes(column)?),
     })
 }
 
@@ -329,22 +337,8 @@ fn doubles(column: &ArrayRef) -> Option<Float64Array> {
     }
 }
 
-fn texts(column: &ArrayRef) -> Option<Slices> {
-    match column.data_type() {
-        DataType::Dictionary(..) => {
-            let dictionary = column.as_any_dictionary_opt()?;
-            let names = dictionary.values().as_string_opt::<i32>()?;
-            let valid =
-                |(row, key): (usize, usize)| (dictionary.is_valid(row) && key < names.len()).then(|| names.value(key));
-            let keys = dictionary.normalized_keys();
-            Some(Slices::Text(keys.into_iter().enumerate().map(valid).collect()))
-        }
-        _ => Slices::of(column),
-    }
-}
-
-/// Returns the times of a column, and the number of its units in a second. A column without a time zone does not define
-/// instants.
+/// Returns the times of a column, and how many of its unit a second has. A column without a time zone does not say which
+/// instants these are.
 fn instants(column: &ArrayRef) -> Option<(Int64Array, i64)> {
     fn times<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> Int64Array {
         column.as_primitive::<T>().reinterpret_cast::<Int64Type>()

@@ -5,6 +5,7 @@ use samsarrow_wire::varint::{put_unsigned_varint, put_unsigned_varlong, size_of_
 use super::json;
 use super::source::{Field, Names, Rule, Source, Value};
 use crate::error::{Reason, Step};
+use crate::layout::{beyond, range};
 
 impl Source {
     /// Appends the message of a row.
@@ -38,15 +39,15 @@ impl Field {
             Rule::Present | Rule::Required => self.one(row, out),
             Rule::Implicit if self.value.is_default(row) => Ok(()),
             Rule::Implicit => self.one(row, out),
-            Rule::List(offsets) => {
-                for (number, item) in range(offsets, row)?.enumerate() {
+            Rule::List(ranges) => {
+                for (number, item) in ranges.of(row)?.enumerate() {
                     let put = self.item(item).and_then(|()| self.one(item, out));
                     put.map_err(|fault| fault.at(number))?;
                 }
                 Ok(())
             }
-            Rule::Packed(offsets) => {
-                let items = range(offsets, row)?;
+            Rule::Packed(ranges) => {
+                let items = ranges.of(row)?;
                 if items.is_empty() {
                     return Ok(());
                 }
@@ -89,21 +90,14 @@ impl Field {
     fn one(&self, row: usize, out: &mut Vec<u8>) -> Step {
         put_unsigned_varint(out, self.tag);
         self.value.put(row, out)?;
-        if let Value::Group(_) = self.value {
+        if self.value.wire() == 3 {
             put_unsigned_varint(out, self.tag + 1);
         }
         Ok(())
     }
 }
 
-fn range(offsets: &[i32], row: usize) -> Step<std::ops::Range<usize>> {
-    match offsets.get(row..row + 2) {
-        Some([start, end]) => Ok(*start as usize..*end as usize),
-        _ => Err(Reason::Other("the column has fewer rows than its values".into()).into()),
-    }
-}
-
-/// Writes data with a length prefix.
+/// Puts a length before what is written.
 pub(super) fn sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
     let at = out.len();
     // One byte is enough for most lengths.
@@ -148,8 +142,8 @@ impl Value {
             Value::Float(of) => out.extend_from_slice(&of.value(row).to_le_bytes()),
             Value::Double(of) => out.extend_from_slice(&of.value(row).to_le_bytes()),
             Value::Boolean(of) => out.push(of.value(row).into()),
-            Value::Bytes(of) => bytes(of.get(row), out),
-            Value::Name(of, names) => put_unsigned_varlong(out, i64::from(names.number(of.get(row))?) as u64),
+            Value::Bytes(of) => bytes(of.get(row)?, out),
+            Value::Name(of, names) => put_unsigned_varlong(out, i64::from(names.number(of.get(row)?)?) as u64),
             Value::Message(of) => sized(out, |out| of.run(row, out))?,
             Value::Group(of) => of.run(row, out)?,
             Value::Timestamp(of, per_second) => {
@@ -168,7 +162,8 @@ impl Value {
                 })?;
             }
             Value::Wrapper(field) => sized(out, |out| field.run(row, out))?,
-            Value::Json(of, what) => sized(out, |out| json::put(*what, of.get(row), out))?,
+            Value::Json(of, what) => sized(out, |out| json::put(*what, of.get(row)?, out))?,
+            Value::Keys(keys, of) => of.put(*keys.get(row).ok_or_else(beyond)?, out)?,
         }
         Ok(())
     }
@@ -184,8 +179,11 @@ impl Value {
             Value::Float(of) => of.value(row).to_bits() == 0,
             Value::Double(of) => of.value(row).to_bits() == 0,
             Value::Boolean(of) => !of.value(row),
-            Value::Bytes(of) => of.get(row).is_empty(),
-            Value::Name(of, names) => names.number(of.get(row)).is_ok_and(|number| number == names.default),
+            Value::Bytes(of) => of.get(row).is_ok_and(<[u8]>::is_empty),
+            Value::Name(of, names) => {
+                of.get(row).and_then(|name| names.number(name)).is_ok_and(|number| number == names.default)
+            }
+            Value::Keys(keys, of) => keys.get(row).is_some_and(|key| of.is_default(*key)),
             _ => false,
         }
     }
@@ -197,6 +195,7 @@ impl Value {
             Value::Group(_) => 3,
             Value::Bytes(_) | Value::Message(_) | Value::Timestamp(..) | Value::Duration(_) => 2,
             Value::Wrapper(_) | Value::Json(..) => 2,
+            Value::Keys(_, of) => of.wire(),
             _ => 0,
         }
     }

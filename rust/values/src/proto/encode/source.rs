@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, GenericBinaryArray, GenericStringArray, Int32Array,
-    Int64Array, OffsetSizeTrait, UInt32Array, UInt64Array,
-};
+use arrow_array::{BooleanArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 
 use super::super::plan::Json;
+use crate::layout::{Blobs, Ranges};
 
 /// Fields of a message with their columns.
 #[derive(Debug)]
@@ -41,10 +39,10 @@ pub(super) enum Rule {
     Required,
     /// Written unless null or the default.
     Implicit,
-    /// Written with one tag per item, or one tag for all.
-    List(OffsetBuffer<i32>),
-    Packed(OffsetBuffer<i32>),
-    /// Written as entries of key and value.
+    /// One tag for each item, or one for all.
+    List(Ranges),
+    Packed(Ranges),
+    /// Keys, which values follow.
     Map(OffsetBuffer<i32>, Box<Field>),
 }
 
@@ -64,9 +62,9 @@ pub(super) enum Value {
     Float(Float32Array),
     Double(Float64Array),
     Boolean(BooleanArray),
-    Bytes(Slices),
-    /// Names of enum values, and their numbers.
-    Name(Slices, Names),
+    Bytes(Blobs),
+    /// Names of an enum's values, and these by name.
+    Name(Blobs, Names),
     Message(Source),
     Group(Source),
     /// Times since 1970, and the number of units in a second.
@@ -75,7 +73,9 @@ pub(super) enum Value {
     Duration(Int64Array),
     /// Value of a wrapper message.
     Wrapper(Box<Field>),
-    Json(Slices, Json),
+    Json(Blobs, Json),
+    /// Rows of a dictionary.
+    Keys(Box<[usize]>, Box<Value>),
 }
 
 /// Values of an enum.
@@ -85,44 +85,4 @@ pub(super) struct Names {
     pub(super) numbers: HashMap<Box<str>, i32>,
     /// Default value, omitted by implicit fields.
     pub(super) default: i32,
-}
-
-/// Text or bytes.
-#[derive(Debug)]
-pub(super) enum Slices {
-    Text(GenericStringArray<i32>),
-    LargeText(GenericStringArray<i64>),
-    Bytes(GenericBinaryArray<i32>),
-    LargeBytes(GenericBinaryArray<i64>),
-}
-
-impl Slices {
-    pub(super) fn of(column: &ArrayRef) -> Option<Slices> {
-        fn of<T: Clone + 'static>(column: &ArrayRef) -> Option<T> {
-            column.as_any().downcast_ref::<T>().cloned()
-        }
-        let text = of(column).map(Slices::Text).or_else(|| of(column).map(Slices::LargeText));
-        text.or_else(|| of(column).map(Slices::Bytes)).or_else(|| of(column).map(Slices::LargeBytes))
-    }
-
-    pub(super) fn is_text(&self) -> bool {
-        matches!(self, Slices::Text(_) | Slices::LargeText(_))
-    }
-
-    #[inline]
-    pub(super) fn get(&self, row: usize) -> &[u8] {
-        // All row numbers come from the same column, so they are within bounds.
-        fn at<T: OffsetSizeTrait>(array: &GenericBinaryArray<T>, row: usize) -> &[u8] {
-            if row < array.len() { array.value(row) } else { &[] }
-        }
-        fn text<T: OffsetSizeTrait>(array: &GenericStringArray<T>, row: usize) -> &[u8] {
-            if row < array.len() { array.value(row).as_bytes() } else { &[] }
-        }
-        match self {
-            Slices::Text(array) => text(array, row),
-            Slices::LargeText(array) => text(array, row),
-            Slices::Bytes(array) => at(array, row),
-            Slices::LargeBytes(array) => at(array, row),
-        }
-    }
 }

@@ -1,9 +1,9 @@
-//! Byte and text columns of every Arrow layout.
+//! Bytes, texts and lists of every layout of a column.
 
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, BinaryViewArray};
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer};
 use arrow_schema::DataType;
 
@@ -68,9 +68,46 @@ impl Blobs {
     }
 }
 
-/// Returns the data range of a row.
+/// Which items a row has.
+#[derive(Debug)]
+pub(crate) enum Ranges {
+    Small(OffsetBuffer<i32>),
+    Large(OffsetBuffer<i64>),
+    Fixed(usize),
+}
+
+impl Ranges {
+    #[inline]
+    pub(crate) fn of(&self, row: usize) -> Step<Range<usize>> {
+        match self {
+            Ranges::Small(offsets) => range(offsets, row),
+            Ranges::Large(offsets) => range(offsets, row),
+            Ranges::Fixed(size) => Ok(row * size..row * size + size),
+        }
+    }
+}
+
+/// Which items each row of a list has.
+pub(crate) fn items(array: &dyn Array) -> Option<(Ranges, &ArrayRef)> {
+    Some(match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            (Ranges::Small(list.offsets().clone()), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            (Ranges::Large(list.offsets().clone()), list.values())
+        }
+        DataType::FixedSizeList(_, size) => {
+            (Ranges::Fixed(usize::try_from(*size).ok()?), array.as_fixed_size_list().values())
+        }
+        _ => return None,
+    })
+}
+
+/// Where the data of a row is.
 #[inline(always)]
-pub(super) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range<usize>> {
+pub(crate) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range<usize>> {
     match offsets.get(row..) {
         Some([from, to, ..]) => Ok(from.as_usize()..to.as_usize()),
         _ => Err(beyond()),
@@ -79,6 +116,6 @@ pub(super) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range
 
 /// Returns the error for an inconsistent column, which Arrow rules out.
 #[cold]
-pub(super) fn beyond() -> Box<Fault> {
+pub(crate) fn beyond() -> Box<Fault> {
     Reason::Other("the column ends before its rows do".into()).into()
 }
