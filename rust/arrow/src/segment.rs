@@ -13,7 +13,7 @@ pub struct SegmentOptions {
     /// Options of the decoder; `max_bytes` is the approximate size of the records in an Arrow batch.
     pub decode: DecodeOptions,
     /// Topic and partition of the rows; null if unknown.
-    pub place: Option<(Arc<str>, i32)>,
+    pub topic_partition: Option<(Arc<str>, i32)>,
     /// Records before this offset are skipped.
     pub from_offset: Option<i64>,
     /// Records from this offset on are skipped.
@@ -141,10 +141,10 @@ impl SegmentReader {
         let window = Window {
             from_offset,
             until_offset: self.options.until_offset,
-            max_rows: self.options.max_rows.map(|most| most.saturating_sub(self.decoder.rows())),
+            max_rows: self.options.max_rows.map(|max_rows| max_rows.saturating_sub(self.decoder.rows())),
             aborted: None,
         };
-        let appended = match &self.options.place {
+        let appended = match &self.options.topic_partition {
             Some((topic, partition)) => self.decoder.append(topic, *partition, run.data.clone(), window),
             None => self.decoder.append_nameless(&run.data, window),
         };

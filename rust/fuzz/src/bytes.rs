@@ -111,8 +111,8 @@ pub(crate) fn fix_batches(bytes: &mut [u8]) {
             Some(2) => (17, batch.get(21..).map(crc32c)),
             _ => (12, batch.get(16..).map(crc32)),
         };
-        if let (Some(place), Some(crc)) = (batch.get_mut(from..from + 4), crc) {
-            place.copy_from_slice(&crc.to_be_bytes());
+        if let (Some(target), Some(crc)) = (batch.get_mut(from..from + 4), crc) {
+            target.copy_from_slice(&crc.to_be_bytes());
         }
         rest = after;
     }
@@ -125,7 +125,7 @@ pub(crate) fn fix_lz4(bytes: &mut [u8]) {
         None => return,
     };
     let checksum = bytes.get(4..end).map(lz4_header_checksum);
-    if let (Some(place), Some(checksum)) = (bytes.get_mut(end), checksum) {
-        *place = checksum;
+    if let (Some(target), Some(checksum)) = (bytes.get_mut(end), checksum) {
+        *target = checksum;
     }
 }

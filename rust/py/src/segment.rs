@@ -117,7 +117,8 @@ impl SegmentReader {
             ..Default::default()
         };
         let place = place.map(|(topic, partition)| (Arc::from(topic), partition));
-        let options = SegmentOptions { decode, place, from_offset, until_offset, max_rows: batch_rows };
+        let options =
+            SegmentOptions { decode, topic_partition: place, from_offset, until_offset, max_rows: batch_rows };
         Ok(Self { path, reader: Mutex::new(Reader::new(source, options)) })
     }
 

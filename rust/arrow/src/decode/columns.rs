@@ -156,10 +156,10 @@ impl<C: ValueColumn> BatchColumns<C> {
     ) -> Result<Option<i64>, RecordError> {
         let header = records.header();
         let before = self.rows();
-        let whole = cut.from_offset <= header.base_offset
+        let is_complete = cut.from_offset <= header.base_offset
             && cut.until_offset > header.last_offset()
             && usize::try_from(header.record_count).is_ok_and(|count| count <= cut.max_rows);
-        let stopped = match self.visit(data, origin, records, (!whole).then_some(cut)) {
+        let stopped = match self.visit(data, origin, records, (!is_complete).then_some(cut)) {
             Ok(stopped) => stopped,
             Err(error) => {
                 self.truncate(before);
@@ -187,8 +187,8 @@ impl<C: ValueColumn> BatchColumns<C> {
         cut: Cut,
     ) -> Option<i64> {
         let from = header.base_offset.max(cut.from_offset);
-        let wanted = header.next_offset().min(cut.until_offset).max(from);
-        let until = wanted.min(from.saturating_add_unsigned(cut.max_rows as u64));
+        let end = header.next_offset().min(cut.until_offset).max(from);
+        let until = end.min(from.saturating_add_unsigned(cut.max_rows as u64));
         let before = self.rows();
         self.offsets.extend(from..until);
         let more = self.rows() - before;
@@ -198,7 +198,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         self.key.push_nulls(more);
         self.value.push_nulls(more);
         self.fill(header, topic_partition);
-        (until < wanted).then_some(until)
+        (until < end).then_some(until)
     }
 
     /// Fills the columns that are constant within a batch, for the added rows.
@@ -244,13 +244,13 @@ impl<C: ValueColumn> BatchColumns<C> {
             if let Some(cut) = &mut cut {
                 block.retain(|delta| {
                     let offset = base_offset + i64::from(delta);
-                    let wanted = stopped.is_none() && offset >= cut.from_offset && offset < cut.until_offset;
-                    if wanted && cut.max_rows == 0 {
+                    let in_cut = stopped.is_none() && offset >= cut.from_offset && offset < cut.until_offset;
+                    if in_cut && cut.max_rows == 0 {
                         stopped = Some(offset);
                         return false;
                     }
-                    cut.max_rows -= usize::from(wanted);
-                    wanted
+                    cut.max_rows -= usize::from(in_cut);
+                    in_cut
                 });
             }
             failure = self.append_block(data, origin, header, block).err();

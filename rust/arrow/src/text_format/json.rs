@@ -70,7 +70,7 @@ pub(super) fn base64(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     let start = out.len();
     // Four characters per started group of three bytes.
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    let written = out.get_mut(start..).map_or(0, |room| STANDARD.encode_slice(bytes, room).unwrap_or(0));
+    let written = out.get_mut(start..).map_or(0, |target| STANDARD.encode_slice(bytes, target).unwrap_or(0));
     out.truncate(start + written);
     out.push(b'"');
 }

@@ -120,7 +120,7 @@ impl Rows {
     }
 
     /// Writes `{"topic":…,"partition":…,"offset":…`, the start of all objects.
-    fn place(&self, row: usize, out: &mut Vec<u8>) {
+    fn object_start(&self, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"topic\":");
         json::text_or_null(self.topic.get(row), out);
         out.extend_from_slice(b",\"partition\":");
@@ -134,7 +134,7 @@ impl Rows {
             if items {
                 out.extend_from_slice(b",\n");
             }
-            self.place(row, out);
+            self.object_start(row, out);
             out.extend_from_slice(b",\"timestamp\":");
             match valid(&self.timestamp, row) {
                 Some(ms) => {
@@ -178,7 +178,7 @@ impl Rows {
 
     fn envelopes(&self, out: &mut Vec<u8>) {
         for row in 0..self.len {
-            self.place(row, out);
+            self.object_start(row, out);
             out.extend_from_slice(b",\"timestamp\":");
             number(valid(&self.timestamp, row), out);
             out.extend_from_slice(b",\"timestamp_type\":");

@@ -23,7 +23,7 @@ fn part(magic: i8, codec: Codec, base_offset: i64, rows: usize) -> Vec<u8> {
 fn options(layout: Layout, max_bytes: usize) -> SegmentOptions {
     SegmentOptions {
         decode: DecodeOptions { layout, max_bytes, ..DecodeOptions::default() },
-        place: Some((Arc::from("t"), 7)),
+        topic_partition: Some((Arc::from("t"), 7)),
         from_offset: None,
         until_offset: None,
         max_rows: None,

@@ -249,9 +249,9 @@ fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for three in bytes.chunks(3) {
         let number = three.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)) << (8 * (3 - three.len()));
-        for place in 0..4 {
-            let digit = DIGITS.get(number >> (18 - 6 * place) & 63).copied().unwrap_or_default();
-            out.push(if place > three.len() { '=' } else { char::from(digit) });
+        for position in 0..4 {
+            let digit = DIGITS.get(number >> (18 - 6 * position) & 63).copied().unwrap_or_default();
+            out.push(if position > three.len() { '=' } else { char::from(digit) });
         }
     }
     out

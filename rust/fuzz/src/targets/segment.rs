@@ -28,7 +28,7 @@ pub(super) fn read(input: &[u8]) {
     let limited = flags & 24 != 0;
     let options = SegmentOptions {
         decode: decode.clone(),
-        place: None,
+        topic_partition: None,
         from_offset: None,
         until_offset: None,
         max_rows: (flags & 8 != 0).then_some(5),

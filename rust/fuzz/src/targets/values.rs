@@ -164,25 +164,25 @@ fn parsed(text: &[u8]) -> Option<Schema> {
 
 /// Returns true if some types have namespaces, and others do not.
 fn names_of_both_kinds(canonical: &str) -> bool {
-    fn walk(json: &serde_json::Value, found: &mut [bool; 2]) {
+    fn walk(json: &serde_json::Value, seen: &mut [bool; 2]) {
         match json {
-            serde_json::Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| walk(item, seen)),
             serde_json::Value::Object(object) => {
                 if object.contains_key("fields") || object.contains_key("symbols") || object.contains_key("size") {
                     let name = object.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
-                    let [bare, spaced] = found;
+                    let [bare, spaced] = seen;
                     *if name.contains('.') { spaced } else { bare } = true;
                 }
-                object.values().for_each(|value| walk(value, found));
+                object.values().for_each(|value| walk(value, seen));
             }
             _ => {}
         }
     }
-    let mut found = [false; 2];
+    let mut seen = [false; 2];
     if let Ok(json) = serde_json::from_str(canonical) {
-        walk(&json, &mut found);
+        walk(&json, &mut seen);
     }
-    found == [true; 2]
+    seen == [true; 2]
 }
 
 /// Reads bytes after their length in two bytes; fewer at the end of the input.
