@@ -42,9 +42,9 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
                 Encoding::Done(batches, encoded) => (batches, encoded),
                 Encoding::Running(task) => match task.await {
                     Ok(done) => done,
+                    // A panic is caught within the task, which runs to its end unless the process ends.
                     Err(error) => {
-                        // The batches are gone with the task: their records fail when their time is over.
-                        tracing::error!(%error, "compressing batches failed");
+                        tracing::error!(%error, "compressing batches was cancelled");
                         shared.lock().node_answered(node, Duration::ZERO);
                         shared.wake.notify_one();
                         continue;
@@ -166,9 +166,20 @@ async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgo
 /// Writes headers, compresses, and puts the sequences in.
 fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
     let mut compressor = shared.compressors().pop();
-    let encoded = encode_with(batches, &shared.settings, &mut compressor);
+    let encoded = unless_it_panics(|| encode_with(batches, &shared.settings, &mut compressor))?;
+    // A compressor that has panicked is dropped.
     shared.compressors().extend(compressor);
     encoded
+}
+
+/// Returns a panic as an error: batches that are encoded have records that wait for a result, and later batches of the
+/// same broker are encoded by the same task.
+fn unless_it_panics<T>(encode: impl FnOnce() -> T) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason".to_owned());
+        Error::State(format!("the batch was not sent, because encoding it panicked ({text}): report this as a bug"))
+    })
 }
 
 fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Option<Compressor>) -> Result<()> {
@@ -213,4 +224,22 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        assert_eq!(unless_it_panics(|| 7), Ok(7));
+        let number = 5;
+        for encode in [|_| panic!("index out of range"), |number| panic!("index {number} out of range")] as [fn(i32); 2]
+        {
+            let error = unless_it_panics(|| encode(number)).unwrap_err();
+            assert!(error.to_string().contains("encoding it panicked (index "), "{error}");
+            assert!(!error.retriable());
+        }
+    }
 }
