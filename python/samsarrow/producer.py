@@ -272,6 +272,8 @@ class Producer(Blocking, ProducerBase):
 
         Args:
             offsets: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
+                The offsets of a batch pass transaction markers and aborted records that were fetched with its rows;
+                what follows later without a row is passed with the next batch, or with the consumer's `position`.
             group_metadata: `Consumer.group_metadata()` after the poll that returned the rows: the coordinator rejects
                 offsets of a member that has lost its partitions since (KIP-447).
             timeout: seconds, by default `max.block.ms`.
