@@ -17,7 +17,7 @@ pub struct Headers {
     pairs: Pairs,
     /// Header names; the first one that a record has is used.
     names: Vec<&'static str>,
-    /// Those of other registries that some row has.
+    /// The headers of other registries, as far as a row has them.
     others: Vec<Other>,
 }
 

@@ -68,7 +68,7 @@ impl Blobs {
     }
 }
 
-/// Which items a row has.
+/// The ranges of items that belong to rows.
 #[derive(Debug)]
 pub(crate) enum Ranges {
     Small(OffsetBuffer<i32>),
@@ -87,7 +87,7 @@ impl Ranges {
     }
 }
 
-/// Which items each row of a list has.
+/// Returns the ranges of the rows of a list, and its items.
 pub(crate) fn items(array: &dyn Array) -> Option<(Ranges, &ArrayRef)> {
     Some(match array.data_type() {
         DataType::List(_) => {

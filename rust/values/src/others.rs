@@ -20,7 +20,7 @@ pub(crate) enum Other {
 }
 
 impl Other {
-    /// The headers that name the schemas of this part. Apicurio's content id names those of Avro, and is none of them.
+    /// Returns the headers that name schemas of this part. Apicurio's content id is supported for Avro.
     pub(crate) fn all(part: Part, protobuf: bool) -> Vec<Other> {
         let mut all = vec![Other::GlobalId(part), Other::ArtifactId(part)];
         if protobuf {
@@ -44,7 +44,7 @@ impl Other {
         }
     }
 
-    /// Whether a header of this name and value says that a value has no Confluent frame.
+    /// Returns whether a value beside this header has no Confluent frame.
     pub(crate) fn excludes_frame(self, header: Option<&[u8]>, value: &[u8]) -> bool {
         match self {
             Other::GlobalId(_) | Other::ArtifactId(_) | Other::ContentId(_) => true,

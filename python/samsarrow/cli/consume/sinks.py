@@ -344,7 +344,7 @@ class Output:
 
     @property
     def _is_special(self) -> bool:
-        """Whether the target is a device or a pipe, such as /dev/null, which no file may replace."""
+        """Returns whether the target is a device or a pipe, such as /dev/null: no file may replace it."""
         return self._target is not None and not is_replaceable(self._target)
 
     @property

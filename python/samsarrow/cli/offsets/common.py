@@ -45,7 +45,7 @@ class Cluster(Connection):
         return kind(group, admin=self.admin)
 
     def description(self, group: str) -> GroupDescription | None:
-        """What Kafka knows of a group; None if it knows none, or cannot say.
+        """Returns the description of a group; None if there is none, or brokers are too old.
 
         Raises:
             KafkaError: it is a share group.

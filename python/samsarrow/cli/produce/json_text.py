@@ -40,7 +40,7 @@ class Json:
         """Returns the members of an object.
 
         Raises:
-            JSONDecodeError: a member is there twice.
+            JSONDecodeError: two members have the same name.
         """
         return _object(self.text, self.start)[0]
 
@@ -67,7 +67,7 @@ def members(line: bytes) -> dict[str, Json] | None:
 
 
 def objects(whole: bytes) -> list[dict[str, Json] | None] | None:
-    """Returns the members of each object of an array, None for another item; or None if the text is no array.
+    """Returns the members of each object of an array, and None for other items; None if the text is not an array.
 
     Raises:
         ValueError: it is not JSON, or not UTF-8.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Whole cells and what is between them. Quotes within a cell that does not begin with one are part of it.
+# Complete cells and the separators between them. A cell that does not begin with a quote may contain quotes.
 _CELLS = re.compile(rb'(?:[^",\r\n][^,\r\n]*+|"[^"]*+(?:""[^"]*+)*+"[^,\r\n]*+|[,\r\n])*+')
 _TO_CLOSING_QUOTE = re.compile(rb'[^"]*+(?:""[^"]*+)*+"')
 _TO_SEPARATOR = re.compile(rb"[^,\r\n]*+")

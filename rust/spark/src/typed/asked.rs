@@ -9,10 +9,10 @@ use samsarrow_values::SchemaId;
 use samsarrow_values::writer_schemas::{Found, Kind};
 use tokio::task::JoinSet;
 
-/// What a registry says of these, all asked for at once. Schemas may import these texts, which it does not have.
+/// Looks up the schemas of ids in a registry, all at once; `imports` are texts that they import and it does not have.
 ///
 /// # Errors
-/// Nobody can say.
+/// The registry does not respond.
 pub async fn ask(
     registry: Registry,
     ids: BTreeSet<SchemaId>,

@@ -93,7 +93,7 @@ struct Clock<'a> {
     /// Since midnight.
     seconds: i64,
     nanos: i64,
-    /// Whether it is within second 60.
+    /// True within second 60.
     leap: bool,
     rest: &'a [u8],
 }
