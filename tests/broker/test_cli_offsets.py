@@ -81,6 +81,26 @@ def test_list_and_describe(run, admin, filled):
         assert (row["group"], row["offset"], row["topic"]) == (arguments[0], None, None)
 
 
+def test_describe_shows_all_that_is_known_beside_a_partition_without_a_leader(capsys, monkeypatch):
+    with Broker(brokers=2, topics={"four": 4}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        for partition in range(4):
+            broker.move_leader("four", partition, int(partition == 2))
+        broker.move_coordinator("g", 0)
+        admin.commit_offsets("g", dict.fromkeys(FOUR, 5))
+        broker.fail("ListOffsets", node=1, error="LEADER_NOT_AVAILABLE", times=None)
+        where = ["-b", broker.bootstrap_servers, "-c", "default.api.timeout.ms=2000"]
+        monkeypatch.setattr(sys, "argv", ["samsarrow", "offsets", "describe", "g", *where])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["partition"], row["offset"], row["end"]) for row in rows] == [
+        (0, 5, 0), (1, 5, 0), (2, 5, None), (3, 5, 0)
+    ]  # fmt: skip
+    assert ended.value.code == 3, err
+    assert "the end of four-2: " in err
+
+
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [

@@ -50,6 +50,43 @@ def test_one_writes_at_a_time(tmp_path):
     second.close()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_neither_stores_nor_keeps_the_lock(tmp_path):
+    path = tmp_path / "o"
+    store = FileOffsetStore(path)
+    store.store({A: 1})
+    told, tell = os.pipe()
+    wait, go = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        text = "stored"
+        try:
+            store.store({A: 2})
+        except OffsetStoreError as error:
+            text = str(error)
+        store.close()
+        os.write(tell, f"{text} {store.load()[A].offset}".encode())
+        os.close(go)
+        os.read(wait, 1)
+        os._exit(0)
+    try:
+        text = os.read(told, 1000).decode()
+        assert f"process {os.getpid()} made this store" in text
+        assert text.endswith(" 1")
+        store.store({A: 3})
+        with pytest.raises(StoreLockedError):
+            FileOffsetStore(path)
+        store.close()
+        # The child lives on.
+        FileOffsetStore(path).close()
+    finally:
+        os.close(go)
+        os.waitpid(pid, 0)
+        for end in (told, tell, wait):
+            os.close(end)
+
+
 WRITER = """
 import sys
 from samsarrow import TopicPartition

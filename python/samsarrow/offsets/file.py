@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +21,7 @@ class FileOffsetStore:
     """Offsets in a JSON file that is replaced atomically: after a crash or a power cut it is the old or the new one.
 
     Only one store writes at a time: it holds a lock on `PATH.lock` until it is closed or its process ends. Reading
-    needs no lock.
+    needs no lock. A store belongs to the process that made it: in the child of a fork it only reads.
 
     Args:
         path: path of the file; created by the first `store`. Its folder must exist.
@@ -33,7 +34,9 @@ class FileOffsetStore:
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
         self.path = Path(path)
         self._mutex = threading.Lock()
+        self._process = os.getpid()
         self._lock: IO[str] | None = None if read_only else self._take_lock()
+        _locking.add(self)
 
     def _take_lock(self) -> IO[str]:
         import fcntl  # not on Windows, where what else is in this package can be used
@@ -88,9 +91,13 @@ class FileOffsetStore:
             offsets: offsets by partition; other partitions stay unchanged.
 
         Raises:
-            OffsetStoreError: the store is read-only or closed, or the file has other content.
+            OffsetStoreError: the store is read-only, closed or of the process that forked this one, or the file has
+                other content.
         """
         new = normal(offsets)
+        if self._process != os.getpid():
+            text = f"{self.path}: process {self._process} made this store and has its lock: make another one here"
+            raise OffsetStoreError(text)
         with self._mutex:
             if self._lock is None:
                 raise OffsetStoreError(f"{self.path}: this store is read-only or closed")
@@ -104,11 +111,25 @@ class FileOffsetStore:
         write_whole(self.path, text + "\n")
 
     def close(self) -> None:
-        """Releases the lock. May be called again."""
+        """Releases the lock. May be called again. In the child of a fork the lock stays with the parent."""
+        if self._process != os.getpid():
+            return
         with self._mutex:
             lock, self._lock = self._lock, None
             if lock is not None:
                 lock.close()
+
+
+def _close_inherited() -> None:
+    # The lock belongs to the open file, which a child has too: it would outlive the parent's close and end.
+    for store in list(_locking):
+        if store._lock is not None:
+            store._lock.close()
+
+
+_locking: weakref.WeakSet[FileOffsetStore] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
 
 
 def _offset(at: Any) -> OffsetAndMetadata:

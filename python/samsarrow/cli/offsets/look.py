@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
+from samsarrow.admin_types import OffsetSpec
 from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.ends import look_up
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
-from samsarrow.cli.output import complain, output_option, show, told
+from samsarrow.cli.output import complain, named, output_option, show, told
 from samsarrow.cli.share_groups import check_not_share, without_share_groups
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
@@ -83,19 +85,23 @@ def describe(
     names = which(cluster, groups, all_groups)
     lines: list[tuple[Any, ...]] = []
     errors: dict[str, KafkaError] = {}
+    unread: dict[str, KafkaError] = {}
     for group in names:
         try:
             description = cluster.description(group)
-            rows = _rows(cluster, group, storage, topics, description)
+            rows, without_end = _rows(cluster, group, storage, topics, description)
         except KafkaTimeoutError:
             # A cluster that does not answer would keep each group waiting as long.
             raise
         except KafkaError as error:
             errors[f"group {group}"] = error
             continue
+        unread |= {f"the end of {named(tp)}": error for tp, error in without_end.items()}
         about = (group, description and description.state)
         lines += [(*about, *_line(row)) for row in rows] or [(*about, *[None] * (len(HEADS) - len(about)))]
     show(form, HEADS, lines)
+    if unread:
+        complain(errors | unread, len(errors) + len(lines), "groups and partitions")
     complain(errors, len(names), "groups")
 
 
@@ -115,7 +121,8 @@ def which(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[s
 
 def _rows(
     cluster: Cluster, group: str, storage: str, topics: tuple[TopicChoice, ...], description: GroupDescription | None
-) -> list[Row]:
+) -> tuple[list[Row], dict[TopicPartition, KafkaError]]:
+    """The partitions of a group, and why ends of some are not known."""
     found = stored(
         cluster.store(storage, group), cluster.partitions(topics) if topics and storage == "zookeeper" else None
     )
@@ -125,8 +132,14 @@ def _rows(
     partitions = [tp for tp in sorted({*found, *owners}) if not topics or any(topic.takes(tp) for topic in topics)]
     counts = {name: topic.partitions for name, topic in cluster.admin.list_topics().items()}
     there = [tp for tp in partitions if tp.partition < counts.get(tp.topic, 0)]
-    ends = cluster.ends.end_offsets(there) if there else {}
-    return [Row(tp, found.get(tp), ends.get(tp), owners.get(tp)) for tp in partitions]
+    ends: dict[TopicPartition, int] = {}
+    errors: dict[TopicPartition, KafkaError] = {}
+    for tp, at in told(look_up(cluster, there, OffsetSpec.LATEST)) if there else ():
+        if isinstance(at, KafkaError):
+            errors[tp] = at
+        elif at is not None:
+            ends[tp] = at.offset
+    return [Row(tp, found.get(tp), ends.get(tp), owners.get(tp)) for tp in partitions], errors
 
 
 @click.command()
