@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -20,13 +21,22 @@ from samsarrow.exceptions import (
     BadValueError,
     ClosedError,
     ConfigurationError,
+    ForkError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
 )
-from samsarrow.group import Assignor, ConsumerGroupMetadata, Offsets, RebalanceListener, to_offsets
+from samsarrow.group import (
+    Assignor,
+    Committable,
+    ConsumerGroupMetadata,
+    RebalanceListener,
+    check_rows,
+    to_offsets,
+)
 from samsarrow.metrics.client import ConsumerMetrics, of_consumer, to_uuid
 from samsarrow.types import (
+    ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Seconds,
@@ -35,6 +45,11 @@ from samsarrow.types import (
     to_pair,
     to_seconds,
 )
+
+_log = logging.getLogger("samsarrow.consumer")
+
+_CLOSE_TIMEOUT = 30.0
+"""The longest that `close` takes by default, as in Java: Kubernetes kills a pod after as long."""
 
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
 """Called with the offsets of a `commit_async`, None where it was given none, and the error or None."""
@@ -111,7 +126,10 @@ class ConsumerBase(Face):
         # One that could not be made has none.
         if getattr(self, "_core", None) is None:
             return f"<{type(self).__name__} closed>"
-        subscribed, assigned = self.subscription(), sorted(self.assignment())
+        try:
+            subscribed, assigned = self.subscription(), sorted(self.assignment())
+        except ForkError:
+            return f"<{type(self).__name__} of the process that forked this one>"
         names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in assigned[:5])
         more = f", {len(assigned) - 5} more" if len(assigned) > 5 else ""
         what = "" if subscribed is None else f" subscribed to {subscribed!r}"
@@ -139,12 +157,20 @@ class ConsumerBase(Face):
         Raises:
             ConfigurationError: there is no `group.id`, partitions are manually assigned, the pattern is invalid, or
                 both or neither of topics and pattern are set.
+            TypeError: `listener` is no `RebalanceListener`.
         """
         if isinstance(topics, str):
             raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
         names = list(topics)
         if bool(names) == (pattern is not None):
             raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")
+        calls = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
+        callables = not isinstance(listener, type) and all(callable(getattr(listener, call, None)) for call in calls)
+        if listener is not None and not callables:
+            raise TypeError(
+                f"listener must be a RebalanceListener, such as RebalanceListener(on_partitions_assigned=f), not "
+                f"{listener!r}"
+            )
         text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         self._open.subscribe(names, text)
         self._listener = listener
@@ -246,9 +272,7 @@ class ConsumerBase(Face):
         """
         self._open.wakeup()
 
-    def commit_async(
-        self, what: Offsets | pa.RecordBatch | None = None, callback: CommitCallback | None = None
-    ) -> None:
+    def commit_async(self, what: Committable | None = None, callback: CommitCallback | None = None) -> None:
         """Commits offsets in the background.
 
         Commits of one consumer run one after another, in the order of the calls, including synchronous ones: a late
@@ -259,23 +283,22 @@ class ConsumerBase(Face):
             what: as in `commit`. The offsets are those at the time of the call.
             callback: called with the offsets (None if `what` was None) and the error or None, by the next `poll`,
                 `commit`, `unsubscribe` or `close` after the response, in the order of the calls. An error that affects
-                only some partitions lists them in `partitions`.
+                only some partitions lists them in `partitions`. That the group is rebalancing, or that the consumer is
+                not a member of it, is an error for the callback, too. Without a callback errors are logged.
 
         Raises:
-            ConfigurationError: there is no `group.id`.
-            RebalanceInProgressError: the group is rebalancing.
-            UnknownMemberIdError: the consumer is currently not a member of the group.
+            ConfigurationError: there is no `group.id`, or an offset or its metadata is invalid.
         """
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
         # Another thread may take the answer before the number is here: `_complete` leaves it for later then.
         self._callbacks[self._open.commit_async(offsets)] = (callback, named)
 
-    def store_offsets(self, what: Offsets | pa.RecordBatch) -> None:
+    def store_offsets(self, what: Committable) -> None:
         """Marks rows as finished, with `enable.auto.offset.store=false`: automatic commits and `commit()` use them.
 
         Args:
-            what: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
+            what: as in `commit`.
 
         Raises:
             ConfigurationError: a partition is not assigned, so it may belong to another member; or `poll` itself stores
@@ -283,10 +306,15 @@ class ConsumerBase(Face):
         """
         self._open.store_offsets(self._offsets(what) or [])
 
-    def _offsets(self, what: Offsets | pa.RecordBatch | None) -> list[tuple[tuple[str, int], _Committed]] | None:
+    def _offsets(self, what: Committable | None) -> list[tuple[tuple[str, int], _Committed]] | None:
         """Returns offsets as the core takes them; those of rows go past what follows them without a row."""
-        if what is None or isinstance(what, Mapping):
-            return None if what is None else to_offsets(what)
+        if what is None:
+            return None
+        if isinstance(what, Mapping):
+            return to_offsets(what)
+        if isinstance(what, ConsumerRecord):
+            return self._open.offsets_of_ends([(*end, bytes(16)) for end in to_offsets(what)])
+        check_rows(what)
         return self._open.offsets_after(what)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -487,7 +515,10 @@ class ConsumerBase(Face):
                 commit, failures, error = done
                 if (registered := self._callbacks.pop(commit, None)) is None:
                     unregistered.append(done)
-                elif registered[0] is not None:
+                elif registered[0] is None:
+                    if (failure := error or _joined(failures)) is not None:
+                        _log.warning("commit_async failed, and has no callback: %s", failure)
+                else:
                     try:
                         await self._heard(registered[0](registered[1], error or _joined(failures)))
                     except Exception:
@@ -513,7 +544,7 @@ class ConsumerBase(Face):
                 raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
         return await self._end_offsets(self.assignment() - self.paused(), deadline.left())
 
-    async def _commit(self, what: Offsets | pa.RecordBatch | None, timeout: Seconds | None) -> None:
+    async def _commit(self, what: Committable | None, timeout: Seconds | None) -> None:
         core = self._open
         failures = await self._do(core.commit(self._offsets(what), to_seconds(timeout)))
         await self._complete(core)
@@ -575,6 +606,8 @@ class ConsumerBase(Face):
         # Not waited for after an interruption: who interrupts does not want to wait.
         wait = False
         try:
+            if left is None:
+                left = min(core.default_timeout(), _CLOSE_TIMEOUT)
             left = await self._do(core.commit_finished(everything, left))
             wait = True
             await self._tell_last(core)

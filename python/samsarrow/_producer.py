@@ -8,14 +8,12 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 from uuid import UUID
 
-import pyarrow as pa
-
 from samsarrow import _core
 from samsarrow._faces import Face
 from samsarrow._unclosed import forget, wait_at_exit, watch_producer
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
-from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
+from samsarrow.group import Committable, ConsumerGroupMetadata, to_offsets
 from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
 from samsarrow.partitioner import Partitioned, as_bytes, take_partitioner
 from samsarrow.types import (
@@ -234,7 +232,7 @@ class ProducerBase(Face):
             error.add_note(f"and the transaction could not be aborted: {failure}")
 
     def _send_offsets_to_transaction(
-        self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None
+        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None
     ) -> Coroutine[Any, Any, None]:
         group, member, generation, instance = group_metadata
         who = (group, member, generation, instance)

@@ -18,7 +18,7 @@ from samsarrow._rows import up_to
 from samsarrow._unclosed import close_consumer_in_background
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import ClosedError, IllegalStateError
-from samsarrow.group import Offsets
+from samsarrow.group import Committable
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -122,7 +122,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         finally:
             await batches.aclose()
 
-    async def commit(self, what: Offsets | pa.RecordBatch | None = None, *, timeout: Seconds | None = None) -> None:
+    async def commit(self, what: Committable | None = None, *, timeout: Seconds | None = None) -> None:
         await self._commit(what, timeout)
 
     async def committed(

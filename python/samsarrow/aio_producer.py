@@ -8,13 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-import pyarrow as pa
-
 from samsarrow import _core
 from samsarrow._faces import Awaiting, documented_by, shielded, turn
 from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
 from samsarrow.exceptions import KafkaError
-from samsarrow.group import ConsumerGroupMetadata, Offsets
+from samsarrow.group import Committable, ConsumerGroupMetadata
 from samsarrow.producer import Producer
 from samsarrow.types import RecordMetadata, Seconds, TopicPartition
 
@@ -150,7 +148,7 @@ class AsyncProducer(Awaiting, ProducerBase):
         await self._abort_transaction(timeout)
 
     async def send_offsets_to_transaction(
-        self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
+        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
     ) -> None:
         await self._send_offsets_to_transaction(offsets, group_metadata, timeout)
 

@@ -17,7 +17,7 @@ from samsarrow._faces import Blocking, now
 from samsarrow._rows import up_to
 from samsarrow._unclosed import close_consumer
 from samsarrow.exceptions import ClosedError
-from samsarrow.group import Offsets
+from samsarrow.group import Committable
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -171,18 +171,20 @@ class Consumer(Blocking, ConsumerBase):
         ends = now(self._ends(timeout))
         return pa.RecordBatchReader.from_batches(self.schema, _all(up_to(self, ends)))
 
-    def commit(self, what: Offsets | pa.RecordBatch | None = None, *, timeout: Seconds | None = None) -> None:
+    def commit(self, what: Committable | None = None, *, timeout: Seconds | None = None) -> None:
         """Commits offsets to the group, and waits for the acknowledgement.
 
         Args:
             what: None for the positions of all assigned partitions; a batch for the positions after its rows, which lie
                 past the transaction markers and aborted records that follow them (KIP-1094) and have the leader epoch;
-                or offsets by partition, each the next one to read.
+                a record for the position after it; or offsets by partition, each the next one to read.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
             ConfigurationError: there is no `group.id`.
             OffsetMetadataTooLargeError: the metadata is longer than the broker allows.
+            RebalanceInProgressError: the group is rebalancing, and may assign these partitions to others.
+            UnknownMemberIdError: the consumer is not a member of the group now.
             KafkaTimeoutError: the commit did not finish in time; the message has the last error.
         """
         now(self._commit(what, timeout))
@@ -287,7 +289,8 @@ class Consumer(Blocking, ConsumerBase):
         background until the timeout.
 
         Args:
-            timeout: seconds to close, by default `default.api.timeout.ms`; time spent in a listener is not counted.
+            timeout: seconds to close, by default `default.api.timeout.ms`, but 30 at most; time spent in a listener is
+                not counted.
         """
         now(self._close(True, timeout))
 

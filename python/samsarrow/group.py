@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow.types import OffsetAndMetadata, TopicPartition, to_committed, to_pair
+from samsarrow.types import ConsumerRecord, OffsetAndMetadata, TopicPartition, to_committed, to_pair
 
 Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
+Committable: TypeAlias = Offsets | pa.RecordBatch | ConsumerRecord
+"""What can be committed: offsets by partition, a batch or a table of rows, or a record."""
 PartitionsCallback = Callable[[list[TopicPartition]], object]
 
 
@@ -148,8 +150,20 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None
 
 
-def to_offsets(what: Offsets | pa.RecordBatch) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
-    """Returns offsets by partition, or those after the last rows of a batch, as the core takes them."""
+def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
+    """Returns offsets by partition, or those after a record or the last rows of a batch, as the core takes them."""
     if isinstance(what, Mapping):
         return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
+    if isinstance(what, ConsumerRecord):
+        return [((what.topic, what.partition), (what.offset + 1, "", None))]
+    check_rows(what)
     return _core.offsets_of(what)
+
+
+def check_rows(what: object) -> None:
+    """Rejects what has no Arrow columns, with all that is taken instead."""
+    if not hasattr(what, "__arrow_c_array__") and not hasattr(what, "__arrow_c_stream__"):
+        raise TypeError(
+            "expected a batch or table of rows, a ConsumerRecord, or a mapping of TopicPartition to the next offset, "
+            f"got {type(what).__name__}"
+        )

@@ -9,13 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-import pyarrow as pa
-
 from samsarrow import _core
 from samsarrow._faces import Blocking, now
 from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
 from samsarrow.exceptions import KafkaError
-from samsarrow.group import ConsumerGroupMetadata, Offsets
+from samsarrow.group import Committable, ConsumerGroupMetadata
 from samsarrow.types import Seconds, TopicPartition
 
 if TYPE_CHECKING:
@@ -264,16 +262,16 @@ class Producer(Blocking, ProducerBase):
         now(self._abort_transaction(timeout))
 
     def send_offsets_to_transaction(
-        self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
+        self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
     ) -> None:
         """Adds offsets of a group to the transaction: they are committed with it or not at all.
 
         The consumer must not commit automatically: `enable.auto.commit=false`.
 
         Args:
-            offsets: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
-                The offsets of a batch pass transaction markers and aborted records that were fetched with its rows;
-                what follows later without a row is passed with the next batch, or with the consumer's `position`.
+            offsets: as in `Consumer.commit`: a batch, a record, or offsets by partition, each the next one to read. The
+                offsets of a batch pass transaction markers and aborted records that were fetched with its rows; what
+                follows later without a row is passed with the next batch, or with the consumer's `position`.
             group_metadata: `Consumer.group_metadata()` after the poll that returned the rows: the coordinator rejects
                 offsets of a member that has lost its partitions since (KIP-447).
             timeout: seconds, by default `max.block.ms`.

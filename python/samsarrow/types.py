@@ -293,8 +293,9 @@ def to_pair(partition: TopicPartition) -> tuple[str, int]:
 
 def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
     """Offset, metadata and leader epoch, checked."""
-    if isinstance(offset, int):
-        return offset, "", None
-    if not isinstance(offset, tuple):
-        raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")
-    return offset[0], offset[1], offset[2]
+    if isinstance(offset, tuple):
+        return offset[0], offset[1], offset[2]
+    try:
+        return index(offset), "", None
+    except TypeError:
+        raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}") from None

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from samsarrow import (
+    Admin,
     AsyncConsumer,
     Consumer,
     ConsumerRecord,
@@ -21,6 +22,7 @@ from samsarrow.exceptions import (
     ClosedError,
     ConfigurationError,
     IllegalStateError,
+    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
@@ -491,3 +493,105 @@ def test_an_async_loop_ends_only_if_its_own_consumer_is_closed(servers):
             return rows
 
     assert asyncio.run(read()) == 1
+
+
+@pytest.mark.parametrize("how", ["commit", "commit_async", "store_offsets"])
+def test_a_record_commits_the_offset_after_it(servers, how):
+    with Producer(bootstrap_servers=servers) as producer:
+        for n in range(10):
+            producer.send("t", str(n))
+    stores = how == "store_offsets"
+    options = {"enable_auto_offset_store": False} if stores else {"enable_auto_commit": False}
+    tp = TopicPartition("t", 0)
+    with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", **options) as consumer:
+        consumer.assign([tp])
+        record = next(record for record in consumer.records(10.0) if record.offset == 3)
+        if how == "commit_async":
+            told = []
+            consumer.commit_async(record, lambda offsets, error: told.append((offsets, error)))
+            consumer.commit({})
+            assert told == [({tp: OffsetAndMetadata(4)}, None)]
+        else:
+            getattr(consumer, how)(record)
+            consumer.commit({} if how == "commit" else None)
+        assert consumer.committed([tp])[tp].offset == 4
+        for wrong in ("t", 5, [record]):
+            with pytest.raises(TypeError, match="a ConsumerRecord, or a mapping of TopicPartition"):
+                consumer.commit(wrong)
+
+
+def test_a_commit_takes_offsets_of_numpy(servers):
+    numpy = pytest.importorskip("numpy")
+    tp = TopicPartition("t", 0)
+    with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
+        consumer.assign([tp])
+        consumer.commit({tp: numpy.int64(7)})
+        assert consumer.committed([tp])[tp].offset == 7
+        with pytest.raises(TypeError, match=r"expected an offset or OffsetAndMetadata, got 7\.5"):
+            consumer.commit({tp: 7.5})
+
+
+def test_a_listener_of_another_type_is_rejected_by_subscribe(servers):
+    with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
+        for wrong in (lambda partitions: None, RebalanceListener, {"on_partitions_assigned": print}):
+            with pytest.raises(TypeError, match="listener must be a RebalanceListener"):
+                consumer.subscribe(["t"], listener=wrong)
+        assert consumer.subscription() is None
+
+
+def test_names_that_cannot_be_topics_are_an_error_of_poll(servers):
+    with (
+        Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer,
+        Producer(bootstrap_servers=servers) as producer,
+    ):
+        consumer.subscribe(["t", "a b"])
+        with pytest.raises(InvalidTopicError, match='subscription to "a b"; other topics are read'):
+            consumer.poll(30.0)
+        producer.send("t", "x").result(10)
+        deadline = time.monotonic() + 30
+        while not consumer.poll(1.0).num_rows:
+            assert time.monotonic() < deadline
+
+
+def test_what_is_skipped_when_an_offset_is_gone_is_reported(servers, caplog):
+    tp = TopicPartition("t", 0)
+    with (
+        Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer,
+        Admin(bootstrap_servers=servers) as admin,
+        Producer(bootstrap_servers=servers) as producer,
+    ):
+        for n in range(50):
+            producer.send("t", str(n))
+        producer.flush()
+        admin.delete_records({tp: 40})
+        consumer.assign([tp])
+        consumer.seek(tp, 10)
+        assert consumer.poll(10.0)["offset"][0].as_py() == 40
+    deadline = time.monotonic() + 10
+    text = "offset 10 is not in the log: 30 offsets are skipped, reading continues at 40 (auto.offset.reset=earliest)"
+    while not any(text in record.getMessage() for record in caplog.records):
+        assert time.monotonic() < deadline, caplog.text
+        time.sleep(0.02)
+    assert "-1 to -1" not in caplog.text
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_subscribed_topic_that_does_not_exist_is_one_warning(servers, caplog, protocol):
+    with Consumer(bootstrap_servers=servers, group_id="g", group_protocol=protocol) as consumer:
+        consumer.subscribe(["absent"])
+        for _ in range(4):
+            assert not consumer.poll(0.7).num_rows
+    lines = [
+        record.getMessage() for record in caplog.records if "subscribed topics do not exist" in record.getMessage()
+    ]
+    assert len(lines) == 1, caplog.text
+    assert "absent" in lines[0]
+
+
+def test_failures_of_background_commits_without_a_callback_are_logged(servers, caplog):
+    with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
+        consumer.subscribe(["t"])
+        consumer.commit_async({TopicPartition("t", 0): 5})
+        consumer.commit({})
+    assert "commit_async failed, and has no callback" in caplog.text
+    assert "has not joined the group yet" in caplog.text

@@ -65,6 +65,8 @@ def test_a_handle_from_before_a_fork_raises_and_a_new_one_works(broker):
             assert f"created in process {os.getpid()}" in told
             assert "make a new one" in told
 
+        assert in_child(lambda: repr(consumer)) == "<Consumer of the process that forked this one>"
+
         def child():
             with Producer(bootstrap_servers=servers) as own:
                 return own.send("t", b"child").result(30).offset

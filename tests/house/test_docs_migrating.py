@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import samsarrow
+from samsarrow import Consumer, Producer, TopicPartition
 from samsarrow.testing import Broker, Registry
 from support.fences import ROOT, fences, run, topics_of
 
@@ -51,3 +53,50 @@ def test_programs_before_and_after_print_the_same(name: str, heading: str, tmp_p
     assert wanted
     assert after
     assert [printed(program) for program in after] == [wanted] * len(after)
+
+
+COMMITS = re.compile(r"`((?:commit|commit_async|store_offsets)\([^`]*\))`")
+
+
+def names() -> list[tuple[str, str]]:
+    """The right-hand cells of the tables of names, by page."""
+    cells = []
+    for name in PAGES:
+        table = (ROOT / "docs" / "migrating" / name).read_text().partition("\n## Names\n")[2]
+        rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]
+        cells += [(name, row[-1].rstrip(" |")) for row in rows[1:]]
+    return cells
+
+
+def test_commits_in_the_tables_of_names_are_calls_that_work() -> None:
+    calls = {call for _, cell in names() for call in COMMITS.findall(cell)}
+    assert {"commit(record)", "commit(batch)"} <= calls
+    partition = TopicPartition("t", 0)
+    options = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    with Broker(topics={"t": 1}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for _ in range(5):
+                producer.send("t", "x")
+        for call in sorted(calls):
+            with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
+                consumer.assign([partition])
+                consumer.seek(partition, 0)
+                batch = consumer.poll(10)
+                consumer.seek(partition, 0)
+                record = next(iter(consumer.records(10)))
+                known = {"consumer": consumer, "batch": batch, "record": record, "offset": 3}
+                eval("consumer." + call.replace("(…)", "('t', 0)"), known | {"TopicPartition": TopicPartition})
+                committed = consumer.committed([partition])[partition]
+                assert committed is not None, call
+                assert committed.offset == {"record": 1, "batch": batch.num_rows}.get(call[7:-1], 3), call
+
+
+def test_names_in_the_tables_exist() -> None:
+    homes = [samsarrow, *(getattr(samsarrow, kind) for kind in samsarrow.__all__)]
+    absent = []
+    for page, cell in names():
+        for text in re.findall(r"`([^`]+)`", cell):
+            found = re.match(r"(?:\w+\.)?([A-Za-z_]+)\(", text)
+            if found and not any(hasattr(home, found[1]) for home in homes):
+                absent.append(f"{page}: {text}")
+    assert not absent
