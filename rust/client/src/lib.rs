@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod api_versions;
+mod blocking;
 mod clock;
 pub mod cluster;
 pub mod config;

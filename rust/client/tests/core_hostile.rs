@@ -14,7 +14,8 @@ use samsarrow_wire::frame;
 use samsarrow_wire::messages::api_versions::ApiVersion;
 use samsarrow_wire::messages::metadata::MetadataResponseBroker;
 use samsarrow_wire::messages::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchRequest, MetadataRequest, MetadataResponse,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchRequest, FindCoordinatorRequest, MetadataRequest,
+    MetadataResponse,
 };
 use samsarrow_wire::releases::Release;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -400,4 +401,49 @@ async fn truncated_and_corrupted_handshakes_are_errors() {
         // The peer never responds to Metadata correctly, so all must fail; a panic would fail the join.
         assert!(job.await.unwrap());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_of_thousands_of_brokers_that_hang_up_gets_no_storm_of_connections() {
+    let asked = Arc::new(Mutex::new((0, 0)));
+    let known = Arc::clone(&asked);
+    let address = serve(move |api, version, id| {
+        let mut known = known.lock().unwrap();
+        match api {
+            API_VERSIONS => {
+                let apis = [(ApiKey::Metadata, 9), (ApiKey::FindCoordinator, 4), (ApiKey::ApiVersions, 4)];
+                let api = |(key, max_version)| ApiVersion { api_key: key as i16, max_version, ..Default::default() };
+                let response = ApiVersionsResponse { api_keys: apis.map(api).to_vec(), ..Default::default() };
+                Answer::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec())
+            }
+            METADATA => {
+                let broker = |node_id| MetadataResponseBroker {
+                    node_id,
+                    host: "127.0.0.1".into(),
+                    port: known.1,
+                    ..Default::default()
+                };
+                let response = MetadataResponse { brokers: (0..5000).map(broker).collect(), ..Default::default() };
+                Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
+            }
+            _ => {
+                known.0 += 1;
+                Answer::BytesAndClose(Vec::new())
+            }
+        }
+    })
+    .await;
+    asked.lock().unwrap().1 = address.rsplit(':').next().unwrap().parse().unwrap();
+    let cluster = Cluster::new(&options(&address, &[("retry.backoff.ms", "100"), ("retry.backoff.max.ms", "1000")]));
+    let cluster = cluster.unwrap();
+    cluster.refresh(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(cluster.metadata().brokers.len(), 5000);
+    let limit = Duration::from_secs(2);
+    let found =
+        cluster.send_any(FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..Default::default() }, limit);
+    assert!(found.await.unwrap_err().retriable());
+    let asked = asked.lock().unwrap().0;
+    // Ten at once, then after 0.1 s, 0.2 s, …
+    assert!((10..40).contains(&asked), "{asked} requests");
+    cluster.close().await;
 }

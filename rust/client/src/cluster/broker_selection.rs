@@ -21,6 +21,10 @@ const MAX_TIME_SLICE: Duration = Duration::from_secs(10);
 /// Future of a response.
 pub(crate) type PendingResponse<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
+/// Number of unreachable brokers after which attempts are delayed: a client that has lost a cluster of thousands of
+/// brokers would open thousands of connections a second.
+const UNDELAYED_ATTEMPTS: usize = 10;
+
 impl Cluster {
     /// Sends a request to any reachable broker, the least loaded first.
     pub async fn send_any<R: Request + Clone + Sync>(
@@ -72,6 +76,7 @@ impl Cluster {
         let mut running: Vec<PendingResponse<'a, T>> = Vec::new();
         let mut failure = None;
         let mut next_attempt = Instant::now();
+        let (mut unreachable, mut backoff) = (0, self.backoff());
         loop {
             let out_of_time = patience.left().is_zero();
             if next_attempt <= Instant::now()
@@ -81,13 +86,13 @@ impl Cluster {
                 running.push(send(node));
                 next_attempt = Instant::now() + time_slice;
             }
-            if running.is_empty() {
+            let more = candidates.len() > 0 && !out_of_time;
+            if running.is_empty() && !more {
                 break;
             }
-            let more = candidates.len() > 0 && !out_of_time;
             let result = tokio::select! {
                 result = first_completed(&mut running) => result,
-                () = sleep_until(next_attempt), if more => continue,
+                () = sleep_until(next_attempt.min(Instant::now() + patience.left())), if more => continue,
             };
             match result {
                 Ok(response) => return Ok(response),
@@ -101,7 +106,9 @@ impl Cluster {
                     if !matches!(failure, Some(Error::Protocol { .. } | Error::Tls { .. })) {
                         failure = Some(error);
                     }
-                    next_attempt = Instant::now();
+                    unreachable += 1;
+                    let delay = if unreachable < UNDELAYED_ATTEMPTS { Duration::ZERO } else { backoff.next_delay() };
+                    next_attempt = Instant::now() + delay;
                 }
                 Err(error) => return Err(error),
             }

@@ -46,6 +46,11 @@ pub struct TopicMetadata {
 impl TopicMetadata {
     /// Returns a partition by number.
     pub fn partition(&self, partition: i32) -> Option<&PartitionMetadata> {
+        // Partition numbers are consecutive, unless a broker omits partitions.
+        let expected = usize::try_from(partition).ok().and_then(|index| self.partitions.get(index));
+        if let Some(metadata) = expected.filter(|metadata| metadata.partition == partition) {
+            return Some(metadata);
+        }
         let index = self.partitions.binary_search_by_key(&partition, |p| p.partition).ok()?;
         self.partitions.get(index)
     }
@@ -75,6 +80,51 @@ pub(crate) enum RequestedTopics<'a> {
     All,
     /// These topics; other topics in the response are ignored.
     Topics(&'a BTreeSet<String>),
+}
+
+/// Response in the form in which [`Metadata`] keeps it. Building it takes most of the time of a large response and needs
+/// no lock.
+#[derive(Debug)]
+pub(crate) struct MetadataUpdate {
+    brokers: BTreeMap<i32, String>,
+    racks: BTreeMap<i32, String>,
+    controller: i32,
+    /// Requested topics by name.
+    topics: Vec<(String, std::result::Result<TopicMetadata, ErrorCode>)>,
+}
+
+impl MetadataUpdate {
+    pub(crate) fn new(response: MetadataResponse, requested: RequestedTopics<'_>) -> Self {
+        let racks = response.brokers.iter().filter_map(|b| Some((b.node_id, b.rack.clone()?))).collect();
+        let brokers = response.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
+        let mut replica_lists = HashSet::new();
+        let mut topics = Vec::new();
+        for topic in response.topics {
+            let is_requested = |name: &String| match requested {
+                RequestedTopics::All => true,
+                RequestedTopics::Topics(names) => names.contains(name),
+            };
+            // Not requested: brokers may report more topics than a request names.
+            let Some(name) = topic.name.filter(is_requested) else { continue };
+            if let Err(code) = ErrorCode::from_i16(topic.error_code).ok() {
+                topics.push((name, Err(code)));
+                continue;
+            }
+            let reported = topic.partitions.into_iter().map(|p| PartitionMetadata {
+                partition: p.partition_index,
+                leader: p.leader_id,
+                leader_epoch: p.leader_epoch,
+                replicas: intern_replicas(&mut replica_lists, &p.replica_nodes),
+            });
+            let mut partitions: Vec<PartitionMetadata> = reported.collect();
+            partitions.sort_by_key(|p| p.partition);
+            partitions.dedup_by_key(|p| p.partition);
+            partitions.shrink_to_fit();
+            let (topic_id, internal) = (topic.topic_id, topic.is_internal);
+            topics.push((name.clone(), Ok(TopicMetadata { name, topic_id, internal, partitions })));
+        }
+        Self { brokers, racks, controller: response.controller_id, topics }
+    }
 }
 
 impl Metadata {
@@ -110,48 +160,39 @@ impl Metadata {
     }
 
     /// Returns this snapshot with a response applied. Topics that were not requested are kept.
+    #[cfg(test)]
     pub(crate) fn updated(&self, response: MetadataResponse, requested: RequestedTopics<'_>) -> Metadata {
+        self.with(MetadataUpdate::new(response, requested), requested)
+    }
+
+    /// Returns this snapshot with an update applied. Topics that were not requested are kept.
+    pub(crate) fn with(&self, update: MetadataUpdate, requested: RequestedTopics<'_>) -> Metadata {
         let mut next = self.clone();
         if let RequestedTopics::All = requested {
-            let reported: HashSet<&str> = response.topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
+            let reported: HashSet<&str> = update.topics.iter().map(|(name, _)| &**name).collect();
             next.topics.retain(|name, _| reported.contains(&**name));
             next.names.retain(|_, name| reported.contains(&**name));
         }
         next.generation += 1;
-        next.controller = response.controller_id;
-        if !response.brokers.is_empty() {
-            next.racks = response.brokers.iter().filter_map(|b| Some((b.node_id, b.rack.clone()?))).collect();
-            next.brokers =
-                response.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
+        next.controller = update.controller;
+        if !update.brokers.is_empty() {
+            (next.brokers, next.racks) = (update.brokers, update.racks);
         }
-        let mut replica_lists = HashSet::new();
-        for topic in response.topics {
-            let is_requested = |name: &String| match requested {
-                RequestedTopics::All => true,
-                RequestedTopics::Topics(names) => names.contains(name),
-            };
-            let Some(name) = topic.name.filter(is_requested) else { continue };
-            if let Err(code) = ErrorCode::from_i16(topic.error_code).ok() {
-                // A pending leader election does not remove the topic.
-                let gone = !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-                if gone {
-                    next.remove(&name);
+        for (name, topic) in update.topics {
+            let mut topic = match topic {
+                Ok(topic) => topic,
+                Err(code) => {
+                    // A pending leader election does not remove the topic.
+                    let gone = !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+                    if gone {
+                        next.remove(&name);
+                    }
+                    next.errors.insert(name, code);
+                    continue;
                 }
-                next.errors.insert(name, code);
-                continue;
-            }
+            };
             let old = self.topics.get(&*name).filter(|old| old.topic_id == topic.topic_id);
-            let reported = topic.partitions.into_iter().map(|p| PartitionMetadata {
-                partition: p.partition_index,
-                leader: p.leader_id,
-                leader_epoch: p.leader_epoch,
-                replicas: intern_replicas(&mut replica_lists, &p.replica_nodes),
-            });
-            let mut partitions: Vec<PartitionMetadata> = reported.collect();
-            partitions.sort_by_key(|p| p.partition);
-            partitions.dedup_by_key(|p| p.partition);
-            partitions.shrink_to_fit();
-            for partition in &mut partitions {
+            for partition in &mut topic.partitions {
                 let known = old.and_then(|old| old.partition(partition.partition));
                 // A stale broker may report the previous leader; a lower epoch reveals it (KIP-320).
                 if let Some(newer) =
@@ -161,13 +202,12 @@ impl Metadata {
                 }
             }
             next.errors.remove(&name);
-            let key: Arc<str> = name.as_str().into();
-            let topic = TopicMetadata { name, topic_id: topic.topic_id, internal: topic.is_internal, partitions };
             if old.is_some_and(|old| **old == topic) {
                 continue;
             }
             // A recreated topic has a new id: remove the old one.
-            next.remove(&key);
+            next.remove(&name);
+            let key: Arc<str> = name.into();
             if !topic.topic_id.is_zero() {
                 next.names.insert(topic.topic_id, Arc::clone(&key));
             }

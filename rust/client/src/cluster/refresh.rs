@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::broker::Load;
 use super::topic_registry::{Purpose, TopicRegistry, TopicUser};
 use super::{Cluster, ConnectionKind, Inner};
-use crate::cluster::metadata::{Metadata, RequestedTopics};
+use crate::blocking::blocking;
+use crate::cluster::metadata::{Metadata, MetadataUpdate, RequestedTopics};
 use crate::config::Recovery;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
@@ -24,6 +25,9 @@ use crate::types::join_limited;
 /// First version of Metadata with reliable leader epochs. Older brokers may return stale epochs, with which Fetch fails
 /// with FENCED_LEADER_EPOCH (KAFKA-9212).
 const RELIABLE_EPOCHS: i16 = 9;
+/// Number of partitions or brokers from which a response takes milliseconds: timers and other connections do not wait
+/// for it.
+const LARGE_RESPONSE: usize = 20_000;
 /// First version of Metadata with `allow_auto_topic_creation`.
 const NO_CREATION: i16 = 4;
 /// Number of `UNKNOWN_TOPIC_OR_PARTITION` responses after which a topic is reported as missing: brokers that have just
@@ -259,8 +263,9 @@ impl Cluster {
         };
         *self.inner.unreachable_since() = None;
         *self.inner.metadata_received_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let update = convert(response, names).await?;
         let requested = names.map_or(RequestedTopics::All, RequestedTopics::Topics);
-        self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(response, requested)));
+        self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.with(update, requested)));
         let metadata = self.metadata();
         self.topic_registry().mark_reported(&metadata, names);
         self.close_removed_brokers(&metadata);
@@ -378,6 +383,19 @@ async fn refresh_periodically(cluster: Weak<Inner>, requested: Arc<Notify>, max_
             }
         }
     }
+}
+
+/// Converts a response into the form in which it is kept, apart from the runtime's threads if that takes long.
+async fn convert(response: MetadataResponse, names: Option<&BTreeSet<String>>) -> Result<MetadataUpdate> {
+    let requested = names.map_or(RequestedTopics::All, RequestedTopics::Topics);
+    let partitions: usize = response.topics.iter().map(|topic| topic.partitions.len()).sum();
+    if partitions.max(response.brokers.len()) < LARGE_RESPONSE {
+        return Ok(MetadataUpdate::new(response, requested));
+    }
+    let names = names.cloned();
+    let convert =
+        move || MetadataUpdate::new(response, names.as_ref().map_or(RequestedTopics::All, RequestedTopics::Topics));
+    blocking(convert).await
 }
 
 fn clear_leader_epochs(response: &mut MetadataResponse) {

@@ -10,7 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::in_flight::{Outgoing, Pending, Reply};
 use super::{CallerDeadline, Connection, FrameBody, RequestTimeout};
+use crate::blocking::blocking;
 use crate::error::{Error, Result};
+
+/// Size from which a response takes milliseconds to decode: timers and other connections do not wait for it.
+const LARGE_RESPONSE: usize = 1 << 20;
 
 impl Connection {
     fn queue<R: Request>(
@@ -52,13 +56,22 @@ impl Connection {
         version: i16,
         limit: RequestTimeout,
         deadline: CallerDeadline,
-    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R>> {
+    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R>>
+    where
+        R::Response: Send + 'static,
+    {
         let (reply, response) = oneshot::channel();
         self.queue(request, version, limit, Reply::Whole(reply))?;
         let connection = Arc::clone(self);
         Ok(async move {
             let frame = connection.wait_for_response(R::KEY, response, deadline).await?;
-            match frame::decode_answer::<R>(version, frame) {
+            let decoded = if frame.len() < LARGE_RESPONSE {
+                frame::decode_answer::<R>(version, frame)
+            } else {
+                let decode = move || frame::decode_answer::<R>(version, frame);
+                blocking(decode).await?
+            };
+            match decoded {
                 Ok((response, spare)) => {
                     if spare > 0 {
                         tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after a response");
