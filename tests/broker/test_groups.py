@@ -354,3 +354,45 @@ def test_an_open_transaction_holds_up_only_the_partitions_that_it_commits(
         writer.commit_transaction()
         _read(consumer, 5)
         assert consumer.position(pending) == 10
+
+
+class _Slow(Assignor):
+    name = "slow"
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.heartbeats: list[int] = []
+
+    def assign(
+        self, partitions: Mapping[str, int], members: Mapping[str, GroupMember]
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        before = self.broker.requests("Heartbeat")
+        time.sleep(3)
+        self.heartbeats.append(self.broker.requests("Heartbeat") - before)
+        return dict.fromkeys(members, [T0])
+
+
+def test_heartbeats_go_on_while_an_assignor_works() -> None:
+    with Broker(topics={"t": 1}, group_min_session_timeout=0.5) as broker:
+        servers = broker.bootstrap_servers
+        _fill(servers)
+        slow = _Slow(broker)
+        options = {"session_timeout_ms": 1500, "heartbeat_interval_ms": 200}
+        consumer = _member(servers, partition_assignment_strategy=[slow], **options)
+        _read(consumer, 10)
+        # The session did not end meanwhile.
+        assert len(slow.heartbeats) == 1
+        assert slow.heartbeats[0] >= 3
+        consumer.close()
+
+
+def test_what_is_stored_is_dropped_with_the_assignment(servers: str) -> None:
+    _fill(servers)
+    four = TopicPartition("four", 0)
+    options = {"enable_auto_offset_store": False, "enable_auto_commit": False}
+    with Consumer(bootstrap_servers=servers, group_id="g", **options) as consumer:
+        consumer.assign([T0])
+        consumer.store_offsets({T0: 5})
+        consumer.assign([four])
+        consumer.commit()
+        assert consumer.committed([T0]) == {T0: None}

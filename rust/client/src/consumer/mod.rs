@@ -115,7 +115,8 @@ impl Consumer {
 
     /// Reads these partitions from now on; those that were assigned before keep their positions. With
     /// `enable.auto.commit`, what is finished of the others is committed in the background, without the rows of the last
-    /// poll, which the program may still be processing. Must be called within a tokio runtime.
+    /// poll, which the program may still be processing; else what is stored of them is dropped. Must be called within a
+    /// tokio runtime.
     ///
     /// # Errors
     /// [`Error::Configuration`] while there is a subscription: then the group assigns.
@@ -126,11 +127,16 @@ impl Consumer {
                 "cannot assign partitions while subscribed to topics, which the group assigns: call unsubscribe first",
             ));
         }
-        if let Some(group) = self.group.as_ref().filter(|group| group.commits_by_itself()) {
+        if let Some(group) = &self.group {
             let kept: HashSet<&TopicPartition> = partitions.iter().collect();
-            let mut finished = self.finished(group, false);
-            finished.retain(|(tp, _)| !kept.contains(tp));
-            group.commit_unassigned(finished, self.default_timeout());
+            if group.commits_by_itself() {
+                let mut finished = self.finished(group, false);
+                finished.retain(|(tp, _)| !kept.contains(tp));
+                group.commit_unassigned(finished, self.default_timeout());
+            }
+            // What is stored of the others must not be committed once somebody else has them.
+            let gone: Vec<_> = self.assignment().into_iter().filter(|tp| !kept.contains(tp)).collect();
+            group.forget(&gone);
         }
         self.fetcher.shared.assign(partitions);
         if !partitions.is_empty() {

@@ -1,13 +1,17 @@
 //! Where reading of one partition is.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use samsarrow_wire::messages::Uuid;
 
+use super::state::RETRY;
 use crate::cluster::metadata::{Leader, Metadata};
 use crate::error::Error;
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
+
+/// The longest that a partition is left alone after its error was raised.
+const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// Where to start, while that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,6 +76,8 @@ pub(super) struct Cursor {
     pub(super) paused: bool,
     /// Broken until the error was raised by `poll`.
     pub(super) failed: bool,
+    /// Errors that were raised with no record in between.
+    raised: u32,
     /// Rows at or past this offset are not returned; it stays through seeks.
     pub(super) until: Option<i64>,
     /// The offset after the last returned row: no row lies between it and `position`.
@@ -106,6 +112,7 @@ impl Cursor {
             undecoded: (0, -1),
             paused: false,
             failed: false,
+            raised: 0,
             until: None,
             rowless_from: None,
             committed_rows: None,
@@ -131,6 +138,7 @@ impl Cursor {
         self.out_of_range = None;
         self.undecoded = (0, -1);
         self.failed = false;
+        self.raised = 0;
         self.retry_at = None;
         self.failing = None;
         self.corrections = None;
@@ -187,6 +195,14 @@ impl Cursor {
     pub(super) fn progress(&mut self) {
         self.failing = None;
         self.corrections = None;
+        self.raised = 0;
+    }
+
+    /// Returns how long the partition is left alone after the error that is raised now: longer each time, as a program
+    /// may poll in a loop.
+    pub(super) fn next_raise(&mut self) -> Duration {
+        self.raised += 1;
+        RETRY.saturating_mul(1 << (self.raised - 1).min(10)).min(RETRY_MAX)
     }
 
     /// The broker says to read elsewhere. The first time that happens at once, then ever more slowly.

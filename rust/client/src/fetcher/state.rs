@@ -352,7 +352,7 @@ impl State {
         cursor.failed = true;
         cursor.failing = None;
         // However often the program asks again.
-        cursor.retry_at = Some(Instant::now() + RETRY);
+        cursor.retry_at = Some(Instant::now() + cursor.next_raise());
         let one = (tp.clone(), version);
         match self.queue.back_mut() {
             Some(Item::Failed(failed)) if failed.has_cause_of(&error) => failed.partitions.push(one),

@@ -335,6 +335,26 @@ async fn repeated_fetch_errors_back_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_does_not_exist_raises_ever_more_slowly() {
+    let broker = broker(1, 2).await;
+    let more = [("group.id", "g"), ("default.api.timeout.ms", "200"), ("request.timeout.ms", "200")];
+    let consumer = consumer(&broker, &more);
+    consumer.assign(&[tp(9)]).unwrap();
+    let (start, mut errors) = (tokio::time::Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(5) {
+        if consumer.poll(Duration::from_millis(20)).await.is_err() {
+            errors += 1;
+        }
+    }
+    // After 0.1 s, 0.2 s, …, and 0.2 s for each attempt.
+    assert!((2..12).contains(&errors), "{errors} errors");
+    let asked = broker.requests().get(&ApiKey::OffsetFetch).copied().unwrap_or(0);
+    assert!(asked < 15, "{asked} requests");
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_cause_is_raised_once_for_all_partitions() {
     let broker = broker(1, 20).await;
     produce(&broker, 20, 0, 1).await;

@@ -1,7 +1,7 @@
 //! Into a generation: JoinGroup, the leader's assignment, SyncGroup.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -10,6 +10,7 @@ use samsarrow_wire::messages::sync_group::SyncGroupRequestAssignment;
 use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupRequest};
 
 use super::{Classic, Joined, Led};
+use crate::blocking::blocking;
 use crate::cluster::ConnectionKind;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
@@ -173,7 +174,11 @@ impl Classic<'_> {
             let text = format!("the coordinator chose the assignor {protocol:?}, which this consumer did not offer");
             End::Fatal(Error::protocol("the coordinator", text))
         })?;
-        let assigned = assignor.assign(&topics, &members).map_err(End::Fatal)?;
+        // An assignor of the program's own may take its time.
+        let assignor = Arc::clone(assignor);
+        let assign = blocking(move || assignor.assign(&topics, &members));
+        let assigned = self.alive(Some(answer.generation_id), assign).await?;
+        let assigned = assigned.and_then(|assigned| assigned).map_err(End::Fatal)?;
         let assignments = assigned.into_iter().map(|(member_id, partitions)| SyncGroupRequestAssignment {
             member_id,
             assignment: assignor::encode_assignment(&partitions, None),
