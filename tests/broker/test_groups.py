@@ -369,7 +369,7 @@ class _Slow(Assignor):
         before = self.broker.requests("Heartbeat")
         time.sleep(3)
         self.heartbeats.append(self.broker.requests("Heartbeat") - before)
-        return dict.fromkeys(members, [T0])
+        return {member: [T0] for member in members}
 
 
 def test_heartbeats_go_on_while_an_assignor_works() -> None:
@@ -380,7 +380,7 @@ def test_heartbeats_go_on_while_an_assignor_works() -> None:
         options = {"session_timeout_ms": 1500, "heartbeat_interval_ms": 200}
         consumer = _member(servers, partition_assignment_strategy=[slow], **options)
         _read(consumer, 10)
-        # The session did not end meanwhile.
+        # Otherwise the session ends, and the assignor is called again.
         assert len(slow.heartbeats) == 1
         assert slow.heartbeats[0] >= 3
         consumer.close()

@@ -74,8 +74,8 @@ impl Values {
         })
     }
 
-    /// `fetch.max.bytes`, or less where a whole answer would be more than `receive.message.max.bytes`: the records of one
-    /// have a tenth of it left for what is around them. A connection with a larger one breaks, and so does the next.
+    /// Returns `fetch.max.bytes`, at most 90% of `receive.message.max.bytes`: an answer that is larger than the latter
+    /// breaks its connection, and the next one would, too. The rest is for headers of topics and partitions.
     fn fetch_max_bytes(&self) -> i32 {
         let received: i32 = self.number("receive.message.max.bytes");
         self.number::<i32>("fetch.max.bytes").min(received - received / 10)

@@ -134,7 +134,7 @@ impl Consumer {
                 finished.retain(|(tp, _)| !kept.contains(tp));
                 group.commit_unassigned(finished, self.default_timeout());
             }
-            // What is stored of the others must not be committed once somebody else has them.
+            // Stored offsets of the others must not be committed once another consumer has them.
             let gone: Vec<_> = self.assignment().into_iter().filter(|tp| !kept.contains(tp)).collect();
             group.forget(&gone);
         }

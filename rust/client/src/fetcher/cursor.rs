@@ -68,7 +68,7 @@ pub(super) struct Cursor {
     /// The replica to read from instead of the leader, and until when (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
-    /// The offset that was not in the log, until reading goes on elsewhere.
+    /// An offset that is not in the log, until reading continues elsewhere.
     pub(super) out_of_range: Option<i64>,
     /// Parts of answers of this version that are not in the queue yet, and the broker that sent them. Another one's
     /// must not overtake them.

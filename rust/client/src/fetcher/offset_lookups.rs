@@ -22,7 +22,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// What this means for the records between the offsets.
+    /// Returns the text for the log and the event.
     pub(super) fn reason(&self, reset: &str) -> String {
         let Self { from, to, .. } = self;
         let skipped = match to - from {
@@ -57,7 +57,8 @@ impl Shared {
         }
     }
 
-    /// Where reading of partitions goes on, or why that cannot be known. Returns those whose offset was not in the log.
+    /// Records the starts of partitions, or the errors that keep them from being found. Returns those whose offset was not
+    /// in the log.
     pub(super) fn placed_at(
         &self,
         found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>,

@@ -136,7 +136,7 @@ impl Positioner {
         }
     }
 
-    /// Records where reading of partitions goes on, and reports what is skipped where their offsets were not in the log.
+    /// Records starts of partitions, and reports offsets that were not in the log with where reading continues.
     fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
         for moved in self.shared.placed_at(found) {
             let reason = moved.reason(self.reset.name());

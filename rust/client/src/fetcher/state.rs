@@ -360,8 +360,8 @@ impl State {
         }
     }
 
-    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already. Returns the offset that was
-    /// not in the log, if that is why.
+    /// Continues a partition at `offset`: at once, or behind what is queued already. Returns the offset before, if it was
+    /// not in the log.
     pub(super) fn place(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) -> Option<i64> {
         let cursor = self.at_version(tp, version)?;
         let out_of_range = cursor.out_of_range.take();

@@ -24,7 +24,7 @@ pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
 
 /// How often a member looks whether its epoch has moved on.
 const EPOCH_POLL: Duration = Duration::from_millis(50);
-/// How long a commit waits for another epoch before it is sent once more with the same: the coordinator may be behind.
+/// The wait for another epoch, after which a commit is sent again with the same one: the coordinator may be behind.
 const SAME_EPOCH: Duration = Duration::from_secs(1);
 
 /// When offsets that did not change are committed again: a group that has no members keeps what it committed for
@@ -113,7 +113,7 @@ pub(crate) struct Commits {
     pub(crate) automatic: Arc<AtomicBool>,
     /// What was committed last, so that the same is not committed again by itself.
     last: Arc<Mutex<Last>>,
-    /// Why the last commit failed, or the one under way has to be sent again: those behind it wait for that.
+    /// The error of the last commit, or of the one in flight if it has to be sent again.
     trouble: Trouble,
 }
 
@@ -153,7 +153,7 @@ impl Commits {
         Self { jobs, cluster, waiting, automatic: Arc::default(), last: Arc::default(), trouble: Arc::default() }
     }
 
-    /// Why commits wait, if that is known.
+    /// Returns the last error of a commit that others wait for.
     pub(crate) fn trouble(&self) -> Option<Error> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -236,8 +236,8 @@ impl ConsumerGroup {
         }
     }
 
-    /// Commits in the background; `take_completed` returns what came of it, in the order of the calls, also that this
-    /// consumer may not commit now.
+    /// Commits in the background; `take_completed` returns the outcomes in the order of the calls, including the error of
+    /// a consumer that may not commit now.
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> u64 {
         let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
         let (who, offsets, refused) = match self.committer_now(&offsets) {

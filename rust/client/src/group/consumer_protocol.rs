@@ -33,8 +33,8 @@ const OWN_IDS: i16 = 1;
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 /// How soon a heartbeat that did not get through is tried again, at most.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long a static member waits for the one before it, which did not leave: Kafka's default of
-/// `group.consumer.max.session.timeout.ms`. One that is there after that still runs.
+/// The wait of a static member for a predecessor that did not leave: Kafka's default of
+/// `group.consumer.max.session.timeout.ms`. A predecessor that is a member after that still runs.
 const SESSION: Duration = Duration::from_secs(60);
 
 type Handing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -382,7 +382,7 @@ async fn who_has_not_joined_yet_learns_so_from_a_commit() {
     let offsets = || Some(vec![(tp(0), OffsetAndMetadata { offset: 5, ..Default::default() })]);
     let error = member.commit(offsets(), SOON).await.unwrap_err();
     assert!(error.to_string().contains("has not joined the group yet"), "{error}");
-    // What a background commit meets is for its callback.
+    // Errors of a background commit go to its callback.
     let id = member.commit_async(offsets()).unwrap();
     let start = Instant::now();
     let completed = loop {
@@ -548,7 +548,7 @@ async fn kept_partitions_are_read_and_committed_during_rebalances() {
             let offsets: std::collections::BTreeMap<_, _> =
                 offsets.map(|(partition, at, _)| (tp(*partition), offset(at + 1))).collect();
             let offsets: Vec<_> = offsets.into_iter().collect();
-            // In the background too, but for the moment in which the new generation is there and not entered.
+            // Also in the background, except at the moment when the new generation exists and is not entered.
             one.commit_async(Some(offsets.clone())).unwrap();
             one.commit(Some(offsets), SOON).await.unwrap();
             refused += one.take_completed().into_iter().filter(|completed| completed.outcome.is_err()).count();

@@ -174,7 +174,7 @@ impl Classic<'_> {
             let text = format!("the coordinator chose the assignor {protocol:?}, which this consumer did not offer");
             End::Fatal(Error::protocol("the coordinator", text))
         })?;
-        // An assignor of the program's own may take its time.
+        // Custom assignors may take long: heartbeats continue meanwhile.
         let assignor = Arc::clone(assignor);
         let assign = blocking(move || assignor.assign(&topics, &members));
         let assigned = self.alive(Some(answer.generation_id), assign).await?;

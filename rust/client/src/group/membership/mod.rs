@@ -61,9 +61,9 @@ struct State {
     parked: bool,
     /// What `poll` is to raise before anything else is done, and whether for ever.
     failure: Option<(Error, bool)>,
-    /// What `poll` is to raise although the membership goes on.
+    /// Errors for `poll` that do not end the membership.
     reports: VecDeque<Error>,
-    /// What was reported of topics of this subscription.
+    /// Topics of this subscription that were reported, with the error of each.
     reported: BTreeSet<(String, ErrorCode)>,
     closing: bool,
     phase: Phase,

@@ -79,8 +79,8 @@ impl Membership {
         Polling(self)
     }
 
-    /// Why there is no membership: raised once, and the next poll joins again; for ever where that would be wrong. Then
-    /// what was reported beside it.
+    /// Returns the error that ended the membership, once, and the next poll joins again; every time if joining again would
+    /// be wrong. Then the errors that were reported beside it.
     pub(crate) fn failure(&self) -> Option<Error> {
         let mut state = self.lock();
         match &state.failure {

@@ -63,7 +63,8 @@ impl Membership {
         });
     }
 
-    /// Returns what was not reported yet of topics of the subscription with this version, and counts it as reported.
+    /// Returns the errors of topics that were not reported yet for this version of the subscription, and marks them as
+    /// reported.
     pub(crate) fn unreported(&self, version: u64, topics: Vec<(String, ErrorCode)>) -> Vec<(String, ErrorCode)> {
         let mut state = self.lock();
         if state.version != version {
@@ -72,7 +73,7 @@ impl Membership {
         topics.into_iter().filter(|one| state.reported.insert(one.clone())).collect()
     }
 
-    /// Has a poll raise this; the membership goes on.
+    /// Queues an error for `poll`; the membership continues.
     pub(crate) fn report(&self, error: Error) {
         self.lock().reports.push_back(error);
     }
