@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from aio.loops import COMMON, RUN, cancelled_at, pause, together, within
-from samsarrow import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
+from samsarrow import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, RebalanceListener, TopicPartition
 from samsarrow.exceptions import IllegalStateError, KafkaTimeoutError
 
 CANCELLATIONS = int(os.environ.get("SAMSARROW_CANCELLATIONS", "1000"))
@@ -306,7 +306,7 @@ def test_a_listener_that_was_cancelled_is_called_again(servers: str, kind: str) 
     async def main() -> None:
         async with AsyncConsumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
 
-            class Slow:
+            class Slow(RebalanceListener):
                 async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
                     calls.append("begun")
                     await pause(60.0 if len(calls) < 3 else 0.0)

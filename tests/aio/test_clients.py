@@ -20,6 +20,7 @@ from samsarrow import (
     ConsumerRecord,
     KafkaError,
     Producer,
+    RebalanceListener,
     TopicPartition,
     _core,
 )
@@ -167,7 +168,7 @@ def test_listeners_and_callbacks_may_be_coroutines_but_not_of_a_blocking_consume
         await asyncio.sleep(0)
         told.append(what)
 
-    class Listener:
+    class Listener(RebalanceListener):
         async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             await tell("assigned", partitions)
 

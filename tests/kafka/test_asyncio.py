@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from aio.loops import COMMON, RUN, within
-from samsarrow import AsyncConsumer, AsyncProducer, Producer, TopicPartition
+from samsarrow import AsyncConsumer, AsyncProducer, Producer, RebalanceListener, TopicPartition
 from support.kafka import KafkaServer
 
 ROWS = 2000
@@ -24,7 +24,7 @@ def test_every_row_goes_through_once(kafka: KafkaServer, new_topic: Callable[...
     servers, chance = {"bootstrap.servers": kafka.bootstrap_servers}, random.Random(3)
     told: list[str] = []
 
-    class Listener:
+    class Listener(RebalanceListener):
         async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             told.append("assigned")
 

@@ -110,7 +110,8 @@ impl Shared {
         for (tp, RowsEnd { mut at, topic_id }) in ends {
             // The offset of a partition that is no longer assigned stays as it is.
             if let Some(cursor) = state.cursors.get_mut(&tp) {
-                if cursor.is_of_another_topic(topic_id) {
+                let of_unknown_topic = topic_id.is_zero() && cursor.may_be_of_old_topic(at.offset);
+                if of_unknown_topic || cursor.is_of_another_topic(topic_id) {
                     deleted.push(format!("{tp} at offset {}", at.offset));
                     continue;
                 }

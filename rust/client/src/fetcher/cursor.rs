@@ -58,6 +58,8 @@ pub(super) struct Cursor {
     pub(super) version: u64,
     /// The id of the topic that the position is in; zero until a broker has answered a Fetch there, and without ids.
     pub(super) topic_id: Uuid,
+    /// The topic was created again while it was read: rows without a topic id may be those of the old one.
+    pub(super) recreated: bool,
     pub(super) position: Option<i64>,
     pub(super) fetch_offset: Option<i64>,
     /// Leader epochs of the records before `position` and `fetch_offset`, -1 if unknown (KIP-320).
@@ -101,6 +103,7 @@ impl Cursor {
         Self {
             version,
             topic_id: Uuid::ZERO,
+            recreated: false,
             position: None,
             fetch_offset: None,
             position_epoch: -1,
@@ -149,11 +152,18 @@ impl Cursor {
         !self.topic_id.is_zero() && !id.is_zero() && self.topic_id != id
     }
 
+    /// Returns whether rows that end before `offset` may be those of the topic before: no such rows were returned of the
+    /// new one.
+    pub(super) fn may_be_of_old_topic(&self, offset: i64) -> bool {
+        self.recreated && self.position.is_none_or(|position| offset > position)
+    }
+
     /// Starts again in another topic of the same name, where `auto.offset.reset` says.
     pub(super) fn restart(&mut self, topic_id: Uuid, version: u64) {
         self.seek(None, -1, version);
         self.start = Start::Reset;
         self.topic_id = topic_id;
+        self.recreated = true;
         self.replica = None;
         self.ends = None;
         self.log = None;

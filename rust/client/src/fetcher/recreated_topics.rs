@@ -130,6 +130,7 @@ mod tests {
     use samsarrow_wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
 
     use super::super::cursor::Start;
+    use super::super::rows::RowsEnd;
     use super::*;
     use crate::cluster::metadata::RequestedTopics;
     use crate::types::OffsetAndMetadata;
@@ -143,6 +144,22 @@ mod tests {
             ..Default::default()
         };
         known.updated(MetadataResponse { topics: vec![topic], ..Default::default() }, RequestedTopics::All)
+    }
+
+    #[test]
+    fn rows_of_both_topics_in_one_table_are_committed_up_to_the_position_in_the_new_one() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        {
+            let mut state = shared.lock();
+            state.cursors.get_mut(&tp).unwrap().topic_id = Uuid([1; 16]);
+            state.compare_topic_ids(&with_id(&Metadata::default(), 2), OffsetReset::Earliest);
+            state.cursors.get_mut(&tp).unwrap().position = Some(10);
+        }
+        let committed = |offset| {
+            let at = OffsetAndMetadata { offset, ..Default::default() };
+            shared.past_rowless(BTreeMap::from([(tp.clone(), RowsEnd { at, topic_id: Uuid::ZERO })])).len()
+        };
+        assert_eq!((committed(100), committed(10)), (0, 1));
     }
 
     fn offsets(shared: &Shared, metadata: &Metadata) -> usize {

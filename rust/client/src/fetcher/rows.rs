@@ -100,7 +100,8 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     }
     let after = |((topic, partition), last_row): ((&str, i32), i64)| {
         let known = known.get(&(topic.to_owned(), partition));
-        let topic_id = known.map_or(Uuid::ZERO, |known| known.topic_id);
+        // Concatenated batches have the metadata of the first: later rows may be those of a topic that was created again.
+        let topic_id = known.filter(|known| last_row <= known.last_row).map_or(Uuid::ZERO, |known| known.topic_id);
         // A slice may lack the row that the position follows.
         let known = known.filter(|known| known.last_row == last_row);
         let (offset, epoch) = known.map_or((last_row + 1, -1), |known| (known.offset, known.leader_epoch));
@@ -270,6 +271,10 @@ mod tests {
         // Of a slice, the row after its last one.
         assert_eq!(found(&rows.slice(0, 1)), [("a".to_owned(), at(5, None))]);
         assert_eq!(found(&rows.slice(1, 2)), all);
+        // Rows of later batches, behind the metadata of the first.
+        let more = batch(Arc::new(["a"].into_iter().collect::<DictionaryArray<Int32Type>>()), vec![0], vec![9]);
+        let more = more.with_schema(rows.schema()).unwrap();
+        assert_eq!(ends_of(&more).unwrap()[&TopicPartition::new("a", 0)].topic_id, Uuid::ZERO);
     }
 
     #[test]

@@ -135,12 +135,12 @@ async fn consumers_create_topics_only_to_read_them_and_only_if_they_may() {
     for create in ["true", "false"] {
         let consumer = Consumer::new(&options(&broker, ClientKind::Consumer, &own(create))).unwrap();
         let limit = Duration::from_millis(1500);
-        let lost = TopicPartition::new("looked-up", 0);
+        let lost = [TopicPartition::new("looked-up", 0)];
         assert_eq!(consumer.partitions_for("looked-up", limit).await.unwrap_err().code(), unknown);
-        assert_eq!(consumer.end_offsets(&[lost.clone()], limit).await.unwrap_err().code(), unknown);
-        assert_eq!(consumer.beginning_offsets(&[lost.clone()], limit).await.unwrap_err().code(), unknown);
-        assert_eq!(consumer.offsets_for_times(&[(lost.clone(), 1)], limit).await.unwrap_err().code(), unknown);
-        assert_eq!(consumer.committed(&[lost], None, limit).await.unwrap()[0].1, None);
+        assert_eq!(consumer.end_offsets(&lost, limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.beginning_offsets(&lost, limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.offsets_for_times(&[(lost[0].clone(), 1)], limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.committed(&lost, None, limit).await.unwrap()[0].1, None);
         assert!(absent("looked-up"), "{create}");
         consumer.close(PATIENCE).await;
     }
