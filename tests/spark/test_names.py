@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from samsarrow import Producer
+from samsarrow.testing import Broker
 from support.kafka import SUPPORT, KafkaServer
 
 NewTopicName = Callable[..., str]
@@ -42,6 +43,28 @@ def test_sql_means_the_same(built: None, spark: Any, kafka: KafkaServer, topic: 
     frame = spark.sql("SELECT value FROM named WHERE offset >= 0")
     assert "samsarrow-jvm" in plan(frame)
     assert frame.count() == 10
+
+
+def test_tables_of_sql(built: None, spark: Any, broker: Broker) -> None:
+    """Spark gives the options of a table to sources in the JVM, not to those in Python."""
+    broker.create_topic("table")
+    options = f"`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe 'table', topic 'table'"
+    for name in ("samsarrow-jvm", "samsarrow-python"):
+        table = name.replace("-", "_")
+        spark.sql(f"CREATE TABLE {table} USING `{name}` OPTIONS ({options})")
+        try:
+            if name == "samsarrow-python":
+                with pytest.raises(Exception, match=r"no option is set.*CREATE TEMPORARY VIEW"):
+                    spark.sql(f"SELECT value FROM {table}").collect()
+                continue
+            spark.sql(f"INSERT INTO {table} (value) VALUES (cast('a' AS BINARY)), (cast('b' AS BINARY))")
+            values = spark.sql(f"SELECT cast(value AS STRING) FROM {table} WHERE offset > 0")
+            assert [row.value for row in values.collect()] == ["b"]
+            # Options of one read are on top of those of the table.
+            one = spark.sql(f'SELECT * FROM {table} WITH (endingOffsets = \'{{"table":{{"0":1}}}}\')')
+            assert one.count() == 1
+        finally:
+            spark.sql(f"DROP TABLE {table}")
 
 
 @pytest.mark.timeout(400)

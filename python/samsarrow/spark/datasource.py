@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.capabilities import streams_arrow_to_sinks, tells_where_a_stream_is
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.reader import KafkaReader
@@ -85,7 +86,17 @@ class KafkaDataSource(DataSource):
 
     def _write_options(self, schema: StructType) -> WriteOptions:
         self._planned = True
-        return WriteOptions.parse(dict(self.options), schema)
+        return WriteOptions.parse(self._given(), schema)
+
+    def _given(self) -> dict[str, str]:
+        given = dict(self.options)
+        if not given:
+            raise ConfigurationError(
+                "no option is set, and kafka.bootstrap.servers must be. Spark does not pass the options of a table to "
+                "a Python source: use CREATE TEMPORARY VIEW ... USING samsarrow OPTIONS (...) in place of CREATE "
+                "TABLE, or the jar of samsarrow-jvm"
+            )
+        return given
 
     def _settled(self, options: WriteOptions) -> WriteOptions:
         return (options if self._pickled else options.settled()).for_tasks()
@@ -99,7 +110,7 @@ class KafkaDataSource(DataSource):
         return replace(options, columns=columns, text=text, typed=typed)
 
     def _resolved(self, *, streaming: bool | None) -> ReadOptions:
-        options = ReadOptions.parse(dict(self.options), streaming=streaming)
+        options = ReadOptions.parse(self._given(), streaming=streaming)
         if self._typed is None:
             self._typed = tuple(one.resolved() for one in options.typed)
         return replace(options, typed=self._typed)

@@ -13,6 +13,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Topics as a table that batches and streams are read from and written to. */
 final class KafkaTable implements SupportsRead, SupportsWrite {
   private final StructType schema;
+  private final Options options;
   private final SamsarrowException unreadable;
 
   /** What a registry said that keys and values look like; null where it was not asked yet. */
@@ -20,6 +21,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
 
   /** Spark does not say here what for: columns that cannot be read may be those of a DataFrame to be written. */
   KafkaTable(StructType given, Options options, String found) {
+    this.options = options;
     StructType chosen = given;
     SamsarrowException refusal = null;
     this.found = found;
@@ -57,11 +59,11 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
   }
 
   @Override
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
     if (unreadable != null) {
       throw unreadable;
     }
-    return new Builder(schema, asked(new Options(options)));
+    return new Builder(schema, asked(options.and(more)));
   }
 
   /** The options, once it is known that columns which are decoded can be what {@code .schema(...)} says. */
@@ -77,6 +79,6 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new WriteBuild(info);
+    return new WriteBuild(options.and(info.options()), info.schema());
   }
 }

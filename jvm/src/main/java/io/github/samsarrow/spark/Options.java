@@ -37,6 +37,13 @@ final class Options implements Serializable {
     this.found = found;
   }
 
+  /** The options of a table, and those of one read or write of it, which win. */
+  Options and(Map<String, String> more) {
+    TreeMap<String, String> both = new TreeMap<>(given);
+    more.forEach((name, value) -> both.put(name.toLowerCase(Locale.ROOT), value));
+    return new Options(both, token, found);
+  }
+
   /** The same where a registry was asked. */
   Options knowing(String found) {
     return new Options(given, token, found);

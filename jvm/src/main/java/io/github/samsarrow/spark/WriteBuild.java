@@ -1,18 +1,20 @@
 package io.github.samsarrow.spark;
 
-import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+import org.apache.spark.sql.types.StructType;
 
 /** What a write can be: appended, or in streams the whole result, or what changed of it. */
 final class WriteBuild implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
-  private final LogicalWriteInfo info;
+  private final Options options;
+  private final StructType schema;
   private boolean truncating;
 
-  WriteBuild(LogicalWriteInfo info) {
-    this.info = info;
+  WriteBuild(Options options, StructType schema) {
+    this.options = options;
+    this.schema = schema;
   }
 
   @Override
@@ -23,6 +25,6 @@ final class WriteBuild implements SupportsTruncate, SupportsStreamingUpdateAsApp
 
   @Override
   public Write build() {
-    return new KafkaWrite(new Options(info.options()), info.schema(), truncating);
+    return new KafkaWrite(options, schema, truncating);
   }
 }
