@@ -85,7 +85,7 @@ def test_what_batches_and_streams_differ_in_is_checked_where_it_is_known() -> No
         ({"layout": "offset:string"}, "layout must be binary, string"),
         ({"maxRecordsPerPartition": "-1"}, "greater than 0"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp must be a whole number"),
-        ({"startingOffsetsByTimestamp": '{"t":{"0":-5}}'}, "a time in milliseconds"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":-5}}'}, r"a time in milliseconds \(-2 for earliest\)"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "error or latest"),
         ({"endingOffsets": "group"}, "only startingOffsets can"),
         ({"startingOffsets": "group"}, "needs the option kafka.group.id"),

@@ -60,6 +60,11 @@ CASES: dict[str, dict[str, str]] = {
         "startingOffsetsByTimestamp": offsets("plain", T0 + 5000, T0 + 2000, T0),
         "endingOffsetsByTimestamp": offsets("plain", T0 + 9000, T0 + 3000, T0 + 90_000),
     },
+    "times and symbols": PLAIN
+    | {
+        "startingOffsetsByTimestamp": offsets("plain", T0 + 5000, -2, -2),
+        "endingOffsetsByTimestamp": offsets("plain", T0 + 9000, T0 + 3000, -1),
+    },
     "times of some partitions": PLAIN | {"startingOffsetsByTimestamp": offsets("plain", T0)},
     "one time beats times": PLAIN
     | {"startingTimestamp": str(T0 + 2000), "startingOffsetsByTimestamp": offsets("plain", T0, T0, T0)},

@@ -9,11 +9,17 @@ pub const EARLIEST: i64 = -2;
 /// Stands for the end of a partition.
 pub const LATEST: i64 = -1;
 
+const FIRST: &str = "-2 for earliest";
+const LAST: &str = "-1 for latest";
+const BOTH: &str = "-1 for latest, -2 for earliest";
+
 /// One end of what is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// The option that said so, for errors.
     pub option: &'static str,
+    /// The symbols that it takes for partitions, for errors.
+    pub symbols: &'static str,
     /// Where it is.
     pub at: At,
 }
@@ -29,7 +35,7 @@ pub enum At {
     Offsets(Offsets),
     /// Milliseconds since 1970, for all partitions.
     Time(i64),
-    /// The same per partition.
+    /// The same per partition, or [`EARLIEST`] or [`LATEST`].
     Times(Offsets),
     /// The committed offsets of `kafka.group.id`.
     Group,
@@ -38,9 +44,10 @@ pub enum At {
 /// Where to start; by default a stream at the latest offset, a batch at the earliest.
 pub(crate) fn starting(given: &Given, streaming: bool) -> Result<Bound> {
     let default = if streaming { At::Latest } else { At::Earliest };
-    let bound = match timed(given, "startingTimestamp", "startingOffsetsByTimestamp")? {
+    let symbols = if streaming { BOTH } else { FIRST };
+    let bound = match timed(given, "startingTimestamp", "startingOffsetsByTimestamp", symbols)? {
         Some(bound) => bound,
-        None => plain(given, "startingOffsets", default)?,
+        None => plain(given, "startingOffsets", default, symbols)?,
     };
     if !streaming {
         refuse(&bound, &At::Latest, LATEST, "latest")?;
@@ -50,9 +57,9 @@ pub(crate) fn starting(given: &Given, streaming: bool) -> Result<Bound> {
 
 /// Where a batch ends.
 pub(crate) fn ending(given: &Given) -> Result<Bound> {
-    let bound = match timed(given, "endingTimestamp", "endingOffsetsByTimestamp")? {
+    let bound = match timed(given, "endingTimestamp", "endingOffsetsByTimestamp", LAST)? {
         Some(bound) => bound,
-        None => plain(given, "endingOffsets", At::Latest)?,
+        None => plain(given, "endingOffsets", At::Latest, LAST)?,
     };
     if bound.at == At::Group {
         return Err(Error::configuration("option endingOffsets cannot be 'group': only startingOffsets can"));
@@ -61,24 +68,25 @@ pub(crate) fn ending(given: &Given) -> Result<Bound> {
     Ok(bound)
 }
 
-fn timed(given: &Given, everywhere: &'static str, each: &'static str) -> Result<Option<Bound>> {
+fn timed(given: &Given, everywhere: &'static str, each: &'static str, symbols: &'static str) -> Result<Option<Bound>> {
     if let Some(time) = natural(given, everywhere)? {
-        return Ok(Some(Bound { option: everywhere, at: At::Time(i64::try_from(time).unwrap_or(i64::MAX)) }));
+        let at = At::Time(i64::try_from(time).unwrap_or(i64::MAX));
+        return Ok(Some(Bound { option: everywhere, symbols, at }));
     }
     let Some(text) = get(given, each) else { return Ok(None) };
-    let times = numbers_per_partition(text, each, 0, "a time in milliseconds")?;
-    Ok(Some(Bound { option: each, at: At::Times(times) }))
+    let times = numbers_per_partition(text, each, EARLIEST, &format!("a time in milliseconds ({symbols})"))?;
+    Ok(Some(Bound { option: each, symbols, at: At::Times(times) }))
 }
 
-fn plain(given: &Given, option: &'static str, default: At) -> Result<Bound> {
-    let Some(text) = get(given, option).map(str::trim) else { return Ok(Bound { option, at: default }) };
+fn plain(given: &Given, option: &'static str, default: At, symbols: &'static str) -> Result<Bound> {
+    let Some(text) = get(given, option).map(str::trim) else { return Ok(Bound { option, symbols, at: default }) };
     let at = match text.to_lowercase().as_str() {
         "earliest" => At::Earliest,
         "latest" => At::Latest,
         "group" => At::Group,
-        _ => At::Offsets(numbers_per_partition(text, option, EARLIEST, "an offset")?),
+        _ => At::Offsets(numbers_per_partition(text, option, EARLIEST, &format!("an offset ({symbols})"))?),
     };
-    Ok(Bound { option, at })
+    Ok(Bound { option, symbols, at })
 }
 
 /// A batch cannot start at the latest offset nor end at the earliest.
@@ -87,7 +95,7 @@ fn refuse(bound: &Bound, everywhere: &At, symbol: i64, word: &str) -> Result<()>
     if bound.at == *everywhere {
         return Err(Error::configuration(format!("option {option} cannot be {} in a batch read", quoted(word))));
     }
-    let At::Offsets(offsets) = &bound.at else { return Ok(()) };
+    let (At::Offsets(offsets) | At::Times(offsets)) = &bound.at else { return Ok(()) };
     match offsets.iter().find(|(_, offset)| **offset == symbol) {
         Some((tp, _)) => Err(Error::configuration(format!(
             "option {option}: {symbol} ({word}) of {tp} cannot be used in a batch read"

@@ -160,25 +160,38 @@ impl Brokers {
                 let times = partitions.iter().map(|tp| (tp.clone(), *time)).collect();
                 self.at_times(options, bound, &times).await
             }
-            At::Times(times) => {
-                same(bound, times, partitions)?;
-                self.at_times(options, bound, times).await
+            At::Times(given) => {
+                same(bound, given, partitions)?;
+                let mut times = given.clone();
+                times.retain(|_, time| *time >= 0);
+                let mut result = self.at_times(options, bound, &times).await?;
+                result.extend(self.symbols(options, given).await?);
+                Ok(result)
             }
             At::Offsets(given) => {
                 same(bound, given, partitions)?;
-                let at = |symbol| {
-                    let found = given.iter().filter(move |(_, offset)| **offset == symbol);
-                    found.map(|(tp, _)| tp.clone()).collect::<Vec<_>>()
-                };
                 let mut result = given.clone();
-                result.extend(self.earliest(options, &at(EARLIEST)).await?);
-                result.extend(self.ends(options, &at(LATEST)).await?);
+                result.extend(self.symbols(options, given).await?);
                 Ok(result)
             }
         }
     }
 
+    /// The offsets of partitions for which `given` has [`EARLIEST`] or [`LATEST`].
+    async fn symbols(&self, options: &ReadOptions, given: &Offsets) -> Result<Offsets> {
+        let at = |symbol| {
+            let found = given.iter().filter(move |(_, number)| **number == symbol);
+            found.map(|(tp, _)| tp.clone()).collect::<Vec<_>>()
+        };
+        let mut result = self.earliest(options, &at(EARLIEST)).await?;
+        result.extend(self.ends(options, &at(LATEST)).await?);
+        Ok(result)
+    }
+
     async fn at_times(&self, options: &ReadOptions, bound: &Bound, times: &Offsets) -> Result<Offsets> {
+        if times.is_empty() {
+            return Ok(Offsets::new());
+        }
         let wanted: &Vec<_> = &times.iter().map(|(tp, time)| (tp.clone(), *time)).collect();
         let timeout = self.consumer.default_timeout();
         let found = ask(options, || self.consumer.offsets_for_times(wanted, timeout)).await?;
@@ -309,9 +322,9 @@ fn same(bound: &Bound, given: &Offsets, partitions: &[TopicPartition]) -> Result
     };
     let hint = if bound.option.contains("Timestamp") { "a time" } else { "an offset" };
     Err(Error::configuration(format!(
-        "option {} must give {hint} for every partition that is read (-1 for latest, -2 for earliest): given for {}, read \
-         are {}",
+        "option {} must give {hint} for every partition that is read ({}): given for {}, read are {}",
         bound.option,
+        bound.symbols,
         names(&mut given.keys()),
         names(&mut read.iter())
     )))

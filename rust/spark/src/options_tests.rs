@@ -139,7 +139,7 @@ fn times_beat_offsets_and_one_time_beats_many() {
         ("endingOffsets", "latest"),
         ("endingOffsetsByTimestamp", many),
     ]);
-    assert_eq!(o.starting, Bound { option: "startingTimestamp", at: At::Time(7) });
+    assert_eq!((o.starting.option, o.starting.at), ("startingTimestamp", At::Time(7)));
     assert_eq!(o.ending.at, At::Times([(TopicPartition::new("t", 0), 5)].into()));
 }
 

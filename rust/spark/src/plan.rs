@@ -22,7 +22,7 @@ pub(crate) async fn plan(options: &ReadOptions, brokers: &Brokers, wanted: &Pred
     let ends = brokers.resolve(options, &options.ending, &partitions).await?;
     let since = match wanted.since {
         Some(time) => {
-            let later = Bound { option: "timestamp", at: At::Time(time.max(0)) };
+            let later = Bound { option: "timestamp", symbols: "", at: At::Time(time.max(0)) };
             brokers.resolve(options, &later, &partitions).await?
         }
         None => Offsets::new(),

@@ -105,7 +105,16 @@ async fn what_cannot_be_read_says_why() {
     let cases: &[(Given<'_>, &str)] = &[
         (&[("subscribe", "t,nowhere")], "option subscribe names what does not exist: nowhere"),
         (&[("assign", r#"{"t":[0,7]}"#)], "option assign names what does not exist: t-7"),
-        (&[("startingOffsets", r#"{"t":{"0":1}}"#)], "must give an offset for every partition"),
+        (
+            &[("startingOffsets", r#"{"t":{"0":1}}"#)],
+            "must give an offset for every partition that is read (-2 for earliest)",
+        ),
+        (
+            &[("endingOffsetsByTimestamp", r#"{"t":{"0":1}}"#)],
+            "must give a time for every partition that is read (-1 for latest)",
+        ),
+        (&[("startingOffsetsByTimestamp", r#"{"t":{"0":-1,"1":1}}"#)], "-1 (latest) of t-0 cannot be used in a batch"),
+        (&[("startingOffsetsByTimestamp", r#"{"t":{"0":-3,"1":1}}"#)], "a time in milliseconds (-2 for earliest)"),
         (&[("startingTimestamp", "99000")], "there is no record at or after the time in t-0 (99000 ms), t-1"),
         (&[("startingOffsets", r#"{"t":{"0":9,"1":0}}"#)], "t-0 would be read from offset 9"),
     ];
