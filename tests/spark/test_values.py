@@ -17,7 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as sql
 from pyspark.sql.types import IntegerType, LongType, NullType, StructType
 
-from samsarrow import Producer, Protobuf, encode_values
+from samsarrow import Avro, Producer, Protobuf, SchemaRegistry, encode_values
 from samsarrow.exceptions import BadValueError, ConfigurationError, RegistryError
 from samsarrow.spark import count_bytes
 from samsarrow.spark.datasource import KafkaDataSource
@@ -384,6 +384,51 @@ def test_names_with_dots(orders: Callable[..., Any], broker: Broker, topic: str)
     assert [row.asDict() for row in only.collect()] == [{"host.name": "flat", "a,b": 7}]
     with pytest.raises(Exception, match=r"there is no field value\.`host\.nam`, only `host\.name`, host, `a,b`"):
         orders("value struct<`host.nam`:string>", **options).collect()
+
+
+def test_types_that_contain_themselves(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "v", "type": "int"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send(topic, b"\x02\x02\x04\x00")
+    options = {"value.format": "avro", "value.schema": json.dumps(node), "value.framing": "none"}
+    with pytest.raises(Exception, match=r"give `recursion` the depth(.|\n)*the options value\.\*"):
+        orders(**options).collect()
+    frame = orders(**options, **{"value.recursion": "1"})
+    assert frame.schema["value"].dataType.simpleString() == "struct<v:int,next:struct<v:int,next:void>>"
+    assert [row.value.asDict(True) for row in frame.collect()] == [{"v": 1, "next": {"v": 2, "next": None}}]
+
+
+def test_files_that_a_schema_imports(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
+    schema = 'syntax = "proto3"; import "shop/user.proto"; message Order { shop.User user = 1; }'
+    user = 'syntax = "proto3"; package shop; message User { string city = 1; }'
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send(topic, b"\x0a\x06\x0a\x04Rome")
+    options = {"value.format": "protobuf", "value.schema": schema, "value.framing": "none"}
+    with pytest.raises(Exception, match="nor in the imports"):
+        orders(**options).collect()
+    frame = orders(**options, **{"value.imports": json.dumps({"shop/user.proto": user})})
+    assert [row.city for row in frame.select("value.user.city").collect()] == ["Rome"]
+
+
+def test_schemas_that_are_named_in_headers(
+    orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
+) -> None:
+    """With `header` a value without one is bad; `auto` would look for a frame."""
+    registry.register(f"{topic}-value", ORDER)
+    form = Avro(SchemaRegistry(registry.url), schema=json.dumps(ORDER), framing="header")
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        rows = pa.table({"value": pa.array([{"id": 7, "city": "Rome"}])})
+        producer.send_batch(topic, rows, value_format=form).result(10)
+        producer.send(topic, framed(1, ORDER, {"id": 8, "city": None}))
+    frame = orders(**{"value.framing": "header", "value.bad": "null"})
+    assert [row.value and row.value.asDict() for row in frame.orderBy("offset").collect()] == [
+        {"id": 7, "city": "Rome"},
+        None,
+    ]
 
 
 def test_messages_without_fields(orders: Callable[..., Any], broker: Broker, topic: str) -> None:

@@ -15,7 +15,7 @@ from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema
 from samsarrow.spark.clients import on_this_host
 from samsarrow.spark.types import converted
-from samsarrow.spark.values import FORMATS, Schemed, registry_client
+from samsarrow.spark.values import FORMATS, Schemed, arguments, registry_client
 from samsarrow.values.decode import Format
 from samsarrow.values.encode import Encoder, empty, encoder_of, raised
 
@@ -84,7 +84,7 @@ class Encoded:
     def _format(self) -> Format:
         if self.format not in FORMATS:
             return self.format  # type: ignore[return-value]
-        given = dict(self.given)
+        given = arguments(self.given)
         if self.registry:
             given["registry"] = registry_client(self.registry)
         elif self.format == "json" and "schema" not in given:

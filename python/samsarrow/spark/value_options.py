@@ -23,11 +23,15 @@ _OURS = ("key.", "value.", "schema.")
 
 # Of formats with schemas.
 _SCHEMED = ("schema", "subject", "version", "framing", "ignore.rules")
-_READ = {"avro": (*_SCHEMED, "fields"), "json": (*_SCHEMED, "fields"), "protobuf": (*_SCHEMED, "fields", "message")}
+_READ = {
+    "avro": (*_SCHEMED, "fields", "recursion"),
+    "json": (*_SCHEMED, "fields"),
+    "protobuf": (*_SCHEMED, "fields", "recursion", "message", "imports"),
+}
 _WRITTEN = {
     "avro": (*_SCHEMED, "auto.register", "name", "use.latest", "subject.strategy"),
     "json": (*_SCHEMED, "auto.register"),
-    "protobuf": (*_SCHEMED, "auto.register", "message", "use.latest"),
+    "protobuf": (*_SCHEMED, "auto.register", "message", "imports", "use.latest"),
 }
 
 
@@ -284,6 +288,12 @@ def _value(option: str, name: str, text: str) -> Any:
         if not plain.isdecimal():
             raise ConfigurationError(f"option {option} must be a number or latest, not {text!r}")
         return int(plain)
+    if name == "recursion":
+        if not plain.isdecimal():
+            raise ConfigurationError(f"option {option} must be a whole number, not {text!r}")
+        return int(plain)
+    if name == "imports":
+        return _imports(option, text)
     if name in ("ignore.rules", "auto.register", "use.latest"):
         if plain not in ("true", "false"):
             raise ConfigurationError(f"option {option} must be true or false, not {text!r}")
@@ -291,6 +301,19 @@ def _value(option: str, name: str, text: str) -> Any:
     if name == "subject.strategy" and plain not in _STRATEGIES:
         raise ConfigurationError(f"option {option} must be one of {', '.join(_STRATEGIES)}, not {text!r}")
     return plain if name in ("version", "framing", "subject.strategy") else text
+
+
+def _imports(option: str, text: str) -> tuple[tuple[str, str], ...]:
+    """Names and texts of files."""
+    try:
+        files = json.loads(text)
+    except ValueError:
+        files = None
+    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+        raise ConfigurationError(
+            f'option {option} must be JSON like {{"shop/user.proto":"syntax = ..."}}, not {text!r}'
+        )
+    return tuple(files.items())
 
 
 def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str | None:

@@ -121,12 +121,16 @@ class Typed:
     def _format(self) -> Schemed | str:
         if self.format not in FORMATS:
             return self.format
-        given = dict(self.given)
+        given = arguments(self.given)
         if self.registry:
             given["registry"] = registry_client(self.registry)
         if self.fields is not None:
             given["fields"] = self.fields
-        made = FORMATS[self.format](**given)
+        try:
+            made = FORMATS[self.format](**given)
+        except ConfigurationError as error:
+            error.add_note(f"This is about the options {self.name}.*.")
+            raise
         made._found.update(self.found)
         return made
 
@@ -202,6 +206,14 @@ def _decoder(typed: Typed) -> TypedColumns:
         while len(_DECODERS) > _MOST_DECODERS:
             _DECODERS.popitem(last=False)
     return _DECODERS[typed]
+
+
+def arguments(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The arguments of a format, out of what can be hashed."""
+    named = dict(given)
+    if "imports" in named:
+        named["imports"] = dict(named["imports"])
+    return named
 
 
 def registry_client(options: Iterable[tuple[str, str]]) -> SchemaRegistry:

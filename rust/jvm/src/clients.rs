@@ -44,7 +44,7 @@ pub struct Client {
     released: watch::Sender<bool>,
 }
 
-/// A question of the driver's that is being answered. It goes on whenever a caller waits for it, on the caller's thread.
+/// A question of the driver that is being answered, on the thread of a caller and only while that waits.
 pub struct Request(Option<Pin<Box<dyn Future<Output = Result<String>> + Send>>>);
 
 /// What clients with equal options share.
@@ -134,7 +134,7 @@ impl Request {
     /// Waits for the answer, for `wait` at most; None where there is none yet.
     ///
     /// # Errors
-    /// What [`Driver::answer`] refuses; the client was released; or the answer was returned before.
+    /// Those of [`Driver::answer`]; the client was released; or the answer was returned before.
     pub fn answer(&mut self, wait: Duration) -> Result<Option<String>> {
         let answering =
             self.0.as_mut().ok_or_else(|| Failure::state("this request was answered or cancelled already"))?;

@@ -39,6 +39,10 @@ pub struct Typed {
     subject: Option<String>,
     version: Option<i32>,
     message: Option<String>,
+    /// Texts that the schema imports.
+    imports: Vec<String>,
+    /// How often a type that contains itself is followed.
+    recursion: usize,
     framing: String,
     fields: Option<Vec<String>>,
     /// Whether a registry says what they were written with.
@@ -142,7 +146,7 @@ impl Typed {
 
     /// Whether headers of records may name the schemas that values were written with.
     pub fn reads_headers(&self) -> bool {
-        matches!(self.format, Named::Avro | Named::Protobuf) && self.framing == "auto"
+        matches!(self.format, Named::Avro | Named::Protobuf) && ["auto", "header"].contains(&self.framing.as_str())
     }
 
     /// What the registry says that rows look like; none where it need not be asked.
@@ -201,23 +205,25 @@ impl Typed {
         };
         let options = |framing| {
             let fields = fields.or_else(|| self.fields.clone());
-            Options { framing, fields, ..Options::default() }
+            Options { framing, fields, recursion: self.recursion, ..Options::default() }
         };
         match self.format {
             Named::Plain(plain) => Ok(Format::Plain(plain)),
             Named::Avro => {
-                let options = options(framing(&["auto", "confluent", "apicurio8", "single-object", "none"])?);
+                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "single-object", "none"])?);
                 let schema = Schema::parse_with(text, needed).map_err(refused)?;
                 Ok(Format::Avro { schema, options, writers })
             }
             Named::Json => {
-                let options = options(framing(&["auto", "confluent", "apicurio8", "none"])?);
+                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "none"])?);
                 let schema = json::Schema::parse(text, needed, links).map_err(refused)?;
                 Ok(Format::Json { schema, options })
             }
             Named::Protobuf => {
-                let options = options(framing(&["auto", "confluent", "apicurio8", "none"])?);
-                let schema = proto::Schema::parse_with(text, needed).map_err(refused)?;
+                let options = options(framing(&["auto", "header", "confluent", "apicurio8", "none"])?);
+                let own = self.imports.iter().filter(|one| !needed.contains(one));
+                let needed: Vec<String> = needed.iter().chain(own).cloned().collect();
+                let schema = proto::Schema::parse_with(text, &needed).map_err(refused)?;
                 let (message, by_id) = (self.message.clone(), self.by_registry);
                 Ok(Format::Protobuf { schema, message, by_id, options, writers })
             }
@@ -229,9 +235,10 @@ impl Typed {
     /// # Errors
     /// The schema cannot be read, or has a type that Spark has not.
     pub fn spark_type(&self, found: Option<&Registered>) -> Result<SparkType> {
+        let name = self.part.name();
         let decoder = self.format(found, None, Arc::default())?.decoder();
-        let decoder = decoder.map_err(|error| Error::configuration(error.to_string()))?;
-        SparkType::of(decoder.data_type(), self.part.name())
+        let about = |error| Error::configuration(format!("{error}. This is about the options {name}.*."));
+        SparkType::of(decoder.map_err(about)?.data_type(), name)
     }
 
     /// The fields that `.schema(...)` chooses of it; none where that is all of them.

@@ -15,7 +15,7 @@ use crate::columns::Text;
 use crate::error::{Error, Result};
 use crate::kafka::{missing_file, spec};
 use crate::near;
-use crate::values::{Given, get, quoted};
+use crate::values::{Given, get, json_object, quoted};
 
 /// What the options of the registry's client begin with.
 pub(crate) const REGISTRY: &str = "schema.registry.";
@@ -23,12 +23,15 @@ const PARTS: [Part; 2] = [Part::Key, Part::Value];
 const FORMATS: [&str; 3] = ["avro", "json", "protobuf"];
 const PLAIN: [&str; 8] = ["string", "short", "int", "long", "float", "double", "boolean", "uuid"];
 const SCHEMED: [&str; 6] = ["schema", "subject", "version", "framing", "fields", "ignore.rules"];
-const MESSAGE: &str = "message";
+/// Of Avro and Protobuf.
+const RECURSION: &str = "recursion";
+/// Of Protobuf alone.
+const PROTOBUF: [&str; 2] = ["message", "imports"];
 /// What the source in Python has, and the JVM has not.
 const ELSEWHERE: [&str; 3] = [".deadletter.topic", ".evolution", ".evolution.interval.ms"];
 
 fn known() -> impl Iterator<Item = String> {
-    let all = ["format", "bad"].into_iter().chain(SCHEMED).chain([MESSAGE]);
+    let all = ["format", "bad"].into_iter().chain(SCHEMED).chain([RECURSION]).chain(PROTOBUF);
     all.flat_map(|name| PARTS.map(|part| format!("{}.{name}", part.name())))
 }
 
@@ -106,10 +109,16 @@ pub(crate) fn text_beside(given: &Given, typed: &[Typed], text: Text) -> Result<
 fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Result<Option<Typed>> {
     let name = part.name();
     let get = |option: &str| given.get(&format!("{name}.{option}"));
-    let all = ["bad"].into_iter().chain(SCHEMED).chain([MESSAGE]);
+    let all = ["bad"].into_iter().chain(SCHEMED).chain([RECURSION]).chain(PROTOBUF);
     let kind = get("format").map(|kind| kind.trim().to_lowercase()).unwrap_or_default();
     if kind.is_empty() {
-        return match SCHEMED.into_iter().chain([MESSAGE, "bad"]).find(|option| get(option).is_some()) {
+        return match SCHEMED
+            .into_iter()
+            .chain([RECURSION])
+            .chain(PROTOBUF)
+            .chain(["bad"])
+            .find(|one| get(one).is_some())
+        {
             Some(first) => {
                 Err(Error::configuration(format!("option {name}.{first} has no effect without {name}.format")))
             }
@@ -138,7 +147,8 @@ fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Res
     let schemed = !matches!(format, Named::Plain(_));
     let own = |option: &str| match option {
         "bad" => true,
-        MESSAGE => format == Named::Protobuf,
+        RECURSION => matches!(format, Named::Avro | Named::Protobuf),
+        one if PROTOBUF.contains(&one) => format == Named::Protobuf,
         _ => schemed,
     };
     if let Some(other) = all.into_iter().find(|option| get(option).is_some() && !own(option)) {
@@ -165,6 +175,14 @@ fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Res
             return Err(Error::configuration(format!("option {name}.ignore.rules must be true or false, not {shown}")));
         }
     };
+    let recursion = match lower(RECURSION) {
+        Some(text) => usize::try_from(number(&text).unwrap_or(-1)).map_err(|_| {
+            let shown = quoted(get(RECURSION).map_or("", String::as_str));
+            Error::configuration(format!("option {name}.recursion must be a whole number, not {shown}"))
+        })?,
+        None => 0,
+    };
+    let imports = get("imports").map(|text| imports(&format!("{name}.imports"), text)).transpose()?;
     let fields = get("fields").map(|fields| listed(fields).into_iter().map(str::to_owned).collect());
     Ok(Some(Typed {
         part,
@@ -174,12 +192,24 @@ fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Res
         schema: get("schema").cloned(),
         subject: get("subject").cloned(),
         version,
-        message: get(MESSAGE).cloned(),
+        message: get("message").cloned(),
+        imports: imports.unwrap_or_default(),
+        recursion,
         framing: lower("framing").unwrap_or_else(|| "auto".to_owned()),
         fields,
         by_registry: by_registry && schemed,
         topic: topic.map(str::to_owned),
     }))
+}
+
+/// The texts of files by their names.
+fn imports(option: &str, text: &str) -> Result<Vec<String>> {
+    let files = json_object(text, option, r#"{"shop/user.proto":"syntax = ..."}"#)?;
+    let one = |(name, text): (String, Value)| match text {
+        Value::String(text) => Ok(text),
+        other => Err(Error::configuration(format!("option {option}: {} must be a text, not {other}", quoted(&name)))),
+    };
+    files.into_iter().map(one).collect()
 }
 
 fn number(text: &str) -> Option<i32> {

@@ -41,6 +41,16 @@ fn bad_options_say_what_is_wrong() {
         (with(&[("value.evolution", "restart")]), "value.evolution works in format(\"samsarrow-python\") only"),
         (with(&[("value.version", "newest")]), "value.version must be a number or latest"),
         (with(&[("value.ignore.rules", "yes")]), "value.ignore.rules must be true or false"),
+        (with(&[("value.recursion", "deep")]), "value.recursion must be a whole number, not 'deep'"),
+        (with(&[("value.imports", "{}")]), "value.imports has no effect with value.format=avro"),
+        (
+            vec![("value.format", "protobuf"), ("value.schema", "x"), ("value.imports", r#"{"a.proto":1}"#)],
+            "option value.imports: 'a.proto' must be a text, not 1",
+        ),
+        (
+            vec![("value.format", "json"), ("value.schema", "{}"), ("value.recursion", "2")],
+            "value.recursion has no effect with value.format=json",
+        ),
         (with(&[("layout", "value:string")]), "layout and value.format both set"),
         (with(&[("columns", "raw_value")]), "there is no column 'raw_value'"),
         (with(&[("value.bad", "null"), ("columns", "raw_value,RAW_VALUE")]), "names a column twice"),

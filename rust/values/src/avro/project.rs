@@ -36,7 +36,7 @@ impl<'a> Projection<'a> {
     }
 
     fn add(&mut self, mut names: std::vec::IntoIter<Cow<'a, str>>) {
-        // The whole field is selected, which includes its parts.
+        // The whole field, even if paths name parts of it too.
         let Some(name) = names.next() else { return self.0.clear() };
         let known = self.0.contains_key(&name);
         let below = self.0.entry(name).or_default();
