@@ -41,7 +41,7 @@ pub struct Typed {
     message: Option<String>,
     /// Texts that the schema imports.
     imports: Vec<String>,
-    /// How often a type that contains itself is followed.
+    /// Levels to which a type that contains itself is followed.
     recursion: usize,
     framing: String,
     fields: Option<Vec<String>>,
@@ -236,9 +236,10 @@ impl Typed {
     /// The schema cannot be read, or has a type that Spark has not.
     pub fn spark_type(&self, found: Option<&Registered>) -> Result<SparkType> {
         let name = self.part.name();
-        let decoder = self.format(found, None, Arc::default())?.decoder();
-        let about = |error| Error::configuration(format!("{error}. This is about the options {name}.*."));
-        SparkType::of(decoder.map_err(about)?.data_type(), name)
+        let about = |error: String| Error::configuration(format!("{error}. This is about the options {name}.*."));
+        let format = self.format(found, None, Arc::default()).map_err(|error| about(error.to_string()))?;
+        let decoder = format.decoder().map_err(|error| about(error.to_string()))?;
+        SparkType::of(decoder.data_type(), name)
     }
 
     /// The fields that `.schema(...)` chooses of it; none where that is all of them.

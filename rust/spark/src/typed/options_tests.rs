@@ -115,3 +115,13 @@ fn logins_are_hidden() {
     assert!(options.registry().unwrap().is_some());
     assert!(!format!("{options:?}").contains("hunter2"));
 }
+
+#[test]
+fn errors_of_formats_name_their_options() {
+    let node = r#"{"type":"record","name":"N","fields":[{"name":"next","type":["null","N"]}]}"#;
+    for (schema, framing, text) in [(ORDER, "x", "framing must be auto, header"), (node, "none", "give `recursion`")] {
+        let options = [("value.format", "avro"), ("value.schema", schema), ("value.framing", framing)];
+        let error = parse(&options).unwrap().typed[0].spark_type(None).unwrap_err().to_string();
+        assert!(error.contains(text) && error.ends_with(". This is about the options value.*."), "{error}");
+    }
+}
