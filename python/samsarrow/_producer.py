@@ -33,7 +33,6 @@ Errors = Literal["raise", "log"]
 if TYPE_CHECKING:
     from samsarrow.options import ProducerOptions
     from samsarrow.values.decode import Format
-    from samsarrow.values.written import WrittenRows
 
 
 class ProducerBase(Face):
@@ -140,7 +139,6 @@ class ProducerBase(Face):
         transaction = core.transaction_number()
         names = value if value is None or isinstance(value, str) else list(value)
         text = value_format if value_format in ("json", "ipc") else None
-        streams: list[Partitioned | WrittenRows] = []
         if key_format is not None or (value_format is not None and text is None):
             # Programs that send bytes do not wait for what writes them.
             from samsarrow.values.decode import PLAIN
@@ -154,23 +152,12 @@ class ProducerBase(Face):
             kind = None if value_format == "json" or value_format == "ipc" else value_format
             written = await WrittenRows.of(self._do, topic, data, key, key_format, names, kind, headers)
             data, key, names, headers = written.reader, written.key, written.value, written.headers
-            streams.append(written)
         if self._partitioner is not None:
             count = await self._do(core.partition_count(topic))
             placed = Partitioned(self._partitioner, topic, count, data, key, names, partition, text)
             data, names, partition, text = placed.reader, placed.value, placed.name, None
-            streams.append(placed)
-        try:
-            batches = core.send_batch(transaction, topic, data, key, names, headers, partition, timestamp, text)
-            return await self._send_all(batches, topic)
-        except Exception as error:
-            # A stream has the text of what ended it, and the program wants the error.
-            for rows in streams:
-                if rows.failure is not None:
-                    if isinstance(rows.failure, KafkaError) and isinstance(error, KafkaError):
-                        rows.failure.delivery = error.delivery
-                    raise rows.failure from None
-            raise
+        batches = core.send_batch(transaction, topic, data, key, names, headers, partition, timestamp, text)
+        return await self._send_all(batches, topic)
 
     async def _send_all(self, batches: _core.Batches, topic: str) -> _core.BatchDelivery:
         call = None
@@ -186,8 +173,8 @@ class ProducerBase(Face):
                 error.add_note(
                     f"send_batch to topic {topic} was stopped: {queued} rows are queued, the rest is not sent"
                 )
-            elif queued:
-                error.delivery = batches.delivery()
+            if queued and isinstance(error, Exception):
+                error.delivery = batches.delivery()  # type: ignore[attr-defined]
             raise
         return batches.delivery()
 

@@ -41,8 +41,7 @@ class Partitioned:
     """Arrow data with one more column: what a partitioner says of each row.
 
     Values that are to be written in a format are written here, as the partitioner is called with them. Batches are read
-    one after the other as they are sent. What the partitioner raises is kept in `failure`, as an Arrow stream can hand
-    on no more than a text.
+    one after the other as they are sent.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class Partitioned:
         partition: str | None,
         value_format: str | None,
     ) -> None:
-        self.failure: BaseException | None = None
         self._choose, self._topic, self._partitions = choose, topic, partitions
         source = reader_of(data)
         batches: Iterator[pa.RecordBatch] = iter(source)
@@ -76,13 +74,9 @@ class Partitioned:
         self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(batches, schema))
 
     def _batches(self, source: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in source:
-                chosen = pa.array(self._rows(batch), pa.int64())
-                yield pa.RecordBatch.from_arrays([*batch.columns, chosen], schema=schema)
-        except BaseException as error:
-            self.failure = error
-            raise
+        for batch in source:
+            chosen = pa.array(self._rows(batch), pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, chosen], schema=schema)
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[int]:
         def column(role: str) -> list[Any]:
@@ -96,13 +90,17 @@ class Partitioned:
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Arrow data of any kind, batch by batch."""
+    """Returns a reader of Arrow data of any kind. A reader stays itself: as a stream it would lose its exceptions."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         batch = pa.record_batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    raise TypeError(f"data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__), not {type(data)}")
+    raise TypeError(
+        f"data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__), not {type(data).__name__}"
+    )
 
 
 def unused(name: str, schema: pa.Schema) -> str:

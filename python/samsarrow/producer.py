@@ -138,7 +138,8 @@ class Producer(Blocking, ProducerBase):
                 sent; with `value_format`, which writes values as they are sent, the message says what was sent.
 
         Row numbers in messages count over the whole call. An error after the first rows were queued has `delivery`, the
-        pending result of those.
+        pending result of those. What a `pyarrow.RecordBatchReader` raises, such as `Consumer.reader()`, is raised as it
+        is.
         """
         return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format))
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from samsarrow import _core
+from samsarrow.partitioner import reader_of
 from samsarrow.types import ConsumerRecord
 
 if TYPE_CHECKING:
@@ -191,15 +192,7 @@ def inject_batch(data: Any, headers: str = "headers", context: Context | None = 
     carrier = _carrier(context)
     if not carrier:
         return data
-    if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
-    elif hasattr(data, "__arrow_c_array__"):
-        batch = pa.record_batch(data)
-        reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    else:
-        raise TypeError(
-            f"data must be Arrow data, with __arrow_c_stream__ or __arrow_c_array__, not {type(data).__name__}"
-        )
+    reader = reader_of(data)
     own = pa.array([{"key": name, "value": value} for name, value in carrier.items()], _HEADER)
     field = pa.field(headers, pa.list_(_HEADER))
     at = reader.schema.get_field_index(headers)

@@ -13,7 +13,13 @@ import pyarrow as pa
 import pytest
 
 from samsarrow import Admin, Assignor, Consumer, Producer, RebalanceListener, TopicPartition
-from samsarrow.exceptions import ClosedError, UnknownTopicOrPartitionError
+from samsarrow.codec import encode_batches
+from samsarrow.exceptions import (
+    ClosedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    WakeupError,
+)
 from support.waiting import until
 
 
@@ -435,3 +441,51 @@ def test_ctrl_c_ends_closing_a_producer(broker, servers):
     broker.heal()
     assert (code, err) == (0, "")
     assert time.time() - float(out) < 10.0
+
+
+class Stops(BaseException):
+    """Neither an `Exception` nor an error of ours, as `KeyboardInterrupt`."""
+
+
+@pytest.mark.parametrize(
+    "error", [OffsetOutOfRangeError("gone"), WakeupError("up"), ZeroDivisionError("x"), Stops("s")]
+)
+@pytest.mark.parametrize("how", ["rows", "partitioner", "format"])
+def test_send_batch_raises_what_its_reader_raises(error, how, servers):
+    def batches():
+        yield pa.record_batch({"value": ["a"]})
+        raise error
+
+    options = {"partitioner": lambda topic, key, value, count: 0} if how == "partitioner" else {}
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"value": pa.string()}), batches())
+    with Producer(bootstrap_servers=servers, **options) as producer:
+        with pytest.raises(type(error)) as raised:
+            producer.send_batch("t", reader, **({"value_format": "string"} if how == "format" else {}))
+        assert raised.value is error
+        if isinstance(error, Exception):
+            # What was queued before stays queued.
+            assert len(raised.value.delivery) == 1
+
+
+def test_encode_batches_raises_what_its_reader_raises():
+    def batches():
+        raise KeyboardInterrupt
+        yield
+
+    with pytest.raises(KeyboardInterrupt):
+        encode_batches(pa.RecordBatchReader.from_batches(pa.schema({"value": pa.binary()}), batches()))
+
+
+def test_a_consumers_reader_in_send_batch_raises_its_error(broker, servers):
+    with (
+        Producer(bootstrap_servers=servers, linger_ms=0) as producer,
+        Admin(bootstrap_servers=servers) as admin,
+        Consumer(bootstrap_servers=servers, auto_offset_reset="none") as consumer,
+    ):
+        for number in range(10):
+            producer.send("t", str(number)).result(10)
+        admin.delete_records({TopicPartition("t", 0): 5})
+        consumer.assign([TopicPartition("t", 0)])
+        consumer.seek(TopicPartition("t", 0), 1)
+        with pytest.raises(OffsetOutOfRangeError):
+            producer.send_batch("four", consumer.reader())

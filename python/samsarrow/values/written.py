@@ -28,7 +28,6 @@ class WrittenRows:
         key: the name of the column of keys; None is the default.
         value: likewise, or the names of several.
         headers: the name of the column of headers; None is the default.
-        failure: what ended the rows, which an Arrow stream has as text only.
     """
 
     def __init__(self, topic: str, source: pa.RecordBatchReader) -> None:
@@ -36,7 +35,6 @@ class WrittenRows:
         self.key: str | None = None
         self.value: str | list[str] | None = None
         self.headers: str | None = None
-        self.failure: BaseException | None = None
         self._topic = topic
         self._encoders: dict[str, tuple[list[str], bool, Encoder]] = {}
         self._given_headers: str | None = None
@@ -73,24 +71,20 @@ class WrittenRows:
 
     def _batches(self, source: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         row = 0
-        try:
-            for batch in source:
-                written: list[Any] = []
-                headers = None if self._given_headers is None else batch.column(self._given_headers)
-                for part, (columns, whole, encoder) in self._encoders.items():
-                    done, bad = encoder.encode(pa.record_batch({"value": _column(batch, columns, whole)}))
-                    if done is None:
-                        raise raised(bad, row, self._topic)
-                    written.append(pa.concat_arrays([one.column(0).cast(pa.large_binary()) for one in done]))
-                    if isinstance(encoder, InHeaders):
-                        headers = _with_header(headers, written[-1], header_name(part == "key"), encoder.header)
-                if len(batch.columns) + len(written) < len(schema):
-                    written.append(headers)
-                yield pa.RecordBatch.from_arrays([*batch.columns, *written], schema=schema)
-                row += batch.num_rows
-        except BaseException as error:
-            self.failure = error
-            raise
+        for batch in source:
+            written: list[Any] = []
+            headers = None if self._given_headers is None else batch.column(self._given_headers)
+            for part, (columns, whole, encoder) in self._encoders.items():
+                done, bad = encoder.encode(pa.record_batch({"value": _column(batch, columns, whole)}))
+                if done is None:
+                    raise raised(bad, row, self._topic)
+                written.append(pa.concat_arrays([one.column(0).cast(pa.large_binary()) for one in done]))
+                if isinstance(encoder, InHeaders):
+                    headers = _with_header(headers, written[-1], header_name(part == "key"), encoder.header)
+            if len(batch.columns) + len(written) < len(schema):
+                written.append(headers)
+            yield pa.RecordBatch.from_arrays([*batch.columns, *written], schema=schema)
+            row += batch.num_rows
 
 
 def _headers_of(schema: pa.Schema, name: str | None) -> str | None:

@@ -12,11 +12,13 @@ use arrow_array::{Array, ArrayReader as _, RecordBatch, RecordBatchOptions, Stru
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use bytes::Bytes;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyStopIteration, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyTuple};
+use samsarrow_client::error::Error;
 
+use crate::error::to_py;
 use crate::gate;
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -45,6 +47,9 @@ pub enum Input {
     Batch(RecordBatch),
     /// Many, read one after the other.
     Stream(Stream),
+    /// Those of a `pyarrow.RecordBatchReader`. Python reads it, and gets the exception that ends it: a stream only has its
+    /// text.
+    Reader(Py<PyAny>),
 }
 
 /// Batches of a stream of the Arrow C data interface.
@@ -84,16 +89,28 @@ fn record_batch(rows: &StructArray, schema: &SchemaRef) -> Result<RecordBatch, A
     RecordBatch::try_new_with_options(Arc::clone(schema), rows.columns().to_vec(), &length)
 }
 
-impl Iterator for Input {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Input {
+    /// Returns the next batch; None at the end. It may run Python, which may use any client: call it outside of the runtime.
+    ///
+    /// # Errors
+    /// The exception that a reader raises; `ConfigurationError` if a stream fails.
+    pub fn next(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        let _pass = gate::enter(py);
         match self {
-            Self::Stream(reader) => reader.next(),
             Self::Batch(batch) => {
                 let taken = std::mem::replace(batch, RecordBatch::new_empty(batch.schema()));
-                (taken.num_rows() > 0).then_some(Ok(taken))
+                Ok((taken.num_rows() > 0).then_some(taken))
             }
+            Self::Stream(stream) => {
+                let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
+                let batch = gate::detach_within(py, || stream.next()).transpose();
+                batch.map_err(|error| to_py(py, &unread(error)))
+            }
+            Self::Reader(reader) => match reader.bind(py).call_method0(pyo3::intern!(py, "read_next_batch")) {
+                Ok(batch) => array(&batch).map(Some),
+                Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(None),
+                Err(error) => Err(error),
+            },
         }
     }
 }
@@ -104,6 +121,9 @@ impl Iterator for Input {
 /// `TypeError` if it is no Arrow data with columns.
 pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     let _pass = gate::enter(data.py());
+    if data.is_instance(reader_class(data.py())?)? {
+        return Ok(Input::Reader(data.clone().unbind()));
+    }
     // A stream is asked for first: a table has both, and its array would be one copy of everything.
     if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
@@ -117,33 +137,36 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
         return Ok(Input::Stream(reader.map_err(refused)?));
     }
     if data.hasattr("__arrow_c_array__")? {
-        let pair = data.call_method0("__arrow_c_array__")?;
-        let pair = pair.cast::<PyTuple>()?;
-        let schema = pointer::<FFI_ArrowSchema>(&pair.get_item(0)?, SCHEMA)?;
-        let array = pointer::<FFI_ArrowArray>(&pair.get_item(1)?, ARRAY)?;
-        // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array
-        // is moved out and an empty one left, as the interface demands of a consumer.
-        let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-        unconsumed(!array.is_released() && schema.release().is_some(), "__arrow_c_array__")?;
-        // Metadata that is not UTF-8 has no positions of rows, and nothing else is read from it.
-        let metadata = schema.metadata().unwrap_or_default();
-        // SAFETY: neither was released; the schema is only read.
-        let imported = unsafe { from_ffi(array, schema) };
-        let imported = imported.map_err(refused)?;
-        let DataType::Struct(fields) = imported.data_type() else {
-            let kind = imported.data_type();
-            return Err(PyTypeError::new_err(format!(
-                "expected a record batch or table, got an Arrow array of {kind}"
-            )));
-        };
-        let schema = Arc::new(Schema::new_with_metadata(fields.clone(), metadata));
-        let batch = record_batch(&StructArray::from(imported), &schema);
-        return Ok(Input::Batch(batch.map_err(|error| PyTypeError::new_err(error.to_string()))?));
+        return Ok(Input::Batch(array(data)?));
     }
     let kind = data.get_type().name()?;
     Err(PyTypeError::new_err(format!(
         "expected Arrow data (a pyarrow RecordBatch or Table, or anything with __arrow_c_array__ or __arrow_c_stream__), got {kind}"
     )))
+}
+
+/// Returns the batch of an object with `__arrow_c_array__`.
+fn array(data: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let pair = data.call_method0("__arrow_c_array__")?;
+    let pair = pair.cast::<PyTuple>()?;
+    let schema = pointer::<FFI_ArrowSchema>(&pair.get_item(0)?, SCHEMA)?;
+    let array = pointer::<FFI_ArrowArray>(&pair.get_item(1)?, ARRAY)?;
+    // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array
+    // is moved out and an empty one left, as the interface demands of a consumer.
+    let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+    unconsumed(!array.is_released() && schema.release().is_some(), "__arrow_c_array__")?;
+    // Metadata that is not UTF-8 has no positions of rows, and nothing else is read from it.
+    let metadata = schema.metadata().unwrap_or_default();
+    // SAFETY: neither was released; the schema is only read.
+    let imported = unsafe { from_ffi(array, schema) };
+    let imported = imported.map_err(refused)?;
+    let DataType::Struct(fields) = imported.data_type() else {
+        let kind = imported.data_type();
+        return Err(PyTypeError::new_err(format!("expected a record batch or table, got an Arrow array of {kind}")));
+    };
+    let schema = Arc::new(Schema::new_with_metadata(fields.clone(), metadata));
+    let batch = record_batch(&StructArray::from(imported), &schema);
+    batch.map_err(|error| PyTypeError::new_err(error.to_string()))
 }
 
 /// The columns of Arrow data, of which nothing is read.
@@ -154,7 +177,22 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     Ok(match from_python(data)? {
         Input::Batch(batch) => batch.schema(),
         Input::Stream(reader) => reader.schema,
+        Input::Reader(reader) => {
+            let reader = reader.bind(data.py()).getattr("schema")?;
+            let capsule = reader.call_method0("__arrow_c_schema__")?;
+            let schema = pointer::<FFI_ArrowSchema>(&capsule, SCHEMA)?;
+            // SAFETY: the capsule's name was checked, and it lives until the end of this block; the schema is only read.
+            let schema = unsafe { schema.as_ref() };
+            Arc::new(Schema::try_from(schema).map_err(refused)?)
+        }
     })
+}
+
+fn reader_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let found =
+        CLASS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pyarrow")?.getattr("RecordBatchReader")?.unbind()));
+    Ok(found?.bind(py))
 }
 
 /// The bytes in the one column of an Arrow record batch, without a copy: they stay the exporter's.

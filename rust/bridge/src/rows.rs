@@ -102,7 +102,7 @@ impl Rows {
         let (class, make) = (CLASS.get_or_try_init(py, class)?, MAKE.get_or_try_init(py, make)?);
         let found = match arrow_ffi::from_python(batch)? {
             Input::Batch(batch) => Columns::of(&batch),
-            Input::Stream(_) => None,
+            Input::Stream(_) | Input::Reader(_) => None,
         };
         let other = || PyTypeError::new_err("records are made of batches that a consumer gave");
         let (columns, topics) = found.ok_or_else(other)?;

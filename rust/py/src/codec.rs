@@ -85,10 +85,7 @@ pub(crate) fn encode_batches<'py>(
     let mut options = EncodeOptions { codec, level, magic, base_offset, batch_size, ..Default::default() };
     let mut input = arrow_ffi::from_python(data)?;
     let mut parts = Vec::new();
-    // A stream may run Python.
-    while let Some(batch) = gate::detach_within(py, || input.next()) {
-        let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
-        let batch = batch.map_err(|error| to_py(py, &unread(error)))?;
+    while let Some(batch) = input.next(py)? {
         let encoded = gate::detach(py, || encode(&batch, &columns, &options));
         parts.push(encoded.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
         options.base_offset += batch.num_rows() as i64;
@@ -106,13 +103,12 @@ pub(crate) fn encode_batches<'py>(
 #[pyo3(signature = (data, topic))]
 pub(crate) fn digest_rows(py: Python<'_>, data: &Bound<'_, PyAny>, topic: Option<&str>) -> PyResult<u64> {
     let mut input = arrow_ffi::from_python(data)?;
-    let sum = gate::detach_within(py, || {
-        input.try_fold(0, |sum: u64, batch| {
-            let batch = batch.map_err(|error| error.to_string())?;
-            digest(&batch, topic).map(|one| sum.wrapping_add(one)).map_err(|error| error.to_string())
-        })
-    });
-    sum.map_err(|text| to_py(py, &Error::configuration(text)))
+    let mut sum: u64 = 0;
+    while let Some(batch) = input.next(py)? {
+        let one = gate::detach(py, || digest(&batch, topic));
+        sum = sum.wrapping_add(one.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
+    }
+    Ok(sum)
 }
 
 /// One column by its name, or several.
@@ -166,8 +162,9 @@ pub(crate) fn write_values<'py>(
 ) -> PyResult<(Option<Bound<'py, PyAny>>, Option<Bad>)> {
     let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
     let mut input = arrow_ffi::from_python(data)?;
-    let written = gate::detach_within(py, || {
-        let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(Ok(None)) };
+    let batch = input.next(py)?;
+    let written = gate::detach(py, || {
+        let Some(batch) = batch else { return Ok(Ok(None)) };
         let writer = ValueWriter::new(&batch, &value, format).and_then(|writer| {
             match reader.and_then(ValueDecoder::json_field) {
                 Some(schema) => writer.following(schema, FieldRules { is_omitted, is_json, is_full_time }),

@@ -23,8 +23,7 @@ pub(crate) fn infer_json<'py>(py: Python<'py>, batches: &Bound<'py, PyAny>) -> P
     let refuse = |text: String| to_py(py, &Error::configuration(text));
     let mut input = arrow_ffi::from_python(batches)?;
     let mut inference = Inference::default();
-    while let Some(batch) = gate::detach_within(py, || input.next()) {
-        let batch = batch.map_err(|error| refuse(error.to_string()))?;
+    while let Some(batch) = input.next(py)? {
         let column = batch.columns().first().ok_or_else(|| refuse("there is no column".to_owned()))?;
         match gate::detach(py, || push_all(&mut inference, column)) {
             Ok(()) => (),

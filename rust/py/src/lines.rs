@@ -43,10 +43,7 @@ impl Lines {
     fn render<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let mut input = arrow_ffi::from_python(batch)?;
         let mut out = Vec::new();
-        // A stream may run Python.
-        while let Some(part) = gate::detach_within(py, || input.next()) {
-            let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
-            let part = part.map_err(|error| to_py(py, &unread(error)))?;
+        while let Some(part) = input.next(py)? {
             gate::detach(py, || render(&part, &self.format, &mut out))
                 .map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
         }

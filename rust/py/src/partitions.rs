@@ -1,11 +1,9 @@
 //! Partitions and their offsets, as Python gives and gets them.
 
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::{to_py, to_py_value};
-use samsarrow_client::error::Error;
 use samsarrow_client::fetcher::{RowsEnd, ends_of_rows, offsets_of_rows};
 use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
@@ -73,10 +71,12 @@ pub(crate) fn ends_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<E
 
 /// Returns the batches of Arrow data.
 pub(crate) fn batches(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
-    let read = |part: Result<RecordBatch, ArrowError>| {
-        part.map_err(|error| to_py(py, &Error::configuration(format!("Arrow data cannot be read: {error}"))))
-    };
-    arrow_ffi::from_python(data)?.map(read).collect()
+    let mut input = arrow_ffi::from_python(data)?;
+    let mut all = Vec::new();
+    while let Some(batch) = input.next(py)? {
+        all.push(batch);
+    }
+    Ok(all)
 }
 
 pub(crate) fn committed(offsets: Offsets) -> Vec<(Tp, Committed)> {

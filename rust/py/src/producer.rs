@@ -351,17 +351,14 @@ impl Batches {
 
 #[pymethods]
 impl Batches {
-    /// The call that sends the next batch, if there is one. A stream may run Python, which may use any client: it is read
-    /// outside of the runtime.
+    /// Returns the call that sends the next batch, None at the end of the data.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Call>> {
         let Some(mut input) = self.input().take() else {
             return Err(PyRuntimeError::new_err("this Arrow data is being read already"));
         };
-        let (batch, input) = gate::detach_within(py, || (input.next(), input));
+        let batch = input.next(py);
         *self.input() = Some(input);
-        let Some(batch) = batch else { return Ok(None) };
-        let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
-        let batch = batch.map_err(|error| to_py(py, &unread(error)))?;
+        let Some(batch) = batch? else { return Ok(None) };
         let (core, topic, columns) = (Arc::clone(&self.core), self.topic.clone(), self.columns.clone());
         let (written, sent, within) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
         let work = async move {

@@ -194,9 +194,7 @@ fn failed(py: Python<'_>, failure: Failure) -> PyErr {
 
 /// A batch of Python's; none has no rows.
 fn taken(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
-    let mut input = arrow_ffi::from_python(batch)?;
-    let batch = gate::detach_within(py, || input.next()).transpose();
-    batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))
+    arrow_ffi::from_python(batch)?.next(py)
 }
 
 /// Appends rows, up to the first bad one if that is an error, or up to what has room if it `cuts`.
