@@ -31,6 +31,7 @@ TYPES = {
     "list": "str | Sequence[str]",
     "bool": "bool",
     "int": "int",
+    "duration": "int | timedelta",
     "float": "float",
 }
 WIDTH = 120
@@ -85,9 +86,9 @@ def _dictionary(
     if client is None:
         yield "class CommonOptions(TypedDict, total=False):"
         yield '    """Keywords of every client."""\n'
-        yield "    ssl_context: SSLContext"
+        yield "    ssl_context: SSLContext | None"
         yield '    """Whom to trust, who we are, which versions of TLS: instead of the options `ssl.*`."""'
-        yield "    on_event: OnEvent"
+        yield "    on_event: OnEvent | None"
         yield '    """Called for what happens seldom: connections, throttling, rebalances, offsets reset, fencing."""'
     else:
         yield f"class {client.capitalize()}Options(CommonOptions, total=False):"
@@ -95,7 +96,7 @@ def _dictionary(
     for name, aliases, _, _ in table:
         words, meaning = types[name]
         found = TYPES[words[0]] if len(words) == 1 and words[0] in TYPES else _literal(name, words)
-        found = WIDER.get(name, "{}").format(found)
+        found = WIDER.get(name, "{}").format(found) + " | None"
         yield from _key(name, found, meaning)
         for alias in aliases:
             if alias.replace(".", "_") != name.replace(".", "_"):
@@ -126,7 +127,8 @@ def _key(name: str, found: str, meaning: str) -> Iterator[str]:
 
 _HEAD = '''"""What clients take as keywords, for type checkers and editors: `**options: Unpack[ConsumerOptions]`.
 
-By `make generate` from the table of options. In a mapping the names have dots: `{"group.id": "g"}`.
+By `make generate` from the table of options. In a mapping the names have dots: `{"group.id": "g"}`. None is the
+default.
 """
 
 from __future__ import annotations
@@ -135,6 +137,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from os import PathLike
     from ssl import SSLContext
 

@@ -187,6 +187,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # Reading the metadata of packages takes longer than the import.
+        version: str = importlib.import_module("importlib.metadata").version("samsarrow")
+        globals()[name] = version
+        return version
     if name in _SUBMODULES:
         return importlib.import_module(f"samsarrow.{name}")
     if name not in _HOMES:
@@ -197,4 +202,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    return sorted({*globals(), *__all__, *_SUBMODULES, "__version__"})

@@ -41,6 +41,7 @@ from samsarrow.types import (
     OffsetAndTimestamp,
     Seconds,
     TopicPartition,
+    to_committed,
     to_milliseconds,
     to_pair,
     to_seconds,
@@ -162,6 +163,11 @@ class ConsumerBase(Face):
         if isinstance(topics, str):
             raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
         names = list(topics)
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"topics are names: subscribe got {name!r}")
+        if listener is not None and not hasattr(listener, "on_partitions_revoked"):
+            raise TypeError(f"listener must be a RebalanceListener, not {listener!r}")
         if bool(names) == (pattern is not None):
             raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")
         calls = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
@@ -289,6 +295,8 @@ class ConsumerBase(Face):
         Raises:
             ConfigurationError: there is no `group.id`, or an offset or its metadata is invalid.
         """
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function such as callback(offsets, error), not {callback!r}")
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
         # Another thread may take the answer before the number is here: `_complete` leaves it for later then.
@@ -334,10 +342,8 @@ class ConsumerBase(Face):
                 detect whether the record before it was lost, and reading continues where the logs diverged.
         """
         self._bad = None
-        if isinstance(offset, OffsetAndMetadata):
-            self._open.seek(to_pair(partition), offset.offset, offset.leader_epoch)
-        else:
-            self._open.seek(to_pair(partition), offset, None)
+        at, _, epoch = to_committed(offset)
+        self._open.seek(to_pair(partition), at, epoch)
 
     def _read_until(self, partition: TopicPartition, until: int | None) -> None:
         # For readers of ranges: returns rows below this offset only; None lifts that.

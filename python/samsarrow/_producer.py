@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
 from samsarrow.group import Committable, ConsumerGroupMetadata, to_offsets
 from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
-from samsarrow.partitioner import Partitioned, as_bytes, take_partitioner
+from samsarrow.partitioner import Partitioned, chosen, take_partitioner
 from samsarrow.types import (
     RecordMetadata,
     Seconds,
@@ -85,9 +84,11 @@ class ProducerBase(Face):
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery | Coroutine[Any, Any, _core.Delivery]:
         """The delivery where nothing keeps a record from being taken, as is usual."""
-        pairs = None if headers is None else list(headers.items() if isinstance(headers, Mapping) else headers)
+        pairs = None if headers is None else _header_pairs(headers)
         when = None if timestamp is None else to_milliseconds(timestamp)
         core = self._core or self._open
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be a function such as on_delivery(metadata, error), not {on_delivery!r}")
         if on_delivery is not None or (self._partitioner is not None and partition is None):
             return self._send(core, topic, value, key, pairs, partition, when, on_delivery)
         given = core.send(topic, value, key, pairs, partition, when)
@@ -108,7 +109,7 @@ class ProducerBase(Face):
             await self._do(crowd)
         if self._partitioner is not None and partition is None:
             count = await self._do(core.partition_count(topic))
-            partition = index(self._partitioner(topic, as_bytes(key), as_bytes(value), count))
+            partition = chosen(self._partitioner, topic, key, value, count)
         given = core.send(topic, value, key, headers, partition, timestamp)
         delivery = given if isinstance(given, _core.Delivery) else await self._send_in(given)
         if on_delivery is not None:
@@ -260,3 +261,11 @@ def _raises(errors: Errors) -> bool:
     if errors not in ("raise", "log"):
         raise ConfigurationError(f'errors must be "raise" or "log", not {errors!r}')
     return errors == "raise"
+
+
+def _header_pairs(headers: Headers) -> list[tuple[str, Payload]]:
+    try:
+        return list(headers.items() if isinstance(headers, Mapping) else headers)
+    except TypeError:
+        text = f"headers must be a mapping or (name, value) pairs, not {type(headers).__name__}"
+        raise TypeError(text) from None

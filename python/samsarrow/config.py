@@ -47,6 +47,9 @@ _ROWS: dict[str, tuple[str, str, frozenset[str]]] = {
     for known in (name, *aliases)
 }
 
+# Options that are not in the table: no text can stand for their values.
+_OBJECTS = frozenset({"ssl.context", "on.event"})
+
 
 def kafka_name(name: str) -> str:
     """Kafka's name for an option in any spelling; an unknown name is returned with dots."""
@@ -78,10 +81,10 @@ def _has(client: str, dotted: str) -> bool:
 
 
 def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """All options as pairs; the core checks them and finds those that are given twice.
+    """Returns all options that are not None as pairs; the core checks them and finds those that are given twice.
 
     Raises:
-        ConfigurationError: `config` is no mapping with text keys, an option is None, or `ssl_context` cannot be taken.
+        ConfigurationError: `config` is no mapping with text keys, or `ssl_context` cannot be taken.
     """
     if config is not None and not isinstance(config, Mapping):
         raise ConfigurationError(
@@ -93,8 +96,9 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
         if not isinstance(name, str):
             # Somebody's value may have come to stand for a name: it is not shown.
             raise ConfigurationError(f"option names are text, not {type(name).__name__}")
-        if value is None:
-            raise ConfigurationError(f"option {name} is None: omit it to use its default")
+        if value is None and (name.replace("_", ".") in _OBJECTS or kind_of(name) != "unknown"):
+            # The core rejects names that no option has.
+            continue
         if name.replace("_", ".") == "ssl.context":
             contexts.append(value)
         else:

@@ -39,6 +39,9 @@ class RebalanceListener:
         on_partitions_revoked: PartitionsCallback | None = None,
         on_partitions_lost: PartitionsCallback | None = None,
     ) -> None:
+        for function in (on_partitions_assigned, on_partitions_revoked, on_partitions_lost):
+            if function is not None and not callable(function):
+                raise TypeError(f"a RebalanceListener takes functions of a list of partitions, not {function!r}")
         self._assigned = on_partitions_assigned
         self._revoked = on_partitions_revoked
         self._lost = on_partitions_lost

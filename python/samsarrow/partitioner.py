@@ -30,11 +30,32 @@ def take_partitioner(pairs: list[tuple[str, Any]]) -> tuple[Partitioner | None, 
     return functions[0], [(name, value) for name, value in pairs if name != "partitioner"]
 
 
-def as_bytes(payload: Any) -> bytes | None:
-    """A key or value as it goes over the wire."""
+def as_bytes(payload: Any, what: str) -> bytes | None:
+    """A key or value as it goes over the wire.
+
+    Raises:
+        TypeError: it is no bytes. `bytes(5)` would be five zeros.
+    """
     if payload is None or isinstance(payload, bytes):
         return payload
-    return payload.encode() if isinstance(payload, str) else bytes(payload)
+    if isinstance(payload, str):
+        return payload.encode()
+    if isinstance(payload, bytearray | memoryview):
+        return bytes(payload)
+    raise TypeError(f"{what} must be bytes, bytearray, memoryview, str or None, not {type(payload).__name__}")
+
+
+def chosen(choose: Partitioner, topic: str, key: Any, value: Any, partitions: int) -> int:
+    """Returns the partition that a partitioner chooses.
+
+    Raises:
+        TypeError: it returns no integer.
+    """
+    found = choose(topic, as_bytes(key, "key"), as_bytes(value, "value"), partitions)
+    try:
+        return index(found)
+    except TypeError:
+        raise TypeError(f"the partitioner returned {found!r} for topic {topic}, not a number of a partition") from None
 
 
 class Partitioned:
@@ -75,8 +96,8 @@ class Partitioned:
 
     def _batches(self, source: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for batch in source:
-            chosen = pa.array(self._rows(batch), pa.int64())
-            yield pa.RecordBatch.from_arrays([*batch.columns, chosen], schema=schema)
+            places = pa.array(self._rows(batch), pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=schema)
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[int]:
         def column(role: str) -> list[Any]:
@@ -85,7 +106,7 @@ class Partitioned:
 
         for key, value, partition in zip(column("key"), column("value"), column("partition"), strict=True):
             if partition is None:
-                partition = self._choose(self._topic, as_bytes(key), as_bytes(value), self._partitions)
+                partition = chosen(self._choose, self._topic, key, value, self._partitions)
             yield index(partition)
 
 

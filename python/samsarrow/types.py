@@ -270,8 +270,18 @@ class GroupDescription:
 
 
 def to_seconds(time: Seconds | None) -> float | None:
-    """Seconds as a number."""
-    return time.total_seconds() if isinstance(time, timedelta) else time
+    """Returns seconds as a number.
+
+    Raises:
+        TypeError: it is neither a number nor a timedelta.
+    """
+    if time is None or isinstance(time, float | int):
+        return time
+    if isinstance(time, timedelta):
+        return time.total_seconds()
+    if isinstance(time, str) or not hasattr(time, "__float__"):
+        raise TypeError(f"a timeout is a number of seconds or a timedelta: got {time!r}")
+    return float(time)
 
 
 def to_milliseconds(time: int | datetime) -> int:
@@ -279,7 +289,9 @@ def to_milliseconds(time: int | datetime) -> int:
     if isinstance(time, datetime):
         return round(time.timestamp() * 1000)
     try:
-        return index(time)
+        if -(2**63) <= (found := index(time)) < 2**63:
+            return found
+        raise OverflowError(f"a time in milliseconds since 1970 is out of range: {time}")
     except TypeError:
         raise TypeError(f"a time is an int, in milliseconds since 1970, or a datetime: got {time!r}") from None
 
@@ -288,14 +300,25 @@ def to_pair(partition: TopicPartition) -> tuple[str, int]:
     """Topic and partition, checked: text is a sequence too, and would be taken apart."""
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise TypeError(f"expected a TopicPartition, got {partition!r}")
-    return partition[0], partition[1]
+    topic, number = partition
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic of a TopicPartition is a str: got {partition!r}")
+    try:
+        return topic, index(number)
+    except TypeError:
+        raise TypeError(f"the partition of a TopicPartition is an int: got {partition!r}") from None
 
 
 def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
-    """Offset, metadata and leader epoch, checked."""
-    if isinstance(offset, tuple):
-        return offset[0], offset[1], offset[2]
+    """Returns offset, metadata and leader epoch.
+
+    Raises:
+        TypeError: it is neither an integer nor an `OffsetAndMetadata` of integers and text.
+    """
+    at, metadata, epoch = offset if isinstance(offset, tuple) and len(offset) == 3 else (offset, "", None)
     try:
-        return index(offset), "", None
+        if isinstance(metadata, str):
+            return index(at), metadata, None if epoch is None else index(epoch)
     except TypeError:
-        raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}") from None
+        pass
+    raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")

@@ -32,7 +32,6 @@ def test_dotted_and_snake_case_are_one_table(client):
         (Consumer, {"check_crcs": "perhaps"}, "check.crcs"),
         (Consumer, {"auto_offset_reset": "middle"}, "earliest"),
         (Consumer, {"client_id": object()}, "client_id"),
-        (Consumer, {"client_id": None}, "omit it"),
         (Producer, {"group_id": "g"}, "group.id belongs to a consumer"),
         (Consumer, {"linger_ms": 5}, "linger.ms belongs to a producer"),
         (Producer, {"security_protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),

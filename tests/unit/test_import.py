@@ -1,5 +1,6 @@
 """What `import samsarrow` costs, and what it gives."""
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -50,3 +51,11 @@ def test_modules_are_there_without_importing_them() -> None:
 def test_what_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'samsarrow' has no attribute 'Konsumer'"):
         _ = samsarrow.Konsumer  # type: ignore[attr-defined]
+
+
+def test_the_version_is_an_attribute_and_an_option_of_the_module() -> None:
+    assert samsarrow.__version__ == importlib.metadata.version("samsarrow")
+    assert "__version__" in dir(samsarrow)
+    command = [sys.executable, "-m", "samsarrow", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert samsarrow.__version__ in done.stdout

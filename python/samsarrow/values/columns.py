@@ -13,7 +13,7 @@ from samsarrow._rows import slices
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.types import ConsumerRecord, TopicPartition
 from samsarrow.values.dead_letter import DeadLetter
-from samsarrow.values.decode import Format, bad_value, decoder_of
+from samsarrow.values.decode import PLAIN, Format, bad_value, decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +56,11 @@ class TypedColumns:
             raise ConfigurationError(f"bad_values must be raise, null or a DeadLetter, not {bad_values!r}")
         formats = {"key": key_format, "value": value_format}
         self._formats: dict[str, Format] = {name: one for name, one in formats.items() if one is not None}
+        for name, one in self._formats.items():
+            if not isinstance(one, str) and not hasattr(one, "_in_headers"):
+                raise ConfigurationError(
+                    f"{name}_format must be Avro(…), Json(…) or Protobuf(…), or one of {', '.join(PLAIN)}, not {one!r}"
+                )
         if not self._formats and (raw_values or bad_values != "raise"):
             raise ConfigurationError("bad_values and raw_values need a format: pass value_format")
         self._decoders: dict[str, _core.ValueDecoder] = {}

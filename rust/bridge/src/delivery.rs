@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -79,6 +80,7 @@ impl Delivery {
     /// Calls `fn(delivery)` once the result is there, on a thread of the client's, as `on_delivery` of `send` is called.
     #[pyo3(signature = (r#fn))]
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
+        callable(r#fn.bind(py))?;
         let (lane, context) = (uncrowded(py)?, Context::here(py)?);
         let delivery = slf.clone().unbind();
         slf.get().core.get(py)?.on_done(Box::new(move |_| {
@@ -251,6 +253,7 @@ impl BatchDelivery {
     /// called.
     #[pyo3(signature = (r#fn))]
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
+        callable(r#fn.bind(py))?;
         let (lane, context) = (uncrowded(py)?, Context::here(py)?);
         let delivery = slf.clone().unbind();
         let parts = slf.get().parts.get(py)?.clone();
@@ -317,6 +320,14 @@ pub fn callbacks_crowd() -> Option<Call> {
         lane.room().await;
         Ok(())
     }))
+}
+
+fn callable(function: &Bound<'_, PyAny>) -> PyResult<()> {
+    if function.is_callable() {
+        return Ok(());
+    }
+    let kind = function.get_type().name()?;
+    Err(PyTypeError::new_err(format!("fn must be a function such as fn(delivery), not {kind}")))
 }
 
 /// The lane of callbacks, once not too many calls wait in it. A thread whose event loop runs does not wait: nothing else

@@ -2,8 +2,9 @@
 
 use std::ffi::CString;
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyFloat, PyString};
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;
 use samsarrow_client::config::{self, ClientKind, Kind, OPTIONS, OptionSpec, OptionValue, Options};
@@ -19,6 +20,10 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
     let mut provider = None;
     let mut observer = None;
     for (name, value) in pairs {
+        if value.is_none() {
+            given.push((name, OptionValue::Default));
+            continue;
+        }
         if let Some(found) = metrics::of_option(py, &name, &value)? {
             observer = Some(found);
             continue;
@@ -63,14 +68,24 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     let bad = || {
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         Error::configuration(format!(
-            "option {name} must be text, a number, true or false, or a list of texts, not {kind}"
+            "option {name} must be text, a number, true or false, a timedelta, or a list of texts, not {kind}"
         ))
     };
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(OptionValue::Bool(flag.is_true()));
     }
-    if value.is_instance_of::<PyInt>() {
-        return value.extract().map(OptionValue::Int).map_err(|_| bad());
+    if value.is_none() {
+        return Ok(OptionValue::Default);
+    }
+    // Also integers of NumPy, by `__index__`.
+    if !value.is_instance_of::<PyFloat>() && !value.is_instance_of::<PyString>() {
+        match value.extract() {
+            Ok(number) => return Ok(OptionValue::Int(number)),
+            Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
+                return Err(Error::configuration(format!("option {name} is out of range: {value}")));
+            }
+            Err(_) => (),
+        }
     }
     if value.is_instance_of::<PyFloat>() {
         return value.extract().map(OptionValue::Float).map_err(|_| bad());
@@ -78,7 +93,27 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     if value.is_instance_of::<PyString>() {
         return value.extract().map(OptionValue::Str).map_err(|_| bad());
     }
+    if let Some(length) = micros(value).map_err(|_| bad())? {
+        return Ok(OptionValue::Micros(length));
+    }
+    // Other numbers of NumPy, and its truth values, as those of Python.
+    if value.hasattr("dtype").unwrap_or(false)
+        && let Ok(plain) = value.call_method0("item")
+        && !plain.hasattr("dtype").unwrap_or(true)
+    {
+        return convert(name, &plain);
+    }
     value.extract::<Vec<String>>().map(|list| OptionValue::Str(list.join(","))).map_err(|_| bad())
+}
+
+/// Returns the microseconds of a `datetime.timedelta`; None for anything else.
+fn micros(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    let class = value.py().import("datetime")?.getattr("timedelta")?;
+    if !value.is_instance(&class)? {
+        return Ok(None);
+    }
+    let unit = class.call1((0, 0, 1))?;
+    value.call_method1("__floordiv__", (unit,))?.extract().map(Some)
 }
 
 /// The table of options as Markdown.
@@ -108,7 +143,8 @@ pub(crate) fn option_types() -> Vec<(&'static str, Vec<&'static str>, &'static s
         Kind::Path => vec!["path"],
         Kind::List => vec!["list"],
         Kind::Bool => vec!["bool"],
-        Kind::Int(..) | Kind::Millis(..) => vec!["int"],
+        Kind::Int(..) => vec!["int"],
+        Kind::Millis(..) | Kind::Seconds(..) => vec!["duration"],
         Kind::Float(..) => vec!["float"],
         Kind::Choice(words) => words.to_vec(),
     };

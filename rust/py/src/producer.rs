@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString, PyTuple};
 use samsarrow_arrow::encode::Columns;
 use samsarrow_bridge::arrow_ffi::{self, Input};
 use samsarrow_bridge::call::Call;
@@ -56,8 +56,31 @@ fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Opti
     Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
 }
 
-/// Names and values of headers, as Python gives them.
-type GivenHeaders<'py> = Vec<(String, Option<Bound<'py, PyAny>>)>;
+/// Returns an argument as a type of ours; the error names the argument.
+fn argument<'a, 'py, T>(value: &'a Bound<'py, PyAny>, name: &str, expected: &str) -> PyResult<T>
+where
+    T: FromPyObject<'a, 'py>,
+    T::Error: Into<PyErr>,
+{
+    value.extract().map_err(|error: T::Error| {
+        let error: PyErr = error.into();
+        if error.is_instance_of::<PyOverflowError>(value.py()) {
+            return PyOverflowError::new_err(format!("{name} is out of range: {value}"));
+        }
+        let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
+        PyTypeError::new_err(format!("{name} must be {expected}, not {kind}"))
+    })
+}
+
+/// Returns the name and value of one header.
+fn header(pair: &Bound<'_, PyAny>) -> PyResult<(String, Option<Bytes>)> {
+    let bad = || PyTypeError::new_err(format!("headers must be (name, value) pairs, each a tuple: got {pair}"));
+    let pair = pair.cast::<PyTuple>().map_err(|_| bad())?;
+    let (Ok(name), Ok(value), 2) = (pair.get_item(0), pair.get_item(1), pair.len()) else { return Err(bad()) };
+    let name = argument(&name, "a header's name", "a str")?;
+    let value = Some(&value).filter(|value| !value.is_none());
+    Ok((name, payload(value, "a header's value")?.map(|value| Bytes::copy_from_slice(&value))))
+}
 
 #[pymethods]
 impl Producer {
@@ -76,20 +99,17 @@ impl Producer {
     fn send(
         &self,
         py: Python<'_>,
-        topic: &str,
+        topic: &Bound<'_, PyAny>,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
-        headers: Option<GivenHeaders<'_>>,
-        partition: Option<i32>,
+        headers: Option<Vec<Bound<'_, PyAny>>>,
+        partition: Option<&Bound<'_, PyAny>>,
         timestamp: Option<i64>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.get(py)?;
-        let headers = headers.unwrap_or_default().into_iter();
-        let headers = headers.map(|(name, value)| {
-            let value = payload(value.as_ref(), "a header's value")?;
-            Ok((name, value.map(|value| Bytes::copy_from_slice(&value))))
-        });
-        let headers = headers.collect::<PyResult<Vec<_>>>()?;
+        let topic: &str = argument(topic, "topic", "a str")?;
+        let partition = partition.map(|given| argument(given, "partition", "an int")).transpose()?;
+        let headers = headers.unwrap_or_default().iter().map(header).collect::<PyResult<Vec<_>>>()?;
         let (key, value) = (payload(key, "key")?, payload(value, "value")?);
         let (key, value) = (key.as_deref(), value.as_deref());
         let record = RecordRef { topic, partition, timestamp, key, value, headers: &headers };

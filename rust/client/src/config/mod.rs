@@ -339,7 +339,8 @@ pub fn options_markdown() -> String {
     let mut page = String::from(
         "# Options\n\nGiven as a mapping with dotted names, `Consumer({\"group.id\": \"g\"})`, or as keywords, \
          `Consumer(group_id=\"g\")`. Names, meanings and defaults are the Java client's unless said otherwise. An unknown \
-         name is an error, and so is an option of Kafka's that this version does not have.\n\n\
+         name is an error, and so is an option of Kafka's that this version does not have. A value of `None` \
+         is the default. Options in milliseconds or seconds also take a `datetime.timedelta`.\n\n\
          | option | clients | values | default | meaning |\n|---|---|---|---|---|\n",
     );
     for spec in OPTIONS {

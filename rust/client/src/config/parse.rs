@@ -54,6 +54,9 @@ impl Options {
                 continue;
             }
             let spec = find(kind, &name_given, &dotted)?;
+            if value == OptionValue::Default {
+                continue;
+            }
             let accepted = spec.kind.accept(&value).ok_or_else(|| {
                 let hidden = spec.kind == Kind::Secret || from_provider;
                 let displayed = if hidden { Secret::MASK.to_owned() } else { value.to_string() };

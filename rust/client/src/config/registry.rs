@@ -22,7 +22,7 @@ const REGISTRY_OPTIONS: &[(&str, Kind, &str)] = &[
     ("http.connect.timeout.ms", Kind::Millis(1, MAX), "10000"),
     ("http.read.timeout.ms", Kind::Millis(1, MAX), "30000"),
     ("missing.id.retries.wait.ms", Kind::Millis(0, MAX), "1000"),
-    ("missing.id.cache.ttl.sec", Kind::Int(0, MAX), "60"),
+    ("missing.id.cache.ttl.sec", Kind::Seconds(0, MAX), "60"),
 ];
 
 /// Login at the registry.
@@ -85,6 +85,9 @@ impl RegistryOptions {
                 (Some(spec), None) => (spec.name, spec.kind),
                 (None, None) => continue,
             };
+            if value == OptionValue::Default {
+                continue;
+            }
             let accepted = kind.accept(&value).ok_or_else(|| {
                 let displayed = if kind == Kind::Secret { Secret::MASK.to_owned() } else { value.to_string() };
                 Error::configuration(format!("option {name} must be {}, not {displayed}", kind.describe()))

@@ -15,6 +15,8 @@ pub enum Kind {
     Int(i64, i64),
     /// Milliseconds within bounds.
     Millis(i64, i64),
+    /// Seconds within bounds.
+    Seconds(i64, i64),
     /// A number within bounds.
     Float(f64, f64),
     /// One of the listed words.
@@ -143,9 +145,9 @@ options! {
         "The share of a token's lifetime after which it is refreshed.";
     "sasl.login.refresh.window.jitter" ALL Kind::Float(0.0, 0.25), "0.05",
         "Random jitter added to that time, as a share of the lifetime.";
-    "sasl.login.refresh.min.period.seconds" ALL Kind::Int(0, 900), "60",
+    "sasl.login.refresh.min.period.seconds" ALL Kind::Seconds(0, 900), "60",
         "The minimum time between two refreshes.";
-    "sasl.login.refresh.buffer.seconds" ALL Kind::Int(0, 3600), "300",
+    "sasl.login.refresh.buffer.seconds" ALL Kind::Seconds(0, 3600), "300",
         "How long before its expiry a token is refreshed.";
     "sasl.login.connect.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
         "The timeout for connecting to the token endpoint.";
@@ -199,9 +201,9 @@ options! {
         "The issuer claim of assertions.";
     "sasl.oauthbearer.assertion.claim.sub" ALL Kind::Text, "",
         "The subject claim of assertions.";
-    "sasl.oauthbearer.assertion.claim.exp.seconds" ALL Kind::Int(0, 86400), "300",
+    "sasl.oauthbearer.assertion.claim.exp.seconds" ALL Kind::Seconds(0, 86400), "300",
         "How long assertions are valid.";
-    "sasl.oauthbearer.assertion.claim.nbf.seconds" ALL Kind::Int(0, 3600), "60",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds" ALL Kind::Seconds(0, 3600), "60",
         "How far in the past assertions begin to be valid, to allow for clock skew.";
     "sasl.oauthbearer.assertion.claim.jti.include" ["sasl.oauthbearer.assertion.jti.include"] ALL Kind::Bool, "false",
         "Whether each assertion has a unique id.";

@@ -13,6 +13,10 @@ pub enum OptionValue {
     Float(f64),
     /// A boolean.
     Bool(bool),
+    /// A length of time, in microseconds.
+    Micros(i64),
+    /// The option's default, as if it were left out.
+    Default,
 }
 
 impl std::fmt::Display for OptionValue {
@@ -22,6 +26,8 @@ impl std::fmt::Display for OptionValue {
             Self::Int(number) => write!(f, "{number}"),
             Self::Float(number) => write!(f, "{number}"),
             Self::Bool(flag) => write!(f, "{flag}"),
+            Self::Micros(length) => write!(f, "{} s", *length as f64 / 1e6),
+            Self::Default => write!(f, "the default"),
         }
     }
 }
@@ -40,6 +46,7 @@ impl Kind {
             Kind::Bool => "true or false".into(),
             Kind::Int(min, max) => format!("whole number, {}", bounds(min, max)),
             Kind::Millis(min, max) => format!("milliseconds, {}", bounds(min, max)),
+            Kind::Seconds(min, max) => format!("seconds, {}", bounds(min, max)),
             Kind::Float(min, max) => format!("number, from {min} to {max}"),
             Kind::Choice(words) => words.join(", "),
         }
@@ -54,8 +61,13 @@ impl Kind {
                 let text = text.trim().to_ascii_lowercase();
                 matches!(text.as_str(), "true" | "false").then_some(text)
             }
-            (Kind::Int(min, max) | Kind::Millis(min, max), value) => {
+            (Kind::Int(min, max) | Kind::Millis(min, max) | Kind::Seconds(min, max), value) => {
                 let number = match value {
+                    OptionValue::Micros(length) => match self {
+                        Kind::Millis(..) => whole(*length, 1_000)?,
+                        Kind::Seconds(..) => whole(*length, 1_000_000)?,
+                        _ => return None,
+                    },
                     OptionValue::Int(number) => *number,
                     OptionValue::Str(text) => text.trim().parse().ok()?,
                     OptionValue::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => *number as i64,
@@ -68,7 +80,7 @@ impl Kind {
                     OptionValue::Int(number) => *number as f64,
                     OptionValue::Float(number) => *number,
                     OptionValue::Str(text) => text.trim().parse().ok()?,
-                    OptionValue::Bool(_) => return None,
+                    OptionValue::Bool(_) | OptionValue::Micros(_) | OptionValue::Default => return None,
                 };
                 (min..=max).contains(&number).then(|| number.to_string())
             }
@@ -82,5 +94,30 @@ impl Kind {
             }
             _ => None,
         }
+    }
+}
+
+/// Returns a length as a number of units; None if a part of one is left.
+fn whole(length: i64, unit: i64) -> Option<i64> {
+    (length % unit == 0).then_some(length / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_of_options_with_a_unit() {
+        let accept = |kind: Kind, micros| kind.accept(&OptionValue::Micros(micros));
+        assert_eq!(accept(Kind::Millis(0, 9000), 1_500_000).as_deref(), Some("1500"));
+        assert_eq!(accept(Kind::Seconds(0, 900), 60_000_000).as_deref(), Some("60"));
+        assert_eq!(accept(Kind::Seconds(0, 900), 60_500_000), None);
+        assert_eq!(accept(Kind::Millis(0, 9000), 500), None);
+        assert_eq!(accept(Kind::Millis(0, 9000), -1_000), None);
+        assert_eq!(accept(Kind::Millis(0, 1000), 2_000_000), None);
+        for kind in [Kind::Int(0, 9), Kind::Float(0.0, 9.0), Kind::Text, Kind::Bool, Kind::Choice(&["1"])] {
+            assert_eq!(accept(kind, 1_000_000), None);
+        }
+        assert_eq!(OptionValue::Micros(1_500_000).to_string(), "1.5 s");
     }
 }

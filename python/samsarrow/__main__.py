@@ -1,0 +1,6 @@
+"""`python -m samsarrow`, the command `samsarrow`."""
+
+from samsarrow.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Arguments of the wrong type: an error at once, which names the argument."""
+
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from samsarrow import (
+    Admin,
+    Consumer,
+    OffsetAndMetadata,
+    Producer,
+    RebalanceListener,
+    SchemaRegistry,
+    TopicPartition,
+)
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.partitioner import chosen
+from samsarrow.types import to_committed, to_pair, to_seconds
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "text"),
+    [
+        (("t", b"v"), {"on_delivery": 5}, "on_delivery must be a function"),
+        (("t", b"v"), {"headers": 5}, "headers must be"),
+        (("t", b"v"), {"headers": [["k", b"v"]]}, "headers must be"),
+        (("t", b"v"), {"headers": [("k", b"v", 1)]}, "headers must be"),
+        (("t", b"v"), {"headers": "ab"}, "headers must be"),
+        (("t", b"v"), {"headers": [(None, b"v")]}, "header's name must be a str"),
+        (("t", b"v"), {"headers": [("k", 5)]}, "header's value must be bytes"),
+        ((5, b"v"), {}, "topic must be a str, not int"),
+        (("t", 5), {}, "value must be bytes"),
+        (("t", b"v", 5), {}, "key must be bytes"),
+        (("t", b"v"), {"partition": "0"}, "partition must be an int, not str"),
+        (("t", b"v"), {"timestamp": 1.5}, "a time is an int"),
+    ],
+)
+def test_send(arguments, options, text):
+    with Producer(bootstrap_servers=NOWHERE) as producer, pytest.raises(TypeError, match=text):
+        producer.send(*arguments, **options)
+
+
+def test_numbers_that_are_too_large_are_named():
+    with Producer(bootstrap_servers=NOWHERE) as producer:
+        with pytest.raises(OverflowError, match="partition is out of range: 1099511627776"):
+            producer.send("t", b"v", partition=2**40)
+        with pytest.raises(OverflowError, match="out of range"):
+            producer.send("t", b"v", timestamp=2**70)
+    with pytest.raises(ConfigurationError, match="linger_ms is out of range"):
+        Producer(bootstrap_servers=NOWHERE, linger_ms=2**70)
+
+
+def test_callbacks_are_functions():
+    with Consumer(bootstrap_servers=NOWHERE, group_id="g") as consumer:
+        with pytest.raises(TypeError, match="callback must be a function"):
+            consumer.commit_async(callback=5)
+        with pytest.raises(TypeError, match="listener must be a RebalanceListener"):
+            consumer.subscribe(["t"], listener=lambda partitions: None)
+        with pytest.raises(TypeError, match="topics are names: subscribe got 5"):
+            consumer.subscribe([5])
+    with pytest.raises(TypeError, match="takes functions"):
+        RebalanceListener(5)
+
+
+def test_done_callbacks_are_functions():
+    with Producer(bootstrap_servers=NOWHERE) as producer:
+        delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
+        with pytest.raises(TypeError, match="fn must be a function"):
+            delivery.add_done_callback(5)
+
+
+def test_partitions_and_offsets():
+    assert to_pair(TopicPartition("t", np.int64(1))) == ("t", 1)
+    for bad, text in [(("t", "0"), "partition of a TopicPartition"), ((5, 0), "topic of a TopicPartition")]:
+        with pytest.raises(TypeError, match=text):
+            to_pair(TopicPartition(*bad))
+    assert to_committed(np.int64(3)) == (3, "", None)
+    assert to_committed(OffsetAndMetadata(np.int32(3), "m", np.int8(1))) == (3, "m", 1)
+    for offset in ("3", 3.0, OffsetAndMetadata("3"), OffsetAndMetadata(3, 5), OffsetAndMetadata(3, "", "x")):
+        with pytest.raises(TypeError, match="expected an offset or OffsetAndMetadata"):
+            to_committed(offset)
+
+
+def test_timeouts():
+    assert to_seconds(None) is None
+    assert to_seconds(timedelta(milliseconds=5)) == 0.005
+    assert to_seconds(np.float32(0.5)) == 0.5
+    for bad in ("1", b"1", [1]):
+        with pytest.raises(TypeError, match="number of seconds or a timedelta"):
+            to_seconds(bad)
+
+
+def test_keys_for_a_partitioner_are_bytes():
+    calls = []
+    with pytest.raises(TypeError, match="key must be bytes"):
+        # `bytes(10**14)` would be a hundred terabytes.
+        chosen(lambda *arguments: calls.append(arguments), "t", 10**14, b"v", 4)
+    assert not calls
+    assert chosen(lambda topic, key, value, count: np.int64(len(key)), "t", "ab", memoryview(b"v"), 4) == 2
+    with pytest.raises(TypeError, match="the partitioner returned '0' for topic t"):
+        chosen(lambda *arguments: "0", "t", b"k", b"v", 4)
+
+
+def test_none_is_the_default_of_every_option():
+    with (
+        Consumer(bootstrap_servers=NOWHERE, group_id=None, partition_assignment_strategy=None, ssl_context=None) as one,
+        pytest.raises(ConfigurationError, match=r"group\.id"),
+    ):
+        one.group_metadata()
+    with Consumer({"bootstrap.servers": NOWHERE, "group.id": "g"}, group_id=None) as one:
+        assert one.group_metadata().group_id == "g"
+    with Producer(bootstrap_servers=NOWHERE, partitioner=None, on_event=None, acks=None):
+        pass
+    with Admin(bootstrap_servers=NOWHERE, sasl_oauthbearer_token_provider=None):
+        pass
+    with SchemaRegistry("http://127.0.0.1:1", max_retries=None):
+        pass
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers must be given"):
+        Producer(bootstrap_servers=None)
+    with pytest.raises(ConfigurationError, match="nonsense is unknown"):
+        Producer(bootstrap_servers=NOWHERE, nonsense=None)
+    with pytest.raises(ConfigurationError, match="nonsense is not a schema registry option"):
+        SchemaRegistry("http://127.0.0.1:1", nonsense=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "good"),
+    [
+        ("linger_ms", timedelta(seconds=1), True),
+        ("linger.ms", timedelta(milliseconds=5), True),
+        ("linger_ms", timedelta(microseconds=5), False),
+        ("linger_ms", timedelta(seconds=-1), False),
+        ("sasl_login_refresh_buffer_seconds", timedelta(minutes=2), True),
+        ("sasl_login_refresh_buffer_seconds", timedelta(seconds=1.5), False),
+        ("batch_size", timedelta(seconds=1), False),
+        ("client_id", timedelta(seconds=1), False),
+    ],
+)
+def test_lengths_of_time(name, length, good):
+    if good:
+        Producer({"bootstrap.servers": NOWHERE, name: length}).close()
+    else:
+        with pytest.raises(ConfigurationError, match=f"{name.replace('_', '.')} must be .*, not .* s$"):
+            Producer({"bootstrap.servers": NOWHERE, name: length})
+    with SchemaRegistry("http://127.0.0.1:1", http_read_timeout_ms=timedelta(seconds=5)):
+        pass
+
+
+def test_numbers_of_numpy_are_options():
+    Producer(
+        bootstrap_servers=NOWHERE, linger_ms=np.int64(5), batch_size=np.float32(1000), enable_idempotence=np.bool_(True)
+    ).close()
+    with pytest.raises(ConfigurationError, match="must be text, a number"):
+        Producer(bootstrap_servers=NOWHERE, linger_ms=np.array([1, 2]))
+
+
+def test_formats():
+    with pytest.raises(ConfigurationError, match=r"value_format must be Avro.*, not 5"):
+        Consumer(bootstrap_servers=NOWHERE, value_format=5)
