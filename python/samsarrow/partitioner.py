@@ -34,7 +34,7 @@ def as_bytes(payload: Any, what: str) -> bytes | None:
     """A key or value as it goes over the wire.
 
     Raises:
-        TypeError: it is no bytes. `bytes(5)` would be five zeros.
+        TypeError: it is of another type. `bytes(5)` would be five zeros.
     """
     if payload is None or isinstance(payload, bytes):
         return payload

@@ -18,7 +18,7 @@ patched = pytest.mark.parametrize("library", PATCHES)
 
 
 def run(library, code, *args, first="", code_expected=0):
-    """What a program prints that patches after `first`."""
+    """Returns the output of a program that patches after `first`."""
     program = "\n".join([first, PATCHES[library], "import samsarrow as s, sys", textwrap.dedent(code)])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, *args],

@@ -463,7 +463,7 @@ def test_send_batch_raises_what_its_reader_raises(error, how, servers):
             producer.send_batch("t", reader, **({"value_format": "string"} if how == "format" else {}))
         assert raised.value is error
         if isinstance(error, Exception):
-            # What was queued before stays queued.
+            # Rows before the error stay queued.
             assert len(raised.value.delivery) == 1
 
 

@@ -47,8 +47,8 @@ pub enum Input {
     Batch(RecordBatch),
     /// Many, read one after the other.
     Stream(Stream),
-    /// Those of a `pyarrow.RecordBatchReader`. Python reads it, and gets the exception that ends it: a stream only has its
-    /// text.
+    /// Batches of a `pyarrow.RecordBatchReader`, which Python reads: a stream of the C interface only has the text of the
+    /// exception that ends it.
     Reader(Py<PyAny>),
 }
 

@@ -35,7 +35,7 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now()).as_secs_f64()
     }
 
-    /// Whether it has passed.
+    /// Returns true once it has passed.
     fn passed(&self) -> bool {
         self.0 <= Instant::now()
     }
