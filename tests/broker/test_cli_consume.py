@@ -215,6 +215,7 @@ def test_a_second_run_of_a_group_adds_to_the_file(command, servers, tmp_path, fo
     with Producer(bootstrap_servers=servers) as producer:
         for value in (b"1", b"2", None, b"3"):
             if value is None:
+                producer.flush()
                 command(*arguments)
                 # A command that was killed leaves a part of a line.
                 path.write_bytes(path.read_bytes().rstrip())

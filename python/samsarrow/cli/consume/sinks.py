@@ -330,7 +330,7 @@ class Output:
         assert self._path is not None
         names = CsvWriter.line_of_names(schema)
         with self._path.open("rb") as there:
-            if there.read(len(names)) != names:
+            if there.read(len(names)).rstrip() != names.rstrip():
                 raise click.UsageError(
                     f"{self._path} exists and has other columns than {names.decode().strip()}: no rows can be added. "
                     "Name another file, or pass --overwrite"
