@@ -71,7 +71,7 @@ impl Custom {
         method: &'static str,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>> + Send + 'static,
         read: fn(&Bound<'_, PyAny>) -> PyResult<T>,
-    ) -> Result<T, String> {
+    ) -> samsarrow_client::error::Result<T> {
         let (sender, answer) = channel();
         let object = Arc::clone(&self.object);
         self.lane.push(usize::MAX, move |py| {
@@ -86,7 +86,11 @@ impl Custom {
             Ok((call, (method, arguments(py)?, reply).into_pyobject(py)?.unbind()))
         });
         let answer = tokio::task::block_in_place(|| answer.recv());
-        answer.unwrap_or_else(|_| Err("it could not be called".to_owned()))
+        // The lane drops its calls when the interpreter ends.
+        let answer = answer.map_err(|_| Error::closed("the interpreter"))?;
+        answer.map_err(|text| {
+            Error::configuration(format!("assignor {}: {} failed: {text}", self.name, method.trim_start_matches('_')))
+        })
     }
 }
 
@@ -119,17 +123,14 @@ impl Assignor for Custom {
     fn user_data(&self, owned: &[TopicPartition], generation: i32) -> samsarrow_client::error::Result<Option<Bytes>> {
         let owned: Vec<Tp> = owned.iter().map(tuple).collect();
         let arguments = move |py: Python<'_>| Ok((owned, generation).into_pyobject(py)?.unbind());
-        let found = self.ask("_user_data", arguments, |data| data.extract::<Option<Vec<u8>>>());
-        let found =
-            found.map_err(|text| Error::configuration(format!("assignor {}: user_data failed: {text}", self.name)))?;
-        Ok(found.map(Bytes::from))
+        let data = self.ask("_user_data", arguments, |data| data.extract::<Option<Vec<u8>>>())?;
+        Ok(data.map(Bytes::from))
     }
 
     fn assign(&self, topics: &Topics, members: &Members) -> samsarrow_client::error::Result<Assignment> {
         let (topics, members) = (topics.clone(), members.clone());
         let arguments = move |py: Python<'_>| shown(py, &topics, &members);
-        let found = self.ask("_assign", arguments, |found| found.extract::<BTreeMap<String, Vec<Tp>>>());
-        let found = found.map_err(|text| Error::configuration(format!("assignor {} failed: {text}", self.name)))?;
-        Ok(found.into_iter().map(|(id, tps)| (id, tps.iter().map(tp).collect())).collect())
+        let assigned = self.ask("_assign", arguments, |assigned| assigned.extract::<BTreeMap<String, Vec<Tp>>>())?;
+        Ok(assigned.into_iter().map(|(id, tps)| (id, tps.iter().map(tp).collect())).collect())
     }
 }

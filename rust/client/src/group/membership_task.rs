@@ -4,6 +4,7 @@ use super::member::{End, Member};
 use super::membership::Rebalance;
 use super::{classic, consumer_protocol};
 use crate::config::GroupProtocol;
+use crate::error::Error;
 use crate::metrics::Event;
 use crate::retry::Retry;
 
@@ -59,7 +60,10 @@ impl Member {
                     }
                 }
                 Some(End::Fatal(error)) => {
-                    tracing::error!(group, %error, "no membership");
+                    // A custom assignor cannot be called while the interpreter exits: that is no failure to report.
+                    if !matches!(error, Error::Closed(_)) {
+                        tracing::error!(group, %error, "no membership");
+                    }
                     self.leave("an error that joining again does not heal").await;
                     self.membership.outside(false);
                     self.membership.park(Some(error.clone()));
