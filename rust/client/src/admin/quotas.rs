@@ -120,7 +120,7 @@ impl Admin {
             };
             Ok(response.entries.into_iter().map(read_entry).collect())
         };
-        let request = BatchedRequest { route: Route::Any, describe: describe, max_items: |_| usize::MAX, timeout };
+        let request = BatchedRequest { route: Route::Any, describe, max_items: |_| usize::MAX, timeout };
         self.send_batched(&request, &entities, build, read).await
     }
 }

@@ -267,7 +267,7 @@ impl Admin {
         };
         let request = BatchedRequest {
             route: Route::Broker(|(_, broker)| *broker),
-            describe: describe,
+            describe,
             max_items: |_| usize::MAX,
             timeout,
         };
