@@ -1,4 +1,4 @@
-//! What a consumer commits: positions, what was stored, or what the program says.
+//! Commits of a consumer: of its positions, of stored offsets, and of offsets that the application passes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,11 +15,12 @@ use crate::group::{Completed, Offsets};
 use crate::offsets::{self, Outcomes};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// What a coordinator that is slow with commits may have for LeaveGroup all the same.
+/// Time that LeaveGroup has even if the coordinator is slow with commits.
 const LEAVING: Duration = Duration::from_secs(1);
 
 impl Consumer {
-    /// What may be committed without being named: positions, or what was stored; `all` with what the last poll gave.
+    /// Returns the offsets of a commit that names none: positions or stored offsets; with `all`, including the rows of
+    /// the last poll.
     pub(super) fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
         self.forget_old_topics(group);
         let shared = &self.fetcher.shared;
@@ -38,7 +39,7 @@ impl Consumer {
         group.forget(&shared.take_uncommittable());
     }
 
-    /// Remembers offsets to be committed without being named, with `enable.auto.offset.store=false`.
+    /// Stores offsets for a later commit, with `enable.auto.offset.store=false`.
     ///
     /// # Errors
     /// [`Error::Configuration`] for a partition that is not assigned: it may be somebody else's.
@@ -116,8 +117,8 @@ impl Consumer {
         self.group.as_ref().map(ConsumerGroup::take_completed).unwrap_or_default()
     }
 
-    /// What the group has committed; `None` where nothing. `stable` waits for open transactions that commit offsets; by
-    /// default with `isolation.level=read_committed`.
+    /// Returns the group's committed offsets, `None` for partitions without one. `stable` waits for open transactions
+    /// that commit offsets; by default with `isolation.level=read_committed`.
     pub async fn committed(
         &self,
         partitions: &[TopicPartition],

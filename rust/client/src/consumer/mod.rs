@@ -43,7 +43,7 @@ pub struct Consumer {
     wakes: Notify,
     /// Before then nothing is looked for.
     again: Mutex<Option<Instant>>,
-    /// Whether `close` is through.
+    /// Set to true once `close` has completed.
     ended: watch::Sender<bool>,
 }
 
@@ -65,7 +65,7 @@ impl Consumer {
         Self::with_assignors(options, Vec::new())
     }
 
-    /// The same with assignors of the program's own, which `partition.assignment.strategy` may name.
+    /// Creates a consumer with custom assignors, which `partition.assignment.strategy` may name.
     pub fn with_assignors(options: &Options, custom: Vec<Arc<dyn Assignor>>) -> Result<Consumer> {
         let cluster = Cluster::new(options)?;
         let coordinator = options.consumer.group.id.as_deref().map(|group| Coordinator::new(cluster.clone(), group));
@@ -108,15 +108,14 @@ impl Consumer {
         self.schema.clone()
     }
 
-    /// How long a call without a timeout of its own keeps trying.
+    /// Returns the timeout of calls without one of their own.
     pub fn default_timeout(&self) -> Duration {
         self.cluster.options().default_api_timeout
     }
 
-    /// Reads these partitions from now on; those that were assigned before keep their positions. With
-    /// `enable.auto.commit`, what is finished of the others is committed in the background, without the rows of the last
-    /// poll, which the program may still be processing; else what is stored of them is dropped. Must be called within a
-    /// tokio runtime.
+    /// Replaces the assignment; partitions that stay assigned keep their positions. With `enable.auto.commit`, finished
+    /// rows of the others are committed in the background, without the rows of the last poll, which the program may
+    /// still be processing; else what is stored of them is dropped. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Configuration`] while there is a subscription: then the group assigns.
@@ -161,7 +160,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// What is subscribed to.
+    /// Returns the subscription.
     pub fn subscription(&self) -> Option<Arc<Wanted>> {
         self.group.as_ref().and_then(|group| group.membership.wanted())
     }
@@ -182,7 +181,7 @@ impl Consumer {
         self.fetcher.shared.assignment()
     }
 
-    /// Has the group share its partitions anew, at the next poll; `reason` is for the broker's log.
+    /// Triggers a rebalance at the next poll; `reason` goes to the broker's log.
     ///
     /// # Errors
     /// [`Error::State`] without a subscription.
@@ -220,7 +219,7 @@ impl Consumer {
         Err(Error::Wakeup)
     }
 
-    /// Who this consumer is in its group, for those that commit in its name.
+    /// Returns this consumer's identity in its group, for requests that commit on its behalf.
     pub fn group_metadata(&self) -> Result<(String, MemberIdentity)> {
         let group = self.group()?;
         Ok((group.coordinator.group().to_owned(), group.membership.identity()))
@@ -269,7 +268,8 @@ impl Consumer {
         if self.fetcher.shared.is_closed() { Err(Error::closed("the consumer")) } else { Ok(()) }
     }
 
-    /// What a listener is to learn before [`close`](Self::close) or [`unsubscribe`](Self::unsubscribe), if anything.
+    /// Returns the event that a listener must receive before [`close`](Self::close) or
+    /// [`unsubscribe`](Self::unsubscribe), if any.
     pub fn to_give_up(&self) -> Option<Rebalance> {
         self.group.as_ref().and_then(|group| group.membership.to_give_up())
     }

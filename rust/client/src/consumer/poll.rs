@@ -1,4 +1,4 @@
-//! Polling: what is there is looked for, waited for and handed out.
+//! Polls: rows, rebalances and completed commits.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -20,15 +20,15 @@ use crate::metrics::Event;
 pub enum Polled {
     /// Rows, or none when nothing came in time or the end of a bounded read was reached.
     Rows(Rows),
-    /// The program's listener is to be notified; then [`Consumer::acknowledge`] must be called.
+    /// A rebalance: after the application's listener has returned, [`Consumer::acknowledge`] must be called.
     Rebalance(Rebalance),
     /// An asynchronous commit is done: see [`Consumer::take_completed`].
     Committed,
 }
 
 impl Consumer {
-    /// Begins a poll, which then takes what it finds with [`look`](Self::look) and waits with [`ready`](Self::ready): the
-    /// program is done with what the polls before it gave. Must be called within a tokio runtime.
+    /// Begins a poll, which then calls [`look`](Self::look) and waits with [`ready`](Self::ready). The application has
+    /// finished the rows of earlier polls. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Configuration`] if nothing is subscribed to or assigned.
@@ -51,8 +51,9 @@ impl Consumer {
         Ok(())
     }
 
-    /// What is there now: rows, at most `max.poll.records`, a rebalance or a finished commit. Positions move past what is
-    /// returned, and only then. A rebalance must be acknowledged, once it was [prepared](Self::prepare), or given back.
+    /// Returns rows (at most `max.poll.records`), a rebalance or a completed commit, if one is available. Positions
+    /// move past rows when these are returned, not before. A rebalance must be acknowledged, once it was
+    /// [prepared](Self::prepare), or given back.
     ///
     /// # Errors
     /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
@@ -89,7 +90,7 @@ impl Consumer {
                 if self.subscription().is_some() =>
             {
                 tracing::debug!(what = context, "waiting for the group to notice what is gone");
-                // It is looked for again at once.
+                // The next attempt follows after a retry backoff.
                 *self.again() = Some(Instant::now() + self.cluster.options().retry_backoff);
                 Ok(None)
             }
@@ -97,8 +98,8 @@ impl Consumer {
         }
     }
 
-    /// Waits until [`look`](Self::look) may find something, or for `timeout`. Nothing is taken: a wait that is given up loses
-    /// nothing. The program counts as one that polls meanwhile.
+    /// Waits until [`look`](Self::look) may find something, or for `timeout`. Takes nothing, so a cancelled wait loses
+    /// nothing. The application counts as polling during the wait.
     pub async fn ready(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let _idle = self.cluster.metrics().polls.wait();
@@ -139,8 +140,8 @@ impl Consumer {
         self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next rows, rebalance or finished commit. Rows are at most `max.poll.records`, and none when nothing came within
-    /// `timeout`. A call that is given up loses nothing.
+    /// Returns the next rows, rebalance or completed commit. Rows are at most `max.poll.records`, and empty after
+    /// `timeout`. A cancelled call loses nothing.
     ///
     /// # Errors
     /// What [`begin_poll`](Self::begin_poll), [`look`](Self::look) and [`prepare`](Self::prepare) refuse.
@@ -151,7 +152,7 @@ impl Consumer {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.look()? {
                 Some(Polled::Rebalance(event)) => {
-                    // A call that is given up meanwhile leaves the event to the next poll.
+                    // A call that is cancelled here leaves the event to the next poll.
                     let unseen = Unseen(self.group.as_ref());
                     if !self.prepare(&event, left).await? {
                         return Ok(Polled::Rows(Rows::default()));
@@ -178,7 +179,7 @@ impl Consumer {
         }
     }
 
-    /// What has to be so before a listener is called; false when there was no time for it.
+    /// Prepares the call of a listener; returns false if the deadline passed before.
     async fn begin(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
         let Some(group) = &self.group else { return Ok(true) };
         match event {
@@ -188,7 +189,7 @@ impl Consumer {
                 }
             }
             Rebalance::Assigned(new) => {
-                // What others committed meanwhile counts, not what we remember.
+                // Offsets that other members have committed since take precedence over remembered ones.
                 group.forget(new);
                 self.fetcher.shared.assign(&group.membership.owned());
             }
@@ -209,7 +210,7 @@ impl Consumer {
     }
 }
 
-/// An event that was taken, until the program has it.
+/// Event that was taken and that the application has not received yet.
 struct Unseen<'a>(Option<&'a ConsumerGroup>);
 
 impl Drop for Unseen<'_> {

@@ -1,4 +1,4 @@
-//! Where a consumer reads, where partitions begin and end, and how it goes on elsewhere.
+//! Positions: seeks, ends of partitions, lag, and bounded reading.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
 /// Where to seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeekTarget {
-    /// To the first offset that is there.
+    /// The log start offset.
     Beginning,
     /// To the end.
     End,
@@ -95,8 +95,8 @@ impl Consumer {
         self.unless_woken(offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout)).await
     }
 
-    /// How many offsets lie between the position and the end, of every assigned partition. Brokers send the ends with
-    /// the records; only those that did not come within the last second are asked for.
+    /// Returns the number of offsets between position and end of each assigned partition. Brokers return the ends with
+    /// the records; only ends older than a second are requested.
     pub async fn lag(&self, timeout: Duration) -> Result<Vec<(TopicPartition, i64)>> {
         self.check_open()?;
         let deadline = Instant::now() + timeout;
@@ -115,13 +115,13 @@ impl Consumer {
         Ok(lags)
     }
 
-    /// Goes on at `offset`; what was prefetched is dropped.
+    /// Continues at `offset` and drops prefetched records.
     pub fn seek(&self, tp: &TopicPartition, offset: i64) -> Result<()> {
         self.seek_after(tp, offset, None)
     }
 
-    /// The same for an offset that follows a record of a leader epoch, as commits and rows have it: if that record was
-    /// lost in a truncation since, reading goes on where the log parted (KIP-320).
+    /// Continues at an offset that follows a record of `leader_epoch`, as commits and rows have it. If that record was
+    /// truncated since, reading continues at the divergence of the logs (KIP-320).
     pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
         self.check_open()?;
         if offset < 0 {
@@ -153,7 +153,7 @@ impl Consumer {
         self.fetcher.shared.bounds()
     }
 
-    /// Goes on elsewhere in these partitions, or in all assigned ones if none is given.
+    /// Moves the positions of these partitions, or of all assigned ones if none is passed.
     pub async fn seek_to(&self, partitions: &[TopicPartition], target: SeekTarget, timeout: Duration) -> Result<()> {
         let partitions = if partitions.is_empty() { self.assignment() } else { partitions.to_vec() };
         let deadline = Instant::now() + timeout;

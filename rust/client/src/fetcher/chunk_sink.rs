@@ -1,4 +1,4 @@
-//! Where decoded chunks go.
+//! Destination of decoded chunks.
 
 use std::sync::Arc;
 

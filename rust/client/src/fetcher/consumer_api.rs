@@ -1,4 +1,4 @@
-//! What the user calls: partitions assigned, sought, paused, and what is known of them.
+//! Calls of the consumer: assignment, seeks, pauses, and the state of partitions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 
-/// How old what a broker said of a partition's end may be.
+/// Maximum age of a partition's end as reported by a broker.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Partitions of a bounded read.
@@ -108,7 +108,7 @@ impl Shared {
         let mut state = self.lock();
         let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
         for (tp, RowsEnd { mut at, topic_id }) in ends {
-            // The offset of a partition that is no longer assigned stays as it is.
+            // The offset of a partition that is no longer assigned does not change.
             if let Some(cursor) = state.cursors.get_mut(&tp) {
                 let of_unknown_topic = topic_id.is_zero() && cursor.may_be_of_old_topic(at.offset);
                 if of_unknown_topic || cursor.is_of_another_topic(topic_id) {
@@ -161,7 +161,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The program is done with what it was given so far.
+    /// Registers that the application has finished the rows returned so far.
     pub(crate) fn finish(&self) {
         self.lock().finish();
         self.polled();
@@ -177,7 +177,7 @@ impl Shared {
         finished.collect()
     }
 
-    /// Whether rows of a partition can be given: it is assigned.
+    /// Returns true if rows of a partition may be returned: it is assigned.
     pub(crate) fn is_assigned(&self, tp: &TopicPartition) -> bool {
         self.lock().cursors.contains_key(tp)
     }
@@ -236,7 +236,7 @@ impl Shared {
         found
     }
 
-    /// What went wrong last with a partition that is not read.
+    /// Returns the last error of a partition that is not read.
     pub(crate) fn trouble(&self, tp: &TopicPartition) -> Option<Error> {
         Some(self.lock().cursors.get(tp)?.failing.as_ref()?.error.clone())
     }

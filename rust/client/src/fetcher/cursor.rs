@@ -1,4 +1,4 @@
-//! Where reading of one partition is.
+//! State of one assigned partition.
 
 use std::time::{Duration, Instant};
 
@@ -13,25 +13,25 @@ use crate::types::TopicPartition;
 /// The longest that a partition is left alone after its error was raised.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// Where to start, while that is not known.
+/// Source of a start offset that is not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Start {
     /// At the group's committed offset; without one, where `auto.offset.reset` says.
     Committed,
-    /// Where `auto.offset.reset` says: the offset that was asked for is gone.
+    /// By `auto.offset.reset`, because the requested offset is out of range.
     Reset,
 }
 
-/// Where a partition ends, as a broker reported it.
+/// Ends of a partition as reported by a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) node: i32,
     pub(super) high_watermark: i64,
-    /// Where what is not decided by transactions begins.
+    /// Last stable offset: records from here on belong to open transactions.
     pub(super) stable: i64,
 }
 
-/// Where a partition's log begins, if that is known, and where it ends for its reader.
+/// Log start offset, if known, and the end for this reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) start: Option<i64>,
@@ -41,11 +41,11 @@ pub(super) struct Log {
 /// Errors and nothing else.
 #[derive(Debug)]
 pub(super) struct Failing {
-    /// When errors of this kind began: of brokers that say what is wrong, or of none that answers.
+    /// Start of the errors of this kind: errors that brokers return, or missing responses.
     pub(super) since: Instant,
     /// The last of them.
     pub(super) error: Error,
-    /// Whether it is in the log that nobody answers.
+    /// Set once missing responses were logged.
     pub(super) logged: bool,
 }
 
@@ -89,9 +89,9 @@ pub(super) struct Cursor {
     /// Not to be fetched before.
     pub(super) retry_at: Option<Instant>,
     pub(super) failing: Option<Failing>,
-    /// What the last answer said; nothing if it was an error.
+    /// Last reported ends; `None` after an error.
     pub(super) ends: Option<Ends>,
-    /// What the last answer said that was none: it stays, for metrics.
+    /// Ends of the last successful response, which are kept for metrics.
     pub(super) log: Option<Log>,
     /// Pauses between corrections of the fetch offset with no record in between.
     corrections: Option<Backoff>,
@@ -127,7 +127,7 @@ impl Cursor {
         }
     }
 
-    /// Goes on from `offset`, voiding what was prefetched.
+    /// Continues at `offset`, which invalidates prefetched records.
     pub(super) fn seek(&mut self, offset: Option<i64>, epoch: i32, version: u64) {
         self.version = version;
         self.position = offset;
@@ -215,7 +215,7 @@ impl Cursor {
         RETRY.saturating_mul(1 << (self.raised - 1).min(10)).min(RETRY_MAX)
     }
 
-    /// The broker says to read elsewhere. The first time that happens at once, then ever more slowly.
+    /// Redirects fetches to another broker: the first time without a delay, then after growing delays.
     pub(super) fn corrected(&mut self, backoff: Backoff, now: Instant) {
         match &mut self.corrections {
             None => self.corrections = Some(backoff),
@@ -240,7 +240,7 @@ impl Cursor {
         Some((replica.map_or(leader.node, |(node, _)| node), leader))
     }
 
-    /// Where to fetch from, if it should be fetched from `node` now.
+    /// Returns the offset to fetch from, if `node` should be requested for this partition now.
     pub(super) fn wants(&self, node: i32, now: Instant) -> Option<i64> {
         let (undecoded, of) = self.undecoded;
         let in_order = undecoded == 0 || of == node;
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!((cursor.wants(3, now), cursor.wants(4, now)), (Some(5), None));
         cursor.undecoded.0 = 0;
         assert_eq!(cursor.wants(4, now), Some(5));
-        // What was sent before a seek or a rewind is void.
+        // Responses to requests from before a seek or a rewind are invalid.
         cursor.undecoded = (1, 3);
         cursor.rewind(3);
         assert_eq!(cursor.wants(4, now), Some(5));

@@ -88,7 +88,7 @@ pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: 
     flush(decoder, &mut segments, outlet);
 }
 
-/// With the option that would allow what was refused.
+/// Adds the option that allows more to a decoding error.
 fn told(error: &DecodeError) -> Error {
     let hint = error.option().map_or(String::new(), |option| format!(" ({option} is the option that allows more)"));
     Error::corrupt(format!("{error}{hint}"))

@@ -18,7 +18,7 @@ use crate::types::TopicPartition;
 /// More chunks than this at a time cost memory rather than save time: the socket no longer keeps up.
 const MOST: usize = 7;
 
-/// What decodes beside the tasks that read.
+/// Decoding tasks beside the fetch tasks.
 #[derive(Debug)]
 pub(super) struct Cores {
     shared: Arc<Shared>,
@@ -56,7 +56,7 @@ impl Cores {
         }
     }
 
-    /// Goes on with what waits whenever polls have made room.
+    /// Decodes waiting records whenever polls have freed capacity.
     pub(super) async fn run(self: Arc<Self>) {
         let mut room = self.shared.room();
         while room.changed().await.is_ok() {
@@ -80,7 +80,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// The next one that there is room for.
+    /// Returns the next item for which there is capacity.
     pub(super) fn next(shared: &Arc<Shared>) -> Option<Job> {
         let (number, parts) = shared.lock().unpack()?;
         let of = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
@@ -159,7 +159,7 @@ mod tests {
         done(slow);
         assert_eq!([next().await, next().await], [Some(6), None]);
         assert_eq!(shared.lock().queued, 0);
-        // Nobody waits for what comes after the end.
+        // Records past the end of bounded reading are not needed.
         shared.lock().pack(packed(&tp, version));
         let late = Job::next(&shared).unwrap();
         shared.close();
@@ -174,7 +174,7 @@ mod tests {
         let (shared, tp, version) = Shared::at_start(4);
         let room = shared.room();
         (0..2).for_each(|_| shared.lock().pack(packed(&tp, version)));
-        // The first is decoded however little room there is, a chunk at a time.
+        // The first item is decoded even without capacity, one chunk at a time.
         let first = Job::next(&shared).unwrap();
         assert!(Job::next(&shared).is_none());
         first.outlet.put(chunk(&tp, version, 1));

@@ -1,11 +1,11 @@
-//! Places in the queue for fetched bytes that are decoded later: on another core, or once polls have made room for what
-//! they become (ADR 17).
+//! Slots in the queue for fetched bytes that are decoded later: on another core, or once polls have freed capacity for
+//! the decoded rows (ADR 17).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::partition_records::Part;
 
-/// What has a place in the queue, in the order of the places.
+/// Packed records by slot, in queue order.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) kept: BTreeMap<u64, Place>,
@@ -21,12 +21,12 @@ pub(super) struct Place {
     pub(super) packed: VecDeque<Part>,
     /// Of what is not decoded yet: it counts as queued.
     pub(super) bytes: usize,
-    /// Parts of it say which transactions of later ones are void.
+    /// Set if the response lists aborted transactions, which later parts depend on.
     pub(super) ordered: bool,
 }
 
 impl Places {
-    /// Whether anything waits to be decoded.
+    /// Returns true if any records wait to be decoded.
     pub(super) fn any_packed(&self) -> bool {
         self.kept.values().any(|place| !place.packed.is_empty())
     }

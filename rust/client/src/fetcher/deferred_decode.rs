@@ -1,4 +1,5 @@
-//! What is decoded later: packed into its place, taken from there when there is room, and put back as far as it is left.
+//! Deferred decoding: records are packed into slots of the queue, taken when there is capacity, and put back as far as
+//! they remain.
 
 use std::collections::VecDeque;
 
@@ -36,25 +37,25 @@ impl State {
         })?;
         let (number, mut parts) = (*number, std::mem::take(&mut place.packed));
         self.places.decoding += 1;
-        // What names aborted transactions is decoded whether anyone wants it or not.
+        // A response that lists aborted transactions is decoded in any case: later ones depend on it.
         parts.retain(|part| {
             part.aborted.is_some() || self.cursors.get(&part.tp).is_some_and(|c| c.version == part.version)
         });
         Some((number, parts))
     }
 
-    /// Whether one more chunk may be decoded beside `others`.
+    /// Returns true if one more chunk may be decoded beside `others`.
     fn may_decode(&self, others: usize) -> bool {
         let decoding = self.places.decoding.saturating_sub(others);
         self.queued + decoding * CHUNK_BYTES < self.room()
     }
 
-    /// Whether the place that is being decoded may go on.
+    /// Returns true if decoding of the current slot may continue.
     pub(super) fn may_go_on(&self) -> bool {
         self.may_decode(1)
     }
 
-    /// Takes what is left of a place back, which goes on another time, or gives the place up.
+    /// Puts the remainder of a slot back for later, or frees the slot.
     pub(super) fn put_back(&mut self, number: u64, parts: VecDeque<Part>) {
         self.places.decoding = self.places.decoding.saturating_sub(1);
         let Some(place) = self.places.kept.get_mut(&number) else { return };
@@ -70,12 +71,12 @@ impl State {
         }
     }
 
-    /// Where a place is in the queue; nowhere once the consumer is closed.
+    /// Returns the index of a slot in the queue; `None` once the consumer is closed.
     pub(super) fn place_of(&self, number: u64) -> Option<usize> {
         self.queue.iter().position(|item| matches!(item, Item::Kept(kept) if *kept == number))
     }
 
-    /// Whether polls wait for a place that nobody decodes.
+    /// Returns true if polls wait for a slot that is not being decoded.
     pub(super) fn is_stuck(&self) -> bool {
         match self.queue.front() {
             Some(Item::Kept(number)) => self.places.kept.get(number).is_some_and(|place| !place.packed.is_empty()),

@@ -1,5 +1,5 @@
-//! Whether the log still has what was read, where Fetch does not compare epochs itself: asked once after each election
-//! (KIP-320).
+//! Truncation checks for brokers whose Fetch does not compare epochs: one OffsetForLeaderEpoch request after each
+//! election (KIP-320).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const COMPARING: i16 = 12;
 const FOR_CLIENTS: i16 = 3;
 
 impl Source {
-    /// Whether Fetch would not see that the log was truncated, and this broker can be asked.
+    /// Returns true if Fetch would not detect a truncation and this broker supports OffsetForLeaderEpoch.
     pub(super) async fn must_compare(&self, node: i32) -> Result<bool> {
         let time = self.cluster.options().request_timeout;
         if self.cluster.version::<FetchRequest>(node, time).await? >= COMPARING {

@@ -87,7 +87,7 @@ impl Source {
                     self.shared.lock().answered.insert(node, now);
                     pauses = empty && !self.is_delayed(now - begun);
                 }
-                // The broker has forgotten the session: it is asked for everything again, at once.
+                // The broker has evicted the session: the next request is a full one, without a delay.
                 Err(error) if session.is_open() && is_about_the_session(&error) => {
                     tracing::debug!(%error, node, "the fetch session is created anew");
                     session.reset();
@@ -102,7 +102,7 @@ impl Source {
                     continue;
                 }
             }
-            // What is on the desk still counts, as long as it is not in the queue.
+            // Records that wait in this task count as queued.
             desk.held = Some(reserved.exchange(desk.bytes));
             if pauses {
                 self.pause(polls, &mut room).await;
@@ -129,7 +129,8 @@ impl Source {
         }
     }
 
-    /// Whether positions of the round had to be compared with the leader's log, and have been: cursors may have changed.
+    /// Compares positions of the round with the leader's log, if necessary; returns true if it did: cursors may have
+    /// changed.
     async fn compared(&self, node: i32, round: &Round, desk: &mut Desk<'_>) -> Result<bool> {
         if round.asked.iter().all(|one| one.last_epoch < 0) {
             return Ok(false);
@@ -148,7 +149,7 @@ impl Source {
             }
         };
         if must {
-            // What is found out goes behind what was read before.
+            // Errors are queued behind the records that were read before.
             desk.decode();
             self.compare(node, round).await?;
         }
@@ -303,7 +304,7 @@ fn is_about_the_session(error: &Error) -> bool {
     codes.iter().any(|code| error.code() == Some(code.code()))
 }
 
-/// Where one broker's answers are worked on.
+/// Records of one broker's responses that wait to be decoded.
 struct Desk<'a> {
     source: &'a Source,
     decoder: Decoder,
@@ -333,14 +334,14 @@ impl<'a> Desk<'a> {
         self.parts.push_back(part);
     }
 
-    /// Here, or on a core that has nothing to do, or, as what is compressed may become far more, when there is room.
+    /// Decodes here, on an idle core, or, as compressed records may grow a lot, when there is capacity.
     fn decode(&mut self) {
         let Source { shared, cores, .. } = self.source;
         if !self.parts.is_empty() {
             let mut parts = std::mem::take(&mut self.parts);
             let bytes = std::mem::take(&mut self.bytes);
             let which: Vec<_> = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
-            // Those that name aborted transactions stay behind each other.
+            // Records of responses that list aborted transactions keep their order.
             if parts.iter().any(|part| part.compressed || part.aborted.is_some()) {
                 shared.lock().pack(parts);
                 shared.placed(&which);

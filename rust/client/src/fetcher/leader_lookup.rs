@@ -44,7 +44,7 @@ pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
     }
 }
 
-/// Partitions that are to be fetched, and whom nobody leads, with the versions of their cursors; none once the consumer
+/// Returns the partitions to be fetched that have no leader, with the versions of their cursors; none once the consumer
 /// is closed.
 fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPartition, u64>> {
     let state = shared.lock();

@@ -1,36 +1,36 @@
-//! What may be queued, who may have how much of it, and who waits for it.
+//! Memory budget of the fetch queue: capacity, share of each broker, and tasks that wait for capacity.
 
 use super::state::State;
 
 impl State {
-    /// What may be queued, without what paused partitions hold: they have half of the memory at most, so that the others
-    /// can always be read.
+    /// Returns the bytes available to partitions that are not paused. Paused ones hold at most half of the memory, so
+    /// that the others can always be read.
     pub(super) fn room(&self) -> usize {
         self.memory.saturating_sub(self.withheld.bytes())
     }
 
-    /// What may still be queued.
+    /// Returns the bytes that may still be queued.
     pub(super) fn left(&self) -> usize {
         self.room().saturating_sub(self.queued + self.reserved)
     }
 
-    /// What a broker may have of what may be queued.
+    /// Returns the share of a broker.
     pub(super) fn share(&self) -> usize {
         (self.room() / self.sharers.max(1)).max(1)
     }
 
-    /// Whether a broker may be asked for `bytes`, or for its share.
+    /// Returns true if `bytes`, or the broker's share if that is smaller, may be requested.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.queued + self.reserved == 0 || self.left() >= bytes.min(self.share())
     }
 
-    /// A broker is asked for nothing until there is room for `bytes`.
+    /// Suspends requests to a broker until `bytes` are available.
     pub(super) fn idles(&mut self, bytes: usize) {
         self.idle = Some(self.idle.map_or(bytes, |least| least.min(bytes)));
     }
 
-    /// Whether anybody waits for the room that there is: each poll makes some, and to wake those who cannot use it costs
-    /// more than a poll of few rows.
+    /// Returns true if a task waits for the available capacity. Each poll frees some, and waking tasks that cannot use
+    /// it costs more than a poll of few rows.
     pub(super) fn wants_room(&mut self) -> bool {
         let idle = self.idle.is_some_and(|bytes| self.has_room(bytes));
         if idle {

@@ -1,4 +1,4 @@
-//! Where reading starts: the group's committed offset, or what `auto.offset.reset` says.
+//! Start offsets: the group's committed offset, or that of `auto.offset.reset`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::offsets::{ListTarget, UnknownTopic, fetch_committed_each, list_offset
 use crate::retry::Retry;
 use crate::types::{TopicPartition, join_limited};
 
-/// What finding a start needs.
+/// State of the task that finds start offsets.
 #[derive(Debug)]
 pub(super) struct Positioner {
     pub(super) shared: Arc<Shared>,
@@ -123,7 +123,7 @@ impl Positioner {
                 }
                 retry.restart();
             } else if let Err(late) = retry.wait(failure, what).await {
-                // What a broker answered says more than that time is up.
+                // An error that a broker returned explains more than a timeout.
                 let why = |error| if matches!(error, Error::Server { .. }) { error } else { late.clone() };
                 self.placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
                 retry.restart();
@@ -185,7 +185,7 @@ impl Positioner {
                 return silent;
             }
         };
-        // Where no record is as young as asked for, at the end.
+        // Without a record that is young enough, reading starts at the end.
         for target in [target, ListTarget::Latest] {
             let wanted: Vec<_> = unset.keys().map(|tp| ((*tp).clone(), target)).collect();
             if wanted.is_empty() {

@@ -20,7 +20,7 @@ use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// What an answer says of the cluster.
+/// Changes of the cluster that a response reports.
 #[derive(Debug, Default)]
 pub(super) struct Learned<'a> {
     /// Newer leaders (KIP-951).
@@ -29,7 +29,7 @@ pub(super) struct Learned<'a> {
     pub(super) refresh: bool,
     /// A start is to be found, or another broker to be asked.
     pub(super) moved: bool,
-    /// Partitions that cannot be read, and why: known to all at once, so that one cause is one error.
+    /// Partitions that cannot be read, by cause, so that one cause is one error.
     pub(super) failed: Vec<(&'a Asked, Error)>,
     /// Bytes of whole batches that it brought.
     pub(super) bytes: usize,
@@ -53,7 +53,7 @@ pub(super) struct Reading<'a> {
     count: u64,
     /// Bytes at the end that are no whole batch.
     pub(super) cut: usize,
-    /// What follows is past the end that is wanted.
+    /// The remaining records are past the end of bounded reading.
     over: bool,
     /// The cursor has moved, batches are past the end that is wanted, or bytes are none and the decoder will say so.
     excused: bool,
@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
         let asked = self.asked;
         let until = source.shared.lock().at_version(&asked.tp, asked.version).and_then(|cursor| cursor.until);
         let end = end_of(&records, self.next, until);
-        // Whatever the end is by then, nothing may follow a gap.
+        // Records after a gap are dropped, also if the end has moved.
         self.over = end.bytes < records.len();
         records.truncate(end.bytes);
         let now_ms = now_ms();
@@ -173,7 +173,8 @@ impl<'a> Reading<'a> {
         if data.preferred_read_replica >= 0 {
             learned.moved = true;
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
-                // One that has just come back: as long as we do not know where it is, the leader goes on sending us there.
+                // A replica that has just redirected back to the leader: the leader repeats its redirect until the
+                // offset is known.
                 cursor.retry_at = Some(Instant::now() + RETRY);
                 learned.refresh = true;
             }
@@ -207,7 +208,7 @@ impl<'a> Reading<'a> {
         cursor.start = Start::Reset;
     }
 
-    /// Why the answer has bytes and yet nothing to go on with.
+    /// The reason why a response has bytes but no complete batch.
     fn stuck(&self, version: i16, partition_bytes: usize) -> Option<Stuck> {
         let asked = self.asked;
         if self.next > asked.offset || self.excused || self.whole + self.cut == 0 {
@@ -254,7 +255,7 @@ pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diver
     state.place(&asked.tp, asked.version, end, diverging.epoch);
 }
 
-/// Why an answer has bytes of a partition and yet nothing to go on with.
+/// Returns the reason why a response has bytes of a partition but no complete batch.
 #[derive(Debug)]
 enum Stuck {
     /// The answer was full before this partition's first batch was whole: its turn to be the first will come.
@@ -263,14 +264,14 @@ enum Stuck {
     For(Error),
 }
 
-/// Where some batches end.
+/// Ends of some batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct End {
     /// The offset after them: holes, markers and filtered batches are passed by.
     next: i64,
-    /// Where the first batch begins that is not wanted, or all bytes.
+    /// Start of the first batch that is not needed, or the length of all bytes.
     bytes: usize,
-    /// Where leader epochs begin.
+    /// Offsets at which leader epochs start.
     epochs: Vec<(i64, i32)>,
     /// Base and largest timestamp of each batch, and its records.
     times: Vec<(i64, i64, u64)>,
@@ -347,7 +348,7 @@ mod tests {
         let all = end(21, 280, &[(7, 4), (20, 6)], false, 3);
         assert_eq!([until(None), until(Some(21)), until(Some(11))], [all.clone(), all.clone(), all]);
         assert_eq!(until(Some(10)), end(10, 200, &[(7, 4)], false, 2));
-        // Whatever is in the hole before the first batch, reading gets past it.
+        // Reading passes a gap before the first batch, whatever it contained.
         assert_eq!(until(Some(6)), end(8, 100, &[(7, 4)], false, 1));
         assert_eq!(until(Some(5)), end(5, 0, &[], false, 0));
         let mut bad = three;

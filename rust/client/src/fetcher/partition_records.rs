@@ -1,4 +1,4 @@
-//! What an answer brings of one partition, cut where batches end.
+//! Records of one partition in a response, cut at batch ends.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ pub(super) struct Part {
     pub(super) from: i64,
     pub(super) epochs: Epochs,
     pub(super) records: Bytes,
-    /// Any of it is compressed.
+    /// Set if any batch is compressed.
     pub(super) compressed: bool,
     /// For `read_committed`, where transactions were aborted; shared by all parts of a partition in one answer, which are
     /// decoded in their order.

@@ -1,4 +1,4 @@
-//! What a broker is asked for of one partition.
+//! One partition of a Fetch request.
 
 use samsarrow_wire::messages::Uuid;
 
@@ -33,7 +33,7 @@ impl Asked {
 }
 
 impl Asked {
-    /// For the program: reading cannot go on where it was.
+    /// Event for the application: the position was reset.
     pub(super) fn reset(&self, reason: String) -> Event {
         Event::OffsetReset { partition: self.tp.clone(), offset: self.offset, reason }
     }

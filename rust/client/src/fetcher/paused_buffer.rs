@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::queue::Item;
 use crate::types::TopicPartition;
 
-/// What waits for partitions to be resumed. Each item concerns one partition.
+/// Records of paused partitions; each item belongs to one partition.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     items: BTreeMap<TopicPartition, VecDeque<Item>>,
@@ -41,7 +41,7 @@ impl Withheld {
         Some((last.next_offset, last.epochs.before(last.next_offset)))
     }
 
-    /// What is kept of a partition belongs to another version of its cursor now.
+    /// Moves the kept records of a partition to another version of its cursor.
     pub(super) fn renew(&mut self, tp: &TopicPartition, to: u64) {
         for item in self.items.get_mut(tp).into_iter().flatten() {
             match item {

@@ -1,4 +1,4 @@
-//! What waits for `poll`: decoded chunks, and errors in their place among them.
+//! Queue of decoded chunks for `poll`, with errors in order.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) enum Item {
     Chunk(Chunk),
-    /// What is being decoded on another core comes here.
+    /// A slot for a chunk that is decoded on another core.
     Kept(u64),
     /// Concerns partitions as they were at versions of their cursors.
     Failed(Failed),
@@ -70,7 +70,7 @@ impl Item {
     }
 }
 
-/// What keeps partitions from being read: one error for one cause, however many they are.
+/// An error that keeps partitions from being read: one per cause.
 #[derive(Debug)]
 pub(super) struct Failed {
     /// With the versions of their cursors.
@@ -79,7 +79,7 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Whether `error` has the same cause as this one. What names an offset of its own partition never has.
+    /// Returns true if `error` has the same cause. An error that names an offset concerns one partition only.
     pub(super) fn has_cause_of(&self, error: &Error) -> bool {
         let shared = match error {
             Error::Server { code, .. } => *code != ErrorCode::MESSAGE_TOO_LARGE,
@@ -91,7 +91,7 @@ impl Failed {
     }
 }
 
-/// What is to become of rows.
+/// Treatment of rows at the front of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Give,
@@ -101,8 +101,7 @@ pub(super) enum Fate {
     Void,
 }
 
-/// What the front of a chunk comes to: rows to give, at most `limit`, or else rows of one partition to hold; and what is
-/// left of it.
+/// Result of splitting a chunk: at most `limit` rows to return, or rows of one partition to keep, and the remainder.
 pub(super) struct Taken {
     pub(super) rows: RecordBatch,
     pub(super) moved: Vec<Segment>,

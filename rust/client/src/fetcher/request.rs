@@ -1,4 +1,4 @@
-//! What to ask of one broker in a round, and the Fetch request that asks it.
+//! Fetch requests: the partitions of one broker in a round.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::cluster::metadata::Metadata;
 use crate::config::{ConsumerOptions, IsolationLevel};
 use crate::error::{Error, Result};
 
-/// What to ask of one broker now.
+/// Decision about the next request to a broker.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) asked: Vec<Asked>,
@@ -25,7 +25,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Which of `asked` is which topic's partition.
+    /// Topic partition of each entry of the request.
     pub(super) fn index(&self) -> HashMap<Arc<str>, HashMap<i32, usize>> {
         let mut index: HashMap<Arc<str>, HashMap<i32, usize>> = HashMap::new();
         for (at, one) in self.asked.iter().enumerate() {
@@ -38,7 +38,7 @@ impl Round {
     }
 }
 
-/// Why there is nothing to ask.
+/// Reason for sending no request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Idle {
     /// Until something changes.
@@ -61,9 +61,9 @@ pub(super) fn plan(
     let now = Instant::now();
     let mut state = shared.lock();
     let partition_bytes = options.max_partition_fetch_bytes as usize;
-    // What waits to be decoded has no room to be.
+    // Records that wait to be decoded have no capacity.
     let no_room = |state: &State| state.places.any_packed() || !state.has_room(partition_bytes);
-    // Asked as polls make room, so it is not worth a look at all partitions.
+    // Decided before a scan of all partitions, because it happens with each poll.
     if no_room(&state) {
         state.idles(partition_bytes);
         return Err(Idle::Wait);
@@ -79,7 +79,7 @@ pub(super) fn plan(
         let Some((from, leader)) = cursor.read_from(tp, metadata, now) else { continue };
         nodes.insert(from);
         if from != node {
-            // The time of a replica may end while nobody asks it.
+            // The lease of a preferred replica may expire while no request is sent to it.
             let back = cursor.replica.filter(|_| leader.node == node && cursor.fetch_offset.is_some());
             retry_at = retry_at.into_iter().chain(back.map(|(_, until)| until)).min();
             continue;
@@ -171,7 +171,7 @@ pub(super) fn build(round: &Round, version: i16, session: &Session, options: &Co
     Ok(request)
 }
 
-/// How long an answer may take: the broker's own wait comes on top.
+/// Returns the time limit of a response, which includes the broker's own wait.
 pub(super) fn limit(options: &ConsumerOptions, request_timeout: Duration) -> Duration {
     request_timeout.max(options.fetch_max_wait + Duration::from_secs(1))
 }

@@ -14,11 +14,11 @@ use crate::net::FrameBody;
 /// A chunk has this many bytes, and then the rest of its last batch. Decoded columns are about as large, and both fit
 /// the second-level cache.
 const CHUNK: usize = 512 << 10;
-/// What a buffer holds: a chunk, and the rest of its last batch if that is of a usual size.
+/// Size of a buffer: a chunk, and the rest of its last batch if that has a usual size.
 const BUFFER: usize = 768 << 10;
 /// Memory for a batch that is larger grows by as much as has come, and not to what its length claims.
 const GROWTH: usize = 4 << 20;
-/// So few bytes of room are not worth a call to the socket.
+/// Free space below which a read is not worth a system call.
 const LEAST_ROOM: usize = 4 << 10;
 /// Buffers that wait until nothing points into them any more.
 const POOLED: usize = 8;
@@ -35,7 +35,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Makes room for `wanted` bytes more in the current buffer, which may become another one.
+    /// Reserves space for `wanted` more bytes in the current buffer, or in a new one.
     fn make_room(&mut self, wanted: usize) {
         if self.current.capacity() - self.current.len() >= wanted.min(LEAST_ROOM) {
             return;
@@ -66,26 +66,26 @@ pub(super) enum Told {
     Cut(usize),
 }
 
-/// Where the batches of a partition end, as far as that is known.
+/// End of the complete batches of a partition, as far as known.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Edges {
     /// Bytes of whole batches.
     whole: usize,
-    /// What the batch after them lacks; 0 if that is not known.
+    /// Bytes missing of the next batch; 0 if unknown.
     lacks: usize,
     /// The batch after them goes beyond the partition's records.
     cut: bool,
 }
 
 impl Edges {
-    /// Goes on over `here`, the first bytes of `all` bytes of records.
+    /// Advances over `here`, the first bytes of `all` bytes of records.
     fn scan(&mut self, here: &[u8], all: usize) {
         self.lacks = 0;
         while let Some(prefix) = here.get(self.whole..).and_then(<[u8]>::first_chunk::<PREFIX>) {
             let [.., a, b, c, d] = *prefix;
             // Bytes with a negative length become a chunk that the decoder rejects.
             let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
-            // What is no batch is a chunk of its own.
+            // Bytes that are no batch become a chunk of their own.
             let size = if length < SHORTEST { all - self.whole } else { PREFIX + length };
             let end = self.whole.saturating_add(size);
             if end > all {
@@ -117,7 +117,7 @@ impl<'a> Answer<'a> {
         Self { body, parser, buffers, edges: Edges::default() }
     }
 
-    /// What comes next; [`FetchEvent::End`] is the last.
+    /// Returns the next event; [`FetchEvent::End`] is the last.
     ///
     /// # Errors
     /// The connection broke, or the bytes are no answer to Fetch: the connection is given up then.
@@ -138,7 +138,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Whether all that is left of it is in the buffer already.
+    /// Returns true if the remainder is in the buffer already.
     pub(super) fn is_at_its_end(&self) -> bool {
         self.body.left() == 0
     }

@@ -22,7 +22,7 @@ pub(super) struct Session {
     epoch: i32,
     /// It names topics by id. A session cannot change over (KIP-516).
     by_id: bool,
-    /// What the broker remembers.
+    /// Partitions in the broker's session, with their parameters.
     known: BTreeMap<TopicPartition, Asked>,
 }
 
@@ -66,7 +66,7 @@ impl Session {
         let wanted: BTreeMap<&TopicPartition, &Asked> = asked.iter().map(|one| (&one.tp, one)).collect();
         let mut forgotten: Vec<ForgottenTopic> = Vec::new();
         for (tp, known) in &self.known {
-            // A topic that was made anew has another id: the partition of the old one is to be forgotten.
+            // A recreated topic has another id: the partition of the old id must be removed.
             let wanted = wanted.get(tp).is_some_and(|one| version < BY_ID || one.topic_id == known.topic_id);
             if wanted {
                 continue;
@@ -95,12 +95,12 @@ impl Session {
         self.known = asked.iter().map(|one| (one.tp.clone(), one.clone())).collect();
     }
 
-    /// Whether the broker remembers the session, as far as we know.
+    /// Returns true if the broker has the session, as far as known.
     pub(super) fn is_open(&self) -> bool {
         self.epoch != FIRST
     }
 
-    /// Starts anew with the next request, which also ends the session at the broker.
+    /// Starts a new session with the next request, which also closes the old one.
     pub(super) fn reset(&mut self) {
         self.epoch = FIRST;
         self.known.clear();
@@ -146,7 +146,7 @@ mod tests {
         let told = vec![("a".into(), 1, 8), ("ccc".into(), 3, 0)];
         assert_eq!(ask(&session, 13, &next), (42, 2, told, vec![("a".into(), 0)]));
         session.reset();
-        // Names the old one, so that the broker lets go of it.
+        // Names the old session, so that the broker closes it.
         assert_eq!(ask(&session, 13, &next), (42, 0, every(&next), vec![]));
     }
 

@@ -1,4 +1,4 @@
-//! The state with the bells that ring for its changes, and what polls take of it.
+//! State shared by the consumer and its fetch tasks, and the signals that they wait on.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +17,8 @@ use crate::types::TopicPartition;
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// What decoders write topics with. All that are assigned are in it before rows of them come, so that batches have the
-    /// same one: files of Arrow's IPC format want that.
+    /// Dictionary of topics. All assigned topics are added before their rows arrive, so that batches share one
+    /// dictionary, as files of Arrow's IPC format require.
     pub(super) topics: Topics,
     /// Memory of decoded columns.
     pub(super) pool: Pool,
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     ready: Notify,
     /// Rings for all tasks: something may have to be fetched from elsewhere, or its start found.
     work: watch::Sender<()>,
-    /// Rings for those that fetch: for the same, and with each poll, as there may be room for more.
+    /// Notifies fetch tasks: of the same, and with each poll, which may have freed capacity.
     room: watch::Sender<()>,
 }
 
@@ -108,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// Waits until [`take`](Self::take) may find something, or until `deadline`; `first` says whether what it looks for
-    /// first is there.
+    /// Waits until [`take`](Self::take) may find something, or until `deadline`; `first` returns true if an event of a
+    /// higher priority is available.
     pub(crate) async fn ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
         let _waiting = Waiting::new(self);
         self.polled();
@@ -145,8 +145,8 @@ impl Shared {
                     Some(next.and_then(renewed))
                 }),
             };
-            // What nobody wants now may have been put away: there is room for what polls wait for, or its place is the
-            // first now.
+            // Unneeded records may have been dropped: capacity for the records that polls wait for is free, or their
+            // slot is the first now.
             let made = found.as_ref().map_or(state.queue.len() < waited, Result::is_ok);
             (found, made && state.wants_room())
         };
@@ -165,7 +165,7 @@ impl Shared {
         self.topics.renew(batch).map_err(refused)
     }
 
-    /// A poll waits: what the program has changed before is what it wants.
+    /// Registers that a poll waits: changes of the application are complete.
     pub(super) fn polled(&self) {
         let awaited = self.lock().take_awaits_poll();
         if awaited {

@@ -1,4 +1,4 @@
-//! What a task per broker reads with.
+//! Connection and options of a fetch task.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::shared_state::Shared;
 use crate::cluster::Cluster;
 use crate::config::ConsumerOptions;
 
-/// What reading at any broker needs.
+/// Everything that fetches from any broker need.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) shared: Arc<Shared>,

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::metrics::ReadMeters;
 use crate::types::{TopicPartition, join_limited};
 
-/// How long a partition whose fetch failed is left alone.
+/// Delay before a partition is fetched again after an error.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
 /// Behind one short lock that is never held across an await.
@@ -41,9 +41,9 @@ pub(super) struct State {
     pub(super) reserved: usize,
     /// Brokers that share the memory, when a round was last planned.
     pub(super) sharers: usize,
-    /// The room that brokers with nothing to ask for wait for, which may be none: another reason may have gone with a poll.
+    /// Capacity that idle brokers wait for; 0 if another reason has ended with a poll.
     pub(super) idle: Option<usize>,
-    /// When each broker last answered a Fetch.
+    /// Time of the last Fetch response of each broker.
     pub(super) answered: HashMap<i32, Instant>,
     pub(super) closed: bool,
     /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) waiting: usize,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
     pub(super) overtaking: bool,
-    /// Position and epoch before the rows that the last poll gave: the program may not be done with them.
+    /// Position and epoch before the rows of the last poll, which the application may not have finished.
     given: HashMap<TopicPartition, (Option<i64>, i32)>,
     /// A position has reached the end of a bounded read since the last poll returned.
     end_reached: bool,
@@ -87,7 +87,7 @@ impl State {
 
     // ---- what polls take ----
 
-    /// Whether [`next`](Self::next) would find something, or put something away.
+    /// Returns true if [`next`](Self::next) would return or keep something.
     pub(super) fn has_next(&self) -> bool {
         self.end_reached || self.queue.front().is_some_and(|item| !matches!(item, Item::Kept(_)))
     }
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// Keeps the error for paused partitions; what is left of it concerns others.
+    /// Keeps an error for paused partitions; returns the remainder, which concerns others.
     fn hold_failed(&mut self, Failed { partitions, error }: Failed) -> Failed {
         let mut others = Vec::with_capacity(partitions.len());
         for (tp, version) in partitions {
@@ -214,8 +214,8 @@ impl State {
         Failed { partitions: others, error }
     }
 
-    /// The error, if it still concerns anybody: those partitions are fetched again from where the user is, unless they
-    /// seek past it.
+    /// Returns the error, if it still concerns an assigned partition. Such partitions are fetched again from their
+    /// positions, unless they seek past it.
     pub(super) fn take_failed(&mut self, Failed { partitions, error }: Failed) -> Option<Error> {
         let of: Vec<_> = partitions.into_iter().filter(|(tp, version)| self.rewind(tp, *version)).collect();
         match of.len() {
@@ -225,7 +225,7 @@ impl State {
         }
     }
 
-    /// The program is done with what it was given so far.
+    /// Registers that the application has finished the rows returned so far.
     pub(super) fn finish(&mut self) {
         self.given.clear();
         self.polls += 1;
@@ -270,7 +270,7 @@ impl State {
         }
     }
 
-    /// Goes on from `offset`, voiding what was fetched; without one, from where its start is found to be.
+    /// Continues at `offset` and invalidates fetched records; without an offset, at the start that is found.
     pub(super) fn seek(&mut self, tp: &TopicPartition, offset: Option<i64>, epoch: Option<i32>) {
         let version = self.next_version();
         if let Some(cursor) = self.cursors.get_mut(tp) {
@@ -323,7 +323,7 @@ impl State {
 
     // ---- what fetching tasks change ----
 
-    /// Fetches again from where the user is; false if the cursor has moved meanwhile.
+    /// Fetches again from the position; returns false if the cursor has moved since.
     fn rewind(&mut self, tp: &TopicPartition, version: u64) -> bool {
         let again = self.next_version();
         let Some(cursor) = self.at_version(tp, version) else { return false };
@@ -351,7 +351,7 @@ impl State {
         let Some(cursor) = self.at_version(tp, version) else { return };
         cursor.failed = true;
         cursor.failing = None;
-        // However often the program asks again.
+        // Applies however often the application polls.
         cursor.retry_at = Some(Instant::now() + cursor.next_raise());
         let one = (tp.clone(), version);
         match self.queue.back_mut() {
@@ -381,14 +381,14 @@ impl State {
         out_of_range
     }
 
-    /// Records that nobody could be asked where a partition starts.
+    /// Records that no broker returned a start offset of a partition.
     pub(super) fn unanswered(&mut self, tp: &TopicPartition, version: u64, error: Error) {
         if let Some(cursor) = self.at_version(tp, version) {
             cursor.fails(error, Instant::now());
         }
     }
 
-    /// Of these partitions those that nobody answered for, for longer than `patience`; each is reported once.
+    /// Returns those partitions that had no response for longer than `patience`; each is reported once.
     pub(super) fn unheard_of(&mut self, asked: &[Asked], patience: Duration) -> Vec<TopicPartition> {
         let now = Instant::now();
         let mut found = Vec::new();
@@ -449,7 +449,7 @@ impl State {
     }
 }
 
-/// How old each row is that a poll gives.
+/// Records the age of each returned row.
 fn age_rows(meters: &mut ReadMeters, rows: &RecordBatch) {
     let column = rows.column_by_name("timestamp");
     let Some(stamps) = column.and_then(|column| column.as_any().downcast_ref::<TimestampMillisecondArray>()) else {

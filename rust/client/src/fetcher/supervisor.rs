@@ -1,4 +1,4 @@
-//! Which tasks a consumer runs: those that find starts and leaders, and one for every broker that it reads from.
+//! Tasks of a consumer: start offsets, leaders, and one fetch task per broker.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -85,7 +85,7 @@ impl Fetcher {
     }
 }
 
-/// What is assigned is asked for at every refresh.
+/// Assigned topics are requested with every refresh.
 impl TopicUser for Shared {
     fn topics_in_use(&self) -> Vec<Arc<str>> {
         let state = self.lock();
@@ -144,8 +144,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Until the task ends by itself. A panic is logged, and raised by `poll` if it is not the first; `recover` undoes
-    /// what the task has left half done.
+    /// Runs a task until it completes. A panic is logged, and returned by `poll` if it is not the first; `recover`
+    /// undoes partial changes.
     async fn keep<F>(mut self, mut start: impl FnMut() -> F, recover: impl Fn(&Shared))
     where
         F: Future<Output = ()> + Send + 'static,
@@ -172,7 +172,7 @@ impl Kept {
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason is known")
