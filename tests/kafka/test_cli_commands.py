@@ -370,17 +370,17 @@ def test_what_java_finds(command: Command, admin: Admin, kafka: KafkaServer) -> 
 
 
 def test_replicas(command: Command, admin: Admin, tmp_path: Path) -> None:
-    create(admin, "i", partitions=2)
-    assert "no election is needed" in command("replicas", "elect", "i").err
+    create(admin, "moved", partitions=2)
+    assert "no election is needed" in command("replicas", "elect", "moved").err
     assert rows(command("replicas", "list")) == []
-    planned = rows(command("replicas", "reassign", "i", "--to", "0=1", "--dry-run"))
-    assert planned == [{"topic": "i", "partition": 0, "replicas": [1], "target": [1]}]
+    planned = rows(command("replicas", "reassign", "moved", "--to", "0=1", "--dry-run"))
+    assert planned == [{"topic": "moved", "partition": 0, "replicas": [1], "target": [1]}]
     plan = tmp_path / "plan.json"
-    plan.write_text('{"version":1,"partitions":[{"topic":"i","partition":0,"replicas":[1],"log_dirs":["any"]}]}')
-    assert "i-0: moved" in command("replicas", "reassign", "--file", plan, "--wait").err
-    assert "there is no broker 9" in command("replicas", "reassign", "i", "--to", "0=9", "--dry-run", code=2).err
-    assert "i-0: " in command("replicas", "reassign", "i", "--to", "0=9", "--to", "1=1", code=3).err
-    assert "nothing is under way" in command("replicas", "reassign", "i", "--cancel").err
+    plan.write_text('{"version":1,"partitions":[{"topic":"moved","partition":0,"replicas":[1],"log_dirs":["any"]}]}')
+    assert "moved-0: moved" in command("replicas", "reassign", "--file", plan, "--wait").err
+    assert "there is no broker 9" in command("replicas", "reassign", "moved", "--to", "0=9", "--dry-run", code=2).err
+    assert "moved-0: " in command("replicas", "reassign", "moved", "--to", "0=9", "--to", "1=1", code=3).err
+    assert "nothing is under way" in command("replicas", "reassign", "moved", "--cancel").err
 
 
 def test_schema_infer(command: Command, admin: Admin, tmp_path: Path) -> None:

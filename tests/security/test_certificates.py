@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 
@@ -234,7 +235,7 @@ def test_real_kafka(material, options, tmp_path):
         (tmp_path / "ca.pem").write_text(material.ca.pem)
         properties[prefix + "truststore.location"] = str(tmp_path / "ca.pem")
     with KafkaServer(properties=properties, heap="512m", jvm=QUICK_COMPILER, listeners=listeners) as kafka:
-        assert isinstance(topics(f"127.0.0.1:{ports['good']}", **options), dict)
+        assert isinstance(topics(f"127.0.0.1:{ports['good']}", **options), Mapping)
         for fault, wanted in FAULTS.items():
             text = refusal(f"127.0.0.1:{ports[fault]}", **options)
             assert re.search(wanted[0], text), text

@@ -294,5 +294,5 @@ def test_without_the_library_the_error_names_the_package(kafka: KerberosKafka) -
         return done.stderr.splitlines()[-1]
 
     said = run("/nowhere/libgssapi_krb5.so.2")
-    assert "ConfigurationError: sasl.mechanism=GSSAPI: /nowhere/libgssapi_krb5.so.2, which the environment" in said
+    assert "ConfigurationError: sasl.mechanism=GSSAPI: /nowhere/libgssapi_krb5.so.2, set by the environment" in said
     assert "libc.so.6 is no GSSAPI library" in run("libc.so.6")

@@ -379,7 +379,7 @@ def test_secrets_go_to_nobody_else(broker: Broker, issuer: Issuer) -> None:
     assert issuer.asked == []
 
 
-def wait_until(condition: Callable[[], bool], limit: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], limit: float = 60) -> None:
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end

@@ -75,7 +75,7 @@ fn encodes_timestamps_of_every_unit() {
     let arrays: [ArrayRef; 6] = [
         Arc::new(TimestampSecondArray::from(vec![Some(5), None, Some(9)])),
         Arc::new(TimestampMillisecondArray::from(vec![Some(5000), None, Some(9000)]).with_timezone("UTC")),
-        Arc::new(Int64Array::from(vec![Some(5000), Some(-1), Some(9000)])),
+        Arc::new(TimestampSecondArray::from(vec![Some(5), None, Some(9)])),
         Arc::new(TimestampMicrosecondArray::from(vec![Some(5_000_999), None, Some(9_000_000)])),
         Arc::new(TimestampNanosecondArray::from(vec![Some(5_000_999_999), None, Some(9_000_000_000)])),
         Arc::new(Int64Array::from(vec![Some(5000), None, Some(9000)])),
@@ -88,6 +88,13 @@ fn encodes_timestamps_of_every_unit() {
         let out = decode_batches(wire.into(), DecodeOptions::default()).unwrap();
         assert_eq!(out["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[5000, 77, 9000]);
     }
+    // -1 is a record without a timestamp, as in Kafka's own messages.
+    let none: ArrayRef = Arc::new(Int64Array::from(vec![Some(5000), Some(-1), None]));
+    let data = table(vec![("value", value.clone()), ("t", none)]);
+    let options = EncodeOptions { default_timestamp: 77, ..EncodeOptions::default() };
+    let wire = encode_batches(&data, &columns, &options).unwrap();
+    let out = decode_batches(wire.into(), DecodeOptions::default()).unwrap();
+    assert_eq!(out["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[5000, -1, 77]);
     for bad in [
         Arc::new(TimestampSecondArray::from(vec![1, i64::MAX, 2])) as ArrayRef,
         Arc::new(Int64Array::from(vec![1, -2, 2])),
