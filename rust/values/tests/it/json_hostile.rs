@@ -148,8 +148,8 @@ fn errors_name_field_and_byte() {
         "a string has a control character at byte 27, which must be escaped"
     );
     assert_eq!(reason(br#"{"id": 1} {}"#), (String::new(), "2 bytes follow the value".into()));
-    assert_eq!(reason(b""), (String::new(), "the value is empty, which no JSON text is".into()));
-    assert_eq!(reason(b" \n").1, "the value is empty, which no JSON text is");
+    assert_eq!(reason(b""), (String::new(), "the value is empty, which is not JSON".into()));
+    assert_eq!(reason(b" \n").1, "the value is empty, which is not JSON");
     for word in ["NaN", "nope", "trux"] {
         let text = format!(r#"{{"id": {word}}}"#);
         let wanted = ("id".into(), "expected a value, found text without quotes at byte 7".into());
