@@ -131,6 +131,8 @@ def _serve(lane: _core.Lane, name: str) -> None:
         _call_all(calls)
         # What was called with is not held while the lane waits.
         calls = None
+    # Before Python 3.13, `threading` keeps an entry for each thread that it did not start, even when it has ended.
+    threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]
 
 
 def _call_all(calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:
