@@ -27,7 +27,7 @@ OWN = {
     "KafkaConnectionError": "look at address, port and network; clients go on trying by themselves",
     "KafkaProtocolError": "is it a Kafka broker that answers on this port?",
     "TlsError": "what the text says to set; [troubleshooting](security.md#troubleshooting)",
-    "AuthenticationError": "mend the login; [troubleshooting](security.md#troubleshooting)",
+    "AuthenticationError": "fix the credentials; [troubleshooting](security.md#troubleshooting)",
     "ClosedError": "make a new client",
     "WakeupError": "nothing is wrong: go on, or close",
     "ForkError": "make clients in the process that uses them",
@@ -36,15 +36,15 @@ OWN = {
     "RejectedWithOthersError": "send the record again",
     "TransactionAbortedError": "send again in the next transaction",
     "CorruptRecordError": "look at the broker's disk and the network; seek past it to go on",
-    "BadValueError": 'seek past `offset`, or take `bad_values="null"` or `DeadLetter`: [values](values.md#consumers)',
-    "RegistryError": "call again where `retriable` is true; otherwise mend url or login",
+    "BadValueError": "seek past `offset`, or set `on_decode_error`: [values](values.md#consumers)",
+    "RegistryError": "call again where `retriable` is true; otherwise correct url or login",
     "SchemaNotFoundError": "register the schema, or name another subject or version",
     "SchemaIncompatibleError": "change the schema as `reasons` say, or the level of the subject",
 }
 PROTOCOL = {
     "UnknownServerError": "read the broker's log",
     "OffsetOutOfRangeError": "seek, or set `auto.offset.reset`",
-    "UnknownTopicOrPartitionError": "create the topic, or mend its name",
+    "UnknownTopicOrPartitionError": "create the topic, or correct its name",
     "MessageTooLargeError": "raise `max.message.bytes` of the topic and `max.request.size`, or send smaller records",
     "InvalidTopicError": "use letters, digits, `.`, `_` and `-`, 249 at most",
     "RecordListTooLargeError": "lower `max.request.size`, or raise `segment.bytes` of the topic",
@@ -58,7 +58,7 @@ PROTOCOL = {
     "UnsupportedVersionError": "the text names the Kafka that has it",
     "TopicAlreadyExistsError": "go on: it is there",
     "InvalidReplicationFactorError": "ask for as many replicas as there are brokers, at most",
-    "InvalidConfigError": "mend the setting that the text names",
+    "InvalidConfigError": "correct the setting that the text names",
     "PolicyViolationError": "ask who runs the cluster; the text has the policy's words",
     "InvalidTxnStateError": "close the producer; a new one may go on",
     "OutOfOrderSequenceNumberError": "records may be lost: in a transaction, abort it; otherwise send again",
@@ -89,9 +89,9 @@ MORE = {
         "FencedOwnerError": "roll back, and end: another worker goes on",
     },
     "samsarrow.offsets.move": {"VerificationError": "stop the other writers of these offsets, and run it again"},
-    "samsarrow.offsets.formats": {"FormatError": "mend the line that the text names"},
+    "samsarrow.offsets.formats": {"FormatError": "correct the line that the text names"},
     "samsarrow.spark.errors": {"DataLossError": "`failOnDataLoss=false` goes on with what is left"},
-    "samsarrow.spark.notes": {"RepetitionError": "[exactly once](spark.md#exactly-once) has a table"},
+    "samsarrow.spark.notes": {"ReplayMismatchError": "[exactly once](spark.md#exactly-once) has a table"},
 }
 
 

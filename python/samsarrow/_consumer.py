@@ -57,7 +57,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, Kafka
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
-    from samsarrow.values.columns import BadValues, TypedColumns
+    from samsarrow.values.columns import OnDecodeError, TypedColumns
     from samsarrow.values.dead_letter import DeadLetter
     from samsarrow.values.decode import Format
 
@@ -86,14 +86,14 @@ class ConsumerBase(Face):
         *,
         key_format: Format | None = None,
         value_format: Format | None = None,
-        bad_values: BadValues = "raise",
+        on_decode_error: OnDecodeError = "raise",
         raw_values: bool = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         given, own = _split_assignors(merge(config, options))
         self._typed: TypedColumns | None = None
-        if key_format is not None or value_format is not None or bad_values != "raise" or raw_values:
-            given, self._typed = _typed(given, key_format, value_format, bad_values, raw_values)
+        if key_format is not None or value_format is not None or on_decode_error != "raise" or raw_values:
+            given, self._typed = _typed(given, key_format, value_format, on_decode_error, raw_values)
             if self._typed.letters is not None:
                 self._check_letters(self._typed.letters)
         self._core: _core.Consumer | None = _core.Consumer(given, own)
@@ -661,7 +661,7 @@ def _typed(
     options: list[tuple[str, Any]],
     key_format: Format | None,
     value_format: Format | None,
-    bad_values: BadValues,
+    on_decode_error: OnDecodeError,
     raw_values: bool,
 ) -> tuple[list[tuple[str, Any]], TypedColumns]:
     """What is decoded; records come with their headers, if they are needed for that."""
@@ -670,7 +670,7 @@ def _typed(
 
     name = "include.headers"
     wanted = [str(value).strip().lower() for given, value in options if given.replace("_", ".") == name]
-    typed = TypedColumns(key_format, value_format, bad_values, raw_values, wanted == ["true"])
+    typed = TypedColumns(key_format, value_format, on_decode_error, raw_values, wanted == ["true"])
     # What cannot be is left to the table of options.
     if typed.needs_headers and wanted in ([], ["false"]):
         options = [(given, value) for given, value in options if given.replace("_", ".") != name] + [(name, True)]

@@ -59,7 +59,7 @@ class Consumer(Blocking, ConsumerBase):
             lists the resulting types of the column `key`.
         value_format: the format of values. A registry's schema is found by topic; several topics, or a pattern, need a
             format with a schema or a subject.
-        bad_values: what to do with a key or value that its format cannot read. `raise`: a poll returns the rows before
+        on_decode_error: effect of a key or value that its format cannot read. `raise`: a poll returns the rows before
             it, and the next polls raise `BadValueError` with its position until you seek past it. `null`: the row
             stays, with a null, its bytes in `raw_key binary` or `raw_value binary` and the reason in `key_error string`
             or `value_error string`. `DeadLetter(…)`: the record is sent to another topic.

@@ -167,19 +167,19 @@ def test_a_bad_value_ends_the_command_before_it(command, tmp_path):
     done = command(*avro, code=1)
     assert done.out == f'{{"id":1}}\n\n{{"id":{2**60}}}\n'
     assert done.err.startswith("samsarrow: t-0, offset 3, schema id 1, field ")
-    assert "--bad-values null continues after it" in done.err
+    assert "--on-decode-error null continues after it" in done.err
     command(*avro, "-O", tmp_path / "a.parquet", code=1)
     assert list(tmp_path.glob("*.parquet*")) == []
     # As a member of a group: what was written is committed, and the bad value is the next.
     assert command(*avro, "-g", "g", code=1).out.count("\n") == 3
     assert json.loads(command("groups", "lag", "g").out)["lag"] == 2
     assert command(*avro, "-g", "g", code=1).out == ""
-    assert command(*avro, "-g", "g", "--bad-values", "null").out == f'\n{{"id":{2**60}}}\n'
+    assert command(*avro, "-g", "g", "--on-decode-error", "null").out == f'\n{{"id":{2**60}}}\n'
 
 
 @pytest.mark.usefixtures("bad")
 def test_a_bad_value_may_be_null_beside_its_bytes(command, tmp_path):
-    avro = ("consume", "t", "--value", "avro", "--fields", "id", "--bad-values", "null")
+    avro = ("consume", "t", "--value", "avro", "--fields", "id", "--on-decode-error", "null")
     done = command(*avro, "--format", "ndjson")
     rows = lines(done.out)
     assert [row["value"] and row["value"]["id"] for row in rows] == [1, None, 2**60, None, 2**60]
@@ -213,7 +213,7 @@ def test_a_schema_of_a_file_is_enough_where_values_have_no_frame(command, server
         (["--value", "long", "--value-subject", "x"], "--value-subject is for --value avro"),
         (["--key-subject", "x", "--value", "avro"], "--key-subject is for --key avro"),
         (["--framing", "none"], "--framing is for --value avro"),
-        (["--bad-values", "null"], "bytes are always valid"),
+        (["--on-decode-error", "null"], "bytes are always valid"),
         (["--value", "string", "--format", "envelope"], "--format envelope is of the bytes as they are"),
         (["--value", "long", "--unpack", "--format", "csv"], "--value long has none"),
         (["--value", "avro", "--fields", "id,"], "a name is empty"),

@@ -220,7 +220,7 @@ class DeadLetters(Face):
 
     def open(self, app: Application) -> Consumer:
         letters = DeadLetter(f"{app.topic}{self.dead}", self._producer)
-        return Consumer(**app.options, value_format="long", bad_values=letters)
+        return Consumer(**app.options, value_format="long", on_decode_error=letters)
 
     def read(self, consumer: Consumer, app: Application) -> None:
         app.take(consumer.poll(0.1))
@@ -340,7 +340,7 @@ class AsyncDeadLetters(AsyncPoll):
 
     async def _open(self, app: Application) -> AsyncConsumer:
         letters = DeadLetter(f"{app.topic}{self.dead}", self._producer)
-        return AsyncConsumer(**app.options, value_format="long", bad_values=letters)
+        return AsyncConsumer(**app.options, value_format="long", on_decode_error=letters)
 
 
 class Polars(Face):

@@ -81,7 +81,7 @@ def test_another_number_of_tasks_is_refused_before_anything_is_written(
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "d"]})
     copy.run(tasks=before)
     copy.forget(0)
-    text = rf"was written by {before} tasks, and its repetition has {tasks}: .*acceptRepetition=0"
+    text = rf"was written by {before} tasks, and its repetition has {tasks}: .*allowReplayMismatch=0"
     with pytest.raises(StreamingQueryException, match=text):
         copy.run(tasks=tasks)
     assert copy.values("read_uncommitted") == Counter("abcd")

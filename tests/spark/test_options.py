@@ -140,7 +140,7 @@ def test_options_of_a_write() -> None:
         accepted=None,
         columns=("value",),
     )
-    given = {"TOPIC": " t ", "exactlyOnce": "TRUE", "transactionalIdPrefix": "p", "acceptRepetition": "0"}
+    given = {"TOPIC": " t ", "exactlyOnce": "TRUE", "transactionalIdPrefix": "p", "allowReplayMismatch": "0"}
     o = written(StructType().add("value", BinaryType()), **given)
     assert (o.topic, o.exactly_once, o.prefix, o.accepted) == ("t", True, "p", 0)
 
@@ -181,7 +181,7 @@ def test_columns_that_are_sent(key: Any) -> None:
             "value is there more than",
         ),
         (StructType().add("value", StringType()), {"topic": "t", "exactlyOnce": "yes"}, "true or false, not 'yes'"),
-        (StructType().add("value", StringType()), {"topic": "t", "acceptRepetition": "x"}, "must be a whole number"),
+        (StructType().add("value", StringType()), {"topic": "t", "allowReplayMismatch": "x"}, "must be a whole number"),
         (StructType().add("value", StringType()), {"topics": "t"}, "did you mean topic"),
         (
             StructType().add("value", StringType()),

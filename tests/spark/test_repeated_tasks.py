@@ -16,7 +16,7 @@ from samsarrow import Admin, Consumer, OffsetAndMetadata, TopicPartition
 from samsarrow.exceptions import InvalidProducerEpochError, ProducerFencedError
 from samsarrow.spark.exactly_once import check_tasks, write_once
 from samsarrow.spark.handles import ADMINS
-from samsarrow.spark.notes import RepetitionError
+from samsarrow.spark.notes import ReplayMismatchError
 from samsarrow.spark.places import Place
 from samsarrow.spark.send import Written
 from samsarrow.spark.write_options import WriteOptions
@@ -91,7 +91,7 @@ def test_the_same_rows_in_another_order_are_passed_over(query: Query) -> None:
 )
 def test_other_rows_of_the_same_number_and_size_are_an_error(query: Query, other: Rows) -> None:
     query.task(0, A)
-    with pytest.raises(RepetitionError, match=r"The option acceptRepetition=0 continues anyway"):
+    with pytest.raises(ReplayMismatchError, match=r"The option allowReplayMismatch=0 continues anyway"):
         query.task(0, other)
     assert query.values().total() == 3
 
@@ -99,19 +99,19 @@ def test_other_rows_of_the_same_number_and_size_are_an_error(query: Query, other
 def test_a_repetition_that_differs_can_be_accepted(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     query.task(0, A)
     with caplog.at_level(logging.WARNING):
-        assert query.task(0, A[:2], acceptRepetition="0").rows == {}
-    assert "acceptRepetition=0: continuing" in caplog.text
+        assert query.task(0, A[:2], allowReplayMismatch="0").rows == {}
+    assert "allowReplayMismatch=0: continuing" in caplog.text
     query.batch = 1
-    query.task(0, A, acceptRepetition="0")
-    with pytest.raises(RepetitionError, match="micro-batch 1"):
-        query.task(0, A[:2], acceptRepetition="0")
+    query.task(0, A, allowReplayMismatch="0")
+    with pytest.raises(ReplayMismatchError, match="micro-batch 1"):
+        query.task(0, A[:2], allowReplayMismatch="0")
 
 
 def test_notes_of_earlier_releases_are_still_read(query: Query) -> None:
     query.note(0, 1, json.dumps({"rows": 3, "bytes": 6}))
     assert query.task(0, A).rows == {}
     query.note(1, 1, json.dumps({"rows": 3, "bytes": 7}))
-    with pytest.raises(RepetitionError, match=r"with .*bytes.*: 7"):
+    with pytest.raises(ReplayMismatchError, match=r"with .*bytes.*: 7"):
         query.task(1, A)
     query.note(2, 1, "")
     assert query.task(2, A).rows == {}
@@ -153,9 +153,11 @@ def test_another_number_of_tasks_after_all_was_written_is_an_error(query: Query)
     check_tasks(query.options(), [query.task(n, A) for n in range(2)])
     check_tasks(query.options(), [query.task(n, A) for n in range(2)])
     more = [query.task(n, A) for n in range(3)]
-    with pytest.raises(RepetitionError, match=r"written by 2 tasks, and its repetition has 3.*acceptRepetition=0"):
+    with pytest.raises(
+        ReplayMismatchError, match=r"written by 2 tasks, and its repetition has 3.*allowReplayMismatch=0"
+    ):
         check_tasks(query.options(), more)
-    check_tasks(query.options(acceptRepetition="0"), more)
+    check_tasks(query.options(allowReplayMismatch="0"), more)
     query.batch = 1
     check_tasks(query.options(), [query.task(0, A)])
 
@@ -167,7 +169,7 @@ def test_fewer_tasks_than_have_written_are_an_error(query: Query) -> None:
     for number in range(3):
         query.task(number, A)
     fewer = [query.task(n, A) for n in range(2)]
-    with pytest.raises(RepetitionError, match="written by 3 tasks, and its repetition has 2"):
+    with pytest.raises(ReplayMismatchError, match="written by 3 tasks, and its repetition has 2"):
         check_tasks(query.options(), fewer)
 
 

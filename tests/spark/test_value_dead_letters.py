@@ -33,7 +33,7 @@ def read(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
 
     def load(topic: str, letters: str, **options: str) -> Any:
         given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **AVRO}
-        given |= {"value.bad": "deadletter", "value.deadletter.topic": letters, **options}
+        given |= {"value.onError": "deadletter", "value.deadletter.topic": letters, **options}
         if "subscribePattern" in given:
             del given["subscribe"]
         return spark.read.format("samsarrow-python").options(**given).load()
@@ -87,7 +87,7 @@ def test_keys_and_values_have_topics_of_their_own(
     topic, keys, values = new_topic(1), new_topic(1), new_topic(1)
     send(kafka, topic, good(1), b"\xff", key=struct.pack(">i", 42))
     send(kafka, topic, good(2), b"\xff", key=b"key")
-    more = {"key.format": "int", "key.bad": "deadletter", "key.deadletter.topic": keys}
+    more = {"key.format": "int", "key.onError": "deadletter", "key.deadletter.topic": keys}
     assert [(row.key, row.value.id) for row in read(topic, values, **more).collect()] == [(42, 1)]
     assert [(one["key"], one["value"]) for one in letters_in(kafka, values)] == [(struct.pack(">i", 42), b"\xff")]
     assert [(one["key"], one["value"]) for one in letters_in(kafka, keys)] == [(b"key", good(2)), (b"key", b"\xff")]
@@ -100,7 +100,7 @@ def test_streams_send_before_they_commit(
     topic, letters = new_topic(2), new_topic(1)
     seen: list[int] = []
     given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
-    given |= {**AVRO, "value.bad": "deadletter", "value.deadletter.topic": letters}
+    given |= {**AVRO, "value.onError": "deadletter", "value.deadletter.topic": letters}
 
     def drain(fails: bool) -> None:
         def keep(batch: Any, _number: int) -> None:
@@ -154,7 +154,7 @@ def test_what_is_an_error_comes_after_the_letters(monkeypatch: pytest.MonkeyPatc
     # With the small one, each row is a part of its own.
     monkeypatch.setattr("samsarrow.values.columns.LIMIT", limit)
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
-    given |= {"value.bad": "deadletter", "value.deadletter.topic": "u"}
+    given |= {"value.onError": "deadletter", "value.deadletter.topic": "u"}
     typed = [one.resolved() for one in ReadOptions.parse(given).typed]
     keys = [None if number is None else struct.pack(">i", number) for number in (1, 2, None, None, 4)]
     raw = pa.record_batch(
@@ -186,11 +186,11 @@ def test_what_is_an_error_comes_after_the_letters(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"value.bad": "deadletter"}, "value.bad=deadletter needs the option value.deadletter.topic"),
-        ({"value.deadletter.topic": "u"}, "value.deadletter.topic has no effect without value.bad=deadletter"),
-        ({"value.bad": "deadletter", "value.deadletter.topic": "t"}, "topic t is read, and would grow"),
-        ({"value.bad": "deadletter", "value.deadletter.topics": "u"}, "did you mean value.deadletter.topic"),
-        ({"key.bad": "deadletter", "key.deadletter.topic": "u"}, "key.bad has no effect without key.format"),
+        ({"value.onError": "deadletter"}, "value.onError=deadletter needs the option value.deadletter.topic"),
+        ({"value.deadletter.topic": "u"}, "value.deadletter.topic has no effect without value.onError=deadletter"),
+        ({"value.onError": "deadletter", "value.deadletter.topic": "t"}, "topic t is read, and would grow"),
+        ({"value.onError": "deadletter", "value.deadletter.topics": "u"}, "did you mean value.deadletter.topic"),
+        ({"key.onError": "deadletter", "key.deadletter.topic": "u"}, "key.onError has no effect without key.format"),
     ],
 )
 def test_bad_options_say_what_is_wrong(options: dict[str, str], text: str) -> None:

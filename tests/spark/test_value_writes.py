@@ -341,7 +341,7 @@ def test_exactly_once(
         copy.run(made[0], fails)
     copy.run(*made)
     copy.forget(copy.first + 1)
-    with pytest.raises(StreamingQueryException, match="RepetitionError"):
+    with pytest.raises(StreamingQueryException, match="ReplayMismatchError"):
         copy.run(made[0], made[1].replace("offset", "offset + 1"))
     committed = {"isolation.level": "read_committed", "value_format": Avro(client)}
     found = [row["value"]["text"] for row in read(kafka.bootstrap_servers, copy.gone, **committed)]
@@ -373,7 +373,7 @@ AVRO = {"value.format": "avro", "schema.registry.url": "http://r"}
         ({**AVRO, "value.use_latest": "true"}, "value.use_latest is unknown; did you mean value.use.latest"),
         ({**AVRO, "schema.registery.url": "x"}, "did you mean schema.registry.url"),
         ({**AVRO, "value.fields": "id"}, "value.fields is for reads"),
-        ({**AVRO, "value.bad": "null"}, "value.bad is for reads"),
+        ({**AVRO, "value.onError": "null"}, "value.onError is for reads"),
         ({"value.format": "avro"}, r"needs value\.schema or schema\.registry\.url"),
         ({"value.format": "avro", "value.schema": json.dumps(ORDER)}, "or value.framing=none"),
         ({"value.format": "protobuf", "value.schema": PROTO}, "or value.framing=none"),

@@ -235,7 +235,7 @@ def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry:
     schema = {**WIDE, "fields": kept}
     number, random = registry.register(f"{topic}-value", schema), Random(7)
     send(broker, topic, *(framed(number, schema, chosen(random)) for _ in range(200)), None)
-    ours = orders(**{"value.bad": "null"})
+    ours = orders(**{"value.onError": "null"})
     theirs = functions.from_avro(sql.expr("substring(raw_value, 6)"), json.dumps(schema))
     both = ours.select("offset", "value", theirs.alias("theirs"))
     assert both.schema["value"].dataType.simpleString() == both.schema["theirs"].dataType.simpleString()
@@ -298,7 +298,7 @@ def test_protobuf(orders: Callable[..., Any], broker: Broker, registry: Registry
         "value.schema": SALE,
         "value.message": "Sale",
         "value.framing": "none",
-        "value.bad": "null",
+        "value.onError": "null",
     }
     frame = orders(**options)
     assert frame.schema["value"].dataType.simpleString() == (
@@ -352,7 +352,7 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
     with pytest.raises(Exception, match=rf"{topic}-0, offset 3, field id"):
         frame.collect()
     moment = datetime(2026, 11, 23, 17, 0, 0, 5000)
-    assert rows(orders(**options, **{"value.bad": "null"}), "value") == [
+    assert rows(orders(**options, **{"value.onError": "null"}), "value") == [
         {"value": {"id": 7, "at": moment, "sizes": [1.0, None, 2.5], "names": {"a": "b"}, "any": '{"x": 1}'}},
         {"value": {"id": 8, "at": None, "sizes": [], "names": None, "any": None}},
         {"value": None},
@@ -424,7 +424,7 @@ def test_schemas_that_are_named_in_headers(
         rows = pa.table({"value": pa.array([{"id": 7, "city": "Rome"}])})
         producer.send_batch(topic, rows, value_format=form).result(10)
         producer.send(topic, framed(1, ORDER, {"id": 8, "city": None}))
-    frame = orders(**{"value.framing": "header", "value.bad": "null"})
+    frame = orders(**{"value.framing": "header", "value.onError": "null"})
     assert [row.value and row.value.asDict() for row in frame.orderBy("offset").collect()] == [
         {"id": 7, "city": "Rome"},
         None,
@@ -462,7 +462,7 @@ def test_types_of_kafka(
     orders: Callable[..., Any], broker: Broker, topic: str, kind: str, value: bytes, expected: Any
 ) -> None:
     send(broker, topic, value, None, key=value)
-    frame = orders(**{"value.format": "avro", "value.schema": '"bytes"', "key.format": kind, "value.bad": "null"})
+    frame = orders(**{"value.format": "avro", "value.schema": '"bytes"', "key.format": kind, "value.onError": "null"})
     assert rows(frame, "key") == [{"key": expected}] * 2
 
 
@@ -484,7 +484,7 @@ def test_bad_values(orders: Callable[..., Any], broker: Broker, registry: Regist
     send(broker, topic, good, good[:-2], None, good)
     with pytest.raises(Exception, match=rf"{topic}-0, offset 1, .*{number}.*field city"):
         orders().collect()
-    frame = orders(**{"value.bad": "null"})
+    frame = orders(**{"value.onError": "null"})
     assert frame.columns[-2:] == ["raw_value", "value_error"]
     found = rows(frame, "value.id", "raw_value", "value_error")
     assert [(row["id"], bytes(row["raw_value"] or b"")) for row in found] == [
@@ -495,10 +495,10 @@ def test_bad_values(orders: Callable[..., Any], broker: Broker, registry: Regist
     ]
     assert [row["value_error"] is None for row in found] == [True, False, True, True]
     assert "field city" in found[1]["value_error"]
-    only = orders(columns="Value_Error,offset", **{"value.bad": "null"})
+    only = orders(columns="Value_Error,offset", **{"value.onError": "null"})
     assert only.columns == ["value_error", "offset"]
     assert only.where("value_error is not null").count() == 1
-    assert orders("value_error string", **{"value.bad": "null"}).collect()[2].value_error is None
+    assert orders("value_error string", **{"value.onError": "null"}).collect()[2].value_error is None
     # A bad key before a bad value is the one that is raised.
     send(broker, topic, good, key=b"\x01")
     with pytest.raises(Exception, match=rf"{topic}-0, offset 4, key"):
@@ -516,7 +516,7 @@ def test_a_registry_that_is_down(orders: Callable[..., Any], broker: Broker, reg
         with pytest.raises(Exception, match=r"RegistryError.*check that the registry runs"):
             orders()
         # Where the schema is given and nothing says ids, none is asked.
-        bare = {"value.schema": json.dumps(ORDER), "value.framing": "none", "value.bad": "null"}
+        bare = {"value.schema": json.dumps(ORDER), "value.framing": "none", "value.onError": "null"}
         assert orders(**bare).collect()[0].value is None
     finally:
         registry.up()
@@ -552,7 +552,7 @@ def test_streams_go_on_where_they_were(
     with pytest.raises(StreamingQueryException, match=f"{topic}-0, offset 3"):
         drain()
     assert len(seen) == 3
-    drain(**{"value.bad": "null"})
+    drain(**{"value.onError": "null"})
     assert seen[3:] == [(3, None, None), (4, 4, None)], "the micro-batch that failed is repeated, nothing is lost"
 
 
@@ -570,12 +570,12 @@ AVRO = {"value.format": "avro", "value.schema": json.dumps(ORDER)}
         ({"value.format": "int", "value.schema": "{}"}, "value.schema has no effect with value.format=int"),
         ({"value.format": "int", "schema.registry.url": "http://r"}, "has no effect without value.format=avro"),
         ({"schema.registry.max.retries": "1"}, "schema.registry.url must be given"),
-        ({**AVRO, "value.bad": "skip"}, "value.bad must be raise, null or deadletter, not 'skip'"),
+        ({**AVRO, "value.onError": "skip"}, "value.onError must be raise, null or deadletter, not 'skip'"),
         ({**AVRO, "value.version": "newest"}, "value.version must be a number or latest"),
         ({**AVRO, "value.ignore.rules": "yes"}, "value.ignore.rules must be true or false"),
         ({**AVRO, "layout": "value:string"}, "layout and value.format both set"),
         ({**AVRO, "columns": "raw_value"}, "there is no column 'raw_value'"),
-        ({**AVRO, "value.bad": "null", "columns": "raw_value,RAW_VALUE"}, "names a column twice"),
+        ({**AVRO, "value.onError": "null", "columns": "raw_value,RAW_VALUE"}, "names a column twice"),
         ({**AVRO, "value.schema": "{"}, "schema"),
         ({**AVRO, "schema.registry.url": "http://r", "schema.registry.max.retrys": "1"}, "max.retries"),
         ({**AVRO, "schema.registry.url": "http://r", "schema.registry.password": "x"}, "must be set together"),
@@ -695,7 +695,7 @@ def test_times_that_spark_has_not() -> None:
 
 def test_bytes_of_typed_values_are_counted(orders: Callable[..., Any], registry: Registry, topic: str) -> None:
     registry.register(f"{topic}-value", ORDER)
-    for options in ({}, {"value.bad": "null"}):
+    for options in ({}, {"value.onError": "null"}):
         assert count_bytes(orders(**options)).columns == orders(**options).columns
 
 
@@ -716,7 +716,7 @@ def test_what_spark_does_not_use_is_stepped_over(
     assert scan.schema().apply("value").dataType().simpleString() == (
         "struct<users:array<struct<age:int>>,named:map<string,array<struct<name:string>>>,either:struct<int:int>>"
     )
-    with_nulls = spark.read.format(JVM).options(**given(broker, registry, topic), **{"value.bad": "null"}).load()
+    with_nulls = spark.read.format(JVM).options(**given(broker, registry, topic), **{"value.onError": "null"}).load()
     # There a row says whether any of it is bad: all of it is read.
     assert with_nulls.select("value.flag", "value_error").collect()[0].value_error is None
 

@@ -270,6 +270,6 @@ def test_values_of_json_schemas_and_protobuf_are_bad_in_avro(registry: Registry,
         form = Avro(client, subject="orders-value")
         with pytest.raises(BadValueError, match=f"type {kind}"):
             decode_values(values, form)
-        assert decode_values(values, form, bad_values="null").to_pylist() == [{"id": 1}, None, {"id": 1}]
+        assert decode_values(values, form, on_decode_error="null").to_pylist() == [{"id": 1}, None, {"id": 1}]
         found = client.schema(subject=f"{kind}-value")
         assert (found.schema_type, found.id) == (kind, int.from_bytes(values[1].as_py()[1:5]))

@@ -168,7 +168,7 @@ def test_what_is_committed_never_goes_past_a_bad_value(broker: Broker, send: Cal
 
 def test_null_keeps_rows_with_their_bytes_and_what_is_wrong(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), BAD, None, order(9, schema_id=8), b"")
-    with consumer(broker, bad_values="null") as reader:
+    with consumer(broker, on_decode_error="null") as reader:
         rows = taken(reader, 5)
     assert [one and one["id"] for one in rows["value"].to_pylist()] == [1, None, None, None, None]
     assert rows["raw_value"].to_pylist() == [order(1), BAD, None, order(9, schema_id=8), b""]
@@ -189,7 +189,7 @@ def test_bad_records_go_to_another_topic_with_where_they_were(broker: Broker, se
     broker.create_topic("dead", partitions=1)
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         letters = DeadLetter("dead", producer)
-        with consumer(broker, group_id="g", key_format="int", bad_values=letters) as reader:
+        with consumer(broker, group_id="g", key_format="int", on_decode_error=letters) as reader:
             rows = taken(reader, 2)
             assert reader.poll(0.2).num_rows == 0
             assert "headers" not in rows.schema.names
@@ -214,7 +214,7 @@ def test_rows_come_again_if_bad_records_cannot_be_sent(broker: Broker, send: Cal
     send(order(1), BAD)
     with (
         Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
-        consumer(broker, group_id="g", bad_values=DeadLetter("dead", producer)) as reader,
+        consumer(broker, group_id="g", on_decode_error=DeadLetter("dead", producer)) as reader,
     ):
         producer.close()
         for _ in range(2):
@@ -261,7 +261,7 @@ def test_values_that_become_large_come_in_parts(
     large, bad = b"\0\0\0\0\7" + varint(30_000) + b"\0", b"\0\0\0\0\7" + varint(3)
     send(*[large] * 8, bad, *[large] * 2)
     formats: dict[str, Any] = {"value_format": Avro(reader, writers={7: writer})}
-    with consumer(broker, **formats, bad_values="null") as found:
+    with consumer(broker, **formats, on_decode_error="null") as found:
         batches = []
         while sum(batch.num_rows for batch in batches) < 11:
             batches.append(found.poll(timeout=10))
@@ -282,7 +282,7 @@ def test_values_that_become_large_come_in_parts(
         assert found.position(TopicPartition("orders", 0)) == 8
     broker.create_topic("dead", partitions=1)
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        with consumer(broker, **formats, bad_values=DeadLetter("dead", producer)) as found:
+        with consumer(broker, **formats, on_decode_error=DeadLetter("dead", producer)) as found:
             assert taken(found, 10)["offset"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
         with consumer(broker, TopicPartition("dead", 0), value_format=None) as found:
             assert [one.value for one in found.records(5.0)] == [bad]
@@ -329,7 +329,7 @@ def test_readers_and_views(broker: Broker, send: Callable[..., None]) -> None:
     broker.create_topic("dead", partitions=1)
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         letters = DeadLetter("dead", producer)
-        with consumer(broker, layout="view", bad_values=letters, raw_values=True) as reader:
+        with consumer(broker, layout="view", on_decode_error=letters, raw_values=True) as reader:
             table = reader.reader().read_all()
     assert [one["id"] for one in table["value"].to_pylist()] == [1, 3]
     assert table["raw_value"].to_pylist() == [order(1), order(3)]
@@ -343,7 +343,7 @@ def test_an_event_loop_reads_the_same(broker: Broker, send: Callable[..., None])
         async with AsyncProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
             letters = DeadLetter("dead", producer)
-            formats: dict[str, Any] = {"value_format": Avro(registry, writers={7: ORDER}), "bad_values": letters}
+            formats: dict[str, Any] = {"value_format": Avro(registry, writers={7: ORDER}), "on_decode_error": letters}
             async with AsyncConsumer(**formats, **options) as reader:
                 reader.assign([TopicPartition("orders", 0)])
                 with pytest.raises(IllegalStateError, match="after the first"):
@@ -361,12 +361,12 @@ def test_an_event_loop_reads_the_same(broker: Broker, send: Callable[..., None])
 
 def test_what_cannot_be_is_refused(broker: Broker) -> None:
     made: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers}
-    with pytest.raises(ConfigurationError, match="bad_values must be raise, null or a DeadLetter, not 'drop'"):
-        Consumer(value_format="long", bad_values="drop", **made)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="on_decode_error must be raise, null or a DeadLetter, not 'drop'"):
+        Consumer(value_format="long", on_decode_error="drop", **made)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="pass value_format"):
-        Consumer(bad_values="null", **made)
+        Consumer(on_decode_error="null", **made)
     with Producer(**made) as producer, pytest.raises(TypeError, match="AsyncConsumer needs an AsyncProducer"):
-        AsyncConsumer(value_format="long", bad_values=DeadLetter("dead", producer), **made)
+        AsyncConsumer(value_format="long", on_decode_error=DeadLetter("dead", producer), **made)
     with (
         Registry() as server,
         SchemaRegistry(server.url, **QUICK) as registry,
@@ -391,7 +391,7 @@ def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> Non
             auto_offset_reset="earliest",
             max_poll_records=700,
             value_format=Avro(ORDER, writers={7: ORDER}),
-            bad_values=letters,
+            on_decode_error=letters,
         ) as reader:
             reader.subscribe([topic])
             found: list[dict[str, Any]] = []
@@ -437,7 +437,7 @@ def test_a_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Calla
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         options: dict[str, Any] = {"max_poll_records": 1, "auto_commit_interval_ms": 1}
         letters = DeadLetter("dead", producer)
-        with consumer(broker, tp, group_id="g", bad_values=letters, **options) as reader:
+        with consumer(broker, tp, group_id="g", on_decode_error=letters, **options) as reader:
             while not reader.position(tp):
                 assert reader.poll(0).num_rows == 0
             assert reader.position(tp) < 10

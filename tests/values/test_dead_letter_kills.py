@@ -57,7 +57,7 @@ with (
         auto_offset_reset="earliest",
         max_poll_records=50,
         value_format=Avro(order, writers={1: order}),
-        bad_values=DeadLetter(dead, producer),
+        on_decode_error=DeadLetter(dead, producer),
     ) as consumer,
 ):
 

@@ -61,7 +61,7 @@ def test_a_bad_value_says_which_and_why() -> None:
     error = raised.value
     assert (error.row, error.schema_id, error.field, error.reason) == (3, 7, "user", "the text is not UTF-8")
     assert pickle.loads(pickle.dumps(error)).field == "user"
-    assert decode_values(values, avro, bad_values="null").to_pylist() == [ROWS[0], ROWS[2], ROWS[0], None]
+    assert decode_values(values, avro, on_decode_error="null").to_pylist() == [ROWS[0], ROWS[2], ROWS[0], None]
     # What was decoded before has left nothing behind.
     assert decode_values(values[:1], avro).to_pylist() == ROWS[:1]
 
@@ -158,7 +158,10 @@ def test_kafkas_own_types(name: Any, value: bytes, want: object, kind: pa.DataTy
         (lambda: Avro(EVENT, framing="x"), "framing must be"),
         (lambda: Avro(EVENT, enums="x"), "enums must be"),
         (lambda: decode_values(pa.array([b""]), "integer"), "a format must be"),
-        (lambda: decode_values(pa.array([b""]), "int", bad_values="skip"), "bad_values must be raise or null"),
+        (
+            lambda: decode_values(pa.array([b""]), "int", on_decode_error="skip"),
+            "on_decode_error must be raise or null",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_any_value(make: Any, why: str) -> None:

@@ -62,6 +62,6 @@ def test_writers_that_alternate_with_a_bad_row_between(name: str) -> None:
             b"\0\0\0\0\x02" + two[:-1],
         ]
         wanted += [a, b, None, None]
-    got = decode_values(pa.array(framed), Avro(reader, writers={1: writer, 2: reader}), bad_values="null")
+    got = decode_values(pa.array(framed), Avro(reader, writers={1: writer, 2: reader}), on_decode_error="null")
     got.validate(full=True)
     assert rows(name, got) == wanted

@@ -37,7 +37,7 @@ def encoded(schema: Any, values: list[Any]) -> list[bytes]:
 
 def rows(values: list[bytes], form: Avro, schema: Any, **more: Any) -> list[Any]:
     """Ours, as the Java program shows the same; None is a bad value."""
-    got = decode_values(pa.array(values, pa.binary()), form, bad_values="null", **more)
+    got = decode_values(pa.array(values, pa.binary()), form, on_decode_error="null", **more)
     got.validate(full=True)
     return [None if row is None else shown(row, schema) for row in got.to_pylist()]
 
@@ -283,6 +283,6 @@ def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicur
             short = pa.array([value for value, _ in legacy], pa.binary())
             for framing in ("auto", "confluent"):
                 indexed = Protobuf(registry, message=message, framing=framing)  # type: ignore[arg-type]
-                assert decode_values(short, indexed, topic=topic, bad_values="null").null_count == ROWS
+                assert decode_values(short, indexed, topic=topic, on_decode_error="null").null_count == ROWS
                 with pytest.raises(BadValueError, match="index"):
                     decode_values(short, indexed, topic=topic)

@@ -40,7 +40,7 @@ def want(text: str, kind: pa.DataType) -> tuple[Any, bool]:
 
 
 def check(texts: list[str], kind: pa.DataType, seed: int) -> None:
-    got = decode_values(pa.array([text.encode() for text in texts]), Json(kind), bad_values="null")
+    got = decode_values(pa.array([text.encode() for text in texts]), Json(kind), on_decode_error="null")
     got.validate(full=True)
     assert got.type == kind, (got.type, kind)
     for row, text in enumerate(texts):
@@ -158,7 +158,7 @@ def test_a_bad_value_says_which_and_why() -> None:
     framed = pa.array([b"\0\0\0\0\x07{"])
     with pytest.raises(BadValueError, match="row 0, schema id 7: the value ends too early"):
         decode_values(framed, Json(EVENT))
-    assert decode_values(values, Json(EVENT), bad_values="null").to_pylist() == [WANT[0], None, WANT[2]]
+    assert decode_values(values, Json(EVENT), on_decode_error="null").to_pylist() == [WANT[0], None, WANT[2]]
 
 
 def test_frames_are_stepped_over() -> None:

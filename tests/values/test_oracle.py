@@ -49,7 +49,7 @@ def test_other_schemas_read_what_fastavro_reads(block: int) -> None:
         writer, reader = (fastavro.parse_schema(copy.deepcopy(one)) for one in (schema, other))
         values = [generate.encoded(writer, make.value(schema)) for _ in range(ROWS)]
         framed = [b"\0\0\0\0\x05" + value for value in values]
-        got = decode_values(pa.array(framed, pa.binary()), Avro(other, writers={5: schema}), bad_values="null")
+        got = decode_values(pa.array(framed, pa.binary()), Avro(other, writers={5: schema}), on_decode_error="null")
         got.validate(full=True)
         want = [resolved(value, writer, reader, other) for value in values]
         assert got.to_pylist() == want, (seed, schema, other)

@@ -40,7 +40,7 @@ def test_values_are_what_google_reads(block: int) -> None:
         want = [generate.read(make.type, value) for value in values]
         for schema in (make.text(), make.file_set()):
             form = Protobuf(schema, message="p.M0", framing="none")
-            got = decode_values(column(values), form, bad_values="null")
+            got = decode_values(column(values), form, on_decode_error="null")
             assert shown(got, make) == want, (seed, schema)
         good += sum(row is not None for row in want)
     assert good > BLOCK * ROWS / 2
@@ -51,7 +51,7 @@ def test_google_reads_what_is_written(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = generate.Generator(seed, delimited=seed % 4 == 3)
         form = Protobuf(make.text(), message="p.M0", framing="none")
-        first = decode_values(column([make.value() for _ in range(ROWS)]), form, bad_values="null").drop_null()
+        first = decode_values(column([make.value() for _ in range(ROWS)]), form, on_decode_error="null").drop_null()
         written = encode_values(first, form)
         assert [generate.read(make.type, value.as_py()) for value in written] == shown(first, make), seed
         assert decode_values(written, form).equals(first), seed
@@ -64,7 +64,9 @@ def test_what_is_cut_off_is_read_as_google_does(block: int) -> None:
         whole = make.value()
         values = [whole[: make.random.randint(0, len(whole))] for _ in range(ROWS)]
         want = [generate.read(make.type, value) for value in values]
-        got = decode_values(column(values), Protobuf(make.text(), message="p.M0", framing="none"), bad_values="null")
+        got = decode_values(
+            column(values), Protobuf(make.text(), message="p.M0", framing="none"), on_decode_error="null"
+        )
         assert shown(got, make) == want, seed
 
 
@@ -73,9 +75,11 @@ def test_some_fields_are_what_they_are_among_all() -> None:
         make = generate.Generator(seed)
         values = column([make.value() for _ in range(ROWS)])
         name = make.random.choice(make.descriptor.fields).name
-        everything = decode_values(values, Protobuf(make.text(), message="p.M0", framing="none"), bad_values="null")
+        everything = decode_values(
+            values, Protobuf(make.text(), message="p.M0", framing="none"), on_decode_error="null"
+        )
         some = Protobuf(make.text(), message="p.M0", framing="none", fields=[name])
-        got = decode_values(values, some, bad_values="null")
+        got = decode_values(values, some, on_decode_error="null")
         for one, whole in zip(got.to_pylist(), everything.to_pylist(), strict=True):
             # A field that makes a row bad may be one that is not read.
             assert whole is None or repr(one) == repr({name: whole[name]}), (seed, name)
@@ -85,7 +89,7 @@ def test_frames_name_messages() -> None:
     schema = f"{ORDER} message Refund {{ int64 order = 1; message Part {{ string sku = 1; }} }}"
     values = column([b"\0\0\0\0\7\0\x08\x01", b"\0\0\0\0\7\2\2\x08\x02"])
     assert decode_values(values[:1], Protobuf(schema)).to_pylist() == [{"id": 1, "kind": "A"}]
-    refunds = decode_values(values, Protobuf(schema, message="Refund"), bad_values="null").to_pylist()
+    refunds = decode_values(values, Protobuf(schema, message="Refund"), on_decode_error="null").to_pylist()
     assert refunds == [None, {"order": 2}]
     with pytest.raises(BadValueError, match=r"row 1, schema id 7: it is a p\.Refund, and p\.Order is read") as bad:
         decode_values(values, Protobuf(schema))
@@ -115,7 +119,7 @@ def test_a_registry_says_what_values_are() -> None:
         values = [frames[0] + b"\2\2\x08\x07\x12\x03\x0a\x01x", frames[1] + b"\0\x08\x08\x1a\x01n", frames[0] + b"\0"]
         values.append(frames[2] + b"\0")
         orders = Protobuf(registry)
-        got = decode_values(column(values), orders, topic="orders", bad_values="null")
+        got = decode_values(column(values), orders, topic="orders", on_decode_error="null")
         assert got.to_pylist() == [
             {"id": 7, "user": {"city": "x"}, "note": ""},
             {"id": 8, "user": None, "note": "n"},

@@ -50,7 +50,7 @@ def test_it_is_read_as_deep_as_asked_for() -> None:
     form = Avro(TREE, framing="none", recursion=3)
     assert "recursion=3" in repr(form)
     assert decode_values(VALUES[:4], form).to_pylist() == [tree(depth) for depth in range(4)]
-    got = decode_values(VALUES, form, bad_values="null")
+    got = decode_values(VALUES, form, on_decode_error="null")
     assert got.to_pylist()[4] is None
     with pytest.raises(BadValueError, match=r"row 4, .*field next\.next\.next\.next: it is nested more than 3"):
         decode_values(VALUES, form)
@@ -69,7 +69,7 @@ def test_what_was_read_to_a_depth_is_written() -> None:
 def test_messages_too() -> None:
     file = 'syntax = "proto3"; message M { int32 v = 1; M m = 2; }'
     values = pa.array([b"\x08\x01", b"\x12\x02\x08\x02", b"\x12\x04\x12\x02\x08\x03"])
-    got = decode_values(values, Protobuf(file, framing="none", recursion=1), bad_values="null").to_pylist()
+    got = decode_values(values, Protobuf(file, framing="none", recursion=1), on_decode_error="null").to_pylist()
     assert got == [{"v": 1, "m": None}, {"v": 0, "m": {"v": 2, "m": None}}, None]
     with pytest.raises(ConfigurationError, match="field m: M contains itself"):
         Protobuf(file)

@@ -469,7 +469,7 @@ def test_values_are_decoded_with_what_the_registry_has(registry: Registry, clien
     assert registry.requests() == before == 2
     # A schema of one's own, and fields of it.
     mine = Avro(FIRST, registry=client)
-    assert decode_values(values, mine, bad_values="null").to_pylist()[0] == {"id": 1}
+    assert decode_values(values, mine, on_decode_error="null").to_pylist()[0] == {"id": 1}
     some = Avro(client, subject="orders-value", fields=["id"])
     assert decode_values(values, some).to_pylist() == [{"id": 1}, None, {"id": 2}, {"id": 3}]
     old = Avro(client, subject="orders-value", version=1)
@@ -504,7 +504,7 @@ def test_a_missing_schema_is_a_bad_value_until_it_is_found(registry: Registry) -
         with pytest.raises(BadValueError, match=r"schema id 77.*40403") as caught:
             decode_values(values, numbers)
         assert (caught.value.row, caught.value.schema_id) == (1, 77)
-        assert decode_values(values, numbers, bad_values="null").to_pylist() == [1, None, 3]
+        assert decode_values(values, numbers, on_decode_error="null").to_pylist() == [1, None, 3]
         assert registry.requests("GET /schemas/ids/77") == 3
         registry.put(77, '"long"')
         time.sleep(1.05)
@@ -520,7 +520,7 @@ def test_an_outage_is_raised_whatever_bad_values_become(registry: Registry, clie
     registry.down()
     assert decode_values(known, numbers).to_pylist() == [1]
     with pytest.raises(RegistryError):
-        decode_values(unknown, numbers, bad_values="null")
+        decode_values(unknown, numbers, on_decode_error="null")
     registry.up()
     assert decode_values(unknown, numbers).to_pylist() == [1]
 
@@ -548,7 +548,7 @@ def test_many_unknown_ids_are_asked_for_at_once(registry: Registry) -> None:
     with SchemaRegistry(registry.url, **{**QUICK, "missing_id_retries_wait_ms": 200}) as client:
         values = pa.array([framed(1000 + at, b"\x02") for at in range(100)])
         started = time.monotonic()
-        got = decode_values(values, Avro("long", registry=client), bad_values="null")
+        got = decode_values(values, Avro("long", registry=client), on_decode_error="null")
         assert got.null_count == 100
         assert registry.requests() == 300
         assert time.monotonic() - started < 10

@@ -19,7 +19,7 @@ import pyarrow as pa
 from samsarrow.group import ConsumerGroupMetadata
 from samsarrow.producer import Producer
 from samsarrow.spark.clients import here
-from samsarrow.spark.notes import PREFIX, Counted, RepetitionError, agree, count_of_tasks, note_of, note_tasks
+from samsarrow.spark.notes import PREFIX, Counted, ReplayMismatchError, agree, count_of_tasks, note_of, note_tasks
 from samsarrow.spark.places import Attempt, Place
 from samsarrow.spark.send import Written, find_topic, send_all
 from samsarrow.spark.write_options import WriteOptions
@@ -71,7 +71,7 @@ def _query(options: WriteOptions, place: Place) -> str:
 
 def _refuse_rolled_back(place: Place, noted: OffsetAndMetadata | None, what: str) -> None:
     if noted is not None and noted.offset > place.batch + 1:
-        raise RepetitionError(
+        raise ReplayMismatchError(
             f"query {place.query} is at micro-batch {place.batch}, but {what} micro-batch {noted.offset - 1} already: "
             "the checkpoint was restored from an older copy, or two queries share it. Nothing was written. Restore a "
             "checkpoint that is as new as the topic, or accept that rows are written twice by giving another "
@@ -113,7 +113,7 @@ def check_tasks(options: WriteOptions, written: Sequence[Written]) -> None:
         written: by all tasks of the micro-batch.
 
     Raises:
-        RepetitionError: other tasks wrote this micro-batch before.
+        ReplayMismatchError: other tasks wrote this micro-batch before.
     """
     attempts = [one.attempt for one in written if one.attempt is not None]
     if not attempts:
@@ -152,8 +152,8 @@ def _compare_tasks(options: WriteOptions, place: Place, tasks: int, group: str) 
 def _differs(options: WriteOptions, batch: int, text: str) -> None:
     """A repetition is not like what was written: an error, unless that is accepted for this micro-batch."""
     if options.accepted != batch:
-        raise RepetitionError(
-            f"{text}. The option acceptRepetition={batch} continues anyway: records in the topic stay, and tasks "
+        raise ReplayMismatchError(
+            f"{text}. The option allowReplayMismatch={batch} continues anyway: records in the topic stay, and tasks "
             "that have written skip their rows"
         )
-    _log.warning("%s (acceptRepetition=%d: continuing)", text, batch)
+    _log.warning("%s (allowReplayMismatch=%d: continuing)", text, batch)

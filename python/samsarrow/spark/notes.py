@@ -23,7 +23,7 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 PREFIX = "samsarrow-spark"
 
 
-class RepetitionError(KafkaError):
+class ReplayMismatchError(KafkaError):
     """A micro-batch cannot be written exactly once: it brings other rows than before, or later ones are written."""
 
     name = "REPETITION"

@@ -41,7 +41,8 @@ def _names(*more: str, of: Mapping[str, Sequence[str]]) -> dict[str, None]:
     return {f"{column}.{name}": None for column in ("key", "value") for name in names}
 
 
-_READS = _names("bad", "deadletter.topic", "evolution", "evolution.interval.ms", of=_READ)
+_ON_ERROR = "onerror"
+_READS = _names(_ON_ERROR, "deadletter.topic", "evolution", "evolution.interval.ms", of=_READ)
 _WRITES = _names(of=_WRITTEN)
 # Between looks for newer versions of a schema.
 _INTERVAL_MS = "10000"
@@ -94,13 +95,18 @@ def _taken_out(
         if name in known or name.startswith(REGISTRY):
             continue
         if name in elsewhere:
-            raise ConfigurationError(f"option {name} is for {where}")
+            raise ConfigurationError(f"option {_shown(name)} is for {where}")
         if name.startswith(_OURS) and (meant := get_close_matches(name, (*known, f"{REGISTRY}url"), 1, 0.85)):
-            raise ConfigurationError(f"option {name} is unknown; did you mean {meant[0]}?")
+            raise ConfigurationError(f"option {name} is unknown; did you mean {_shown(meant[0])}?")
         others[name] = value
     if registry and not registry.get("url", "").strip():
         raise ConfigurationError(f"option {REGISTRY}url must be given, for example http://localhost:8081")
     return registry, others
+
+
+def _shown(option: str) -> str:
+    """Returns an option's name as the documentation spells it: Spark gives names in small letters."""
+    return option.replace(_ON_ERROR, "onError")
 
 
 def _refuse_idle(registry: Mapping[str, str], used: bool) -> None:
@@ -142,9 +148,11 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
     kind, given = _format(name, options, _READS)
     if not kind:
         return None
-    bad = given.pop("bad", "raise").strip().lower()
+    bad = given.pop(_ON_ERROR, "raise").strip().lower()
     if bad not in ("raise", "null", "deadletter"):
-        raise ConfigurationError(f"option {name}.bad must be raise, null or deadletter, not {options[f'{name}.bad']!r}")
+        raise ConfigurationError(
+            f"option {name}.onError must be raise, null or deadletter, not {options[f'{name}.{_ON_ERROR}']!r}"
+        )
     letters = _letters(name, bad, given.pop("deadletter.topic", "").strip(), options)
     evolution: dict[str, str] = {one: given.pop(one) for one in ("evolution", "evolution.interval.ms") if one in given}
     _refuse_others(name, kind, given if kind in FORMATS else {**given, **evolution}, _READ)
@@ -262,7 +270,7 @@ def _format(name: str, options: Mapping[str, str], known: Mapping[str, None]) ->
     kind = given.pop("format", "").strip().lower()
     if not kind:
         if given:
-            raise ConfigurationError(f"option {name}.{next(iter(given))} has no effect without {name}.format")
+            raise ConfigurationError(f"option {name}.{_shown(next(iter(given)))} has no effect without {name}.format")
     elif kind not in FORMATS and kind not in PLAIN:
         raise ConfigurationError(
             f"option {name}.format must be one of {', '.join((*FORMATS, *PLAIN))}, not {options[f'{name}.format']!r}"
@@ -274,7 +282,7 @@ def _refuse_others(name: str, kind: str, given: Mapping[str, str], own: Mapping[
     """Refuses options that another format has."""
     for one in given:
         if one not in own.get(kind, ()):
-            raise ConfigurationError(f"option {name}.{one} has no effect with {name}.format={kind}")
+            raise ConfigurationError(f"option {name}.{_shown(one)} has no effect with {name}.format={kind}")
 
 
 def _arguments(name: str, given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
@@ -321,10 +329,10 @@ def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str
     option = f"{name}.deadletter.topic"
     if bad != "deadletter":
         if topic:
-            raise ConfigurationError(f"option {option} has no effect without {name}.bad=deadletter")
+            raise ConfigurationError(f"option {option} has no effect without {name}.onError=deadletter")
         return None
     if not topic:
-        raise ConfigurationError(f"{name}.bad=deadletter needs the option {option}, where bad records go")
+        raise ConfigurationError(f"{name}.onError=deadletter needs the option {option}, where bad records go")
     if topic in _topics(options):
         raise ConfigurationError(f"option {option}: topic {topic} is read, and would grow by what is bad in it")
     return topic

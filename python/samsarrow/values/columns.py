@@ -18,7 +18,7 @@ from samsarrow.values.decode import PLAIN, Format, bad_value, decoder_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BadValues = Literal["raise", "null"] | DeadLetter
+OnDecodeError = Literal["raise", "null"] | DeadLetter
 
 
 # Bytes of decoded columns after which a batch ends: a value of a few bytes may become 64 MiB.
@@ -48,12 +48,12 @@ class TypedColumns:
         self,
         key_format: Format | None,
         value_format: Format | None,
-        bad_values: BadValues,
+        on_decode_error: OnDecodeError,
         raw_values: bool,
         include_headers: bool,
     ) -> None:
-        if not isinstance(bad_values, DeadLetter) and bad_values not in ("raise", "null"):
-            raise ConfigurationError(f"bad_values must be raise, null or a DeadLetter, not {bad_values!r}")
+        if not isinstance(on_decode_error, DeadLetter) and on_decode_error not in ("raise", "null"):
+            raise ConfigurationError(f"on_decode_error must be raise, null or a DeadLetter, not {on_decode_error!r}")
         formats = {"key": key_format, "value": value_format}
         self._formats: dict[str, Format] = {name: one for name, one in formats.items() if one is not None}
         for name, one in self._formats.items():
@@ -61,12 +61,12 @@ class TypedColumns:
                 raise ConfigurationError(
                     f"{name}_format must be Avro(…), Json(…) or Protobuf(…), or one of {', '.join(PLAIN)}, not {one!r}"
                 )
-        if not self._formats and (raw_values or bad_values != "raise"):
-            raise ConfigurationError("bad_values and raw_values need a format: pass value_format")
+        if not self._formats and (raw_values or on_decode_error != "raise"):
+            raise ConfigurationError("on_decode_error and raw_values need a format: pass value_format")
         self._decoders: dict[str, _core.ValueDecoder] = {}
-        self._bad_values = bad_values if isinstance(bad_values, str) else None
-        self.letters = None if isinstance(bad_values, str) else bad_values
-        self._raw = raw_values or bad_values == "null"
+        self._on_decode_error = on_decode_error if isinstance(on_decode_error, str) else None
+        self.letters = None if isinstance(on_decode_error, str) else on_decode_error
+        self._raw = raw_values or on_decode_error == "null"
         self._headers = include_headers
 
     @property
@@ -100,7 +100,7 @@ class TypedColumns:
 
     async def read(self, do: Do, raw: pa.RecordBatch) -> Read:
         """Decodes a batch, or as many of its rows as become no more than `LIMIT`."""
-        strict = self._bad_values == "raise"
+        strict = self._on_decode_error == "raise"
         columns, first = {}, None
         for name, decoder in self._decoders.items():
             one, key = self._formats[name], name == "key"
@@ -146,7 +146,7 @@ class TypedColumns:
         for name in columns:
             if self._raw:
                 made.append((raw.schema.field(name).with_name(f"raw_{name}"), raw.column(name)))
-            if self._bad_values == "null":
+            if self._on_decode_error == "null":
                 made.append((pa.field(f"{name}_error", pa.string()), columns[name].column("error")))
         schema = pa.schema([field for field, _ in made], raw.schema.metadata)
         return pa.record_batch([column for _, column in made], schema)

@@ -32,7 +32,7 @@ def decode_values(
     topic: str | None = None,
     headers: pa.Array | pa.ChunkedArray | None = None,
     key: bool = False,
-    bad_values: Literal["raise", "null"] = "raise",
+    on_decode_error: Literal["raise", "null"] = "raise",
 ) -> pa.Array | pa.ChunkedArray:
     """Decodes values, or keys, into a typed column.
 
@@ -43,7 +43,7 @@ def decode_values(
         headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, if headers name the
             schema.
         key: whether these are keys, which use a different header.
-        bad_values: `raise` stops at the first value that cannot be read; `null` makes its row null.
+        on_decode_error: `raise` stops at the first value that cannot be read; `null` makes its row null.
 
     Returns:
         As many rows as `array` has: an array for an array, chunks for chunks. A null (a tombstone) stays null.
@@ -56,8 +56,8 @@ def decode_values(
         ConfigurationError: the format is invalid, or a column would exceed the size of an Arrow array.
         TypeError: the array or the headers have another type.
     """
-    if bad_values not in ("raise", "null"):
-        raise ConfigurationError(f"bad_values must be raise or null, not {bad_values!r}")
+    if on_decode_error not in ("raise", "null"):
+        raise ConfigurationError(f"on_decode_error must be raise or null, not {on_decode_error!r}")
     do = Blocking._do
     decoder = now(decoder_of(format, do, topic, key))
     values = _arrow(array)
@@ -72,7 +72,7 @@ def decode_values(
     for batch in batches:
         if not isinstance(format, str):
             now(format._learn(do, decoder, batch, key))
-        rows, bad = decoder.decode(batch, key, bad_values == "raise")
+        rows, bad = decoder.decode(batch, key, on_decode_error == "raise")
         if bad is not None:
             raise bad_value(bad, row + bad[0], topic, f"row {row + bad[0]}")
         decoded.append(rows.column(0))

@@ -127,7 +127,7 @@ fn values_lie_in_vectors_up_to_one_that_is_bad() {
 #[test]
 fn bad_values_are_null_beside_their_bytes() {
     let cluster = Cluster::of(&[Some(GOOD), Some(BAD), None], None);
-    let options = [&AVRO[..], &[("value.bad", "null")]].concat();
+    let options = [&AVRO[..], &[("value.onError", "null")]].concat();
     let range = r#""end":3,"columns":["value_error","value","raw_value"],"vectors":5"#;
     let mut reader = cluster.reader(&options, range).unwrap();
     assert_eq!(next(&mut reader).unwrap(), Some(3));

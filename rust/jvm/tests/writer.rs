@@ -191,9 +191,9 @@ fn a_micro_batch_is_written_once() {
     assert_eq!(cluster.count(), 3);
     once(&mine, 0, &["b", "a"]).unwrap();
     let failure = once(&mine, 0, &["a", "c"]).unwrap_err();
-    assert_eq!(failure.name, "RepetitionError");
-    assert!(failure.text.contains("The option acceptRepetition=0 continues anyway"), "{failure:?}");
-    once(&client(r#","acceptRepetition":"0""#), 0, &["a", "c"]).unwrap();
+    assert_eq!(failure.name, "ReplayMismatchError");
+    assert!(failure.text.contains("The option allowReplayMismatch=0 continues anyway"), "{failure:?}");
+    once(&client(r#","allowReplayMismatch":"0""#), 0, &["a", "c"]).unwrap();
     assert_eq!(cluster.count(), 3, "all of them were passed over");
     // Of two attempts at once the later one writes.
     let mut early = attempt(&mine, 1);

@@ -28,7 +28,7 @@ fn raised(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Client(error) => to_py(py, error),
         Error::DataLoss(_) => of_python(py, "samsarrow.spark.errors", "DataLossError", error),
-        Error::Repetition(_) => of_python(py, "samsarrow.spark.notes", "RepetitionError", error),
+        Error::ReplayMismatch(_) => of_python(py, "samsarrow.spark.notes", "ReplayMismatchError", error),
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Error {
     DataLoss(String),
     /// A micro-batch cannot be written exactly once: it brings other rows than before, or later ones are written.
     #[error("{0}")]
-    Repetition(String),
+    ReplayMismatch(String),
 }
 
 impl Error {
@@ -29,7 +29,7 @@ impl Error {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Client(Client::Configuration(_)) => "configuration",
-            Self::Client(_) | Self::Repetition(_) => "kafka",
+            Self::Client(_) | Self::ReplayMismatch(_) => "kafka",
             Self::DataLoss(_) => "data_loss",
         }
     }
@@ -39,7 +39,7 @@ impl Error {
         match self {
             Self::Client(error) => error.name(),
             Self::DataLoss(_) => "DataLossError".into(),
-            Self::Repetition(_) => "RepetitionError".into(),
+            Self::ReplayMismatch(_) => "ReplayMismatchError".into(),
         }
     }
 
@@ -47,7 +47,7 @@ impl Error {
     pub fn retriable(&self) -> bool {
         match self {
             Self::Client(error) => error.retriable(),
-            Self::DataLoss(_) | Self::Repetition(_) => false,
+            Self::DataLoss(_) | Self::ReplayMismatch(_) => false,
         }
     }
 }

@@ -49,7 +49,7 @@ impl MicroBatch {
     /// could be noted; where no topic is known yet it is [`end`](Self::end)'s to do.
     ///
     /// # Errors
-    /// [`Error::Repetition`], and nothing is written; or brokers cannot be asked.
+    /// [`Error::ReplayMismatch`], and nothing is written; or brokers cannot be asked.
     pub(crate) async fn begin(&self, notes: &Notes, options: &WriteOptions, tasks: u64) -> Result<bool> {
         let group = options.group(&self.query);
         let noted = notes.of(options, vec![group.clone()]).await?.pop();
@@ -116,7 +116,7 @@ impl MicroBatch {
 
     fn rolled_back(&self, what: &str, next: i64) -> Error {
         let MicroBatch { query, number } = self;
-        Error::Repetition(format!(
+        Error::ReplayMismatch(format!(
             "query {query} is at micro-batch {number}, but {what} micro-batch {} already: the checkpoint was restored from \
              an older copy, or two queries share it. Nothing was written. Restore a checkpoint that is as new as the topic, \
              or accept that rows are written twice by giving another transactionalIdPrefix",
@@ -128,12 +128,12 @@ impl MicroBatch {
     fn differs(&self, options: &WriteOptions, text: &str) -> Result<()> {
         let number = self.number;
         if options.accepted.and_then(|accepted| i64::try_from(accepted).ok()) != Some(number) {
-            return Err(Error::Repetition(format!(
-                "{text}. The option acceptRepetition={number} continues anyway: records in the topic stay, and tasks \
+            return Err(Error::ReplayMismatch(format!(
+                "{text}. The option allowReplayMismatch={number} continues anyway: records in the topic stay, and tasks \
                  that have written skip their rows"
             )));
         }
-        tracing::warn!("{text} (acceptRepetition={number}: continuing)");
+        tracing::warn!("{text} (allowReplayMismatch={number}: continuing)");
         Ok(())
     }
 }
@@ -156,7 +156,7 @@ impl Place {
     /// The note of an attempt that has written this micro-batch. To be asked for when that attempt can commit no more.
     ///
     /// # Errors
-    /// [`Error::Repetition`]: later ones are written; or brokers cannot be asked.
+    /// [`Error::ReplayMismatch`]: later ones are written; or brokers cannot be asked.
     pub async fn written(&self, notes: &Notes, options: &WriteOptions) -> Result<Option<Note>> {
         let noted = notes.of(options, vec![self.name(options)]).await?.pop();
         if let Some(later) = noted.as_ref().filter(|noted| noted.next > self.batch.next()) {
@@ -168,7 +168,7 @@ impl Place {
     /// All rows were passed over, as they are in the topic.
     ///
     /// # Errors
-    /// [`Error::Repetition`]: they are others.
+    /// [`Error::ReplayMismatch`]: they are others.
     pub fn passed_over(&self, options: &WriteOptions, noted: &Note, counted: &Counted) -> Result<()> {
         let Place { batch: MicroBatch { query, number }, task } = self;
         let brings = counted.text();

@@ -15,7 +15,7 @@ const KNOWN: &[&str] = &[
     "topic",
     "exactlyOnce",
     "transactionalIdPrefix",
-    "acceptRepetition",
+    "allowReplayMismatch",
     "delegationToken",
     "delegationTokenMechanism",
 ];
@@ -84,7 +84,7 @@ impl WriteOptions {
         Ok(WriteOptions {
             exactly_once: boolean(&given, "exactlyOnce", false)?,
             prefix: get(&given, "transactionalIdPrefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned),
-            accepted: natural(&given, "acceptRepetition")?,
+            accepted: natural(&given, "allowReplayMismatch")?,
             token_mechanism: tokens::mechanism(&given, &kafka)?,
             columns: sent(fields, topic.as_deref())?,
             topic,
@@ -262,8 +262,8 @@ mod tests {
                 "needs kafka.security.protocol=SASL_SSL, not PLAINTEXT",
             ),
             (&[("topic", "t"), ("exactlyOnce", "yes")], value, "exactlyOnce must be true or false, not 'yes'"),
-            (&[("topic", "t"), ("acceptRepetition", "x")], value, "must be a whole number, at least 0, not 'x'"),
-            (&[("topic", "t"), ("acceptRepetition", "-1")], value, "acceptRepetition must be a whole number"),
+            (&[("topic", "t"), ("allowReplayMismatch", "x")], value, "must be a whole number, at least 0, not 'x'"),
+            (&[("topic", "t"), ("allowReplayMismatch", "-1")], value, "allowReplayMismatch must be a whole number"),
         ];
         for (options, fields, text) in cases {
             let error = parse(options, fields).unwrap_err();
@@ -280,7 +280,8 @@ mod tests {
             (plain.exactly_once, plain.prefix, plain.accepted, plain.token_mechanism),
             (false, None, None, None)
         );
-        let once = [("topic", "t"), ("exactlyOnce", "True"), ("transactionalIdPrefix", "p"), ("acceptRepetition", "0")];
+        let once =
+            [("topic", "t"), ("exactlyOnce", "True"), ("transactionalIdPrefix", "p"), ("allowReplayMismatch", "0")];
         let once = parse(&once, value).unwrap();
         assert_eq!((once.exactly_once, once.prefix.as_deref(), once.accepted), (true, Some("p"), Some(0)));
         let tokens = [("topic", "t"), ("delegationToken", "true"), ("kafka.security.protocol", "SASL_SSL")];

@@ -350,7 +350,7 @@ async fn tasks_that_write_exactly_once_are_noted_before_they_start() {
     }
     note(&broker, "samsarrow-spark-q-0", "u", 8, "").await;
     let error = driver.answer(&ask("begin_write", 7, 2)).await.unwrap_err();
-    assert_eq!((error.kind(), &*error.name(), error.retriable()), ("kafka", "RepetitionError", false));
+    assert_eq!((error.kind(), &*error.name(), error.retriable()), ("kafka", "ReplayMismatchError", false));
     let text = "micro-batch 7 of query q was written by 1 tasks, and its repetition has 2: rows would be";
     assert!(error.to_string().contains(text), "{error}");
     let error = driver.answer(&ask("begin_write", 6, 1)).await.unwrap_err().to_string();

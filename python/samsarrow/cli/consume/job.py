@@ -272,7 +272,7 @@ def _hinted() -> Iterator[None]:
     try:
         yield
     except BadValueError as error:
-        error.add_note("--bad-values null continues after it")
+        error.add_note("--on-decode-error null continues after it")
         raise
 
 

@@ -45,7 +45,7 @@ _OPTIONS = (
         help="Only these fields of values with a schema, as id,user.city; the rest is skipped.",
     ),
     click.option(
-        "--bad-values",
+        "--on-decode-error",
         type=click.Choice(["raise", "null"]),
         help="What cannot be read ends the command before it, or is null beside its bytes and the reason. By default "
         "raise.",
@@ -116,7 +116,7 @@ class Typed:
     value: str | None = None
     key: str | None = None
     fields: tuple[str, ...] = ()
-    bad_values: str | None = None
+    on_decode_error: str | None = None
     value_schema: Path | None = None
     key_schema: Path | None = None
     value_subject: str | None = None
@@ -145,8 +145,8 @@ class Typed:
         if self.framing is not None and not {self.key, self.value} & SCHEMAS.keys():
             raise click.UsageError(f"--framing is for --value {schemas}")
         check_schema_options(self.key, self.value, self.message, self.imports, self.recursion)
-        if self.bad_values is not None and not self:
-            raise click.UsageError("--bad-values is for --value and --key: bytes are always valid")
+        if self.on_decode_error is not None and not self:
+            raise click.UsageError("--on-decode-error is for --value and --key: bytes are always valid")
         for name, schema, subject in (
             ("value", self.value_schema, self.value_subject),
             ("key", self.key_schema, self.key_subject),
@@ -197,7 +197,7 @@ class Typed:
         only = topics[0] if len(set(topics)) == 1 else None
         value = self._format(connection, "value", self.value, self.value_schema, self.value_subject, only)
         key = self._format(connection, "key", self.key, self.key_schema, self.key_subject, only)
-        return {"value_format": value, "key_format": key, "bad_values": self.bad_values or "raise"}
+        return {"value_format": value, "key_format": key, "on_decode_error": self.on_decode_error or "raise"}
 
     def _format(
         self,

@@ -27,11 +27,18 @@ const SCHEMED: [&str; 6] = ["schema", "subject", "version", "framing", "fields",
 const RECURSION: &str = "recursion";
 /// Of Protobuf alone.
 const PROTOBUF: [&str; 2] = ["message", "imports"];
+/// `onError`: names of options arrive in lower case.
+const ON_ERROR: &str = "onerror";
 /// What the source in Python has, and the JVM has not.
 const ELSEWHERE: [&str; 3] = [".deadletter.topic", ".evolution", ".evolution.interval.ms"];
 
+/// Returns the name of an option as the documentation spells it.
+fn shown(option: &str) -> String {
+    option.replace(ON_ERROR, "onError")
+}
+
 fn known() -> impl Iterator<Item = String> {
-    let all = ["format", "bad"].into_iter().chain(SCHEMED).chain([RECURSION]).chain(PROTOBUF);
+    let all = ["format", ON_ERROR].into_iter().chain(SCHEMED).chain([RECURSION]).chain(PROTOBUF);
     all.flat_map(|name| PARTS.map(|part| format!("{}.{name}", part.name())))
 }
 
@@ -49,7 +56,7 @@ pub(crate) fn take(given: &mut Given) -> Result<(Vec<Typed>, Option<RegistryOpti
             return Err(elsewhere(name));
         }
         if let Some(meant) = near::meant(name, known.iter().map(String::as_str)) {
-            return Err(Error::configuration(format!("option {name} is unknown; did you mean {meant}?")));
+            return Err(Error::configuration(format!("option {name} is unknown; did you mean {}?", shown(meant))));
         }
     }
     let mut own = Given::new();
@@ -109,18 +116,18 @@ pub(crate) fn text_beside(given: &Given, typed: &[Typed], text: Text) -> Result<
 fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Result<Option<Typed>> {
     let name = part.name();
     let get = |option: &str| given.get(&format!("{name}.{option}"));
-    let all = ["bad"].into_iter().chain(SCHEMED).chain([RECURSION]).chain(PROTOBUF);
+    let all = [ON_ERROR].into_iter().chain(SCHEMED).chain([RECURSION]).chain(PROTOBUF);
     let kind = get("format").map(|kind| kind.trim().to_lowercase()).unwrap_or_default();
     if kind.is_empty() {
         return match SCHEMED
             .into_iter()
             .chain([RECURSION])
             .chain(PROTOBUF)
-            .chain(["bad"])
+            .chain([ON_ERROR])
             .find(|one| get(one).is_some())
         {
             Some(first) => {
-                Err(Error::configuration(format!("option {name}.{first} has no effect without {name}.format")))
+                Err(Error::configuration(format!("option {name}.{} has no effect without {name}.format", shown(first))))
             }
             None => Ok(None),
         };
@@ -135,24 +142,30 @@ fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Res
             Error::configuration(format!("option {name}.format must be one of {names}, not {shown}"))
         })?),
     };
-    let bad = get("bad").map_or("raise", String::as_str);
+    let bad = get(ON_ERROR).map_or("raise", String::as_str);
     let nulls_bad = match bad.trim().to_lowercase().as_str() {
         "raise" => false,
         "null" => true,
-        "deadletter" => return Err(elsewhere(&format!("{name}.bad=deadletter"))),
+        "deadletter" => return Err(elsewhere(&format!("{name}.onError=deadletter"))),
         _ => {
-            return Err(Error::configuration(format!("option {name}.bad must be raise or null, not {}", quoted(bad))));
+            return Err(Error::configuration(format!(
+                "option {name}.onError must be raise or null, not {}",
+                quoted(bad)
+            )));
         }
     };
     let schemed = !matches!(format, Named::Plain(_));
     let own = |option: &str| match option {
-        "bad" => true,
+        ON_ERROR => true,
         RECURSION => matches!(format, Named::Avro | Named::Protobuf),
         one if PROTOBUF.contains(&one) => format == Named::Protobuf,
         _ => schemed,
     };
     if let Some(other) = all.into_iter().find(|option| get(option).is_some() && !own(option)) {
-        return Err(Error::configuration(format!("option {name}.{other} has no effect with {name}.format={kind}")));
+        return Err(Error::configuration(format!(
+            "option {name}.{} has no effect with {name}.format={kind}",
+            shown(other)
+        )));
     }
     if schemed && get("schema").is_none() && !by_registry {
         return Err(Error::configuration(format!(

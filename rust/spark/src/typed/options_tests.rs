@@ -26,7 +26,7 @@ fn bad_options_say_what_is_wrong() {
         (vec![("value.format", "xml")], "not 'xml'"),
         (vec![("value.format", "avro")], "needs the option value.schema or schema.registry.url"),
         (vec![("key.schema", "{}")], "key.schema has no effect without key.format"),
-        (vec![("value.bad", "null")], "value.bad has no effect without value.format"),
+        (vec![("value.onError", "null")], "value.onError has no effect without value.format"),
         (vec![("value.formats", "avro")], "did you mean value.format"),
         (vec![("value.format", "int"), ("value.schema", "{}")], "value.schema has no effect with value.format=int"),
         (
@@ -35,8 +35,11 @@ fn bad_options_say_what_is_wrong() {
         ),
         (vec![("value.format", "int"), ("schema.registry.url", "http://r")], "has no effect without value.format=avro"),
         (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be given"),
-        (with(&[("value.bad", "skip")]), "value.bad must be raise or null, not 'skip'"),
-        (with(&[("value.bad", "deadletter")]), "value.bad=deadletter works in format(\"samsarrow-python\") only"),
+        (with(&[("value.onError", "skip")]), "value.onError must be raise or null, not 'skip'"),
+        (
+            with(&[("value.onError", "deadletter")]),
+            "value.onError=deadletter works in format(\"samsarrow-python\") only",
+        ),
         (with(&[("value.deadletter.topic", "x")]), "value.deadletter.topic works in format(\"samsarrow-python\") only"),
         (with(&[("value.evolution", "restart")]), "value.evolution works in format(\"samsarrow-python\") only"),
         (with(&[("value.version", "newest")]), "value.version must be a number or latest"),
@@ -53,7 +56,7 @@ fn bad_options_say_what_is_wrong() {
         ),
         (with(&[("layout", "value:string")]), "layout and value.format both set"),
         (with(&[("columns", "raw_value")]), "there is no column 'raw_value'"),
-        (with(&[("value.bad", "null"), ("columns", "raw_value,RAW_VALUE")]), "names a column twice"),
+        (with(&[("value.onError", "null"), ("columns", "raw_value,RAW_VALUE")]), "names a column twice"),
         (with(&[("schema.registry.url", "http://r"), ("schema.registry.max.retrys", "1")]), "max.retries"),
         (with(&[("schema.registry.url", "http://r"), ("schema.registry.password", "x")]), "must be set together"),
         (
@@ -73,7 +76,7 @@ fn columns_come_with_what_is_decoded() {
     let all = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"];
     let avro = [("value.format", "Avro "), ("value.schema", ORDER)];
     assert_eq!(names(&avro), all);
-    let nulls = [&avro[..], &[("value.bad", "NULL")]].concat();
+    let nulls = [&avro[..], &[("value.onError", "NULL")]].concat();
     assert_eq!(names(&nulls), [&all[..], &["raw_value", "value_error"]].concat());
     let chosen = [&nulls[..], &[("columns", "Value_Error,offset")]].concat();
     assert_eq!(names(&chosen), ["value_error", "offset"]);

@@ -74,7 +74,7 @@ final class Options implements Serializable {
   }
 
   private boolean nullsBad(String part) {
-    return given.getOrDefault(part + ".bad", "").trim().equalsIgnoreCase("null");
+    return given.getOrDefault(part + ".onerror", "").trim().equalsIgnoreCase("null");
   }
 
   /** What tasks get: a token in place of the login, where that is asked for. */
