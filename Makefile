@@ -5,6 +5,16 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 VENV := .venv
+# rust-toolchain.toml names the compiler. Where rustup does not install it by itself, make does; without a network the
+# default toolchain compiles.
+ifneq ($(shell command -v rustup),)
+ifeq ($(shell rustc --version 2>/dev/null),)
+ifneq ($(shell rustup toolchain install >/dev/null 2>&1 && echo installed),installed)
+export RUSTUP_TOOLCHAIN := stable
+endif
+endif
+endif
+
 # Where a virtual environment has its programs.
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Of `make dev`: arguments of pytest.
@@ -54,16 +64,16 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits test-conservation deny check check-python check-stub check-rust bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits test-conservation deny check check-python check-stub check-rust lock hooks coverage bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
 
 # Modules are compiled when they are first imported, which most of them never are.
-$(DEPS): pyproject.toml
+$(DEPS): pyproject.toml tools/constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint tools/constraints.txt --group dev
 	touch $@
 
 # Tests run on the `ci` profile, which those of Rust share.
@@ -182,6 +192,7 @@ check: check-rust check-python check-stub deny ## lint, types, stubs, licences, 
 check-python: $(DEPS)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/typos
 	$(BIN)/mypy
 	for example in examples/*/*.py; do $(BIN)/mypy --no-error-summary $$example || exit 1; done
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -190,6 +201,22 @@ check-python: $(DEPS)
 # Alone needs the extension.
 check-stub: $(BUILT)
 	$(BIN)/python -m mypy.stubtest samsarrow._core --mypy-config-file pyproject.toml
+
+lock: $(DEPS) ## the versions of development packages in .venv, into tools/constraints.txt
+	@sed -n '/^#/p' tools/constraints.txt > tools/constraints.new
+	$(BIN)/python -m pip list --format=freeze --exclude samsarrow --exclude pip --exclude setuptools >> tools/constraints.new
+	mv tools/constraints.new tools/constraints.txt
+
+hooks: $(DEPS) ## Git hooks that format, lint, and check the language before each commit (pre-commit)
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
+
+# The Rust tests run in a build of their own; Python's measure the package, not the extension.
+coverage: $(BUILT) $(JAR) ## covered lines, by crate and by Python module, into target/coverage
+	cargo llvm-cov --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-llvm-cov
+	mkdir -p target/coverage
+	cargo llvm-cov --workspace --profile ci --quiet --json --summary-only --output-path target/coverage/rust.json
+	$(BIN)/python -m pytest -q tests/unit tests/broker tests/aio tests/values --cov samsarrow --cov-report json:target/coverage/python.json
+	$(BIN)/python tools/coverage.py target/coverage/rust.json target/coverage/python.json
 
 check-rust:
 	cargo fmt --all --check

@@ -38,7 +38,7 @@ def commands(path: Path) -> list[str]:
 
 
 def test_there_are_workflows_and_targets() -> None:
-    assert {"gate.yml", "long.yml"} <= {path.name for path in WORKFLOWS}
+    assert {"ci.yml", "nightly.yml"} <= {path.name for path in WORKFLOWS}
     assert {"check", "test", "help"} <= TARGETS
 
 
