@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import names_of
 from samsarrow.access import (
     AclBinding,
@@ -45,6 +46,7 @@ FilterRow: TypeAlias = tuple[int, str | None, int, str | None, str | None, int, 
 TokenRow: TypeAlias = tuple[str, bytes, str, str | None, list[str], int, int, int]
 
 
+@names_arguments
 def describe_users(
     core: _core.Admin, users: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[str, tuple[ScramCredentialInfo, ...]]]:
@@ -53,6 +55,7 @@ def describe_users(
     return found.then(reads(str, _mechanisms, (str, tuple[ScramCredentialInfo])))
 
 
+@names_arguments
 def alter_users(
     core: _core.Admin, alterations: Iterable[ScramAlteration], *, timeout: Seconds | None = None
 ) -> Call[dict[str, None]]:
@@ -70,6 +73,7 @@ def alter_users(
     return _core.admin_alter_users(core, plain, to_seconds(timeout)).then(writes(str))
 
 
+@names_arguments
 def describe_acls(
     core: _core.Admin, acl_filter: AclFilter | None = None, *, timeout: Seconds | None = None
 ) -> Call[list[AclBinding]]:
@@ -78,6 +82,7 @@ def describe_acls(
     return found.then(lambda rows: [_binding(row) for row in rows])
 
 
+@names_arguments
 def create_acls(
     core: _core.Admin, acls: Iterable[AclBinding], *, timeout: Seconds | None = None
 ) -> Call[dict[AclBinding, None]]:
@@ -86,6 +91,7 @@ def create_acls(
     return done.then(writes(_binding))
 
 
+@names_arguments
 def delete_acls(
     core: _core.Admin, filters: Iterable[AclFilter], *, timeout: Seconds | None = None
 ) -> Call[dict[AclFilter, tuple[AclBinding, ...]]]:
@@ -94,6 +100,7 @@ def delete_acls(
     return done.then(_removed)
 
 
+@names_arguments
 def create_delegation_token(
     core: _core.Admin,
     *,
@@ -108,6 +115,7 @@ def create_delegation_token(
     return made.then(_token)
 
 
+@names_arguments
 def renew_delegation_token(
     core: _core.Admin,
     token: DelegationToken | bytes,
@@ -118,6 +126,7 @@ def renew_delegation_token(
     return _core.admin_renew_delegation_token(core, _hmac(token), to_seconds(renew_period), to_seconds(timeout))
 
 
+@names_arguments
 def expire_delegation_token(
     core: _core.Admin,
     token: DelegationToken | bytes,
@@ -128,6 +137,7 @@ def expire_delegation_token(
     return _core.admin_expire_delegation_token(core, _hmac(token), to_seconds(expiry_period), to_seconds(timeout))
 
 
+@names_arguments
 def describe_delegation_tokens(
     core: _core.Admin, owners: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[list[DelegationToken]]:

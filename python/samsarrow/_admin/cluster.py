@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import operations
 from samsarrow.cluster_types import (
     BrokerDescription,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from samsarrow._core import Call
 
 
+@names_arguments
 def describe_cluster(
     core: _core.Admin,
     *,
@@ -41,11 +43,13 @@ def describe_cluster(
     return found.then(_cluster)
 
 
+@names_arguments
 def describe_features(core: _core.Admin, *, timeout: Seconds | None = None) -> Call[FeatureMetadata]:
     found = _core.admin_describe_features(core, to_seconds(timeout))
     return found.then(lambda row: FeatureMetadata(*row))
 
 
+@names_arguments
 def update_features(
     core: _core.Admin,
     updates: Mapping[str, int | FeatureUpdate],
@@ -58,10 +62,12 @@ def update_features(
     return _core.admin_update_features(core, plain, validate_only, to_seconds(timeout)).then(writes(str))
 
 
+@names_arguments
 def describe_quorum(core: _core.Admin, *, timeout: Seconds | None = None) -> Call[QuorumInfo]:
     return _core.admin_describe_quorum(core, to_seconds(timeout)).then(_quorum)
 
 
+@names_arguments
 def add_raft_voter(
     core: _core.Admin,
     voter: int,
@@ -75,12 +81,14 @@ def add_raft_voter(
     return _core.admin_add_raft_voter(core, cluster_id, (voter, directory_id.bytes), plain, to_seconds(timeout))
 
 
+@names_arguments
 def remove_raft_voter(
     core: _core.Admin, voter: int, directory_id: UUID, *, cluster_id: str | None = None, timeout: Seconds | None = None
 ) -> Call[None]:
     return _core.admin_remove_raft_voter(core, cluster_id, (voter, directory_id.bytes), to_seconds(timeout))
 
 
+@names_arguments
 def unregister_broker(core: _core.Admin, broker: int, *, timeout: Seconds | None = None) -> Call[None]:
     return _core.admin_unregister_broker(core, broker, to_seconds(timeout))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow.admin_types import (
     ConfigChange,
     ConfigEntry,
@@ -37,6 +38,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=enum.IntEnum)
 
 
+@names_arguments
 def describe_configs(
     core: _core.Admin,
     resources: Iterable[ConfigResource] | Mapping[ConfigResource, Iterable[str] | None],
@@ -51,6 +53,7 @@ def describe_configs(
     return found.then(_configs)
 
 
+@names_arguments
 def alter_configs(
     core: _core.Admin,
     changes: Mapping[ConfigResource, ConfigChange | Mapping[str, str | None]],
@@ -62,6 +65,7 @@ def alter_configs(
     return _core.admin_alter_configs(core, plain, validate_only, to_seconds(timeout)).then(writes(_of))
 
 
+@names_arguments
 def list_config_resources(
     core: _core.Admin, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
 ) -> Call[tuple[ConfigResource, ...]]:
@@ -70,6 +74,7 @@ def list_config_resources(
     return found.then(lambda rows: tuple(_of(row) for row in rows))
 
 
+@names_arguments
 def describe_quotas(
     core: _core.Admin,
     components: Mapping[str, str | Any | None] | None = None,
@@ -85,6 +90,7 @@ def describe_quotas(
     return found.then(lambda rows: {_entity(row): dict(quotas) for row, quotas in rows})
 
 
+@names_arguments
 def alter_quotas(
     core: _core.Admin,
     changes: Mapping[QuotaEntity, Mapping[str, float | None]],

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import names_of, operations
 from samsarrow.admin_types import (
     GroupLag,
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
     from samsarrow._core import Call
 
 
+@names_arguments
 def find_coordinator(core: _core.Admin, group: str, *, timeout: Seconds | None = None) -> Call[Node]:
     return _core.admin_find_coordinator(core, group, to_seconds(timeout)).then(lambda row: Node(*row))
 
 
+@names_arguments
 def list_groups(
     core: _core.Admin,
     *,
@@ -58,6 +61,7 @@ def list_groups(
     return listed.then(lambda rows: {row[0]: GroupListing(*row) for row in rows})
 
 
+@names_arguments
 def describe_groups(
     core: _core.Admin,
     groups: Iterable[str],
@@ -70,10 +74,12 @@ def describe_groups(
     return found.then(_described)
 
 
+@names_arguments
 def delete_groups(core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None) -> Call[dict[str, None]]:
     return _core.admin_delete_groups(core, names_of("groups", groups), to_seconds(timeout)).then(writes(str))
 
 
+@names_arguments
 def remove_members(
     core: _core.Admin,
     group: str,
@@ -90,6 +96,7 @@ def remove_members(
     return done.then(writes(lambda raw: RemovedMember(*raw)))
 
 
+@names_arguments
 def group_lag(
     core: _core.Admin, groups: Iterable[str], *, read_committed: bool = False, timeout: Seconds | None = None
 ) -> Call[Results[str, GroupLag]]:
@@ -97,6 +104,7 @@ def group_lag(
     return found.then(_lags)
 
 
+@names_arguments
 def describe_share_groups(
     core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, ShareGroupDescription]]:
@@ -104,6 +112,7 @@ def describe_share_groups(
     return found.then(_shares)
 
 
+@names_arguments
 def describe_streams_groups(
     core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, StreamsGroupDescription]]:

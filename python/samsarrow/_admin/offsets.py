@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import names_of
 from samsarrow._admin.plain import to_partition as _tp
 from samsarrow.admin_types import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from samsarrow._core import Call
 
 
+@names_arguments
 def commit_offsets(
     core: _core.Admin,
     group: str,
@@ -52,6 +54,7 @@ def commit_offsets(
     return done.then(writes(_tp))
 
 
+@names_arguments
 def fetch_offsets(
     core: _core.Admin,
     group: str,
@@ -66,6 +69,7 @@ def fetch_offsets(
     return found.then(lambda rows: _groups(rows)[group])
 
 
+@names_arguments
 def fetch_offsets_many(
     core: _core.Admin,
     groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
@@ -82,6 +86,7 @@ def fetch_offsets_many(
     return _core.admin_fetch_offsets(core, plain, api_version, require_stable, to_seconds(timeout)).then(_groups)
 
 
+@names_arguments
 def delete_offsets(
     core: _core.Admin, group: str, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, None]]:
@@ -89,6 +94,7 @@ def delete_offsets(
     return _core.admin_delete_offsets(core, group, plain, to_seconds(timeout)).then(writes(_tp))
 
 
+@names_arguments
 def list_offsets(
     core: _core.Admin,
     partitions: Mapping[TopicPartition, OffsetSpec | int | datetime],
@@ -106,6 +112,7 @@ def list_offsets(
     return found.then(_found)
 
 
+@names_arguments
 def list_share_offsets(
     core: _core.Admin,
     groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
@@ -120,6 +127,7 @@ def list_share_offsets(
     return _core.admin_list_share_offsets(core, plain, to_seconds(timeout)).then(_shares)
 
 
+@names_arguments
 def alter_share_offsets(
     core: _core.Admin, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, None]]:
@@ -127,6 +135,7 @@ def alter_share_offsets(
     return _core.admin_alter_share_offsets(core, group, plain, to_seconds(timeout)).then(writes(_tp))
 
 
+@names_arguments
 def delete_share_offsets(
     core: _core.Admin, group: str, topics: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[dict[str, None]]:

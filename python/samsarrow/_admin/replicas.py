@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import to_partition as _tp
 from samsarrow.cluster_types import (
     ElectionType,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from samsarrow._core import Call
 
 
+@names_arguments
 def elect_leaders(
     core: _core.Admin,
     partitions: Iterable[TopicPartition] | None = None,
@@ -41,6 +43,7 @@ def elect_leaders(
     return done.then(writes(_tp, lambda key, changed: changed))
 
 
+@names_arguments
 def alter_reassignments(
     core: _core.Admin,
     replicas: Mapping[TopicPartition, Iterable[int] | None],
@@ -53,6 +56,7 @@ def alter_reassignments(
     return done.then(writes(_tp))
 
 
+@names_arguments
 def list_reassignments(
     core: _core.Admin, partitions: Iterable[TopicPartition] | None = None, *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, PartitionReassignment]]:
@@ -61,6 +65,7 @@ def list_reassignments(
     return found.then(lambda rows: {_tp(tp): PartitionReassignment(*map(tuple, its)) for tp, its in rows})
 
 
+@names_arguments
 def log_dirs(
     core: _core.Admin, brokers: Iterable[int] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[int, tuple[LogDir, ...]]]:
@@ -69,6 +74,7 @@ def log_dirs(
     return found.then(reads(int, _dirs, (int, tuple[LogDir])))
 
 
+@names_arguments
 def move_replicas(
     core: _core.Admin, replicas: Mapping[Replica, str], *, timeout: Seconds | None = None
 ) -> Call[dict[Replica, None]]:

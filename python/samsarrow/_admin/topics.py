@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import operations
 from samsarrow._admin.plain import to_partition as _tp
 from samsarrow.admin_types import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from samsarrow._core import Call
 
 
+@names_arguments
 def create_topics(
     core: _core.Admin,
     topics: Sequence[str | NewTopic],
@@ -55,6 +57,7 @@ def create_topics(
     return _core.admin_create_topics(core, plain, validate_only, to_seconds(timeout)).then(writes(str, _created))
 
 
+@names_arguments
 def delete_topics(
     core: _core.Admin, topics: Sequence[str | UUID], *, timeout: Seconds | None = None
 ) -> Call[dict[str | UUID, None]]:
@@ -63,6 +66,7 @@ def delete_topics(
     return _core.admin_delete_topics(core, _refs(topics), to_seconds(timeout)).then(writes(_ref))
 
 
+@names_arguments
 def list_topics(
     core: _core.Admin, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[str, TopicListing]]:
@@ -73,6 +77,7 @@ def list_topics(
     return done.then(_listings)
 
 
+@names_arguments
 def describe_topics(
     core: _core.Admin,
     topics: Iterable[str | UUID],
@@ -88,6 +93,7 @@ def describe_topics(
     return done.then(reads(_ref, _described, (str, TopicDescription)))
 
 
+@names_arguments
 def create_partitions(
     core: _core.Admin,
     partitions: Mapping[str, int | NewPartitions],
@@ -103,6 +109,7 @@ def create_partitions(
     return _core.admin_create_partitions(core, plain, validate_only, to_seconds(timeout)).then(writes(str))
 
 
+@names_arguments
 def delete_records(
     core: _core.Admin, before: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, int]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+from samsarrow._admin.arguments import names_arguments
 from samsarrow._admin.plain import names_of
 from samsarrow._admin.plain import to_partition as _tp
 from samsarrow.admin_types import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from samsarrow._core import Call
 
 
+@names_arguments
 def list_transactions(
     core: _core.Admin,
     *,
@@ -45,6 +47,7 @@ def list_transactions(
     return found.then(lambda rows: {row[0]: TransactionListing(*row) for row in rows})
 
 
+@names_arguments
 def describe_transactions(
     core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, TransactionDescription]]:
@@ -53,6 +56,7 @@ def describe_transactions(
     return found.then(reads(str, _described, (str, TransactionDescription)))
 
 
+@names_arguments
 def describe_producers(
     core: _core.Admin, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
 ) -> Call[Results[TopicPartition, tuple[ProducerState, ...]]]:
@@ -60,6 +64,7 @@ def describe_producers(
     return found.then(reads(_tp, _producers, (TopicPartition, tuple[ProducerState])))
 
 
+@names_arguments
 def abort_transaction(
     core: _core.Admin,
     partition: TopicPartition,
@@ -73,6 +78,7 @@ def abort_transaction(
     return _core.admin_abort_transaction(core, at, producer_id, producer_epoch, epoch, to_seconds(timeout))
 
 
+@names_arguments
 def fence_producers(
     core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[dict[str, FencedProducer]]:
@@ -81,6 +87,7 @@ def fence_producers(
     return done.then(writes(str, lambda key, row: FencedProducer(*row)))
 
 
+@names_arguments
 def find_hanging(
     core: _core.Admin,
     partitions: Iterable[TopicPartition] | None = None,

@@ -1,0 +1,161 @@
+"""TypeErrors that name the wrong argument of an operation, from the operation's annotations."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import operator
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns the function with errors that name the argument.
+
+    Arguments are checked against their annotations only after the function has raised: calls that work cost nothing.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, AttributeError) as error:
+            if (fault := _fault_of_call(function, args, kwargs)) is None:
+                raise
+            raise TypeError(fault) from error
+
+    return call
+
+
+def _fault_of_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return None
+    names = vars(sys.modules[function.__module__])
+    for name, value in bound.arguments.items():
+        annotation = function.__annotations__.get(name)
+        fault = None if name == "core" else _fault(_evaluated(annotation, names), value, name)
+        if fault is not None:
+            return f"{function.__name__}: {fault}"
+    return None
+
+
+def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
+    """Returns the type; `Any` if it only exists for type checkers."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        # Annotations are source code of this package.
+        return eval(annotation, names)  # noqa: S307
+    except (NameError, TypeError, AttributeError):
+        return Any
+
+
+def _fault(kind: Any, value: Any, path: str) -> str | None:
+    """Returns the reason why a value is not of a type, with the path to the wrong part; None if it is."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Union or origin is types.UnionType:
+        return _fault_of_union(inner, value, path)
+    if origin is typing.Literal:
+        return None if value in inner else f"{path} must be {' or '.join(map(repr, inner))}, not {value!r}"
+    if origin is not None and issubclass(origin, Mapping):
+        return _fault_of_mapping(inner, value, path)
+    if origin is not None and issubclass(origin, Iterable):
+        return _fault_of_items(inner, value, path)
+    if not isinstance(kind, type):
+        return None
+    if not _is_instance(kind, value):
+        return f"{path} must be {_name(kind)}, not {type(value).__name__}"
+    return _fault_of_fields(value, path)
+
+
+def _fault_of_union(kinds: tuple[Any, ...], value: Any, path: str) -> str | None:
+    faults = [_fault(kind, value, path) for kind in kinds]
+    if None in faults:
+        return None
+    if isinstance(value, str) and any(typing.get_origin(kind) is not None for kind in kinds):
+        return f"{path} must be {' or '.join(map(_name, kinds))}, not one str"
+    # The part that is wrong says more than the list of types.
+    deeper = [fault for fault in faults if fault is not None and not fault.startswith(f"{path} ")]
+    if deeper:
+        return deeper[0]
+    return f"{path} must be {' or '.join(map(_name, kinds))}, not {type(value).__name__}"
+
+
+def _fault_of_mapping(kinds: tuple[Any, ...], value: Any, path: str) -> str | None:
+    if not isinstance(value, Mapping):
+        return f"{path} must be a mapping, not {type(value).__name__}"
+    for key, item in value.items():
+        where = f"{path}[{key!r}]"
+        if (fault := _fault(kinds[0], key, f"key {key!r} of {path}") or _fault(kinds[1], item, where)) is not None:
+            return fault
+    return None
+
+
+def _fault_of_items(kinds: tuple[Any, ...], value: Any, path: str) -> str | None:
+    if isinstance(value, str | bytes):
+        return f"{path} must be an iterable of {_name(kinds[0])}, not one {type(value).__name__}"
+    if not isinstance(value, Iterable):
+        return f"{path} must be an iterable of {_name(kinds[0])}, not {type(value).__name__}"
+    # An iterator has been consumed.
+    items = list(value) if isinstance(value, Sequence | Set) else []
+    fixed = len(kinds) == len(items) and Ellipsis not in kinds and len(kinds) > 1
+    for index, item in enumerate(items):
+        if (fault := _fault(kinds[index if fixed else 0], item, f"{path}[{index}]")) is not None:
+            return fault
+    return None
+
+
+def _fault_of_fields(value: Any, path: str) -> str | None:
+    """Checks the fields of our own types, which the user filled in."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+    else:
+        names = list(getattr(value, "_fields", ()))
+    known = vars(sys.modules[type(value).__module__])
+    annotations = getattr(type(value), "__annotations__", {})
+    for name in names:
+        kind = _evaluated(annotations.get(name, Any), known)
+        if (fault := _fault(kind, getattr(value, name), f"{path}.{name}")) is not None:
+            return fault
+    return None
+
+
+def _is_instance(kind: type, value: Any) -> bool:
+    if kind is int:
+        # numpy's integers, too.
+        return isinstance(value, int) or _has_index(value)
+    if kind is float:
+        return isinstance(value, int | float) or hasattr(value, "__float__")
+    return isinstance(value, kind)
+
+
+def _has_index(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _name(kind: Any) -> str:
+    origin = typing.get_origin(kind)
+    if origin is typing.Union or origin is types.UnionType:
+        return " or ".join(map(_name, typing.get_args(kind)))
+    if origin is typing.Literal:
+        return " or ".join(map(repr, typing.get_args(kind)))
+    if kind is type(None):
+        return "None"
+    if origin is not None and issubclass(origin, Mapping):
+        return "a mapping"
+    if origin is not None and issubclass(origin, Iterable):
+        return f"an iterable of {_name(typing.get_args(kind)[0])}"
+    return getattr(kind, "__name__", str(kind))
