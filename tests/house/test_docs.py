@@ -129,7 +129,7 @@ def test_every_decision_says_what_and_why() -> None:
 
 
 def test_the_file_map_names_what_exists() -> None:
-    table = (ROOT / "docs" / "design.md").read_text().partition("## Where things are")[2].partition("## ")[0]
+    table = (ROOT / "docs" / "design.md").read_text().partition("## Source files")[2].partition("## ")[0]
     paths = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[2:]
     assert paths
     for path in re.findall(r"`((?:rust|python|tests|benches)/[^`*]*)`", " ".join(paths)):

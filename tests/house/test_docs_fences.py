@@ -29,7 +29,7 @@ ELSEWHERE = {
 UNSAID = {"docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"]}
 # Those of others warn.
 NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
-LANGUAGES = {"python", "console", "sh", "toml", "text", ""}
+LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}
 FENCES = [fence for page in pages() for fence in fences(page)]
 RUN = [one for one in FENCES if one.language in ("python", "console")]
 HERE = [one for one in RUN if not (one.reason or needs_spark(one) or one.page in ELSEWHERE)]
