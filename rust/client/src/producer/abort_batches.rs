@@ -1,11 +1,11 @@
-//! What is given up on: with the producer, or with its transaction.
+//! Aborting of batches when the producer closes or its transaction fails.
 
 use super::accumulator::Accumulator;
 use super::batch::Settled;
 use crate::error::Error;
 
 impl Accumulator {
-    /// Gives up on what was never sent. What was sent keeps being asked for: it may be in the log.
+    /// Fails batches that were never sent. Batches that were sent are retried further: they may be in the log.
     pub(crate) fn drop_unsent(&mut self, error: &Error) -> Vec<Settled> {
         let mut settled = Vec::new();
         for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
@@ -14,7 +14,7 @@ impl Accumulator {
         settled
     }
 
-    /// Gives up on everything.
+    /// Fails all batches.
     pub(crate) fn abandon(&mut self, error: &Error) -> Vec<Settled> {
         let mut settled = Vec::new();
         for topic in &mut self.topics {
@@ -25,7 +25,7 @@ impl Accumulator {
         settled
     }
 
-    /// An error of the transaction, which it says from now on: what was not sent yet is not going to be.
+    /// Fails the transaction, wraps `error` as an error of the transaction, and fails batches that were never sent.
     pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
         let Some(transaction) = &mut self.transaction else { return Vec::new() };
         *error = transaction.explain(error.clone());

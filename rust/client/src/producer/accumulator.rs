@@ -1,4 +1,4 @@
-//! Records of all partitions on their way, behind one short lock.
+//! Queues of all partitions, behind one lock that is held briefly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::transactions::state::Transaction;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 
-/// Fixed numbers of a producer.
+/// Limits and partitioning of a producer, constant after its creation.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) batch_size: usize,
@@ -32,18 +32,18 @@ pub(crate) struct Limits {
 pub(super) struct Node {
     pub(super) in_flight: usize,
     pub(super) throttled_until: Option<Instant>,
-    /// Since when something waits for it that it does not take.
+    /// Time since which batches wait for the broker without being sent.
     pub(super) stalled_since: Option<Instant>,
 }
 
-/// Why a record was not taken.
+/// Error of [`Accumulator::append`].
 #[derive(Debug)]
 pub(crate) enum Refusal {
     NeedsMetadata,
     Failed(Error),
 }
 
-/// Whether the sender should look at the queues now.
+/// True if the sender must be woken to drain the queues.
 pub(crate) type Wake = bool;
 
 #[derive(Debug)]
@@ -52,21 +52,21 @@ pub(crate) struct Accumulator {
     pub(crate) limits: Limits,
     pub(super) topics: Vec<Topic>,
     pub(super) index: HashMap<Arc<str>, usize>,
-    /// The topic of the last record: most programs write to one.
+    /// Topic of the last record: most applications write to one.
     last_topic: usize,
-    /// Partitions that hold batches.
+    /// Partitions with batches.
     pub(super) active: Vec<Slot>,
     pub(super) nodes: HashMap<i32, Node>,
     incomplete: BTreeMap<u64, Arc<BatchState>>,
     next_state: u64,
     pub(crate) identity: Option<Identity>,
-    /// Of a producer with a `transactional.id`.
+    /// State of transactions, for a producer with a `transactional.id`.
     pub(crate) transaction: Option<Transaction>,
     pub(crate) flushing: usize,
     pub(crate) counters: Counters,
-    /// Set once no record is taken any more.
+    /// Set once further records are rejected.
     pub(crate) closed: bool,
-    /// When the sender will look by itself.
+    /// Time at which the sender will wake without a notification.
     pub(super) sender_wakes_at: Option<Instant>,
 }
 
@@ -91,7 +91,7 @@ impl Accumulator {
         }
     }
 
-    /// The index of a topic, if its partitions are known.
+    /// Returns the index of a topic, if its partitions are known.
     pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
         if self.topics.get(self.last_topic).is_some_and(|topic| *topic.name == *name) {
             return Some(self.last_topic);
@@ -107,15 +107,15 @@ impl Accumulator {
         self.topics.get(index)
     }
 
-    /// Takes leaders and partition counts from the cluster's metadata. A topic that one answer leaves out keeps its
-    /// partitions and their sequences: brokers give such answers now and then while they start.
+    /// Updates leaders and partition counts from the cluster's metadata. A topic that is missing from one response
+    /// keeps its partitions and their sequences: brokers send such responses occasionally while they start.
     pub(crate) fn update(&mut self, metadata: &Metadata) {
         for topic in &mut self.topics {
             topic.update(metadata);
         }
     }
 
-    /// Makes a topic known from the cluster's metadata; returns its index.
+    /// Adds or updates a topic from the cluster's metadata; returns its index.
     pub(crate) fn add_topic(&mut self, name: &Arc<str>, metadata: &Metadata) -> Option<usize> {
         if metadata.topic(name).is_none_or(|topic| topic.partitions.is_empty()) {
             return None;
@@ -133,7 +133,7 @@ impl Accumulator {
         Some(at)
     }
 
-    /// The topics that were written to since this was last asked, and those that something waits for.
+    /// Returns the topics that were written to since the last call, and those with pending batches.
     pub(crate) fn topics_in_use(&mut self) -> Vec<Arc<str>> {
         for slot in &self.active {
             if let Some(topic) = self.topics.get_mut(slot.topic) {
@@ -148,20 +148,20 @@ impl Accumulator {
         if self.closed { Err(Error::closed("the producer")) } else { Ok(()) }
     }
 
-    /// Whether a record is taken now.
+    /// Checks that a record may be appended now.
     #[inline]
     pub(crate) fn admits(&self) -> Result<()> {
         self.check_open()?;
         self.transaction.as_ref().map_or(Ok(()), |transaction| transaction.admits("send"))
     }
 
-    /// The number of the transaction that is open; 0 for a producer without a `transactional.id`.
+    /// Returns the number of the current or last transaction; 0 for a producer without a `transactional.id`.
     pub(crate) fn transaction_number(&self) -> u64 {
         self.transaction.as_ref().map_or(0, Transaction::number)
     }
 
-    /// Returns whether a record of the transaction of this number is taken now. A call can wait for memory while its
-    /// transaction ends and another one begins: its records must not be committed by that one.
+    /// Checks that a record of this transaction may be appended now. A call can wait for memory while its transaction
+    /// ends and another one begins: its records must not be committed with that one.
     pub(crate) fn admits_in(&self, transaction: u64) -> Result<()> {
         self.admits()?;
         if self.transaction_number() == transaction {
@@ -171,7 +171,7 @@ impl Accumulator {
         Err(Error::Aborted(text.into()))
     }
 
-    /// Adds one record; its bytes are reserved already.
+    /// Appends one record, whose bytes are already reserved.
     pub(crate) fn append(
         &mut self,
         record: RecordRef<'_>,
@@ -187,7 +187,7 @@ impl Accumulator {
         };
         let slot = match usize::try_from(partition) {
             Ok(partition) if partition < count => Slot { topic: index, partition },
-            // It may have been added since: `Shared::know` looks for it.
+            // The partition may be new: `Shared::ensure_partition` requests metadata for it.
             Ok(_) => return Err(Refusal::NeedsMetadata),
             Err(_) => return Err(Refusal::Failed(no_such_partition(record.topic, partition, count))),
         };
@@ -195,7 +195,7 @@ impl Accumulator {
         self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(Refusal::Failed)
     }
 
-    /// The partition for a record of this many bytes that names none.
+    /// Chooses the partition of a record of `bytes` bytes that does not specify one.
     pub(crate) fn choose(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
         let partitioning = self.limits.partitioning;
         let switch_at = partitioning.switch_at(self.limits.batch_size);
@@ -210,7 +210,7 @@ impl Accumulator {
         self.topics.get_mut(index).map_or(0, |topic| topic.sticky.move_on(&partitioning, &choices, bytes))
     }
 
-    /// The partitions that records without a key may go to now.
+    /// Returns the partitions to which records without a key may be sent now.
     pub(crate) fn choices(&self, index: usize) -> Choices {
         let Some(topic) = self.topics.get(index) else { return Choices::default() };
         let Partitioning { adaptive, patience, .. } = self.limits.partitioning;
@@ -228,7 +228,7 @@ impl Accumulator {
         Choices::new(queues(avoid), topic.count(), adaptive)
     }
 
-    /// Adds one row to the open batch of its partition.
+    /// Appends one row to the open batch of its partition.
     pub(crate) fn append_row<'h>(
         &mut self,
         slot: Slot,
@@ -239,7 +239,7 @@ impl Accumulator {
         reserved: usize,
     ) -> Result<(Delivery, Wake)> {
         let mut wake = false;
-        // A batch that is full is closed and a new one takes the record: the first always fits.
+        // A full batch is closed and a new one takes the record: the first record always fits.
         for _ in 0..2 {
             let (topic_name, queue) = self.queue(slot)?;
             if queue.open.is_none() {
@@ -296,7 +296,7 @@ impl Accumulator {
         self.sender_wakes_at.is_none_or(|at| due < at)
     }
 
-    /// Adds a batch that was built elsewhere, behind the records that are there.
+    /// Queues a batch that was built elsewhere, behind all queued records.
     pub(crate) fn push_built(
         &mut self,
         slot: Slot,
@@ -332,7 +332,7 @@ impl Accumulator {
         }
     }
 
-    /// A request to `node` has its answer (or will never have one).
+    /// Records that a request to `node` is complete, with or without a response.
     pub(crate) fn node_answered(&mut self, node: i32, throttle: Duration) {
         let node = self.nodes.entry(node).or_default();
         node.in_flight = node.in_flight.saturating_sub(1);
@@ -341,13 +341,13 @@ impl Accumulator {
         }
     }
 
-    /// The queue of a batch that was taken out.
+    /// Returns the queue of a drained batch.
     pub(crate) fn queue_of(&mut self, slot: Slot) -> Option<(&mut PartitionQueue, &Rules)> {
         let queue = self.topics.get_mut(slot.topic)?.partitions.get_mut(slot.partition)?;
         Some((queue, &self.rules))
     }
 
-    /// An identity that a partition can no longer use is not given to others either.
+    /// Discards the producer ID if the partition has invalidated it, so that other partitions do not use it either.
     pub(crate) fn retire_identity(&mut self, slot: Slot) {
         let spent = self.queue_of(slot).and_then(|(queue, _)| queue.spent.take());
         if spent.is_some() && spent == self.identity {
@@ -355,12 +355,12 @@ impl Accumulator {
         }
     }
 
-    /// All that is sent from now on carries no identity.
+    /// Disables idempotence: batches are sent without producer ID from now on.
     pub(crate) fn give_up_idempotence(&mut self) {
         self.rules.idempotent = false;
     }
 
-    /// All that is sent from now on carries another identity. Nothing may wait to be sent.
+    /// Replaces the producer ID of all batches sent from now on. No batch may be pending.
     pub(crate) fn take_over(&mut self, identity: Identity) {
         self.identity = Some(identity);
         for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
@@ -368,12 +368,12 @@ impl Accumulator {
         }
     }
 
-    /// All records of a state have their result.
+    /// Removes a state whose records all have their result.
     pub(crate) fn forget_state(&mut self, id: u64) {
         self.incomplete.remove(&id);
     }
 
-    /// The batches that are not done yet; what is open is sent now.
+    /// Returns the batches that are not complete yet.
     pub(crate) fn incomplete(&self) -> Vec<Arc<BatchState>> {
         self.incomplete.values().cloned().collect()
     }

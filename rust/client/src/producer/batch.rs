@@ -1,4 +1,4 @@
-//! A batch on its way to a partition, from its first record to its end.
+//! A batch of records for one partition, and the result of a batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use samsarrow_wire::batch::BatchBuilder;
 use super::delivery_state::{Appended, BatchState};
 use crate::error::{Error, Result};
 
-/// What the broker knows an idempotent producer by.
+/// Producer ID and epoch that identify an idempotent producer to brokers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) producer_id: i64,
     pub(crate) epoch: i16,
 }
 
-/// The sequence `count` records after `sequence`: 2³¹ − 1 is followed by 0.
+/// Returns the sequence `count` records after `sequence`: 2³¹ − 1 is followed by 0.
 pub(crate) fn advance(sequence: i32, count: u32) -> i32 {
     ((i64::from(sequence) + i64::from(count)) & i64::from(i32::MAX)) as i32
 }
 
-/// The bytes of a batch.
+/// Records of a batch, encoded or still in a builder.
 #[derive(Debug)]
 pub(crate) enum Payload {
-    /// Records laid out, header not yet written.
+    /// Encoded records whose batch header is not written yet.
     Draft(Box<BatchBuilder>),
-    /// As it goes over the wire.
+    /// Complete batch as it is sent.
     Encoded(Bytes),
 }
 
-/// A batch on its way to a partition.
+/// A batch of records for one partition.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Records of the partition before this batch: its place in the order.
+    /// Number of records queued for the partition before this batch: its position in the order of batches.
     pub(crate) order: u64,
     pub(crate) state: Arc<BatchState>,
     /// Index in `state` of the first record.
@@ -43,17 +43,17 @@ pub(crate) struct Batch {
     pub(crate) created: Instant,
     pub(crate) deadline: Instant,
     pub(crate) payload: Payload,
-    /// Identity and sequence that the broker may have seen this batch under.
+    /// Producer ID and base sequence under which the broker may have received this batch.
     pub(crate) numbered: Option<(Identity, i32)>,
     pub(crate) attempts: u32,
-    /// Bytes of `buffer.memory` held.
+    /// Bytes of `buffer.memory` that the batch holds.
     pub(crate) reserved: usize,
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     pub(crate) cause: Option<Error>,
 }
 
 impl Batch {
-    /// A batch that was never sent.
+    /// Creates a batch that was not sent yet.
     pub(super) fn new(
         order: u64,
         state: Arc<BatchState>,
@@ -98,8 +98,9 @@ impl Batch {
 }
 
 impl Settled {
-    /// Gives each of `records`, by their index, its own error, and the others that of all. Those with their own come
-    /// first: they are the reason why a transaction fails.
+    /// Splits a failed result into one result for each record of `records` (index to error) and results with the common
+    /// error for the other records. Records with an error of their own come first: they are the reason why a
+    /// transaction fails.
     pub(crate) fn apart(self, records: &BTreeMap<u32, Error>) -> Vec<Settled> {
         let Err(common) = self.outcome else { return vec![self] };
         let mut runs: Vec<(u32, u32, Error)> =
@@ -116,7 +117,7 @@ impl Settled {
             state: Arc::clone(&self.state),
             first: self.first + first,
             count,
-            // The first piece gives all of the memory back.
+            // The first part releases the memory of the whole batch.
             reserved: std::mem::take(&mut reserved),
             late: self.late,
             outcome: Err(error),
@@ -125,14 +126,14 @@ impl Settled {
     }
 }
 
-/// A batch whose records all have their result now.
+/// Result of all records of a batch.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) state: Arc<BatchState>,
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) reserved: usize,
-    /// The records have an earlier result: this one only gives their memory back.
+    /// True if the records already have a result, so that this one only releases their memory.
     pub(crate) late: bool,
     pub(crate) outcome: Result<Appended>,
 }

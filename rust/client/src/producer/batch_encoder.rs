@@ -1,4 +1,4 @@
-//! Rows of one partition into its batches.
+//! Encoding of rows into the batches of their partitions.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::batch::Payload;
 use super::partitioner::Choices;
 use crate::error::{Error, Result};
 
-/// Rows for one partition.
+/// Rows assigned to one partition.
 pub(super) struct Group {
     pub(super) partition: usize,
     pub(super) rows: Rows,
@@ -34,7 +34,7 @@ pub(super) struct Encoded {
     pub(super) partition: usize,
     pub(super) count: u32,
     pub(super) payload: Payload,
-    /// Of `buffer.memory`.
+    /// Bytes of `buffer.memory` that the batch holds.
     pub(super) bytes: usize,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Fails where not even the first row was taken into an empty batch: the next attempt would be the same.
+    /// Fails if an empty batch did not accept even one row: the next attempt would fail in the same way.
     fn check_progress(&self, taken: usize, row: usize) -> Result<()> {
         if taken == 0 && self.builder.is_empty() {
             return Err(broken(&format_args!("row {row} does not fit into an empty one")));
@@ -118,7 +118,7 @@ impl<'a> Encoder<'a> {
     fn close(&mut self) -> Result<()> {
         let count = u32::try_from(self.builder.count()).map_err(|error| broken(&error))?;
         let (payload, bytes) = match &mut self.compressor {
-            // Length and checksum are written when the sequence is known, off the caller's thread.
+            // Length and checksum are written when the sequence is known, outside the caller's thread.
             None => {
                 let builder = std::mem::replace(&mut self.builder, new_builder(self.encoding));
                 (Payload::Draft(Box::new(builder)), self.bytes)
@@ -151,7 +151,7 @@ pub(super) fn broken(error: &dyn std::fmt::Display) -> Error {
     Error::configuration(format!("cannot encode a batch: {error}"))
 }
 
-/// The encoders of a topic's partitions, made as rows come for them.
+/// Encoders of a topic's partitions, created on first use.
 pub(super) struct Encoders<'a> {
     encoding: &'a Encoding,
     partitions: Vec<Option<Encoder<'a>>>,
@@ -167,7 +167,7 @@ impl<'a> Encoders<'a> {
     /// Returns the encoder of a partition.
     ///
     /// # Errors
-    /// The topic has no such partition.
+    /// Fails if the topic has no such partition.
     #[inline]
     pub(super) fn of(&mut self, partition: usize) -> Result<&mut Encoder<'a>> {
         let count = self.partitions.len();

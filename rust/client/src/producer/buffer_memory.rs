@@ -1,4 +1,4 @@
-//! The bound on bytes that wait to be sent (`buffer.memory`), first come first served.
+//! Memory for records that wait to be sent (`buffer.memory`), assigned in FIFO order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,12 +21,12 @@ impl Memory {
         self.total
     }
 
-    /// Bytes taken.
+    /// Returns the number of reserved bytes.
     pub(crate) fn used(&self) -> usize {
         self.total.saturating_sub(self.free.available_permits())
     }
 
-    /// Takes `bytes` if they are free now and nobody waits for them.
+    /// Reserves `bytes` if they are available and no caller waits for memory.
     pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
         match u32::try_from(bytes).map(|bytes| self.free.try_acquire_many(bytes)) {
             Ok(Ok(permit)) => {
@@ -37,11 +37,12 @@ impl Memory {
         }
     }
 
-    /// Waits for `bytes`, which must not be more than [`total`](Self::total). Cancel safe.
+    /// Waits until `bytes` are available and reserves them. `bytes` must not exceed [`total`](Self::total). Cancel
+    /// safe.
     pub(crate) async fn reserve(&self, bytes: usize) {
         let _waiting = Waiting::new(&self.waiting);
         let bytes = u32::try_from(bytes.min(self.total)).unwrap_or(u32::MAX);
-        // The semaphore is never closed, so an error cannot happen; reserving nothing would be the harmless outcome.
+        // The semaphore is never closed, so this never fails; on failure no bytes would be reserved, which is harmless.
         if let Ok(permit) = self.free.acquire_many(bytes).await {
             permit.forget();
         }
@@ -51,13 +52,14 @@ impl Memory {
         self.free.add_permits(bytes);
     }
 
-    /// Whether someone waits: half-filled batches must go out then, or nothing would ever be freed.
+    /// Returns true if a caller waits for memory: partly filled batches must then be sent, or no memory would ever be
+    /// released.
     pub(crate) fn exhausted(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
 }
 
-/// Bytes taken that go back unless they are handed over to a batch.
+/// Reserved bytes that are released on drop, unless they are transferred to a batch.
 #[derive(Debug)]
 pub(crate) struct Reserved<'a> {
     memory: &'a Memory,
@@ -65,7 +67,7 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
-    /// Takes charge of bytes that are reserved.
+    /// Takes ownership of bytes that are already reserved.
     pub(crate) fn new(memory: &'a Memory, bytes: usize) -> Self {
         Self { memory, bytes }
     }
@@ -74,7 +76,7 @@ impl<'a> Reserved<'a> {
         self.bytes
     }
 
-    /// A batch gives `bytes` of these back itself.
+    /// Transfers `bytes` to a batch, which releases them later.
     pub(crate) fn hand_over(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }

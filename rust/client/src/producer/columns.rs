@@ -1,5 +1,5 @@
-//! Arrow columns into batches: rows are assigned to partitions, then each partition's rows are encoded straight from
-//! the columns. Large data goes chunk by chunk, so that memory stays within `buffer.memory`.
+//! Sending of Arrow batches: rows are assigned to partitions and encoded directly from the columns. Large data is
+//! processed in chunks, so that memory stays within `buffer.memory`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,17 +14,17 @@ use super::send_batch::SendBatch;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
-/// Rows of a call that were queued, and the error that ended it before its last row.
+/// Rows of a call that were queued, and the error that stopped it before its last row.
 #[derive(Debug)]
 pub struct Sent {
-    /// The delivery of the rows that were queued.
+    /// Delivery of the rows that were queued.
     pub delivery: BatchDelivery,
-    /// The reason why a row was not queued, if one was not.
+    /// Reason why a row was not queued, if any.
     pub outcome: Result<()>,
 }
 
 impl Sent {
-    /// Nothing was queued.
+    /// Creates the result of a call that queued no rows.
     pub(crate) fn nothing(topic: Arc<str>, error: Error) -> Self {
         Self { delivery: BatchDelivery::new(topic, Vec::new()), outcome: Err(error) }
     }
@@ -32,7 +32,7 @@ impl Sent {
     /// Returns the delivery of all rows.
     ///
     /// # Errors
-    /// The reason why a row was not queued.
+    /// Returns the reason why a row was not queued.
     pub fn complete(self) -> Result<BatchDelivery> {
         self.outcome.map(|()| self.delivery)
     }
@@ -50,7 +50,7 @@ impl Sent {
     }
 }
 
-/// Sends all rows, the next ones of the call; the topic's partitions are known already.
+/// Sends all rows of `data` as the next rows of the call. The topic's partitions are already known.
 pub(crate) async fn send(
     shared: &Arc<Shared>,
     call: &SendBatch,
@@ -61,7 +61,7 @@ pub(crate) async fn send(
     let total = data.num_rows();
     let mut parts = Parts::default();
     let rows = RowReader::new(&data, &columns).map_err(|error| rejected(call, &topic, call.queued(), error));
-    // The reader holds the columns that it needs.
+    // The reader holds the columns it needs.
     drop(data);
     let outcome = match rows {
         Ok(rows) => send_rows(shared, call, &topic, rows, &mut parts).await,
@@ -70,7 +70,7 @@ pub(crate) async fn send(
     Sent::new(topic, total, parts, outcome)
 }
 
-/// The same with values that are written as they are sent: never more of them than a chunk are there.
+/// Sends rows whose values are serialized on the way; at most one chunk of serialized values exists at a time.
 pub(crate) async fn send_written(
     shared: &Arc<Shared>,
     call: &SendBatch,
@@ -96,7 +96,7 @@ async fn write_rows(
 ) -> Result<()> {
     let first = call.queued();
     let mut writer = ValueWriter::new(data, value, format).map_err(|error| rejected(call, topic, first, error))?;
-    // Nothing of the batch is sent if one of the other columns is wrong.
+    // No row is sent if one of the other columns is invalid.
     RowReader::with_values(data, columns, None).map_err(|error| rejected(call, topic, first, error))?;
     loop {
         let written = writer.next(chunk_size(shared)).map_err(|error| rejected(call, topic, first, error))?;
@@ -109,7 +109,7 @@ async fn write_rows(
     }
 }
 
-/// Sends the rows of `rows`, the next ones of the call.
+/// Sends `rows` as the next rows of the call.
 async fn send_rows(
     shared: &Arc<Shared>,
     call: &SendBatch,
@@ -118,7 +118,7 @@ async fn send_rows(
     parts: &mut Parts,
 ) -> Result<()> {
     if let Some(partition) = rows.largest_partition() {
-        // The plan names the row whose partition is missing.
+        // `Plan::check` reports the row whose partition is missing.
         let missing = |error: &Error| matches!(error, Error::Configuration(_));
         let known = shared.know(topic, Some(partition), Instant::now() + shared.settings.max_block).await;
         let known = known.or_else(|error| if missing(&error) { Ok(()) } else { Err(error) });
@@ -140,7 +140,7 @@ async fn send_rows(
     Ok(())
 }
 
-/// An error of columns whose first row is row `first` of the call.
+/// Converts an error in columns whose first row is row `first` of the call.
 fn rejected(call: &SendBatch, topic: &str, first: u64, error: EncodeError) -> Error {
     let error = match error {
         EncodeError::Row { row, what } => EncodeError::Row { row: first as usize + row, what },
@@ -149,7 +149,7 @@ fn rejected(call: &SendBatch, topic: &str, first: u64, error: EncodeError) -> Er
     stopped(call, topic, Error::configuration(format!("send_batch to topic {topic}: {error}")))
 }
 
-/// Adds the number of rows that were queued to an error; before the first row there is nothing to report.
+/// Adds the number of queued rows to an error, unless no row was queued.
 pub(crate) fn stopped(call: &SendBatch, topic: &str, error: Error) -> Error {
     match call.queued() {
         0 => error,

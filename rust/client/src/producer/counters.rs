@@ -1,17 +1,17 @@
-//! What a producer counts. All of it is counted by batch, under a lock that is held anyway.
+//! Counters of a producer. They are updated once per batch, under a lock that is held anyway.
 
 use std::time::{Duration, Instant};
 
 use crate::metrics::{Histogram, Id, Label, Meter, MeterIds, Sink, Windows};
 
-/// Of a producer, or of one topic.
+/// Record counters of a producer or of one topic.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Records that brokers have taken.
+    /// Records acknowledged by brokers.
     pub(crate) records: Meter,
-    /// The bytes of their batches, compressed.
+    /// Compressed bytes of their batches.
     bytes: Meter,
-    /// Records that had to be sent again.
+    /// Records sent again.
     retried: Meter,
     failed: Meter,
 }
@@ -22,23 +22,23 @@ impl Written {
         Self { records: meter(), bytes: meter(), retried: meter(), failed: meter() }
     }
 
-    /// A batch was taken.
+    /// Counts an acknowledged batch.
     pub(crate) fn taken(&mut self, now: Instant, records: u32, bytes: usize) {
         self.records.add(now, f64::from(records));
         self.bytes.add(now, bytes as f64);
     }
 
-    /// A batch has to be sent again.
+    /// Counts a batch that is sent again.
     pub(crate) fn retried(&mut self, now: Instant, records: u32) {
         self.retried.add(now, f64::from(records));
     }
 
-    /// Records failed for good.
+    /// Counts failed records.
     pub(crate) fn failed(&mut self, now: Instant, records: u32) {
         self.failed.add(now, f64::from(records));
     }
 
-    /// Records that are done with, one way or the other.
+    /// Returns the number of records that were delivered or have failed.
     pub(crate) fn settled(&self) -> u64 {
         (self.records.sum + self.failed.sum) as u64
     }
@@ -56,14 +56,14 @@ impl Written {
     }
 }
 
-/// What is counted as it happens.
+/// Counters and latencies of a producer.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) windows: Windows,
     pub(crate) all: Written,
     /// Milliseconds that batches waited before they were sent.
     queued: Meter,
-    /// Milliseconds from a request to its answer.
+    /// Milliseconds from a request to its response.
     requests: Meter,
     per_request: Meter,
     request_latency: Histogram,
@@ -77,14 +77,14 @@ impl Counters {
         Self { windows, all, queued: meter(), requests: meter(), per_request: meter(), ..Self::default() }
     }
 
-    /// A batch was taken.
+    /// Counts an acknowledged batch.
     pub(crate) fn taken(&mut self, now: Instant, records: u32, bytes: usize, age: Duration) {
         self.all.taken(now, records, bytes);
         self.delivery_latency.add(age, u64::from(records));
     }
 
-    /// A request was answered, or written where no answer is asked for; of its batches, how long each had waited, and
-    /// their records.
+    /// Counts a completed request: one with a response, or one written with `acks=0`. `queue_times` are the times that
+    /// its batches waited before they were sent, and `records` is the number of their records.
     pub(crate) fn answered(&mut self, started: Instant, waited: impl Iterator<Item = Duration>, records: u64) {
         let now = Instant::now();
         let took = now.saturating_duration_since(started);

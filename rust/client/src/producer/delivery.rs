@@ -1,4 +1,4 @@
-//! Receipts: what a sender holds of its records, each an index into the state of a batch.
+//! Pending results of records and batches, which refer to records of a batch state.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use super::delivery_state::{Appended, BatchState, Waker, Watcher};
 use super::record::{PartitionReceipt, RecordMetadata};
 use crate::error::{Error, Result};
 
-/// The pending result of one record. Clones share the result; any number may wait.
+/// Pending result of one record. Clones share the result; any number of tasks may wait for it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub(crate) state: Arc<BatchState>,
@@ -17,42 +17,43 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// The topic the record goes to.
+    /// Returns the topic of the record.
     pub fn topic(&self) -> &Arc<str> {
         &self.state.topic
     }
 
-    /// The partition that was chosen.
+    /// Returns the partition of the record.
     pub fn partition(&self) -> i32 {
         self.state.partition
     }
 
-    /// Waits until the broker has answered for this record, or it failed for good.
+    /// Waits until the record is delivered or has failed.
     ///
     /// # Errors
-    /// The reason why the record was not delivered.
+    /// Returns the reason why the record was not delivered.
     pub async fn wait(&self) -> Result<RecordMetadata> {
         self.state.wait(self.index).await.map(|appended| metadata(&self.state, appended, self.timestamp))
     }
 
-    /// Whether the result is there.
+    /// Returns true once the result is available.
     pub fn is_done(&self) -> bool {
         self.state.has(self.index)
     }
 
-    /// Returns the result without reading it, for texts that show it.
+    /// Returns the result, if available, without marking it as read, for display.
     pub fn look(&self) -> Option<Result<RecordMetadata>> {
         let outcome = self.state.look(self.index)?;
         Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
     }
 
-    /// The result, if it is there.
+    /// Returns the result, if available.
     pub fn peek(&self) -> Option<Result<RecordMetadata>> {
         let outcome = self.state.get(self.index)?;
         Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
     }
 
-    /// Calls `callback` once with the result, at once if it is there, else on the client's task that receives it.
+    /// Calls `callback` once with the result: immediately if it is available, otherwise on the client task that
+    /// receives it.
     pub fn on_done(&self, callback: Box<dyn FnOnce(Result<RecordMetadata>) + Send>) {
         let timestamp = self.timestamp;
         let (topic, partition) = (Arc::clone(&self.state.topic), self.state.partition);
@@ -62,12 +63,12 @@ impl Delivery {
         self.state.on_done(self.index, Waker::Callback(Box::new(callback)));
     }
 
-    /// Registers that the application waits for the result, until what is returned is dropped.
+    /// Registers that the application waits for the result, until the returned guard is dropped.
     pub fn reading(&self) -> impl Send + use<> {
         self.state.reader(self.index, 1)
     }
 
-    /// Notifies `watcher` once that the result is there, under this number; at once if it is.
+    /// Notifies `listener` once with this number when the result is available; immediately if it already is.
     pub fn watch(&self, watcher: Arc<dyn Watcher>, number: u64) {
         self.state.on_done(self.index, Waker::Watcher(watcher, number));
     }
@@ -83,30 +84,30 @@ fn to_metadata(topic: Arc<str>, partition: i32, appended: Appended, timestamp: i
     RecordMetadata { topic, partition, offset: appended.base_offset, timestamp }
 }
 
-/// Rows of a `send_batch` that share a batch.
+/// Rows of one `send_batch` call in one batch.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) state: Arc<BatchState>,
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// The rows of the call that these are among.
+    /// Range of rows of the call that includes these rows.
     pub(crate) rows: Range<u64>,
 }
 
-/// The fate of a run of rows of one `send_batch`.
+/// Result of a run of rows of one `send_batch` call.
 #[derive(Debug, Clone)]
 pub struct PartOutcome {
     /// Partition of the rows.
     pub partition: i32,
     /// Number of rows.
     pub count: u64,
-    /// The rows of the call, from 0, that these are among: all of these if they are as many as `count`.
+    /// Range of rows of the call, from 0, that includes these rows: exactly these if its length equals `count`.
     pub rows: Range<u64>,
-    /// Offset of the first row, or why the rows were not delivered.
+    /// Offset of the first row, or the reason why the rows were not delivered.
     pub outcome: Result<i64>,
 }
 
-/// The pending result of a `send_batch`. Clones share the result; any number may wait.
+/// Pending result of a `send_batch` call. Clones share the result; any number of tasks may wait for it.
 #[derive(Debug, Clone)]
 pub struct BatchDelivery {
     topic: Arc<str>,
@@ -118,32 +119,32 @@ impl BatchDelivery {
         Self { topic, parts: Arc::new(parts) }
     }
 
-    /// The topic the rows go to.
+    /// Returns the topic of the rows.
     pub fn topic(&self) -> &Arc<str> {
         &self.topic
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.count)).sum()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if the delivery has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits until every row has its result.
+    /// Waits until all rows have their results.
     ///
     /// # Errors
-    /// The first failure; [`outcomes`](Self::outcomes) distinguishes them.
+    /// Returns the first failure; [`outcomes`](Self::outcomes) returns all of them.
     pub async fn wait(&self) -> Result<Vec<PartitionReceipt>> {
         let _reading = self.reading();
         for part in self.parts.iter() {
             let last = part.first + part.count;
             let mut at = part.first;
             while at < last {
-                // The outcome itself is read below, when all are there.
+                // The result itself is read below, once all are available.
                 let _ = self.wait_one(part, at).await;
                 at = part.settled(at).max(at + 1);
             }
@@ -151,7 +152,7 @@ impl BatchDelivery {
         self.peek().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Registers that the application waits for the results of all rows, until what is returned is dropped.
+    /// Registers that the application waits for the results of all rows, until the returned guard is dropped.
     pub fn reading(&self) -> impl Send + use<> {
         self.parts.iter().map(|part| part.state.reader(part.first, part.count)).collect::<Vec<_>>()
     }
@@ -160,12 +161,12 @@ impl BatchDelivery {
         part.state.wait(index).await
     }
 
-    /// Whether every row has its result.
+    /// Returns true once all rows have their results.
     pub fn is_done(&self) -> bool {
         self.parts.iter().all(|part| part.state.has_all(part.first, part.count))
     }
 
-    /// The result, if it is there.
+    /// Returns the result, if available.
     pub fn peek(&self) -> Option<Result<Vec<PartitionReceipt>>> {
         self.look().inspect(|outcome| {
             if outcome.is_err() {
@@ -174,7 +175,7 @@ impl BatchDelivery {
         })
     }
 
-    /// Returns the result without reading it, for texts that show it.
+    /// Returns the result, if available, without marking it as read, for display.
     pub fn look(&self) -> Option<Result<Vec<PartitionReceipt>>> {
         let mut receipts: Vec<PartitionReceipt> = Vec::new();
         let mut failure: Option<Error> = None;
@@ -190,7 +191,7 @@ impl BatchDelivery {
         Some(failure.map_or(Ok(receipts), Err))
     }
 
-    /// Returns the results of the runs of rows so far, which are read then; runs without a result are left out.
+    /// Returns the results of the completed runs of rows, and marks them as read.
     pub fn outcomes(&self) -> Vec<PartOutcome> {
         let mut outcomes = Vec::new();
         for part in self.parts.iter() {
@@ -206,7 +207,8 @@ impl BatchDelivery {
         outcomes
     }
 
-    /// Calls `callback` once with the result, at once if it is there, else on the client's task that receives it.
+    /// Calls `callback` once with the result: immediately if it is available, otherwise on the client task that
+    /// receives it.
     pub fn on_done(&self, callback: Box<dyn FnOnce(Result<Vec<PartitionReceipt>>) + Send>) {
         let (delivery, reading) = (self.clone(), self.reading());
         self.on_ready(move || {
@@ -217,11 +219,11 @@ impl BatchDelivery {
         });
     }
 
-    /// Calls `callback` once every row has its result, without reading it: at once, or on the client's task that receives
-    /// the last one.
+    /// Calls `callback` once all rows have their results, without marking them as read: immediately, or on the client
+    /// task that receives the last result.
     pub fn on_ready(&self, callback: impl FnOnce() + Send + 'static) {
-        // A batch may end in pieces, so the last row of each part does not speak for the others: the parts are looked
-        // at again whenever one row of interest is done.
+        // A batch may complete in several segments, so the last row of a part does not imply the others: each part is
+        // checked again whenever the awaited row completes.
         let shared: SharedCallback = Arc::new(Mutex::new(Some(Box::new(callback))));
         let left = Arc::new(AtomicUsize::new(1));
         for part in self.parts.iter().filter(|part| part.count > 0) {
@@ -234,7 +236,7 @@ impl BatchDelivery {
 
 type SharedCallback = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// Follows one part from row `at` on, piece by piece; the last part to end calls back.
+/// Follows one part from row `at` on, segment by segment; the last part to complete calls `callback`.
 fn watch(part: Part, at: u32, left: Arc<AtomicUsize>, callback: SharedCallback) {
     let state = Arc::clone(&part.state);
     state.on_done(
@@ -259,7 +261,7 @@ fn call_last(left: &AtomicUsize, callback: &SharedCallback) {
 }
 
 impl Part {
-    /// The first row at or after `at` whose result is missing, as far as the segment of `at` shows.
+    /// Returns the first row after the completed segment that contains `at`, or `at` if it has no result.
     fn settled(&self, at: u32) -> u32 {
         self.state.settled_until(at).min(self.first + self.count)
     }

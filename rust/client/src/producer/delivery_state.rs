@@ -1,4 +1,4 @@
-//! What became of a batch: one shared state, which all that wait for its records look at.
+//! Delivery state of a batch, shared by all that wait for its records.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,29 +11,31 @@ use tokio::sync::Notify;
 use super::unread_failures::{Unread, UnreadRun};
 use crate::error::Result;
 
-/// What the broker said of a run of records.
+/// Broker result of a run of appended records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Appended {
     /// Offset of the first record of the run, −1 if unknown.
     pub(crate) base_offset: i64,
-    /// −1 unless the topic uses the broker's append time.
+    /// Append time in milliseconds; −1 unless the topic uses `LogAppendTime`.
     pub(crate) log_append_time: i64,
 }
 
-/// Receiver of a result. A callback has read it then; the others are notified that it can be read.
+/// Action on completion of a record. A callback receives the result, which then counts as read; the others are only
+/// notified.
 pub(super) enum Waker {
     Callback(Box<dyn FnOnce(Result<Appended>) + Send>),
     Notice(Box<dyn FnOnce() + Send>),
     Watcher(Arc<dyn Watcher>, u64),
 }
 
-/// Who looks for results itself. It is notified once of all that came with one answer of a broker.
+/// Listener that is notified of completed records and reads their results itself. It is called once for all results of
+/// one broker response.
 pub trait Watcher: Send + Sync {
-    /// The results of what it watches under these numbers are there.
+    /// Notifies that the records registered under these numbers are complete.
     fn came(&self, numbers: Vec<u64>);
 }
 
-/// Watchers of results of one answer, notified when it is dropped.
+/// Listeners of the results of one response, notified when this is dropped.
 #[derive(Default)]
 pub(crate) struct Watched(Vec<(Arc<dyn Watcher>, Vec<u64>)>);
 
@@ -58,27 +60,27 @@ struct Segment {
     first: u32,
     count: u32,
     outcome: Result<Appended>,
-    /// Records of a failed run, as far as the application has read them.
+    /// Records of a failed run that the application has not read.
     unread: Option<UnreadRun>,
-    /// Anyone who waited was called; until then those who come wait for their turn, or they would overtake.
+    /// True once all waiters were called. Until then new waiters queue behind them, so that the order is kept.
     called: bool,
 }
 
 struct Inner {
-    /// Records in the batch; unknown while it is open.
+    /// Number of records in the batch; unknown while it is open.
     total: Option<u32>,
     done: u32,
     segments: Vec<Segment>,
     wakers: Vec<(u32, Waker)>,
-    /// Runs of records whose results are waited for, and how many wait.
+    /// Number of waiting readers by run of records.
     readers: HashMap<(u32, u32), usize>,
 }
 
-/// The shared fate of a batch. A batch that the broker found too large ends in several segments, one per piece.
+/// Shared result of a batch. A batch that was too large for the broker completes in several segments, one per part.
 pub(crate) struct BatchState {
     pub(crate) topic: Arc<str>,
     pub(crate) partition: i32,
-    /// Its place among all of the producer's states.
+    /// Sequence number among all states of the producer.
     pub(crate) id: u64,
     inner: Mutex<Inner>,
     notify: Notify,
@@ -100,24 +102,24 @@ impl BatchState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No record is added from here on.
+    /// Closes the state: no further record is added.
     pub(crate) fn close(&self, total: u32) {
         self.lock().total = Some(total);
     }
 
-    /// Whether the run of records that begins at `first` has no result yet.
+    /// Returns true if the run of records that starts at `first` has no result yet.
     pub(crate) fn is_open(&self, first: u32) -> bool {
         self.lock().find(first).is_none()
     }
 
-    /// Whether every record has its result.
+    /// Returns true if every record has its result.
     pub(crate) fn all_done(&self) -> bool {
         let inner = self.lock();
         inner.total == Some(inner.done)
     }
 
-    /// Gives records `first..first + count` their result; a second result for the same records is ignored. A failure that
-    /// nothing waits for is counted as unread.
+    /// Completes records `first..first + count`; a second result for the same records is ignored. A failure without a
+    /// waiting reader counts as unread.
     pub(crate) fn complete(
         &self,
         first: u32,
@@ -155,7 +157,8 @@ impl BatchState {
         self.notify.notify_waiters();
     }
 
-    /// Who waits for these records. When nobody does any more the records are done, for those who flush too.
+    /// Takes the waiters of these records. Once none are left, marks the records as done, which is when a flush counts
+    /// them as completed.
     fn next_to_call(&self, first: u32, count: u32) -> Option<Vec<(u32, Waker)>> {
         let mut inner = self.lock();
         let of = |(index, _): &(u32, Waker)| (first..first + count).contains(index);
@@ -169,12 +172,12 @@ impl BatchState {
         None
     }
 
-    /// Returns whether one record has a result, without reading it.
+    /// Returns true if one record has a result, without reading it.
     pub(super) fn has(&self, index: u32) -> bool {
         self.lock().find(index).is_some()
     }
 
-    /// Returns whether all of `first..first + count` have results, without reading them.
+    /// Returns true if all of `first..first + count` have results, without reading them.
     pub(super) fn has_all(&self, first: u32, count: u32) -> bool {
         let inner = self.lock();
         let mut at = first;
@@ -185,8 +188,8 @@ impl BatchState {
         true
     }
 
-    /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that it
-    /// has not read by then count as unread.
+    /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that
+    /// it has not read by then count as unread.
     pub(super) fn reader(self: &Arc<Self>, first: u32, count: u32) -> Reader {
         let mut inner = self.lock();
         *inner.readers.entry((first, count)).or_default() += 1;
@@ -194,12 +197,12 @@ impl BatchState {
         Reader { state: Arc::clone(self), first, count }
     }
 
-    /// Registers that the application has read the results of these records, as far as they have come.
+    /// Marks the available results of these records as read by the application.
     pub(super) fn read(&self, first: u32, count: u32) {
         self.lock().read(first, count);
     }
 
-    /// The result of one record, if it is there: its offset in `base_offset`.
+    /// Returns the result of one record, if available, with its offset in `base_offset`.
     pub(super) fn get(&self, index: u32) -> Option<Result<Appended>> {
         self.look(index).inspect(|outcome| {
             if outcome.is_err() {
@@ -240,7 +243,7 @@ impl BatchState {
         loop {
             let notified = self.notify.notified();
             tokio::pin!(notified);
-            // Registered before the look, so that a result in between is not missed.
+            // Registered before the check, so that a result in between is not missed.
             notified.as_mut().enable();
             if let Some(outcome) = self.get(index) {
                 return outcome;
@@ -250,7 +253,7 @@ impl BatchState {
         }
     }
 
-    /// Until every record of the batch has its result.
+    /// Waits until every record of the batch has its result.
     pub(crate) async fn wait_all(&self) {
         loop {
             let notified = self.notify.notified();
@@ -263,12 +266,13 @@ impl BatchState {
         }
     }
 
-    /// The first record after `at` that the result of `at` does not cover; `at` itself while that is missing.
+    /// Returns the first record after the segment that contains `at`, or `at` itself if that has no result yet.
     pub(super) fn settled_until(&self, at: u32) -> u32 {
         self.lock().find(at).map_or(at, |segment| segment.first + segment.count)
     }
 
-    /// The results of `first..first + count`, or `None` while one is missing; they count as unread still.
+    /// Returns the results of `first..first + count` with the length of each run, or `None` if one is missing. The
+    /// results still count as unread.
     pub(super) fn range(&self, first: u32, count: u32) -> Option<Vec<(u32, Result<Appended>)>> {
         let inner = self.lock();
         let mut runs = Vec::new();
@@ -284,14 +288,14 @@ impl BatchState {
     }
 }
 
-/// Runs the user's code: should it panic, the results of other records must still be given out.
+/// Calls application code and catches panics: other records must still receive their results.
 fn call(callback: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         tracing::error!("a delivery callback panicked");
     }
 }
 
-/// Registration of an application that waits for the results of some records.
+/// Guard of an application that waits for the results of some records.
 #[derive(Debug)]
 pub(super) struct Reader {
     state: Arc<BatchState>,
@@ -312,24 +316,24 @@ impl Drop for Reader {
     }
 }
 
-/// Returns the part of `records` that is in the run of `count` records from `first` on, with numbers within that.
+/// Returns the part of `records` within the run of `count` records from `first` on, relative to `first`.
 fn within(first: u32, count: u32, records: Range<u32>) -> Option<Range<u32>> {
     let (from, until) = (records.start.max(first), records.end.min(first + count));
     (from < until).then(|| from - first..until - first)
 }
 
-/// Returns the records of a run that the application waits for.
+/// Returns the records of a run for which the application waits.
 fn waited(readers: &HashMap<(u32, u32), usize>, first: u32, count: u32) -> impl Iterator<Item = Range<u32>> + use<'_> {
     readers.keys().filter_map(move |&(at, more)| within(first, count, at..at + more))
 }
 
 impl Inner {
-    /// Registers that the application learns of the results of these records.
+    /// Marks the results of these records as read.
     fn read(&mut self, first: u32, count: u32) {
         self.failed(first, count, |unread, records, _| unread.read(records));
     }
 
-    /// Calls `each` for the failed runs among these records, with the records that are waited for.
+    /// Calls `each` for the failed runs among these records, with the records for which the application waits.
     fn failed(
         &mut self,
         first: u32,

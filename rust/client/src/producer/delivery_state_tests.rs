@@ -1,4 +1,4 @@
-//! The order in which deliveries call back.
+//! Tests of the order of callbacks and of unread failures.
 
 use super::*;
 use crate::error::Error;
@@ -59,12 +59,12 @@ fn a_watcher_is_told_once_of_all_that_one_answer_settles() {
     batches[0].complete(2, 1, Ok(appended), &mut Watched::default(), None);
     assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11], vec![2]]);
     assert_eq!(*other.0.lock().unwrap(), [vec![7]]);
-    // What is there already is reported at once.
+    // An available result is reported immediately.
     delivery(&batches[0], 0).watch(Arc::clone(&other) as _, 8);
     assert_eq!(*other.0.lock().unwrap(), [vec![7], vec![8]]);
 }
 
-/// Records that count as unread, by what a report says of them.
+/// Returns the text of a report of unread failures.
 fn reported(unread: &Unread) -> Option<String> {
     unread.take().and_then(|failures| failures.into_error("flush")).map(|error| error.to_string())
 }

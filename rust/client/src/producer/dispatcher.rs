@@ -1,4 +1,4 @@
-//! Batches to one broker: encoded, compressed on whatever core is free, sent and answered in their order.
+//! Task of one broker: encodes and compresses batches on any free core, sends them and handles responses in order.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -21,10 +21,10 @@ use super::shared::{Settings, Shared};
 use crate::error::{Error, Result};
 use crate::net::CallerDeadline;
 
-/// Bytes whose compression takes long enough to be done elsewhere.
+/// Minimum size in bytes from which compression is moved to a blocking thread.
 const WORTH_A_TASK: usize = 32 * 1024;
 
-/// Sends one node's requests in the order they come. While one is sent, the next ones are compressed on other cores.
+/// Sends the requests of one broker in order. While one is sent, the next ones are compressed on other cores.
 pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
     let (queue, mut prepared) = mpsc::unbounded_channel();
     let (sent, answers) = mpsc::unbounded_channel();
@@ -42,7 +42,7 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
                 Encoding::Done(batches, encoded) => (batches, encoded),
                 Encoding::Running(task) => match task.await {
                     Ok(done) => done,
-                    // A panic is caught within the task, which runs to its end unless the process ends.
+                    // Panics are caught within the task, which only ends early with the process.
                     Err(error) => {
                         tracing::error!(%error, "compressing batches was cancelled");
                         shared.lock().node_answered(node, Duration::ZERO);
@@ -52,7 +52,7 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
                 },
             };
             match encoded {
-                // Each of them has its error.
+                // Every batch has its own error, which replaces this one.
                 Ok(()) if batches.iter().all(|outgoing| outgoing.unsendable.is_some()) => {
                     let error = Error::configuration("the batch cannot be encoded");
                     fail_shipment(shared, node, batches, &error, FailureKind::Refused);
@@ -65,7 +65,7 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
     tokio::join!(prepare, send);
 }
 
-/// Batches on their way to bytes.
+/// Batches being encoded.
 enum Encoding {
     Done(Vec<Outgoing>, Result<()>),
     Running(tokio::task::JoinHandle<(Vec<Outgoing>, Result<()>)>),
@@ -85,7 +85,7 @@ fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> Encoding 
     Encoding::Done(batches, encoded)
 }
 
-/// A request on its way.
+/// A request whose response is awaited.
 struct Sent {
     started: Instant,
     batches: Vec<Outgoing>,
@@ -115,8 +115,8 @@ async fn ship_one(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>, s
     }
 }
 
-/// One answer after the other, as a broker gives them: with a task for each, two cores could call the callbacks of a
-/// partition's second batch before those of its first.
+/// Handles responses one after the other, in the order of the requests: with a task per response, two cores could call
+/// the callbacks of a partition's second batch before those of its first.
 async fn receive_in_order(shared: Arc<Shared>, node: i32, mut answers: mpsc::UnboundedReceiver<Sent>) {
     while let Some(Sent { started, batches, answer }) = answers.recv().await {
         let answer = answer.await;
@@ -133,7 +133,8 @@ fn count_answered(shared: &Shared, started: Instant, batches: &[Outgoing]) {
     shared.lock().counters.answered(started, waited, records);
 }
 
-/// Looked at when the connection is there, which can take a while: records that failed by then must not be sent.
+/// Returns a check that fails once every batch has expired. It runs when the connection is established, which can take
+/// a while: expired batches must not be sent.
 fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
     let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
     move || match last {
@@ -142,7 +143,7 @@ fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
     }
 }
 
-/// `acks=0`: the broker never answers, so a batch is done once it is on its way.
+/// Sends a request with `acks=0`: brokers send no response, so its batches are complete once it is written.
 async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>) {
     let settings = &shared.settings;
     let parcels = request::parcels(&mut batches);
@@ -163,17 +164,17 @@ async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgo
     }
 }
 
-/// Writes headers, compresses, and puts the sequences in.
+/// Compresses the batches and writes their headers and sequences.
 fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
     let mut compressor = shared.compressors().pop();
     let encoded = unless_it_panics(|| encode_with(batches, &shared.settings, &mut compressor))?;
-    // A compressor that has panicked is dropped.
+    // After a panic the compressor is not reused.
     shared.compressors().extend(compressor);
     encoded
 }
 
-/// Returns a panic as an error: batches that are encoded have records that wait for a result, and later batches of the
-/// same broker are encoded by the same task.
+/// Runs `encode` and returns a panic as an error: the records of the batches wait for a result, and later batches of
+/// the same broker are encoded by the same task.
 fn unless_it_panics<T>(encode: impl FnOnce() -> T) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -210,9 +211,9 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
                 builder.finish(compressor).map(Bytes::from)
             }
             Payload::Encoded(bytes) => {
-                // Without a number the bytes stay as they are.
+                // Without a sequence the bytes stay unchanged.
                 let Some((identity, sequence)) = numbered else { continue };
-                // SupportedVersions alone unless an earlier request is still being written: then a copy is renumbered.
+                // The buffer is unshared unless an earlier request is still being written: then a copy is renumbered.
                 let bytes = std::mem::take(bytes);
                 let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
                 set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())

@@ -1,4 +1,4 @@
-//! Picking what is to be sent now.
+//! Draining of the queues: selects the batches to send now.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -11,43 +11,46 @@ use super::queue::{PartitionQueue, Readiness};
 use super::topic::Slot;
 use crate::error::Error;
 
-/// A batch taken out for its broker.
+/// A batch taken from its queue to be sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) slot: Slot,
-    /// The topic's id when it was taken out, zero for none. The answer names the topic by it, whatever metadata says then.
+    /// Topic ID when the batch was drained, zero if unknown. The response identifies the topic by this ID, even if
+    /// metadata has changed since.
     pub(crate) topic_id: Uuid,
     pub(crate) batch: Batch,
-    /// The reason why this batch cannot be part of a request; the others are sent without it.
+    /// Reason why this batch cannot be part of a request; the other batches are sent without it.
     pub(crate) unsendable: Option<Error>,
 }
 
-/// One request's worth of batches for one broker.
+/// Batches of one request to one broker.
 #[derive(Debug)]
 pub(crate) struct Shipment {
     pub(crate) node: i32,
     pub(crate) batches: Vec<Outgoing>,
 }
 
-/// What a look at the queues brought.
+/// Result of draining the queues.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) shipments: Vec<Shipment>,
     pub(crate) settled: Vec<Settled>,
-    /// When to look again at the latest.
+    /// Time of the next drain, if nothing else wakes the sender before.
     pub(crate) wake_at: Option<Instant>,
-    /// Topics whose metadata is wanted: batches wait for a leader, or go to the last one that was known.
+    /// Topics that need fresh metadata: their batches wait for a leader, or are sent to the last known one.
     pub(crate) unknown: BTreeSet<usize>,
-    /// A batch waits for a leader.
+    /// True if a batch waits for a leader.
     pub(crate) leader_missing: bool,
-    /// A batch waits for a producer identity.
+    /// True if a batch waits for a producer ID.
     pub(crate) identity_missing: bool,
-    /// A transaction's coordinator is to learn of partitions.
+    /// True if partitions must be registered with the transaction coordinator.
     pub(crate) register: bool,
 }
 
 impl Accumulator {
-    /// Takes out what is to be sent now, one request per broker with room for one at a time.
+    /// Drains the batches to send now into one request per broker that may have another request in flight, repeatedly
+    /// until nothing is left to send. Lingering batches are sent immediately while callers wait for memory
+    /// (`memory_exhausted`), during a flush and once closed.
     pub(crate) fn collect(&mut self, now: Instant, exhausted: bool) -> Collected {
         let mut collected = Collected::default();
         let force = exhausted || self.flushing > 0 || self.closed;
@@ -59,7 +62,7 @@ impl Accumulator {
         for deadline in deadlines.collect::<Vec<_>>() {
             earlier(&mut collected.wake_at, deadline);
         }
-        // Fairness: another partition is looked at first next time.
+        // Fairness: the next drain starts at another partition.
         if self.active.len() > 1 {
             self.active.rotate_left(1);
         }
@@ -84,16 +87,16 @@ impl Accumulator {
         }
     }
 
-    /// At most one request per broker; false when there was nothing to send.
+    /// Drains at most one request per broker; returns false if nothing was ready.
     fn collect_round(&mut self, now: Instant, force: bool, collected: &mut Collected) -> bool {
-        // Brokers with a batch that is due, then all batches that may go along with it.
+        // Collects brokers with a batch that is due, then adds all other batches that can be sent with it.
         let mut due: Vec<i32> = Vec::new();
         let mut candidates: Vec<(Slot, i32)> = Vec::new();
         for slot in &self.active {
             let Some(queue) = self.peek(*slot) else { continue };
             let readiness = queue.readiness(now, &self.rules, force);
             let (leader, wants_identity) = (queue.leader, queue.wants_identity());
-            // While a batch lingers its partition is registered already.
+            // Partitions are registered while their batches linger.
             if readiness != Readiness::Idle && self.transaction.as_mut().is_some_and(|t| !t.may_write(*slot)) {
                 continue;
             }
@@ -140,7 +143,7 @@ impl Accumulator {
                 continue;
             };
             let (rules, identity, limit) = (&self.rules, self.identity, self.limits.max_request_size);
-            // Topics and queues are never removed, so no batch is left behind here.
+            // Topics and queues are never removed, so no batch is lost here.
             let Some(topic) = self.topics.get_mut(slot.topic) else { continue };
             let topic_id = topic.id;
             let Some(queue) = topic.partitions.get_mut(slot.partition) else { continue };

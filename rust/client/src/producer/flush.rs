@@ -1,8 +1,8 @@
-//! Waiting until everything that was handed over has its result.
+//! Flushing: waits until all queued records have their results.
 
 use super::shared::Shared;
 
-/// While one lives, nothing lingers.
+/// Guard of a flush: while one exists, batches do not linger.
 #[derive(Debug)]
 pub(crate) struct Flushing<'a>(&'a Shared);
 
@@ -13,7 +13,7 @@ impl<'a> Flushing<'a> {
         Self(shared)
     }
 
-    /// Until all batches of this moment are delivered or failed.
+    /// Waits until all current batches are delivered or failed.
     pub(crate) async fn done(&self) {
         let pending = self.0.lock().incomplete();
         for state in pending {

@@ -1,4 +1,4 @@
-//! The producer's public face.
+//! The producer API, and the modules that implement it.
 
 mod abort_batches;
 pub(crate) mod accumulator;
@@ -72,10 +72,10 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// A producer; no connection is made before the first record.
+    /// Creates a producer. No connection is made before the first record.
     ///
     /// # Errors
-    /// Options that contradict one another, or no tokio runtime to run on.
+    /// Fails if options contradict each other, or outside a tokio runtime.
     pub fn new(options: &Options) -> Result<Producer> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::configuration("a producer must be made within a tokio runtime"))?;
@@ -132,39 +132,38 @@ impl Producer {
         Ok(Producer { shared })
     }
 
-    /// Sends the rows of an Arrow batch; returns once all of them are encoded and queued, so a batch larger than
-    /// `buffer.memory` waits for its first rows to be delivered.
+    /// Sends the rows of an Arrow batch. Returns once all rows are encoded and queued, so a batch larger than
+    /// `buffer.memory` waits until its first rows are delivered.
     ///
     /// # Errors
-    /// A row that cannot be sent (nothing is sent then), or no room for `max.block.ms` (the message says how many rows
-    /// were queued before).
+    /// Fails if a row cannot be sent (nothing is sent then), or if `buffer.memory` stays full for `max.block.ms` (the
+    /// message contains the number of rows queued before).
     pub async fn send_batch(&self, topic: &str, data: RecordBatch, columns: Columns) -> Result<BatchDelivery> {
         self.send_batch_of(&self.batch_call(None), topic, data, columns).await
     }
 
-    /// A call of `send_batch` whose data comes in several batches. It belongs to `transaction`, by default the one that is
-    /// open.
+    /// Starts a `send_batch` call whose data comes in several batches. The call belongs to `transaction`, by default
+    /// the current one.
     pub fn batch_call(&self, transaction: Option<u64>) -> SendBatch {
         SendBatch::new(transaction.unwrap_or_else(|| self.transaction_number()))
     }
 
-    /// The number of the transaction that is open, or was the last; 0 without a `transactional.id`.
+    /// Returns the number of the current or last transaction; 0 without a `transactional.id`.
     pub fn transaction_number(&self) -> u64 {
         self.shared.lock().transaction_number()
     }
 
-    /// Queues no more rows of a call; returns how many it has queued.
+    /// Stops queueing rows of a call; returns the number of rows queued so far.
     pub fn cancel_batch(&self, call: &SendBatch) -> u64 {
         self.shared.lock().cancel_batch(call)
     }
 
-    /// Sends one batch of a call as [`send_batch`](Self::send_batch) does, or with values written in a format:
-    /// `columns.value` is not looked at then. Row numbers in errors count over the whole call, and what was queued before
-    /// a failure has its delivery.
+    /// Sends one batch of a call like [`send_batch`](Self::send_batch), optionally with values serialized in a format:
+    /// `columns.value` is ignored then. Row numbers in errors count over the whole call, and the result contains the
+    /// delivery of the rows queued before a failure.
     ///
-    /// The call fails if the transaction in which it began has ended. What is wrong with a column keeps everything of the
-    /// batch from being sent; with values that are written, what is wrong with a row, or its size, keeps the rows from a
-    /// chunk on.
+    /// Fails if the transaction in which the call began has ended. An invalid column rejects the whole batch. With
+    /// serialized values, an invalid or oversized row rejects the rows from its chunk on.
     pub async fn send_part(
         &self,
         call: &SendBatch,
@@ -190,10 +189,10 @@ impl Producer {
         }
     }
 
-    /// Sends one batch of a call, as [`send_batch`](Self::send_batch) does.
+    /// Sends one batch of a call, like [`send_batch`](Self::send_batch).
     ///
     /// # Errors
-    /// The same; or the transaction in which the call began has ended.
+    /// Fails like [`send_batch`](Self::send_batch), and if the transaction in which the call began has ended.
     pub async fn send_batch_of(
         &self,
         call: &SendBatch,
@@ -204,11 +203,11 @@ impl Producer {
         self.send_part(call, topic, data, columns, None).await.complete()
     }
 
-    /// Sends what lingers now and waits until everything sent before is delivered or failed.
+    /// Sends lingering batches immediately and waits until all records sent before are delivered or failed.
     ///
     /// # Errors
-    /// Not done within `timeout`. A record that failed is reported by its own [`Delivery`], and those that nothing has
-    /// read by [`check_unread`](Self::check_unread).
+    /// Fails if `timeout` passes first. A failed record is reported by its own [`Delivery`], and failures that the
+    /// application has not read by [`check_unread`](Self::check_unread).
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
         let flushing = Flushing::new(&self.shared);
         match timeout {
@@ -221,24 +220,25 @@ impl Producer {
         Ok(())
     }
 
-    /// The id by which brokers know this client's metrics (KIP-714).
+    /// Returns the client instance ID under which brokers store this client's metrics (KIP-714).
     ///
     /// # Errors
-    /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout` (`max.block.ms`).
+    /// Fails if metrics are not pushed, if no broker accepts them, or if no broker responds within `timeout` (default
+    /// `max.block.ms`).
     pub async fn client_instance_id(&self, timeout: Option<Duration>) -> Result<Uuid> {
         self.shared.lock().check_open()?;
         self.shared.cluster.client_instance_id(self.patience(timeout)).await
     }
 
-    /// What it counts.
+    /// Returns the producer's metrics.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.shared.cluster.metrics()
     }
 
-    /// The partitions of a topic as brokers know them now.
+    /// Returns the partitions of a topic from fresh metadata.
     ///
     /// # Errors
-    /// The topic is not there within `max.block.ms`.
+    /// Fails if the topic is unknown for `max.block.ms`.
     pub async fn partitions_for(&self, topic: &str) -> Result<Vec<TopicPartition>> {
         let name: Arc<str> = Arc::from(topic);
         let deadline = Instant::now() + self.shared.settings.max_block;
@@ -249,10 +249,10 @@ impl Producer {
         Ok((0..count).map(|partition| TopicPartition { topic: Arc::clone(&name), partition }).collect())
     }
 
-    /// The number of partitions of a topic, as of the last refresh of the metadata.
+    /// Returns the number of partitions of a topic, from the last metadata refresh.
     ///
     /// # Errors
-    /// The topic is not there within `max.block.ms`.
+    /// Fails if the topic is unknown for `max.block.ms`.
     pub async fn partition_count(&self, topic: &str) -> Result<i32> {
         let name: Arc<str> = Arc::from(topic);
         let deadline = Instant::now() + self.shared.settings.max_block;
@@ -262,42 +262,44 @@ impl Producer {
         count.ok_or_else(|| topic_gone(topic))
     }
 
-    /// Gets an identity for `transactional.id`. Producers that had the same one before are fenced: they can do nothing
-    /// more, and what they have left open is aborted.
+    /// Initializes the producer ID and epoch of `transactional.id`. Fences earlier producers with the same ID and
+    /// aborts the transactions they left open.
     ///
     /// # Errors
-    /// The producer is not allowed to have the id, or the options do not suit the broker; not done within `timeout`
-    /// (`max.block.ms`): then the call may be repeated.
+    /// Fails if the producer is not authorized to use the ID, if the options do not suit the broker, or if `timeout`
+    /// (default `max.block.ms`) passes first: then the call may be repeated.
     pub async fn init_transactions(&self, timeout: Option<Duration>) -> Result<()> {
         transactions::perform(&self.shared, Operation::Init, self.patience(timeout)).await
     }
 
-    /// Opens a transaction: what is sent from now on is part of it. Gets an identity first if there is none.
+    /// Opens a transaction: all records sent from now on are part of it. Initializes the producer ID first if
+    /// necessary.
     ///
     /// # Errors
-    /// A transaction is open, or the producer can do no more.
+    /// Fails if a transaction is open already, or after a fatal error.
     pub async fn begin_transaction(&self) -> Result<()> {
         self.begin_transaction_of(&BeginTransaction::default()).await
     }
 
-    /// As [`begin_transaction`](Self::begin_transaction), for a call that may be cancelled.
+    /// Opens a transaction like [`begin_transaction`](Self::begin_transaction), for a call that may be cancelled.
     ///
     /// # Errors
-    /// The same.
+    /// Fails like [`begin_transaction`](Self::begin_transaction).
     pub async fn begin_transaction_of(&self, call: &BeginTransaction) -> Result<()> {
         transactions::begin(&self.shared, call, self.shared.settings.max_block).await
     }
 
-    /// Keeps a call from opening a transaction; returns whether it has opened one already, which is to be aborted then.
+    /// Cancels a `begin_transaction` call. Returns true if the call has already opened its transaction, which the
+    /// caller must then abort.
     pub fn cancel_begin(&self, call: &BeginTransaction) -> bool {
         transactions::cancel_begin(&self.shared, call)
     }
 
-    /// Makes offsets part of the transaction: they are committed with it or not at all (KIP-447).
+    /// Adds consumer offsets to the transaction: they are committed with it or not at all (KIP-447).
     ///
     /// # Errors
-    /// The member has lost its partitions, or another reason to abort the transaction; not done within `timeout`: then
-    /// it goes on, and the commit waits for it.
+    /// Fails if the member has lost its partitions, if the transaction must be aborted for another reason, or if
+    /// `timeout` passes first: then the request continues, and the commit waits for it.
     pub async fn send_offsets_to_transaction(
         &self,
         offsets: Offsets,
@@ -307,19 +309,20 @@ impl Producer {
         transactions::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
     }
 
-    /// Sends what waits, and commits the transaction once all of it is delivered.
+    /// Sends all queued records, and commits the transaction once all of them are delivered.
     ///
     /// # Errors
-    /// Something failed, so that the transaction must be aborted; the producer was fenced; or not done within `timeout`
-    /// (`max.block.ms`): then the outcome is open, and the call must be repeated to learn it.
+    /// Fails if the transaction must be aborted, if the producer was fenced, or if `timeout` (default `max.block.ms`)
+    /// passes first: then the outcome is unknown, and the call must be repeated to learn it.
     pub async fn commit_transaction(&self, timeout: Option<Duration>) -> Result<()> {
         transactions::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
     }
 
-    /// Aborts the transaction: drops what waits, waits for what is on its way.
+    /// Aborts the transaction: drops queued records and waits for batches in flight.
     ///
     /// # Errors
-    /// The producer was fenced; or not done within `timeout` (`max.block.ms`): then the call must be repeated.
+    /// Fails if the producer was fenced, or if `timeout` (default `max.block.ms`) passes first: then the call must be
+    /// repeated.
     pub async fn abort_transaction(&self, timeout: Option<Duration>) -> Result<()> {
         transactions::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
     }
@@ -328,11 +331,11 @@ impl Producer {
         timeout.unwrap_or(self.shared.settings.max_block)
     }
 
-    /// Aborts an open transaction, takes no more records, waits up to `timeout` for those that are on their way, fails the rest and ends the
-    /// connections. A second call does nothing.
+    /// Closes the producer: aborts an open transaction, rejects further records, waits up to `timeout` for queued
+    /// records, fails the rest and closes the connections. A second call does nothing.
     ///
     /// # Errors
-    /// Records were left over: each of them has its error, too.
+    /// Fails if records were not delivered in time. The delivery of each such record fails, too.
     pub async fn close(&self, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         if !self.shared.lock().closed {
@@ -345,7 +348,7 @@ impl Producer {
             }
             accumulator.closed = true;
         }
-        // An abort that the coordinator does not answer takes its time from the same timeout.
+        // An abort without a response from the coordinator uses up the same timeout.
         let flushed = self.flush(Some(left_until(deadline))).await;
         let left = Error::closed("the producer (before this record was delivered)");
         self.shared.abandon(&left);
@@ -353,11 +356,11 @@ impl Producer {
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
 
-    /// Fails if records were not delivered and the application has not read their deliveries, for the end of `call`. Each
-    /// failure is reported once.
+    /// Reports records that were not delivered and whose deliveries the application has not read, at the end of `call`.
+    /// Each failure is reported once.
     ///
     /// # Errors
-    /// The first of the failures, with the numbers of records by topic.
+    /// Returns the first of the failures, with the numbers of records by topic.
     pub fn check_unread(&self, call: &str) -> Result<()> {
         self.shared.unread.take().and_then(|failures| failures.into_error(call)).map_or(Ok(()), Err)
     }
@@ -369,9 +372,9 @@ impl Producer {
         }
     }
 
-    /// Ends a producer that the application has not closed: aborts an open transaction, and logs what is not delivered until
-    /// `delivery.timeout.ms`, or until [`give_up`](Self::give_up). Where `usable`, it is not closed, unless it is
-    /// transactional.
+    /// Shuts down a producer that the application has not closed: aborts an open transaction, and logs records that are
+    /// not delivered before `delivery.timeout.ms` or [`abort_incomplete`](Self::abort_incomplete). If `usable` is set,
+    /// a producer without transactions is only flushed and stays open.
     pub async fn finish(&self, usable: bool) {
         let is_open = |phase: &Phase| matches!(phase, Phase::Open | Phase::Committing | Phase::Abortable(_));
         let open = self.shared.lock().transaction.as_ref().is_some_and(|transaction| is_open(transaction.phase()));
@@ -381,7 +384,7 @@ impl Producer {
                  close, or use a with block)"
             );
         }
-        // Each record has its result within delivery.timeout.ms.
+        // Every record has its result within `delivery.timeout.ms`.
         let done = if usable && self.shared.transactions.is_none() {
             self.flush(None).await
         } else {

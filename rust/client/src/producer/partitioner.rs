@@ -1,8 +1,8 @@
-//! Which partition a record goes to when the user does not say: the rules of the Java client and of librdkafka.
+//! Partitioners for records without an explicit partition, compatible with the Java client and librdkafka.
 //!
-//! A rule may decide by the key. What it leaves open sticks to one partition until that has had a batch's worth of
-//! bytes, then moves on, so that batches fill up (KIP-480); which one is next is left to chance, and partitions with
-//! short queues have the better chance (KIP-794).
+//! A partitioner may decide by the key. Other records stick to one partition until it has received the bytes of one
+//! batch, then switch to another, so that batches fill up (KIP-480). The next partition is random, with a higher
+//! probability for short queues (KIP-794).
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use samsarrow_wire::{crc, murmur2};
 
 use crate::config::Partitioner;
 
-/// How a producer chooses partitions.
+/// Partitioner settings of a producer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Partitioning {
     pub(crate) by: Partitioner,
     pub(crate) ignore_keys: bool,
-    /// Whether long queues are spared.
+    /// True if partitions with long queues are chosen less often (`partitioner.adaptive.partitioning.enable`).
     pub(crate) adaptive: bool,
-    /// After how long a broker that takes nothing is avoided.
+    /// Time after which a stalled broker is avoided (`partitioner.availability.timeout.ms`).
     pub(crate) patience: Option<Duration>,
 }
 
 impl Partitioning {
-    /// The partition out of `count` that the key alone decides, if it does.
+    /// Returns the partition out of `count` if the key alone determines it.
     #[inline]
     pub(crate) fn by_key(&self, key: Option<&[u8]>, count: i32) -> Option<i32> {
         if self.ignore_keys {
@@ -31,7 +31,7 @@ impl Partitioning {
         match self.by {
             Partitioner::Murmur2 => key.map(|key| murmur2::partition(key, count)),
             Partitioner::RoundRobin => None,
-            // Null and empty are the same to these two.
+            // These partitioners treat a null key like an empty one.
             Partitioner::Consistent => Some(by_hash(crc::crc32(key.unwrap_or_default()), count)),
             Partitioner::ConsistentRandom => {
                 key.filter(|key| !key.is_empty()).map(|key| by_hash(crc::crc32(key), count))
@@ -41,17 +41,18 @@ impl Partitioning {
         }
     }
 
-    /// Whether every record's partition follows from its key.
+    /// Returns true if the key determines the partition of every record.
     pub(crate) fn decides_all(&self) -> bool {
         !self.ignore_keys && matches!(self.by, Partitioner::Consistent | Partitioner::Fnv1a)
     }
 
-    /// Whether keys matter at all.
+    /// Returns true if keys are used.
     pub(crate) fn looks_at_keys(&self) -> bool {
         !self.ignore_keys && self.by != Partitioner::RoundRobin
     }
 
-    /// The bytes after which records that no key decides move on; `batch` is a batch's worth.
+    /// Returns the number of bytes after which records without a key switch to another partition, given the size of a
+    /// batch.
     pub(crate) fn switch_at(&self, batch: usize) -> usize {
         if self.by == Partitioner::RoundRobin { 0 } else { batch }
     }
@@ -66,23 +67,23 @@ fn by_hash(hash: u32, count: i32) -> i32 {
     (hash % count.max(1).cast_unsigned()).cast_signed()
 }
 
-/// FNV-1a of 32 bits, its sign dropped: as librdkafka and Sarama have it.
+/// Returns the absolute value of 32-bit FNV-1a, like librdkafka and Sarama.
 fn fnv1a(data: &[u8]) -> u32 {
     let hash = data.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     hash.cast_signed().wrapping_abs().cast_unsigned()
 }
 
-/// The partitions to choose from, and how likely each is.
+/// Available partitions and their weights.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Choices {
     partitions: Vec<i32>,
-    /// Running sums of the likelihoods; empty if all are alike.
+    /// Cumulative weights; empty if all are equal.
     sums: Vec<usize>,
     count: i32,
 }
 
 impl Choices {
-    /// `available` partitions, each with the length of its queue, out of `count`.
+    /// Creates choices from the `available` partitions with their queue lengths, out of `count` partitions.
     pub(crate) fn new(available: impl Iterator<Item = (i32, usize)>, count: i32, adaptive: bool) -> Self {
         let (partitions, queues): (Vec<i32>, Vec<usize>) = available.unzip();
         let longest = queues.iter().copied().max().unwrap_or(0);
@@ -97,19 +98,19 @@ impl Choices {
         Self { partitions, sums, count }
     }
 
-    /// The number of partitions that the topic has.
+    /// Returns the number of partitions of the topic.
     pub(crate) fn count(&self) -> i32 {
         self.count
     }
 
-    /// As [`count`](Self::count).
+    /// Returns [`count`](Self::count) as `usize`.
     pub(crate) fn len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(0)
     }
 
     fn any(&self) -> i32 {
         match (self.partitions.as_slice(), self.sums.last()) {
-            // Nobody leads: any partition may be the first to come back.
+            // Without any leader, every partition may be the first to recover.
             ([], _) => fastrand::i32(0..self.count.max(1)),
             (partitions, None) => fastrand::choice(partitions).copied().unwrap_or(0),
             (partitions, Some(total)) => {
@@ -127,7 +128,7 @@ impl Choices {
     }
 }
 
-/// The partition that records stick to.
+/// Partition to which records currently stick.
 #[derive(Debug, Default)]
 pub(crate) struct Sticky {
     current: Option<i32>,
@@ -135,8 +136,8 @@ pub(crate) struct Sticky {
 }
 
 impl Sticky {
-    /// The partition for the next `bytes`, unless `switch_at` bytes have gone there: then it is time to
-    /// [move on](Self::move_on).
+    /// Returns the current partition for the next `bytes`, or `None` once `switch_at` bytes were sent to it: then
+    /// [switch](Self::switch).
     #[inline]
     pub(crate) fn stay(&mut self, bytes: usize, switch_at: usize) -> Option<i32> {
         let current = self.current.filter(|_| self.bytes < switch_at)?;
@@ -144,12 +145,12 @@ impl Sticky {
         Some(current)
     }
 
-    /// Another partition for the next `bytes`.
+    /// Switches to another partition for the next `bytes` and returns it.
     pub(crate) fn move_on(&mut self, partitioning: &Partitioning, choices: &Choices, bytes: usize) -> i32 {
         let next = if partitioning.in_turn() {
             choices.after(self.current)
         } else {
-            // With several to choose from the same one again is no choice, unless the others have long queues.
+            // Does not choose the current partition again if there are others, unless queue lengths weight the choice.
             let mut next = choices.any();
             while choices.sums.is_empty() && choices.partitions.len() > 1 && Some(next) == self.current {
                 next = choices.any();
@@ -161,7 +162,7 @@ impl Sticky {
         next
     }
 
-    /// The partition for the first of `sizes`, and how many of them go there.
+    /// Returns the partition for the first of `sizes`, and the number of rows assigned to it.
     pub(crate) fn run(
         &mut self,
         partitioning: &Partitioning,
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn null_and_empty_keys_go_where_librdkafka_sends_them() {
-        // CRC-32 of nothing is 0.
+        // CRC-32 of empty input is 0.
         assert_eq!(rule(Partitioner::Consistent).by_key(None, 7), Some(0));
         assert_eq!(rule(Partitioner::Consistent).by_key(Some(b""), 7), Some(0));
         assert_eq!(rule(Partitioner::ConsistentRandom).by_key(Some(b""), 7), None);
@@ -268,7 +269,7 @@ mod tests {
             rule(Partitioner::Consistent).by_key(Some(b"123456789"), 1000),
             Some((0xcbf4_3926_u32 % 1000) as i32)
         );
-        // FNV-1a of nothing is its offset, 0x811c9dc5, which is negative.
+        // FNV-1a of empty input is its offset basis, 0x811c9dc5, which is negative.
         let nothing = (0x811c_9dc5_u32 as i32).unsigned_abs() % 1000;
         assert_eq!(rule(Partitioner::Fnv1a).by_key(None, 1000), Some(nothing as i32));
         assert_eq!(rule(Partitioner::Fnv1aRandom).by_key(None, 1000), None);

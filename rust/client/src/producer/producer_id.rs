@@ -1,4 +1,4 @@
-//! Getting a producer identity for idempotence.
+//! Acquisition of a producer ID for idempotence.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use super::batch::Identity;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
-/// Asks until a broker gives an identity; a refusal for good fails all records that wait for one.
+/// Requests a producer ID until a broker assigns one. A permanent error fails all pending records.
 pub(crate) async fn acquire(shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     tokio::select! {
@@ -31,7 +31,7 @@ async fn ask(shared: &Shared) {
                 shared.lock().identity = Some(identity);
                 return;
             }
-            // Records wait for it as long as for a broker that is away.
+            // Records wait for a producer ID as long as for an unreachable broker: until `delivery.timeout.ms`.
             Err(error) if error.retriable() || error.of_handshake() => {
                 tracing::debug!(%error, "no producer identity yet");
                 tokio::time::sleep(pause).await;

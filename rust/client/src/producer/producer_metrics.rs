@@ -1,4 +1,4 @@
-//! What is counted where batches are taken, sent again and failed.
+//! Producer metrics derived from completed, retried and failed batches.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::topic::Slot;
 use crate::metrics::{Id, Label, Sink};
 
 impl Accumulator {
-    /// A broker has taken a batch.
+    /// Counts an acknowledged batch.
     pub(crate) fn count_taken(&mut self, slot: Slot, batch: &Batch, now: Instant) {
         self.counters.taken(now, batch.count, batch.size(), now.saturating_duration_since(batch.created));
         if let Some(topic) = self.topics.get_mut(slot.topic) {
@@ -18,7 +18,7 @@ impl Accumulator {
         }
     }
 
-    /// A batch of this many records has to be sent again.
+    /// Counts a batch of `records` records that is sent again.
     pub(crate) fn count_retried(&mut self, slot: Slot, records: u32, now: Instant) {
         self.counters.all.retried(now, records);
         if let Some(topic) = self.topics.get_mut(slot.topic) {
@@ -26,7 +26,7 @@ impl Accumulator {
         }
     }
 
-    /// Records of a topic failed for good.
+    /// Counts failed records of a topic.
     pub(crate) fn count_failed(&mut self, topic: &str, records: u32, now: Instant) {
         self.counters.all.failed(now, records);
         if let Some(topic) = self.index.get(topic).and_then(|at| self.topics.get_mut(*at)) {
@@ -34,13 +34,13 @@ impl Accumulator {
         }
     }
 
-    /// Records that were given and have no result yet.
+    /// Returns the number of records that have no result yet.
     pub(crate) fn unsettled(&self) -> u64 {
         let given: u64 = self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionQueue::place).sum();
         given.saturating_sub(self.counters.all.settled())
     }
 
-    /// What was done so far.
+    /// Collects all metrics of the producer.
     pub(crate) fn measure(&self, sink: &mut Sink) {
         self.counters.collect(sink);
         sink.unlabeled(Id::QueuedRecords, self.unsettled() as f64);

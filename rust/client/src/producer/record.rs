@@ -1,10 +1,10 @@
-//! What the user hands in and what comes back.
+//! Records to send, and the metadata of delivered records.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// One record to send.
+/// A record to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerRecord {
     /// Topic to write to.
@@ -21,7 +21,7 @@ pub struct ProducerRecord {
     pub headers: Vec<(String, Option<Bytes>)>,
 }
 
-/// A record to send, in memory of the caller's.
+/// A record to send, borrowed from the caller.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordRef<'a> {
     /// See [`ProducerRecord::topic`].
@@ -39,7 +39,7 @@ pub struct RecordRef<'a> {
 }
 
 impl RecordRef<'_> {
-    /// The record in memory of its own.
+    /// Copies the record.
     pub fn to_record(&self) -> ProducerRecord {
         ProducerRecord {
             topic: Arc::from(self.topic),
@@ -53,7 +53,7 @@ impl RecordRef<'_> {
 }
 
 impl ProducerRecord {
-    /// The record by reference.
+    /// Borrows the record.
     pub fn by_ref(&self) -> RecordRef<'_> {
         RecordRef {
             topic: &self.topic,
@@ -65,7 +65,7 @@ impl ProducerRecord {
         }
     }
 
-    /// A record with a value and nothing else.
+    /// Creates a record with a value only.
     pub fn new(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> Self {
         Self {
             topic: topic.into(),
@@ -77,28 +77,28 @@ impl ProducerRecord {
         }
     }
 
-    /// The same record with a key.
+    /// Sets the key.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<Bytes>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The same record for one partition.
+    /// Sets the partition.
     #[must_use]
     pub fn with_partition(mut self, partition: i32) -> Self {
         self.partition = Some(partition);
         self
     }
 
-    /// The same record with a create time in milliseconds since the epoch.
+    /// Sets the create time in milliseconds since the epoch.
     #[must_use]
     pub fn with_timestamp(mut self, timestamp: i64) -> Self {
         self.timestamp = Some(timestamp);
         self
     }
 
-    /// The same record with one more header.
+    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: Option<Bytes>) -> Self {
         self.headers.push((name.into(), value));
@@ -106,31 +106,31 @@ impl ProducerRecord {
     }
 }
 
-/// Where a record landed.
+/// Partition, offset and timestamp of a delivered record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordMetadata {
     /// Topic written to.
     pub topic: Arc<str>,
     /// Partition written to.
     pub partition: i32,
-    /// Offset in the partition; −1 when the broker did not report it (`acks=0`, or a resend of an old duplicate).
+    /// Offset in the partition; −1 if the broker did not report it (`acks=0`, or a resend of an old duplicate).
     pub offset: i64,
-    /// Milliseconds since the epoch: the broker's append time where the topic uses it, else the record's own; `None`
-    /// for a record without timestamp.
+    /// Timestamp in milliseconds since the epoch: the broker's append time if the topic uses `LogAppendTime`, otherwise
+    /// the record's own; `None` for a record without timestamp.
     pub timestamp: Option<i64>,
 }
 
-/// A run of rows of one [`send_batch`](crate::producer::Producer::send_batch) that landed at consecutive offsets.
+/// A run of rows of one [`send_batch`](crate::producer::Producer::send_batch) call with consecutive offsets.
 ///
-/// One partition has several receipts only where other writers' records came in between.
+/// A partition has several receipts only if records of other producers were appended in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionReceipt {
     /// Partition written to.
     pub partition: i32,
-    /// Offset of the first row of the run; −1 when the broker did not report it.
+    /// Offset of the first row of the run; −1 if the broker did not report it.
     pub base_offset: i64,
     /// Number of rows.
     pub count: u64,
-    /// The broker's append time in milliseconds where the topic uses it.
+    /// Append time in milliseconds, if the topic uses `LogAppendTime`.
     pub log_append_time: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Produce requests and what their answers say of each batch.
+//! Produce requests, and the results of their responses by batch.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,14 +27,14 @@ use crate::cluster::metadata::Leader;
 use crate::config::message_format::newest_magic;
 use crate::error::{Error, Result};
 
-/// The first version that names topics by id.
+/// First version that identifies topics by ID.
 const TOPIC_ID_VERSION: i16 = 13;
-/// The first version with batches, and so with headers (KIP-82).
+/// First version with record batches, and therefore with headers (KIP-82).
 const FIRST_WITH_HEADERS: i16 = 3;
-/// The first version under which brokers take zstd.
+/// First version in which brokers accept zstd.
 const ZSTD_VERSION: i16 = 7;
 
-/// A batch's bytes with their address.
+/// Encoded batch of one partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Parcel {
     topic: Arc<str>,
@@ -43,13 +43,15 @@ pub(crate) struct Parcel {
     records: Bytes,
 }
 
-/// The newest version in which all of these topics can be named: one without an id must not hold up the others.
+/// Returns the newest version that can identify all topics of these batches: a topic without an ID must not delay the
+/// others.
 pub(crate) fn newest_version(batches: &[Outgoing]) -> i16 {
     let nameless = batches.iter().any(|outgoing| outgoing.topic_id.is_zero());
     if nameless { TOPIC_ID_VERSION - 1 } else { ProduceRequest::MAX_VERSION }
 }
 
-/// The encoded batches of a request. A batch that is not encoded gets an error.
+/// Returns the encoded batches of a request, sorted by topic and partition. Sets an error on batches that are not
+/// encoded.
 pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
     let mut parcels: Vec<Parcel> = Vec::with_capacity(batches.len());
     for outgoing in batches.iter_mut().filter(|outgoing| outgoing.unsendable.is_none()) {
@@ -71,14 +73,14 @@ pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
     parcels
 }
 
-/// The errors of batches that a request was built without, by topic and partition.
+/// Errors of batches that were left out of a request, by topic and partition.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeftOut(Arc<Mutex<Errors>>);
 
 type Errors = HashMap<(Arc<str>, i32), Error>;
 
 impl LeftOut {
-    /// Gives each batch that was left out its error.
+    /// Sets the error of each batch that was left out.
     pub(crate) fn give_out(&self, batches: &mut [Outgoing]) {
         let mut errors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for outgoing in batches {
@@ -94,7 +96,8 @@ impl LeftOut {
     }
 }
 
-/// The request in the version that was chosen for the broker, without the batches that cannot be written in it.
+/// Builds the request in the version negotiated with the broker, without the batches that cannot be written in that
+/// version.
 pub(crate) fn build(
     version: i16,
     parcels: Vec<Parcel>,
@@ -132,7 +135,7 @@ pub(crate) fn build(
         }
     }
     if topic_data.is_empty() {
-        // Each batch has an error of its own, which comes first.
+        // Each batch has its own error, which takes precedence.
         return Err(Error::configuration("no batch of the request can be written in the broker's message format"));
     }
     let timeout_ms = i32::try_from(settings.request_timeout.as_millis()).unwrap_or(i32::MAX);
@@ -140,14 +143,14 @@ pub(crate) fn build(
     Ok(ProduceRequest { transactional_id, acks: settings.acks, timeout_ms, topic_data, ..Default::default() })
 }
 
-/// A batch in a message format that is older than batches. What is kept for another attempt stays a batch.
+/// Converts a batch to message format v0 or v1. The original batch is kept for further attempts.
 fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition: i32) -> Result<Bytes> {
     let mut compressor =
         Compressor::new(settings.codec, settings.level).map_err(|error| Error::configuration(error.to_string()))?;
     convert(batch, magic, &mut compressor).map(Bytes::from).map_err(|error| {
         let text = format!("cannot write records for {topic}-{partition} in message format v{magic}: {error}");
         match (error, required_release(ApiKey::Produce, FIRST_WITH_HEADERS)) {
-            // The options allow headers, or the record would not have been taken.
+            // The options allow headers, otherwise the record would have been rejected earlier.
             (EncodeError::Headers { .. }, Some(needed)) => {
                 Error::UnsupportedVersion(format!("{text} (a record with headers {needed})"))
             }
@@ -160,7 +163,7 @@ fn address(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData
     if version < TOPIC_ID_VERSION {
         return Ok(TopicProduceData { name: topic.to_owned(), ..Default::default() });
     }
-    // An id of zeros would address no topic; a fresh answer will bring the id.
+    // A zero ID matches no topic; fresh metadata will contain the ID.
     match topic_id.is_zero() {
         false => Ok(TopicProduceData { topic_id, ..Default::default() }),
         true => Err(Error::server(
@@ -170,15 +173,15 @@ fn address(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData
     }
 }
 
-/// The topics of a request by the ids that it named them by.
+/// Topic names by the topic IDs of a request.
 pub(crate) type TopicNames = HashMap<Uuid, Arc<str>>;
 
-/// Of these batches.
+/// Returns the topic names of these batches by topic ID.
 pub(crate) fn topic_names(batches: &[Outgoing]) -> TopicNames {
     batches.iter().map(|outgoing| (outgoing.topic_id, Arc::clone(&outgoing.batch.state.topic))).collect()
 }
 
-/// A response, by batch.
+/// Index of a produce response by batch.
 #[derive(Debug)]
 pub(crate) struct Answers<'a> {
     throttle_ms: i32,
@@ -202,13 +205,13 @@ impl<'a> Answers<'a> {
         Self { throttle_ms: response.throttle_time_ms, partitions, nodes: &response.node_endpoints }
     }
 
-    /// How long the broker asks to be left alone.
+    /// Returns the throttle time of the response.
     pub(crate) fn throttle(&self) -> Duration {
-        // A broker's mistake must not stop the producer for weeks.
+        // A broker error must not stop the producer for weeks.
         Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0)).min(Duration::from_secs(30))
     }
 
-    /// Addresses of the leaders that are named (KIP-951).
+    /// Returns the addresses of the leaders in the response (KIP-951).
     pub(crate) fn addresses(&self) -> Vec<(i32, String)> {
         self.nodes.iter().map(|node| (node.node_id, format!("{}:{}", node.host, node.port))).collect()
     }
@@ -223,7 +226,7 @@ impl<'a> Answers<'a> {
             .is_some_and(|code| matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE))
     }
 
-    /// The leader that a broker which is none (any more) names.
+    /// Returns the current leader, which a broker that does not lead the partition returns.
     pub(crate) fn new_leader(&self, outgoing: &Outgoing) -> Option<Leader> {
         let leader = &self.find(&outgoing.batch)?.current_leader;
         (leader.leader_id >= 0).then_some(Leader { node: leader.leader_id, epoch: leader.leader_epoch })
@@ -245,7 +248,7 @@ impl<'a> Answers<'a> {
             ErrorCode::NONE => {
                 return Ok(Appended { base_offset: answer.base_offset, log_append_time: answer.log_append_time_ms });
             }
-            // Appended by an earlier attempt; the broker no longer knows where.
+            // Appended by an earlier attempt, whose offset the broker no longer knows.
             ErrorCode::DUPLICATE_SEQUENCE_NUMBER if numbered => {
                 return Ok(Appended { base_offset: -1, log_append_time: -1 });
             }
@@ -273,13 +276,13 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// The index and the error of a record that a broker names as the reason why it rejects a batch.
+/// Returns the index and the error of a record that caused the broker to reject its batch.
 fn rejected(
     record: &BatchIndexAndErrorMessage,
     answer: &PartitionProduceResponse,
     batch: &Batch,
 ) -> Option<(u32, Error)> {
-    // An index that is not in the batch names no record: all records then have the error of the others.
+    // An index outside the batch is ignored: all records then have the error of the others.
     let index = u32::try_from(record.batch_index).ok().filter(|index| *index < batch.count)?;
     let (topic, partition) = (&batch.state.topic, batch.state.partition);
     let reason = record.batch_index_error_message.as_deref().or(answer.error_message.as_deref());

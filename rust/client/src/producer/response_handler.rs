@@ -1,4 +1,4 @@
-//! The end of a request: each of its batches has its answer, goes back to its queue, or is cut in two.
+//! Handling of produce responses: completes, requeues or splits each batch of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::split_oversized;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
-/// Gives the batches of a request their answers.
+/// Applies the result of a request to each of its batches.
 pub(super) fn answer_all(
     shared: &Shared,
     node: i32,
@@ -45,7 +45,7 @@ pub(super) fn answer_all(
                 }
                 Err(failure) => std::mem::take(&mut failure.records),
             };
-            // A slot that was sent has a queue: none is ever removed.
+            // Queues are never removed, so every slot that was sent has one.
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
                 let count = batch.count;
                 let one = queue.answered(batch, outcome, rules, now);
@@ -65,16 +65,16 @@ pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, 
     answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure::new(error.clone(), kind)));
 }
 
-/// No answer came: the connection failed, or time ran out.
+/// Handles a request without response: the connection failed, or the request timed out.
 pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
-    // After an answer that makes no sense a resend is safe as long as the broker can distinguish it from the first.
+    // After an invalid response a resend is safe if the broker can detect duplicates.
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
-    // A login or a handshake that fails concerns the attempt: records that were accepted have delivery.timeout.ms.
+    // A failed login or handshake concerns only this attempt: accepted records are retried until `delivery.timeout.ms`.
     let again = error.retriable() || error.of_handshake() || (garbled && numbered);
     let kind = if again { FailureKind::Retriable } else { FailureKind::Unknown };
     if again {
-        // The leader may have moved away from a broker that is gone.
+        // The leader may have moved to another broker.
         shared.cluster.request_refresh();
     }
     fail_shipment(shared, node, batches, &error, kind);
@@ -114,14 +114,14 @@ pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer
     }
 }
 
-/// The broker's limit is below ours: both halves take the batch's place.
+/// Splits a batch that exceeds the broker's size limit; both halves take its position in the queue.
 fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
     let Outgoing { slot, batch, .. } = outgoing;
     let order = batch.order;
     let halves = split_oversized::halve(batch);
     let settled = {
         let mut accumulator = shared.lock();
-        // A slot that was sent has a queue: none is ever removed.
+        // Queues are never removed, so every slot that was sent has one.
         let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
         match halves {
             Ok(pieces) => queue.split(order, pieces),

@@ -1,4 +1,4 @@
-//! Rows of a call on their way into batches: assigned to partitions, a chunk at a time, and encoded.
+//! Partitioning and encoding of the rows of a `send_batch` call, one chunk at a time.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -16,30 +16,30 @@ use super::topic::{Slot, no_such_partition, topic_gone};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 
-/// Bytes that a row may take beyond its key, value and headers.
+/// Maximum overhead of a row in bytes, beyond its key, value and headers.
 const ROW_OVERHEAD: u32 = 32;
-/// Bytes that a header may take beyond its name and value.
+/// Maximum overhead of a header in bytes, beyond its name and value.
 const HEADER_OVERHEAD: usize = 10;
-/// Brokers take batches up to 1 MiB by default; half of it is as fast, and two go into one request.
+/// Brokers accept batches up to 1 MiB by default; half of that is as fast, and two fit into one request.
 const TARGET_BATCH: usize = 512 * 1024;
-/// Rows are assigned and encoded in chunks of this many bytes at most.
+/// Maximum size of the chunks in which rows are assigned and encoded.
 const MAX_CHUNK: usize = 8 * 1024 * 1024;
 
-/// The most bytes that are assigned and encoded in one go.
+/// Returns the maximum number of bytes that are assigned and encoded at a time.
 pub(super) fn chunk_size(shared: &Shared) -> usize {
     MAX_CHUNK.min(shared.memory.total() / 4).max(1)
 }
 
-/// What is the same for all rows of a call.
+/// Rows of one part of a call, with the settings to partition and encode them.
 pub(super) struct Plan<'a> {
     shared: &'a Arc<Shared>,
     call: &'a SendBatch,
     topic: Arc<str>,
     index: usize,
     pub(super) rows: Arc<RowReader>,
-    /// The number of the first row in the call.
+    /// Number of the first row within the call.
     first: usize,
-    /// The bytes that each row takes at most.
+    /// Maximum encoded size of each row.
     sizes: Arc<Vec<u32>>,
     timestamp: i64,
     target: usize,
@@ -70,13 +70,13 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The bytes that a row takes at most.
+    /// Returns the maximum encoded size of a row.
     #[inline]
     fn size(&self, row: usize) -> usize {
         self.sizes.get(row).map_or(0, |size| *size as usize)
     }
 
-    /// Refuses the whole call for a row that no broker would take, before anything is sent.
+    /// Rejects all rows if one of them can never be sent, before any row is queued.
     pub(super) fn check(&self) -> Result<()> {
         let largest = self.sizes.iter().copied().max().unwrap_or(0) as usize;
         let too_large = self.shared.check_size(largest, String::new).is_err();
@@ -105,7 +105,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// The rows from `start` on that make up one chunk, and their bytes.
+    /// Returns the chunk of rows that starts at `start`, and its size in bytes.
     pub(super) fn chunk(&self, start: usize) -> (Range<usize>, usize) {
         let mut bytes = 0;
         let mut end = start;
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
         if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
             return self.append_to_open(range, reserved, parts);
         }
-        // The partitions of one moment: the topic may get more while the call waits for memory.
+        // Snapshot of the partitions: the topic may grow while the call waits for memory.
         let choices = self.choices()?;
         let (given, numbers) = (range.len(), self.of_call(&range));
         let compressed = self.shared.settings.batch_codec() != Codec::None;
@@ -150,25 +150,25 @@ impl<'a> Plan<'a> {
         self.push(encoded, &numbers, reserved, parts)
     }
 
-    /// Returns the numbers of these rows in the call.
+    /// Returns the numbers of these rows within the call.
     fn of_call(&self, rows: &Range<usize>) -> Range<u64> {
         (self.first + rows.start) as u64..(self.first + rows.end) as u64
     }
 
-    /// The partitions that rows may go to now.
+    /// Returns the partitions to which rows may be sent now.
     fn choices(&self) -> Result<Choices> {
         let choices = self.shared.lock().choices(self.index);
         if choices.count() == 0 { Err(topic_gone(&self.topic)) } else { Ok(choices) }
     }
 
-    /// The index of a partition among all that the topic has.
+    /// Returns a partition as index, after checking that the topic has it.
     #[inline]
     fn checked(&self, partition: i32, count: i32) -> Result<usize> {
         let known = usize::try_from(partition).ok().filter(|_| partition < count);
         known.ok_or_else(|| no_such_partition(&self.topic, partition, usize::try_from(count).unwrap_or(0)))
     }
 
-    /// Few rows share the batches that records sent one by one fill.
+    /// Appends a small number of rows to the open batches, which they share with single records.
     fn append_to_open(&self, range: Range<usize>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
         let mut accumulator = self.shared.lock();
         let mut wake = false;
@@ -203,7 +203,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// The partition of a row; those without a key fill one partition's batch after the other.
+    /// Returns the partition of a row; rows without a key fill the batches of one partition after the other.
     #[inline]
     fn partition(&self, row: usize, choices: &Choices, sticky: &mut Sticky) -> Result<usize> {
         let (rule, size) = (&self.partitioning, self.size(row));
@@ -216,7 +216,7 @@ impl<'a> Plan<'a> {
         self.checked(partition, choices.count())
     }
 
-    /// Rows are read once, in the order in which they lie in memory, each into the batch of its partition.
+    /// Encodes rows in a single pass, in memory order, each into the batch of its partition.
     fn encode_in_one_pass(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Encoded>> {
         let encoding = self.encoding();
         let mut encoders = Encoders::new(&encoding, choices);
@@ -228,7 +228,7 @@ impl<'a> Plan<'a> {
         encoders.finish()
     }
 
-    /// As one pass over rows that lie in runs.
+    /// Encodes contiguous runs of rows in a single pass.
     fn encode_runs(&self, groups: &[Group], choices: &Choices) -> Result<Vec<Encoded>> {
         let encoding = self.encoding();
         let mut encoders = Encoders::new(&encoding, choices);
@@ -238,7 +238,7 @@ impl<'a> Plan<'a> {
         encoders.finish()
     }
 
-    /// The rows of a chunk by partition, in their order, cut into pieces of work.
+    /// Groups the rows of a chunk by partition, in order, and splits the groups for parallel encoding.
     fn assign(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
         let mut open: Vec<(Vec<u32>, usize)> = vec![(Vec::new(), 0); choices.len()];
         let mut groups = Vec::new();
@@ -260,7 +260,7 @@ impl<'a> Plan<'a> {
         Ok(groups)
     }
 
-    /// Without keys, each run of rows that fills a batch goes to one partition.
+    /// Assigns each run of rows that fills a batch to one partition, for rows without keys.
     fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
         let mut groups: Vec<Group> = Vec::new();
         let mut sticky = Sticky::default();
@@ -289,7 +289,8 @@ impl<'a> Plan<'a> {
         Ok(groups)
     }
 
-    /// The bytes that one core compresses at a time: batches are whole, but for the last one of a piece.
+    /// Returns the number of bytes that one core compresses at a time. Only the last batch of each group may be partly
+    /// filled.
     fn piece(&self) -> usize {
         self.chunk.div_ceil(2 * workers()).max(self.target)
     }
@@ -305,7 +306,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Compression is work for all cores.
+    /// Encodes and compresses groups on all cores.
     async fn encode_in_parallel(&self, groups: Vec<Group>) -> Result<Vec<Encoded>> {
         let share = groups.len().div_ceil(workers()).max(1);
         let mut groups = groups.into_iter().peekable();
@@ -329,7 +330,7 @@ impl<'a> Plan<'a> {
         Ok(encoded.into_iter().flatten().collect())
     }
 
-    /// Queues what was encoded.
+    /// Queues encoded batches.
     fn push(
         &self,
         encoded: Vec<Encoded>,
@@ -352,13 +353,14 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Asked for once: on Linux each answer takes the reading of files, 80 µs, and this is looked at for every few rows.
+/// Returns the available parallelism. Cached, since each lookup on Linux reads files (80 µs) and the value is needed
+/// for every few rows.
 fn workers() -> usize {
     static WORKERS: OnceLock<usize> = OnceLock::new();
     *WORKERS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// The bytes that each row takes at most.
+/// Maximum encoded size of each row.
 fn sizes(rows: &RowReader) -> Vec<u32> {
     let mut sizes = rows.lengths();
     for (row, size) in sizes.iter_mut().enumerate() {
@@ -373,7 +375,7 @@ fn sizes(rows: &RowReader) -> Vec<u32> {
     sizes
 }
 
-/// The batches that a call's rows went into, neighbours joined.
+/// Parts of the batches that contain a call's rows; adjacent parts of one batch are merged.
 #[derive(Default)]
 pub(super) struct Parts(pub(super) Vec<Part>);
 

@@ -1,4 +1,4 @@
-//! Single records: taken at once, or once there is room for them.
+//! Sending of single records, immediately or after waiting for memory and metadata.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use crate::producer::shared::Shared;
 use crate::producer::topic::topic_gone;
 use crate::producer::{Delivery, ProducerRecord, RecordRef};
 
-/// Bytes that a record may take beyond its key, value and headers: lengths and deltas.
+/// Maximum overhead of a record in bytes, beyond its key, value and headers: lengths and deltas.
 const RECORD_OVERHEAD: usize = 32;
-/// Bytes that a header may take beyond its name and value.
+/// Maximum overhead of a header in bytes, beyond its name and value.
 const HEADER_OVERHEAD: usize = 10;
 
-/// Why [`Producer::try_send`] did not take a record.
+/// Error of [`Producer::try_send`].
 #[derive(Debug)]
 pub enum TrySendError {
-    /// `buffer.memory` is used up: [`Producer::send`] waits for it.
+    /// `buffer.memory` is full: [`Producer::send`] waits for it.
     Full,
     /// The topic or the partition is not known yet: [`Producer::send`] requests metadata.
     NeedsMetadata,
@@ -28,10 +28,10 @@ pub enum TrySendError {
 }
 
 impl Producer {
-    /// Takes a record without waiting.
+    /// Queues a record without waiting.
     ///
     /// # Errors
-    /// Whether [`send`](Self::send) could still take it, or why it can never be sent.
+    /// Returns whether [`send`](Self::send) could still send the record, or why it can never be sent.
     pub fn try_send(&self, record: RecordRef<'_>) -> std::result::Result<Delivery, TrySendError> {
         let (timestamp, size) = self.check(record).map_err(TrySendError::Error)?;
         if !self.shared.memory.try_reserve(size) {
@@ -44,18 +44,19 @@ impl Producer {
         }
     }
 
-    /// Takes a record, waiting up to `max.block.ms` for metadata and memory.
+    /// Queues a record, waiting up to `max.block.ms` for metadata and memory.
     ///
     /// # Errors
-    /// The record cannot be sent, or there was no room or no such topic in time.
+    /// Fails if the record can never be sent, or if memory or metadata are not available in time.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
         self.room(record).await?.send()
     }
 
-    /// What [`send`](Self::send) waits for: anyone who gives up before the record is sent has sent nothing.
+    /// Waits like [`send`](Self::send) for metadata and memory, but sends no record: dropping the future or the
+    /// reservation leaves nothing behind.
     ///
     /// # Errors
-    /// The record cannot be sent, or there was no room or no such topic in time.
+    /// Fails if the record can never be sent, or if memory or metadata are not available in time.
     pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
         let (timestamp, size) = self.check(record.by_ref())?;
         let transaction = {
@@ -66,12 +67,12 @@ impl Producer {
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.shared.know(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
-        // From here on the room, and then the record's batch, gives the bytes back.
+        // From here on the `Reservation`, and later the record's batch, releases the bytes.
         reserved.hand_over(size);
         Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size, transaction })
     }
 
-    /// Size and timestamp of a record, or why no broker will take it.
+    /// Returns the timestamp and size of a record, or the reason why it can never be sent.
     fn check(&self, record: RecordRef<'_>) -> Result<(i64, usize)> {
         let timestamp = match record.timestamp {
             None => now_ms(),
@@ -93,7 +94,7 @@ impl Producer {
     }
 }
 
-/// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
+/// Appends a record whose bytes are reserved; releases them on failure.
 fn append(
     shared: &Shared,
     record: RecordRef<'_>,
@@ -120,28 +121,28 @@ fn append(
     }
 }
 
-/// Room for a record in `buffer.memory`, given back if it is not sent.
+/// Bytes of `buffer.memory` reserved for a record, released if the record is not sent.
 #[derive(Debug)]
 pub struct Room {
     shared: Arc<Shared>,
     record: ProducerRecord,
     timestamp: i64,
     size: usize,
-    /// The number of the transaction in which `send` was called.
+    /// Number of the transaction in which `send` was called.
     transaction: u64,
 }
 
 impl Room {
-    /// Takes the record.
+    /// Queues the record.
     ///
     /// # Errors
-    /// The producer is closed, the transaction of the call has ended, or the topic is gone.
+    /// Fails if the producer is closed, if the transaction of the call has ended, or if the topic is gone.
     pub fn send(mut self) -> Result<Delivery> {
         let size = std::mem::take(&mut self.size);
         append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|refusal| {
             match refusal {
                 Refusal::Failed(error) => error,
-                // The topic was deleted, or made again with fewer partitions, since they were known.
+                // The topic was deleted or recreated with fewer partitions in between.
                 Refusal::NeedsMetadata => topic_gone(&self.record.topic),
             }
         })

@@ -1,4 +1,4 @@
-//! The sender: looks at the queues, hands each broker its requests in order, and gives the answers out.
+//! The sender task: drains the queues and passes each broker's requests to a task of that broker, in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::shared::Shared;
 use super::transactions::register;
 use crate::error::Error;
 
-/// How often to look for a leader that the metadata does not name.
+/// Interval between checks for a leader that the metadata does not contain.
 const LEADER_POLL: Duration = Duration::from_millis(100);
 
-/// Runs until the producer stops.
+/// Runs the sender until the producer stops.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     tokio::select! {
@@ -39,7 +39,7 @@ async fn send_batches(shared: &Arc<Shared>) {
         shared.settle(std::mem::take(&mut collected.settled));
         for shipment in collected.shipments {
             let worker = workers.entry(shipment.node).or_insert_with(|| start_worker(shared, shipment.node));
-            // The worker lives as long as this task; were it gone, the answer is that of a lost connection.
+            // The worker lives as long as this task. If it were gone, the batches fail like those of a lost connection.
             if let Err(mpsc::error::SendError(shipment)) = worker.send(shipment) {
                 let error = Error::closed("the producer's connection task");
                 fail_shipment(shared, shipment.node, shipment.batches, &error, FailureKind::Retriable);
@@ -82,7 +82,8 @@ async fn send_batches(shared: &Arc<Shared>) {
 }
 
 fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<Shipment> {
-    // Unbounded is bounded: the accumulator hands out at most max.in.flight requests a node.
+    // The channel is bounded in effect: the accumulator returns at most `max.in.flight.requests.per.connection`
+    // requests per broker.
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::clone(shared);
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What a producer's handles and tasks share: its settings, its queues and its memory.
+//! State shared by a producer's handles and tasks: settings, queues and memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,16 +21,16 @@ use crate::cluster::{Cluster, TopicUser};
 use crate::error::{Error, Result};
 use crate::metrics::{Event, Id, Sink, Source};
 
-/// Fixed settings of a producer.
+/// Settings of a producer, constant after its creation.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) acks: i16,
     pub(crate) transactional_id: Option<Arc<str>>,
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
-    /// Without idempotence nothing may be sent.
+    /// True if idempotence was requested explicitly, so that records must not be sent without it.
     pub(crate) require_idempotence: bool,
-    /// The newest message format to write.
+    /// Newest message format version to write.
     pub(crate) magic: i8,
     pub(crate) request_timeout: Duration,
     pub(crate) max_block: Duration,
@@ -38,12 +38,13 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The codec of batches in the making: those to become messages of an older format are compressed as such.
+    /// Returns the codec with which batches are built. Batches to be converted to an older message format are
+    /// compressed during conversion.
     pub(crate) fn batch_codec(&self) -> Codec {
         if self.magic < 2 { Codec::None } else { self.codec }
     }
 
-    /// Refuses a record with headers where the format is known to have none.
+    /// Rejects a record with headers if the message format does not support them.
     pub(crate) fn check_headers(&self, any: bool, what: impl FnOnce() -> String) -> Result<()> {
         if !any || self.magic >= 2 {
             return Ok(());
@@ -57,7 +58,7 @@ impl Settings {
     }
 }
 
-/// What the producer's handles and tasks share.
+/// State shared by a producer's handles and tasks.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) cluster: Cluster,
@@ -65,26 +66,26 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     accumulator: Mutex<Accumulator>,
     pub(crate) wake: Notify,
-    /// Set when all tasks are to end.
+    /// Set to true to end all tasks.
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) acquiring: AtomicBool,
-    /// Those that nobody uses now: their memory is worth keeping.
+    /// Idle compressors, kept because their memory is expensive to allocate.
     compressors: Mutex<Vec<Compressor>>,
     pub(crate) transactions: Option<Transactions>,
-    /// The program was notified of it.
+    /// Set once the application was notified that the producer is fenced.
     fenced: AtomicBool,
-    /// Failures that the application has not read. Not those of transactions, whose commit reports them.
+    /// Failures that the application has not read. Failures in transactions are reported by the commit instead.
     pub(crate) unread: Arc<Unread>,
 }
 
-/// Time to look for a partition that the topic does not have: brokers learn of added partitions one after the other.
+/// Time to retry metadata requests for a missing partition: brokers learn of added partitions one after the other.
 const PARTITION_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Shared {
-    /// Waits until the partitions of the topic are known, and `partition` is one of them.
+    /// Waits until the partitions of the topic are known and contain `partition`.
     ///
     /// # Errors
-    /// The topic does not exist within `deadline`, or metadata that was requested for the partition does not have it.
+    /// Fails if the topic is not found before `deadline`, or if fresh metadata does not contain the partition.
     pub(crate) async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
         let count = |shared: &Self| {
             let mut accumulator = shared.lock();
@@ -114,7 +115,7 @@ impl Shared {
         }
     }
 
-    /// Requests metadata of all topics in use.
+    /// Refreshes the metadata of all topics in use.
     pub(crate) async fn refresh(&self, deadline: Instant) -> Result<()> {
         self.cluster.refresh(deadline.saturating_duration_since(Instant::now())).await?;
         let metadata = self.cluster.metadata();
@@ -144,22 +145,22 @@ impl Shared {
         }
     }
 
-    /// The queues; hold the lock shortly, and never across an await.
+    /// Locks the queues. The lock must be held briefly, and never across an await.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Accumulator> {
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Codecs that nobody uses now: their memory is worth keeping.
+    /// Returns the idle compressors.
     pub(super) fn compressors(&self) -> MutexGuard<'_, Vec<Compressor>> {
         self.compressors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for `bytes` of `buffer.memory` until `deadline`.
+    /// Waits until `bytes` of `buffer.memory` are available, up to `deadline`.
     pub(crate) async fn reserve(&self, bytes: usize, deadline: Instant) -> Result<Reserved<'_>> {
         if !self.memory.try_reserve(bytes) {
             let waiting = self.memory.reserve(bytes);
             tokio::pin!(waiting);
-            // The first poll queues for memory; the sender then sends what lingers to free some.
+            // The first poll joins the queue for memory; the sender then sends lingering batches to release some.
             let first = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
             if first.is_pending() {
                 self.wake.notify_one();
@@ -175,7 +176,7 @@ impl Shared {
         Ok(Reserved::new(&self.memory, bytes))
     }
 
-    /// Refuses what is larger than a request or the memory may be.
+    /// Rejects a record that is larger than `max.request.size` or `buffer.memory`.
     pub(crate) fn check_size(&self, size: usize, what: impl FnOnce() -> String) -> Result<()> {
         let encoded = size + HEADER_LEN;
         let (request, memory) = (self.settings.max_request_size, self.memory.total());
@@ -191,7 +192,7 @@ impl Shared {
         Err(Error::server(ErrorCode::MESSAGE_TOO_LARGE, text))
     }
 
-    /// Gives results out and memory back. Callbacks run in here, so no lock may be held.
+    /// Delivers results and releases memory. Runs callbacks, so no lock may be held.
     pub(crate) fn settle(&self, mut settled: Vec<Settled>) {
         for late in settled.extract_if(.., |one| one.late) {
             self.memory.release(late.reserved);
@@ -202,7 +203,7 @@ impl Shared {
         if self.transactions.is_some() {
             self.settle_transaction(&mut settled);
         }
-        // Anyone who learns of a result finds it counted, and its memory free.
+        // Metrics and memory are updated before waiters are notified.
         let mut failed = Vec::new();
         for one in &settled {
             if let Err(error) = &one.outcome
@@ -236,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// Notifies the program once that another producer has taken this one's place.
+    /// Notifies the application once that this producer was fenced.
     fn tell_if_fenced(&self, error: &Error) {
         let fenced = [ErrorCode::PRODUCER_FENCED, ErrorCode::INVALID_PRODUCER_EPOCH];
         if fenced.iter().any(|code| error.code() == Some(code.code())) && !self.fenced.swap(true, Ordering::AcqRel) {
@@ -244,11 +245,11 @@ impl Shared {
         }
     }
 
-    /// A record that failed for good fails its transaction, before anybody learns of it.
+    /// Fails the transaction of failed records before their results are delivered.
     fn settle_transaction(&self, settled: &mut Vec<Settled>) {
         let mut dropped = Vec::new();
         for one in settled.iter_mut() {
-            // Late answers for what has its result belong to a transaction of the past.
+            // Late results for completed records belong to an earlier transaction.
             if let Err(error) = &mut one.outcome
                 && one.state.is_open(one.first)
             {
@@ -258,7 +259,7 @@ impl Shared {
         settled.extend(dropped);
     }
 
-    /// Ends the tasks; what is left gets `error`.
+    /// Stops all tasks and fails the remaining records with `error`.
     pub(crate) fn abandon(&self, error: &Error) {
         let settled = {
             let mut accumulator = self.lock();

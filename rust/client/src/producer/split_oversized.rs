@@ -1,4 +1,4 @@
-//! Cutting a batch in two when the broker finds it too large.
+//! Splits a batch in two after the broker has rejected it as too large.
 
 use std::ops::ControlFlow;
 
@@ -9,10 +9,10 @@ use samsarrow_wire::compression::{Codec, Decompressor};
 use super::batch::{Batch, Payload};
 use crate::error::{Error, Result};
 
-/// Our own batches are never larger than this, however well they compress.
+/// Maximum uncompressed size of the client's own batches.
 const MAX_UNCOMPRESSED: usize = 1 << 30;
 
-/// The two halves of an encoded batch of at least two records, in order.
+/// Splits an encoded batch of at least two records into two halves, in order.
 pub(crate) fn halve(batch: Batch) -> std::result::Result<Vec<Batch>, Box<(Batch, Error)>> {
     let Payload::Encoded(bytes) = &batch.payload else {
         return Err(Box::new((batch, Error::configuration("only a batch that was sent can be split"))));
@@ -42,7 +42,7 @@ pub(crate) fn halve(batch: Batch) -> std::result::Result<Vec<Batch>, Box<(Batch,
         cause: batch.cause,
         ..tail
     };
-    // `..tail` took the tail's place in the order along.
+    // `..tail` has copied the order of the tail.
     let head = Batch { order: batch.order, first: batch.first, numbered, ..head };
     Ok(vec![head, tail])
 }

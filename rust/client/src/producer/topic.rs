@@ -1,4 +1,4 @@
-//! A topic that is written to: what metadata says of it, and the queues of its partitions.
+//! A topic with pending records: its metadata and the queues of its partitions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cluster::metadata::Metadata;
 use crate::error::Error;
 use crate::metrics::Windows;
 
-/// Topic and partition as indices into the accumulator.
+/// Topic and partition, as indices into the accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot {
     pub(crate) topic: usize,
@@ -23,15 +23,16 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
-    /// The newest that metadata gave, zero for none.
+    /// Newest topic ID in the metadata, zero if unknown.
     pub(super) id: Uuid,
-    /// How many partitions it has. There may be queues of more: a topic that was made again can have fewer than before.
+    /// Number of partitions. `partitions` may contain more queues: a recreated topic can have fewer partitions than
+    /// before.
     pub(super) count: usize,
-    /// What was written to it.
+    /// Counters of the topic's records.
     pub(super) counted: Written,
-    /// Whether the newest metadata has it; it need not when nothing was written for long.
+    /// True if the newest metadata contains the topic, which it may leave out after a long time without writes.
     pub(super) known: bool,
-    /// Whether something was written to it since the cluster asked last.
+    /// True if records were written since the last call of `topics_in_use`.
     pub(super) written: bool,
     pub(crate) partitions: Vec<PartitionQueue>,
     pub(super) available: Vec<i32>,
@@ -39,7 +40,7 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// A topic of which nothing is known but that something is written to it.
+    /// Creates a topic without metadata.
     pub(super) fn new(name: Arc<str>, windows: Windows) -> Self {
         Self {
             name,
@@ -54,12 +55,12 @@ impl Topic {
         }
     }
 
-    /// The number of partitions, for the partitioner.
+    /// Returns the number of partitions.
     pub(crate) fn count(&self) -> i32 {
         self.count as i32
     }
 
-    /// Fails what waits for a partition that the topic no longer has.
+    /// Fails the waiting batches of a partition that the topic no longer has.
     pub(super) fn give_up(&mut self, partition: usize, settled: &mut Vec<Settled>) {
         let context = format!(
             "Produce to {}-{partition}: the topic was recreated with fewer partitions ({})",
@@ -71,7 +72,7 @@ impl Topic {
         }
     }
 
-    /// Takes leaders and partition counts from the cluster's metadata.
+    /// Updates ID, leaders and partition count from the cluster's metadata.
     pub(super) fn update(&mut self, metadata: &Metadata) {
         let known = metadata.topic(&self.name);
         self.known = known.is_some();
@@ -84,11 +85,11 @@ impl Topic {
             self.sticky = Sticky::default();
             self.partitions.iter_mut().for_each(|queue| queue.leader = None);
         }
-        // A topic only grows, unless it is another of the same name; a broker that lags behind may say otherwise.
+        // The partition count of a topic only grows, unless the topic was recreated; a stale broker may report fewer.
         self.count = if anew { known.partitions.len() } else { self.count.max(known.partitions.len()) };
         for partition in &known.partitions {
             let Ok(at) = usize::try_from(partition.partition) else { continue };
-            // Answers list every partition from 0 on; a number far beyond their count is not to be believed.
+            // Responses contain every partition from 0 on; an index beyond their count is invalid.
             if at >= known.partitions.len() {
                 continue;
             }
@@ -105,13 +106,13 @@ impl Topic {
     }
 }
 
-/// The error for a partition number that the topic does not have.
+/// Returns the error for a partition that the topic does not have.
 pub(crate) fn no_such_partition(topic: &str, partition: i32, count: usize) -> Error {
     let last = count.saturating_sub(1);
     Error::configuration(format!("topic {topic} has no partition {partition}: its {count} partitions are 0 to {last}"))
 }
 
-/// The error for a topic that lost its partitions between two looks.
+/// Returns the error for a topic that has disappeared from the metadata.
 pub(crate) fn topic_gone(topic: &str) -> Error {
     Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic {topic} (its metadata names no partitions)"))
 }

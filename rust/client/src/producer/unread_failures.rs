@@ -1,6 +1,6 @@
-//! Failed records whose deliveries the application has not read: `flush` and `close` report them, and the log does.
+//! Failed records whose deliveries the application has not read. `flush`, `close` and the log report them.
 //!
-//! All of it is counted when a batch fails: records that are delivered cost nothing here.
+//! Counting happens only when a batch fails: delivered records cost nothing here.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,15 +11,15 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 
-/// A program that waits for a delivery in another thread has read it by then.
+/// Delay before failures are logged: an application that waits for a delivery in another thread has read it by then.
 const BEFORE_LOGGED: Duration = Duration::from_secs(5);
-/// At least this long between two log lines about one cause.
+/// Minimum time between two log lines about one cause.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// Records of one topic that failed with errors of one name.
+/// Failed records of one topic and one error name.
 #[derive(Debug)]
 struct Cause {
-    /// The first of the errors.
+    /// First of the errors.
     error: Error,
     records: u64,
     logged: u64,
@@ -29,9 +29,9 @@ struct Cause {
 
 #[derive(Debug, Default)]
 struct Causes {
-    /// By topic and name of the error.
+    /// Causes by topic and error name.
     all: BTreeMap<(Arc<str>, String), Cause>,
-    /// Number of the report: failures read after it are no longer counted.
+    /// Number of reports so far: failures read after a report are no longer subtracted.
     reports: u64,
     places: u64,
 }
@@ -57,21 +57,21 @@ pub(crate) struct Unread {
     added: Notify,
 }
 
-/// The records of one failed run: each is read, counted as unread, or waited for.
+/// Records of one failed run: each is read, counted as unread, or awaited.
 #[derive(Debug)]
 pub(super) struct UnreadRun {
     failures: Arc<Unread>,
     key: (Arc<str>, String),
     error: Error,
-    /// Number of the report that will have the counted records.
+    /// Number of the report that will contain the counted records.
     report: u64,
-    /// Records that the application has read, or that a report has had. One bit a record.
+    /// Bit set of records that the application has read or that were reported.
     read: Vec<u64>,
-    /// Records that count as unread.
+    /// Bit set of records counted as unread.
     counted: Vec<u64>,
 }
 
-/// Failures taken for a report.
+/// Failures of one report.
 #[derive(Debug)]
 pub(crate) struct Failures {
     causes: Vec<((Arc<str>, String), Cause)>,
@@ -82,7 +82,7 @@ impl Unread {
         self.causes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a run of records that failed, but for those that are `read` or `waited` for.
+    /// Counts a run of failed records as unread, except those that are `read` or `awaited`.
     pub(super) fn add(
         self: &Arc<Self>,
         topic: &Arc<str>,
@@ -100,7 +100,7 @@ impl Unread {
         run
     }
 
-    /// Logs the causes that are due; returns when to look again.
+    /// Logs the causes that are due; returns the time of the next check.
     fn log_due(&self, now: Instant) -> Option<Instant> {
         let mut causes = self.lock();
         let mut next: Option<Instant> = None;
@@ -119,7 +119,7 @@ impl Unread {
         next
     }
 
-    /// Takes all failures that were not read: they are reported now.
+    /// Takes all unread failures for a report.
     pub(crate) fn take(&self) -> Option<Failures> {
         let mut causes = self.lock();
         causes.reports += 1;
@@ -148,13 +148,13 @@ fn log(topic: &str, cause: &Cause) {
 }
 
 impl UnreadRun {
-    /// Registers that the application has read the results of these records of the run.
+    /// Marks these records of the run as read.
     pub(super) fn read(&mut self, records: Range<u32>) {
         self.hold(records.clone());
         set(&mut self.read, records);
     }
 
-    /// Registers that the application waits for these records: they do not count as unread meanwhile.
+    /// Excludes awaited records from the count of unread ones.
     pub(super) fn hold(&mut self, records: Range<u32>) {
         let failures = Arc::clone(&self.failures);
         let mut causes = failures.lock();
@@ -172,7 +172,7 @@ impl UnreadRun {
         }
     }
 
-    /// Counts these records as unread, but for those that are read or `waited` for.
+    /// Counts these records as unread, except those that are read or `awaited`.
     pub(super) fn count(&mut self, records: Range<u32>, waited: impl Iterator<Item = Range<u32>>) {
         let mut others = vec![0; self.counted.len()];
         waited.for_each(|records| set(&mut others, records));
@@ -194,7 +194,7 @@ impl UnreadRun {
         }
     }
 
-    /// Registers that the records that are counted were reported, if there was a report since.
+    /// Marks counted records as read if they were reported since.
     fn renew(&mut self, reports: u64) {
         if self.report != reports {
             self.report = reports;
@@ -206,12 +206,12 @@ impl UnreadRun {
 }
 
 impl Failures {
-    /// Number of records.
+    /// Returns the number of records.
     fn records(&self) -> u64 {
         self.causes.iter().map(|(_, cause)| cause.records).sum()
     }
 
-    /// Counts by topic and error.
+    /// Returns the numbers of records by topic and error, as text.
     fn counts(&self) -> String {
         let one = |((topic, name), cause): &((Arc<str>, String), Cause)| {
             format!("{} to topic {topic} ({name})", cause.records)
@@ -219,17 +219,17 @@ impl Failures {
         self.causes.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// The first error, with the number of records that failed.
+    /// Returns the first error, with the numbers of failed records as context.
     pub(crate) fn into_error(self, call: &str) -> Option<Error> {
         let context = format!("{call}: {} records were not delivered: {}", self.records(), self.counts());
         self.causes.into_iter().next().map(|(_, cause)| match cause.error {
-            // Errors without room for a context.
+            // This variant has no field for a context.
             Error::Closed(what) => Error::Closed(format!("{context}: {what}")),
             error => error.context(context),
         })
     }
 
-    /// Logs each cause that was not logged yet.
+    /// Logs the causes that were not logged yet.
     pub(crate) fn log(&self) {
         for ((topic, _), cause) in &self.causes {
             if cause.records > cause.logged {
@@ -238,7 +238,7 @@ impl Failures {
         }
     }
 
-    /// Logs them in one line, for a producer that was not closed.
+    /// Logs all failures in one line, for a producer that was not closed.
     pub(crate) fn log_unclosed(&self) {
         let cause = self.causes.first().map(|(_, cause)| cause.error.to_string()).unwrap_or_default();
         tracing::error!(
@@ -249,7 +249,7 @@ impl Failures {
     }
 }
 
-/// Logs failures that are not read, until the producer stops. What is left then is reported by its end.
+/// Logs unread failures until the producer stops. Closing the producer reports the rest.
 pub(crate) async fn log_unread(unread: Arc<Unread>, mut stop: watch::Receiver<bool>) {
     let logging = async {
         loop {

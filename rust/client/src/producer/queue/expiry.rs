@@ -1,4 +1,4 @@
-//! How batches end without an answer: out of time, or given up.
+//! Batches that end without a response: expired or aborted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::producer::batch::{Batch, Settled};
 
 impl PartitionQueue {
-    /// Takes out what has run out of time; batches in flight get their error now and their memory back later.
+    /// Fails expired batches. Batches in flight release their memory later, when the response arrives.
     pub(crate) fn expire(&mut self, now: Instant, rules: &Rules, settled: &mut Vec<Settled>) {
         while self.waiting.front().is_some_and(|batch| batch.deadline <= now) {
             let Some(batch) = self.waiting.pop_front() else { break };
@@ -42,14 +42,14 @@ impl PartitionQueue {
         }
     }
 
-    /// The next moment at which [`expire`](Self::expire) has something to do.
+    /// Returns the next time at which [`expire`](Self::expire) fails a batch.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let waiting = self.waiting.front().or(self.open.as_ref()).map(|batch| batch.deadline);
         let in_flight = self.in_flight.iter().filter(|sent| !sent.expired).map(|sent| sent.deadline).min();
         waiting.into_iter().chain(in_flight).min()
     }
 
-    /// Gives up on batches that were never sent.
+    /// Fails batches that were never sent.
     pub(crate) fn drop_unsent(&mut self, error: &Error, settled: &mut Vec<Settled>) {
         self.close_open();
         let (sent, unsent): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(|batch| batch.attempts > 0);
@@ -57,13 +57,13 @@ impl PartitionQueue {
         settled.extend(unsent.into_iter().map(|batch| batch.settle(Err(error.clone()))));
     }
 
-    /// Gives up on everything that waits; what is in flight has its answer to come.
+    /// Fails all waiting batches. Batches in flight are completed by their response.
     pub(crate) fn drop_waiting(&mut self, error: &Error, settled: &mut Vec<Settled>) {
         self.close_open();
         settled.extend(self.waiting.drain(..).map(|batch| batch.settle(Err(error.clone()))));
     }
 
-    /// Gives up on everything that waits or is in flight.
+    /// Fails all batches, including those in flight.
     pub(crate) fn abandon(&mut self, error: &Error, settled: &mut Vec<Settled>) {
         self.drop_waiting(error, settled);
         for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired) {

@@ -1,14 +1,18 @@
-//! One partition's batches: open, waiting, in flight; and the rules that keep them in order and free of duplicates.
+//! Queue of one partition's batches (open, waiting, in flight), and the rules that keep them in order and free of
+//! duplicates.
 //!
-//! With idempotence each batch carries a producer identity and the sequence of its first record, and the broker takes a
-//! batch only if it follows the last one. So a batch that fails for now goes back in its place with its sequence, and
-//! while the oldest batch is a resend it travels alone: its answer then says for certain whether it was appended.
-//! A broker that knows nothing of an identity takes any sequence as the first one, so until a leader has taken a batch
-//! the oldest travels alone as well: were it refused for now (a new topic's leader that is not ready yet), the one behind
-//! it would be taken in its stead, and it could never be appended.
-//! When a batch fails for good, a gap is left in front of its successors. They first go out under their old sequences
-//! (the failed one may have been appended after all, its answer lost); if the broker then finds the gap, none of them
-//! was appended, and they are numbered anew under a new identity.
+//! With idempotence each batch carries a producer ID and epoch and the sequence of its first record, and the broker
+//! accepts a batch only if it follows the last one. A batch that fails with a retriable error therefore returns to its
+//! position with its sequence, and while the oldest batch is a resend no other batch is in flight: its response then
+//! shows whether it was appended.
+//!
+//! A broker without state of a producer ID accepts any sequence as the first one. Until a leader has appended a batch,
+//! the oldest one is therefore sent alone as well: if it were rejected temporarily (by the leader of a new topic that is
+//! not ready yet), the broker would accept its successor, and the oldest batch could never be appended.
+//!
+//! A batch that fails permanently leaves a gap in the sequences. Its successors are first sent with their old sequences
+//! (the failed batch may have been appended, its response lost). If the broker then reports the gap, none of them was
+//! appended, and they get new sequences under a new producer ID.
 
 mod expiry;
 #[cfg(test)]
@@ -23,14 +27,14 @@ use super::batch::{Batch, Identity, Settled, advance};
 use super::delivery_state::{Appended, BatchState};
 use crate::error::Error;
 
-/// Batches of one partition that a broker remembers for an idempotent producer.
+/// Number of batches per partition that a broker remembers for an idempotent producer.
 pub(crate) const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
 
-/// What a queue goes by.
+/// Delivery settings of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) idempotent: bool,
-    /// The identity is that of a transactional producer: no queue changes it by itself.
+    /// True if the producer ID is that of a transactional producer, which no queue may change.
     pub(crate) transactional: bool,
     pub(crate) linger: Duration,
     pub(crate) retries: u32,
@@ -39,32 +43,32 @@ pub(crate) struct Rules {
     pub(crate) delivery_timeout: Duration,
 }
 
-/// Whether a queue has something to send.
+/// Readiness of a queue to send a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// Nothing there.
+    /// No batch to send.
     Idle,
-    /// Not before an answer or an event that wakes the sender anyway.
+    /// Not before a response or another event that wakes the sender.
     Blocked,
-    /// Not before this moment.
+    /// Not before this time.
     At(Instant),
-    /// A batch may go along with others to its broker; it would go by itself at the given moment.
+    /// The batch lingers until the given time, but may be sent together with other batches of its broker.
     Lingering(Instant),
-    /// Now.
+    /// A batch is due.
     Ready,
 }
 
-/// How the broker, or the way to it, refused a batch.
+/// Failure of one attempt to send a batch.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) kind: FailureKind,
-    /// The errors of single records, by their index in the batch (KIP-467); `error` is that of the others.
+    /// Errors of single records by index in the batch (KIP-467); `error` applies to the others.
     pub(crate) records: BTreeMap<u32, Error>,
 }
 
 impl Failure {
-    /// A failure of all records alike.
+    /// Creates a failure with one error for all records.
     pub(crate) fn new(error: Error, kind: FailureKind) -> Self {
         Self { error, kind, records: BTreeMap::new() }
     }
@@ -72,15 +76,15 @@ impl Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// May pass; the batch may have been appended.
+    /// Retriable; the batch may have been appended.
     Retriable,
-    /// Will not pass; the batch was not appended.
+    /// Permanent; the batch was not appended.
     Refused,
-    /// Will not pass; the batch may have been appended.
+    /// Permanent; the batch may have been appended.
     Unknown,
-    /// The sequence does not follow the last one: not appended.
+    /// The sequence does not follow the last one; the batch was not appended.
     OutOfOrder,
-    /// The broker no longer knows the identity, or knows a newer epoch: not appended.
+    /// The broker does not know the producer ID, or knows a newer epoch; the batch was not appended.
     UnknownIdentity,
 }
 #[derive(Debug)]
@@ -93,55 +97,55 @@ struct Sent {
     count: u32,
 }
 
-/// The batches of one partition.
+/// Batches of one partition.
 #[derive(Debug, Default)]
 pub(crate) struct PartitionQueue {
-    /// The batch that still takes records.
+    /// Batch that accepts further records.
     pub(crate) open: Option<Batch>,
-    /// On the sender's list of partitions to look at.
+    /// True if the partition is in the list of partitions that the sender drains.
     pub(crate) listed: bool,
-    /// The node that leads the partition, as far as known.
+    /// Node ID of the partition leader, if known.
     pub(crate) leader: Option<i32>,
     waiting: VecDeque<Batch>,
     in_flight: VecDeque<Sent>,
     in_flight_node: i32,
     retry_at: Option<Instant>,
     identity: Option<Identity>,
-    /// The leader has taken a batch under `identity`, and holds the next ones against it.
+    /// True once the leader has appended a batch of `identity`, and so checks the sequences of the next ones.
     established: bool,
     next_sequence: i32,
-    /// Places of batches that failed for good although the broker may expect their sequences.
+    /// Orders of batches that failed permanently while the broker may expect their sequences.
     gaps: Vec<u64>,
-    /// An identity whose sequences are void in this partition: the next batch needs a newer one.
+    /// Producer ID whose sequences are invalid in this partition: the next batch needs a new one.
     pub(crate) spent: Option<Identity>,
     records: u64,
 }
 
 impl PartitionQueue {
-    /// The place of a new batch of `count` records.
+    /// Returns the order of the next batch.
     pub(crate) fn place(&self) -> u64 {
         self.records
     }
 
-    /// Counts records added, so that the next batch knows its place.
+    /// Counts added records, which determine the order of the next batch.
     pub(crate) fn add_records(&mut self, count: u32) {
         self.records += u64::from(count);
     }
 
-    /// Closes the open batch: it waits to be sent from now on.
+    /// Closes the open batch and queues it for sending.
     pub(crate) fn close_open(&mut self) {
         if let Some(batch) = self.open.take() {
             self.push(batch);
         }
     }
 
-    /// Adds a batch behind all others.
+    /// Queues a batch behind all others.
     pub(crate) fn push(&mut self, batch: Batch) {
         batch.state.close(batch.first + batch.count);
         self.waiting.push_back(batch);
     }
 
-    /// Batches that wait to be sent.
+    /// Returns the number of batches that wait to be sent.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len() + usize::from(self.open.is_some())
     }
@@ -150,15 +154,15 @@ impl PartitionQueue {
         self.open.is_none() && self.waiting.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Whether the next batch needs an identity that the queue does not have.
+    /// Returns true if the queue has no producer ID for its next batch.
     pub(crate) fn wants_identity(&self) -> bool {
         self.identity.is_none()
     }
 
-    /// Whether to send now; `force` sends what still lingers.
+    /// Returns whether a batch may be sent now; `force` ignores `linger.ms`.
     pub(crate) fn readiness(&self, now: Instant, rules: &Rules, force: bool) -> Readiness {
         let Some(front) = self.waiting.front().or(self.open.as_ref()) else { return Readiness::Idle };
-        // The wait is the batch's that failed: with its end, those behind it owe nobody a wait.
+        // The backoff belongs to the failed batch: once that is gone, its successors do not wait.
         if let Some(at) = self.retry_at.filter(|at| *at > now && front.attempts > 0) {
             return Readiness::At(at);
         }
@@ -177,12 +181,12 @@ impl PartitionQueue {
         Readiness::Lingering(due)
     }
 
-    /// Size of the batch that [`take`](Self::take) would hand out.
+    /// Returns the size of the batch that [`take`](Self::take) would return.
     pub(crate) fn front_size(&self) -> usize {
         self.waiting.front().or(self.open.as_ref()).map_or(0, Batch::size)
     }
 
-    /// The oldest batch, numbered and counted as in flight to `node`.
+    /// Takes the oldest batch, assigns its sequence and marks it as in flight to `node`.
     pub(crate) fn take(&mut self, node: i32, rules: &Rules, identity: Option<Identity>) -> Option<Batch> {
         if self.waiting.is_empty() {
             self.close_open();
@@ -215,7 +219,7 @@ impl PartitionQueue {
         Some(batch)
     }
 
-    /// The answer for a batch that was taken. `None`: the batch waits for its next attempt.
+    /// Handles the result of an attempt to send a batch. Returns `None` if the batch is requeued for another attempt.
     pub(crate) fn answered(
         &mut self,
         mut batch: Batch,
@@ -234,7 +238,7 @@ impl PartitionQueue {
             Err(failure) => failure,
         };
         let kind = match failure.kind {
-            // The transaction has to be aborted, which sets the sequences right.
+            // The transaction must be aborted, which resets the sequences.
             FailureKind::UnknownIdentity if rules.transactional => FailureKind::Unknown,
             FailureKind::OutOfOrder if rules.transactional && !self.has_older(batch.order) => FailureKind::Unknown,
             kind => kind,
@@ -247,16 +251,16 @@ impl PartitionQueue {
             }
             FailureKind::Unknown => false,
             FailureKind::OutOfOrder => {
-                // An older batch has yet to be resent: this one's turn comes after it.
+                // An older batch must be resent first.
                 if self.has_older(batch.order) {
                     batch.attempts = batch.attempts.saturating_sub(1).max(1);
                     self.requeue(batch, failure.error);
                     return None;
                 }
-                // With its identity void already, it is another batch that showed why.
+                // If the producer ID is already invalid, another batch has revealed the cause.
                 let replaced = batch.numbered.map(|(identity, _)| identity) != self.identity;
                 if !replaced && !self.gaps.iter().any(|gap| *gap < batch.order) {
-                    // What came before it is gone from the log, though it was acknowledged (KIP-360).
+                    // The preceding records are missing from the log, though they were acknowledged (KIP-360).
                     tracing::warn!(
                         topic = &*batch.state.topic,
                         partition = batch.state.partition,
@@ -293,13 +297,13 @@ impl PartitionQueue {
         None
     }
 
-    /// Puts the pieces of a batch that was taken, and found too large, in its place. They carry its numbers on.
+    /// Replaces a batch in flight that was too large by its parts, which continue its sequences.
     pub(crate) fn split(&mut self, order: u64, pieces: Vec<Batch>) -> Vec<Settled> {
         let expired = self.landed(order);
         let mut settled = Vec::new();
         for piece in pieces {
             if expired {
-                // The records have their error already; this only gives the memory back.
+                // The records already have their error; this result only releases their memory.
                 let error = piece.cause.clone().unwrap_or_else(|| Error::closed("the producer"));
                 settled.push(Settled { late: true, ..self.fail(piece, error) });
             } else {
@@ -309,7 +313,7 @@ impl PartitionQueue {
         settled
     }
 
-    /// Returns whether a batch in flight has run out of time, so that its records have their error.
+    /// Returns true if a batch in flight has expired, so that its records already have their error.
     pub(crate) fn has_expired(&self, order: u64) -> bool {
         self.in_flight.iter().any(|sent| sent.order == order && sent.expired)
     }
@@ -334,7 +338,8 @@ impl PartitionQueue {
         self.waiting.insert(at, batch);
     }
 
-    /// The sequences of the batch and of those behind it are void, unless a new identity is in place already.
+    /// Invalidates the producer ID and the sequences of this batch and its successors, unless the queue already has a
+    /// new producer ID.
     fn drop_identity(&mut self, numbered: Option<(Identity, i32)>) {
         if numbered.map(|(identity, _)| identity) == self.identity {
             self.spent = self.identity.take();
@@ -342,7 +347,8 @@ impl PartitionQueue {
         }
     }
 
-    /// The last batch numbered was certainly not appended: its numbers are free again, and there is no gap.
+    /// Makes the sequences of a rejected batch available again if it is the last one and was certainly not appended;
+    /// otherwise records a gap.
     fn forget_sequence(&mut self, batch: &Batch) {
         let Some((identity, sequence)) = batch.numbered else { return };
         let is_last = self.identity == Some(identity) && advance(sequence, batch.count) == self.next_sequence;
@@ -364,7 +370,7 @@ impl PartitionQueue {
         batch.settle(Err(error))
     }
 
-    /// Forgets identity and sequences: the next batch is the first of another epoch.
+    /// Resets the producer ID and sequences: the next batch is the first of another epoch.
     pub(crate) fn restart(&mut self) {
         self.identity = None;
         self.established = false;
@@ -373,7 +379,8 @@ impl PartitionQueue {
     }
 }
 
-/// Exponential from `retry.backoff.ms` to `retry.backoff.max.ms`, with 20 % jitter.
+/// Returns the delay before the next attempt: exponential from `retry.backoff.ms` to `retry.backoff.max.ms`, with 20 %
+/// jitter.
 fn backoff(rules: &Rules, attempts: u32) -> Duration {
     let doubled = rules.backoff.saturating_mul(1_u32 << attempts.saturating_sub(1).min(16));
     doubled.min(rules.backoff_max).mul_f64(0.8 + 0.4 * fastrand::f64())

@@ -1,4 +1,4 @@
-//! The rules of order, against answers that a broker may give.
+//! Tests of the ordering rules against possible broker responses.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ impl Bench {
         Self { queue, rules: rules(), now: Instant::now() }
     }
 
-    /// Whose leader has taken a batch of ten already.
+    /// Creates a queue whose leader has already appended a batch of 10 records.
     fn established() -> Self {
         let mut bench = Self::new();
         bench.push(10);
@@ -119,7 +119,7 @@ fn resends_go_in_order_alone_and_under_their_numbers() {
     }
     let [a, b, c] = [bench.take(FIRST), bench.take(FIRST), bench.take(FIRST)];
     assert!(bench.answer(a, Some(FailureKind::Retriable)).is_none());
-    // While b and c are out, a waits.
+    // `a` waits while `b` and `c` are in flight.
     assert!(!bench.ready());
     assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).is_none());
     assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).is_none());
@@ -139,7 +139,7 @@ fn a_gap_that_the_broker_finds_gives_the_successors_a_new_identity() {
     bench.push(10);
     bench.push(10);
     let [a, b] = [bench.take(FIRST), bench.take(FIRST)];
-    // a is lost for good and nobody knows whether it was appended.
+    // `a` has failed, and may have been appended.
     assert!(bench.answer(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
     assert!(bench.answer(b, Some(FailureKind::Retriable)).is_none());
     let b = bench.take(FIRST);
@@ -160,7 +160,7 @@ fn until_a_leader_has_taken_a_batch_the_oldest_travels_alone() {
         bench.push(10);
     }
     let a = bench.take(FIRST);
-    // A broker that knows nothing of the identity would take b, and never a after it.
+    // A broker without state of the producer ID would accept `b`, and never `a` after it.
     assert_eq!(bench.queue.readiness(bench.now, &bench.rules, true), Readiness::Blocked);
     assert!(bench.answer(a, Some(FailureKind::Retriable)).is_none());
     let a = bench.take(FIRST);
@@ -170,7 +170,7 @@ fn until_a_leader_has_taken_a_batch_the_oldest_travels_alone() {
     let b = bench.take(FIRST);
     assert!(bench.ready());
     assert!(bench.answer(b, None).unwrap().outcome.is_ok());
-    // The next leader may know nothing either.
+    // The next leader may have no state of the producer ID either.
     bench.push(10);
     bench.queue.leader = Some(NODE + 1);
     let c = bench.queue.take(NODE + 1, &bench.rules, Some(FIRST)).unwrap();
@@ -187,7 +187,7 @@ fn answers_for_a_void_identity_fail_nothing() {
     }
     let [a, b, c] = [bench.take(FIRST), bench.take(FIRST), bench.take(FIRST)];
     assert!(bench.answer(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
-    // b's answer reports the gap, and b itself fails: c is not the one to blame.
+    // The response to `b` reports the gap, and `b` itself fails: `c` is not the cause.
     bench.rules.retries = 0;
     assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).unwrap().outcome.is_err());
     bench.rules.retries = 10;
@@ -204,11 +204,11 @@ fn a_lost_answer_leaves_no_gap() {
     assert!(bench.answer(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
     let b = bench.take(FIRST);
     assert_eq!(b.numbered, Some((FIRST, 10)));
-    // The broker had a after all.
+    // The broker had appended `a`.
     assert!(bench.answer(b, None).unwrap().outcome.is_ok());
     bench.push(10);
     let c = bench.take(FIRST);
-    // Out of order with no gap known: the leader has lost records, and certainly not appended this one.
+    // Out of order without a known gap: the leader has lost records, and certainly did not append this one.
     assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).is_none());
     assert_eq!(bench.queue.spent.take(), Some(FIRST));
     assert_eq!(bench.take(SECOND).numbered, Some((SECOND, 0)));
@@ -246,7 +246,7 @@ fn time_runs_out_for_waiting_and_for_flying_batches_once() {
     bench.queue.expire(late, &bench.rules, &mut settled);
     assert_eq!(settled.len(), 2);
     assert!(settled.iter().all(|settled| settled.outcome.is_err()));
-    // What flies keeps its memory until the answer; what waited gives it back now.
+    // A batch in flight keeps its memory until the response; a waiting one releases it immediately.
     assert_eq!(settled.iter().map(|settled| settled.reserved).sum::<usize>(), 10);
     assert_eq!(bench.queue.next_deadline(), None);
     bench.now = late;
@@ -317,7 +317,7 @@ fn a_batch_lingers_unless_forced() {
     assert_eq!(bench.queue.readiness(due, &bench.rules, false), Readiness::Ready);
 }
 
-/// A queue in a transaction.
+/// Creates the queue of a transactional producer.
 fn transactional() -> Bench {
     let mut bench = Bench::established();
     bench.rules.transactional = true;

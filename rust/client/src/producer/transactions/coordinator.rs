@@ -1,4 +1,4 @@
-//! What the transaction coordinator is asked: for an identity, and to end a transaction.
+//! Requests to the transaction coordinator: InitProducerId and EndTxn.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{
@@ -12,12 +12,13 @@ use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::producer::batch::Identity;
 
-/// From this version on, an identity can be renewed by its owner (KIP-360).
+/// First version in which a producer can renew its own epoch (KIP-360).
 const RENEWING: i16 = 3;
 
 impl Transactions {
-    /// Asks for an identity until there is one: a first one, which fences earlier producers of the same name, or a newer
-    /// epoch of the `current` one, which is refused to a producer that has been fenced (KIP-360).
+    /// Requests a producer ID until the coordinator responds: a first one, which fences earlier producers with the same
+    /// transactional ID, or a newer epoch of `current`, which the coordinator rejects if the producer has been fenced
+    /// (KIP-360).
     pub(in crate::producer) async fn identity(&self, current: Option<Identity>) -> Result<Identity> {
         let build = |version| {
             if current.is_some() && version < RENEWING {
@@ -45,7 +46,8 @@ impl Transactions {
         self.coordinator.call(FOREVER, build, judge).await
     }
 
-    /// Ends the transaction, asking until it is answered. Gives the identity of the next one where the end changed it.
+    /// Ends the transaction, retrying until the coordinator responds. Returns the producer ID of the next transaction
+    /// if the coordinator has changed it.
     pub(in crate::producer) async fn end(
         &self,
         identity: Option<Identity>,
@@ -81,13 +83,13 @@ impl Transactions {
         within(cluster, protocol, EndTxnRequest::KEY, END_V2)
     }
 
-    /// What was asked, of whom.
+    /// Returns the context for errors of a request.
     pub(in crate::producer) fn context(&self, what: &str) -> String {
         format!("{what} of transactional id {}", self.id)
     }
 }
 
-/// A broker that lags behind the feature level of its cluster.
+/// Returns the error for a broker that lags behind the feature level of its cluster.
 pub(in crate::producer) fn too_old(key: ApiKey, version: i16, needed: i16) -> Error {
     Error::UnsupportedVersion(format!(
         "the cluster's transaction.version needs {} v{needed}, and this broker speaks v{version}",
@@ -95,7 +97,7 @@ pub(in crate::producer) fn too_old(key: ApiKey, version: i16, needed: i16) -> Er
     ))
 }
 
-/// What a coordinator calls an old epoch is fenced, in old versions too.
+/// Maps INVALID_PRODUCER_EPOCH, with which older coordinators report a fenced producer, to PRODUCER_FENCED.
 pub(in crate::producer) fn fenced_or(code: ErrorCode) -> ErrorCode {
     match code {
         ErrorCode::INVALID_PRODUCER_EPOCH => ErrorCode::PRODUCER_FENCED,

@@ -1,4 +1,4 @@
-//! What fails a transaction: until it is aborted, or for good.
+//! Abortable and fatal failures of a transaction.
 
 use samsarrow_wire::error_code::InTransaction;
 
@@ -8,7 +8,8 @@ use crate::producer::shared::Shared;
 use crate::producer::transactions::Transactions;
 use crate::producer::transactions::state::Protocol;
 
-/// A leader knows a newer epoch. If the coordinator does too, the producer was fenced.
+/// Aborts after a leader has reported a newer epoch. If the coordinator rejects the abort, the producer was fenced,
+/// which is fatal; otherwise the error is abortable.
 pub(super) async fn tell_whether_fenced(
     shared: &Shared,
     transactions: &Transactions,
@@ -22,7 +23,8 @@ pub(super) async fn tell_whether_fenced(
             if let Some(identity) = renewed {
                 accumulator.take_over(identity);
             }
-            // Aborted already; the phase stays, so that nothing goes on before the program has aborted as well.
+            // The transaction is aborted already. The phase stays, so that the application must abort it as well before
+            // it continues.
             if let Some(transaction) = &mut accumulator.transaction {
                 transaction.started = false;
             }
@@ -32,7 +34,7 @@ pub(super) async fn tell_whether_fenced(
     }
 }
 
-/// No call will succeed any more; what waits fails.
+/// Fails the producer permanently, with all pending records.
 pub(super) fn fail_for_good(shared: &Shared, mut error: Error) -> Error {
     let dropped = {
         let mut accumulator = shared.lock();
@@ -47,8 +49,8 @@ pub(super) fn fail_for_good(shared: &Shared, mut error: Error) -> Error {
 }
 
 impl Shared {
-    /// Something of the transaction failed for good; gives the error that calls get from now on. What the coordinator
-    /// refused is fatal unless it says that an abort helps.
+    /// Fails the transaction after a permanent error and returns the error of further calls. An error from the
+    /// coordinator is fatal unless its code is defined as abortable.
     pub(crate) fn fail_transaction(&self, mut error: Error, by_coordinator: bool) -> Error {
         let fatal = match &error {
             Error::Server { code, .. } => by_coordinator && code.in_transaction() != InTransaction::Abort,

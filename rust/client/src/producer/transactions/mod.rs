@@ -1,4 +1,4 @@
-//! Transactions of a producer: their state, the calls of the application, and requests to the coordinator.
+//! Transactions of a producer: state, operations, and requests to the coordinators.
 
 mod coordinator;
 mod error;

@@ -1,4 +1,4 @@
-//! Offsets of a group as part of a transaction: they are committed with it, or not at all.
+//! Consumer offsets committed as part of a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::producer::transactions::state::Protocol;
 use crate::producer::transactions::{FOREVER, OFFSETS_V2, Transactions, fenced_or, too_old, within};
 use crate::types::{TopicPartition, join_limited};
 
-/// From this version on, a request names the member and its generation (KIP-447).
+/// First version with member ID and generation (KIP-447).
 const MEMBERS: i16 = 3;
 const CALL: &str = "send_offsets_to_transaction";
 
-/// Whose offsets they are: a group, and who in it has worked on them.
+/// Consumer group of the offsets, and the member that has processed the records.
 #[derive(Debug, Clone)]
 pub struct GroupMember {
-    /// The group.
+    /// Group ID.
     pub group: String,
-    /// As `Consumer::group_metadata` returns it; with a generation of −1 nobody is fenced.
+    /// Member identity as returned by `Consumer::group_metadata`; a generation of −1 disables fencing of members.
     pub member: Member,
 }
 
-/// Makes offsets part of the open transaction.
+/// Adds offsets to the open transaction.
 pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offsets, limit: Duration) -> Result<()> {
     let (identity, protocol) = {
         let mut accumulator = shared.lock();
@@ -61,7 +61,7 @@ pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offset
         if let Some(transactions) = &shared.transactions {
             transactions.ring();
         }
-        // Anyone who asked may have given up; the commit waits for it all the same.
+        // The caller may have stopped waiting; the commit waits for the request anyway.
         let _ = sender.send(outcome);
     });
     match tokio::time::timeout(limit, answer).await {
@@ -87,7 +87,7 @@ async fn work(
             added.map_err(|error| shared.fail_transaction(error, true))?;
         }
         if let Some(transaction) = &mut shared.lock().transaction {
-            // In the second protocol the group's coordinator notifies that of the transaction.
+            // In protocol V2 the group coordinator registers the group with the transaction coordinator.
             transaction.started = true;
         }
         let sent = transactions.commit_offsets(shared, identity, protocol, who, offsets).await;
@@ -99,13 +99,13 @@ async fn work(
     }
 }
 
-/// Refused for now, and the transaction has come to its end.
+/// Returns the error of a retriable failure after the transaction has ended.
 fn over() -> Error {
     Error::Aborted("the offsets were not sent: the transaction is over".into())
 }
 
 impl Transactions {
-    /// The first protocol: the coordinator learns of the group.
+    /// Registers the group with the transaction coordinator (protocol V1).
     async fn add_offsets(&self, shared: &Shared, identity: Identity, group: &str) -> Result<()> {
         let build = |_| {
             Ok(AddOffsetsToTxnRequest {
@@ -125,7 +125,7 @@ impl Transactions {
         self.coordinator.call(FOREVER, build, judge).await
     }
 
-    /// Sends the offsets to the group's coordinator.
+    /// Sends the offsets to the group coordinator.
     async fn commit_offsets(
         &self,
         shared: &Shared,
@@ -201,14 +201,14 @@ impl Transactions {
                 let what = format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
                 let verdict = Verdict::of(fenced_or(code), &self.context(&what))?;
                 again = Some(match verdict {
-                    // The group's coordinator did not get it to its replicas: it may be another by now.
+                    // The group coordinator could not replicate the commit in time: the coordinator may have changed.
                     Verdict::Retry(error) if code == ErrorCode::REQUEST_TIMED_OUT => Verdict::Moved(error),
                     verdict => verdict,
                 });
             }
         }
         match again {
-            // Offsets that were taken are taken again, to the same effect.
+            // Committing accepted offsets again has no further effect.
             Some(again) => Ok(again),
             None if silent.is_empty() => Ok(Verdict::Done(())),
             None => Err(Error::protocol(

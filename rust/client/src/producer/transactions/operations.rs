@@ -1,8 +1,8 @@
-//! Transactions (KIP-98, and their second version, KIP-890): what the user calls, and the order in which it is done.
+//! Transactional operations (KIP-98, and protocol V2, KIP-890): init, begin, commit and abort.
 //!
-//! An operation that talks to the coordinator runs as a task of its own: a call that gives up waiting, or is
-//! interrupted, leaves it running, and the next call of the same name waits for the same outcome. So a request whose
-//! answer decides about the transaction is never forgotten half way.
+//! An operation that sends requests to the coordinator runs in its own task: a call that times out or is cancelled
+//! leaves it running, and the next call of the same name waits for the same outcome. A request that decides about the
+//! transaction is therefore never abandoned half-way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +22,12 @@ use crate::producer::transactions::state::{
     Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old, is_forgotten,
 };
 
-/// Does what `operation` says, or waits for what an earlier call began.
+/// Runs `operation`, or waits for the one that an earlier call started.
 pub(crate) async fn perform(shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
     perform_for(operation.name(), shared, operation, limit).await
 }
 
-/// As [`perform`], for the user's call of this name.
+/// Runs an operation like [`perform`], for the application's call `name`.
 async fn perform_for(name: &str, shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
     let entry = {
         let mut accumulator = shared.lock();
@@ -82,7 +82,7 @@ async fn work(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<O
     sender.send_replace(Some(done));
 }
 
-/// Opens a transaction, with an identity if there is none yet.
+/// Opens a transaction, after initializing the producer ID if necessary.
 pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: Duration) -> Result<()> {
     const CALL: &str = "begin_transaction";
     let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
@@ -95,7 +95,7 @@ pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: 
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
         let transaction = of(&mut accumulator, CALL)?;
-        // What the first protocol left under way must differ by its epoch from what comes in the second.
+        // Late requests of protocol V1 must have another epoch than those of V2.
         let upgraded = transaction.used && transaction.protocol == Protocol::V1 && protocol == Protocol::V2;
         if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
     };
@@ -112,21 +112,22 @@ pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: 
     Ok(())
 }
 
-/// A call of `begin_transaction` that can be cancelled. Its fields change only under the lock of the queues.
+/// A `begin_transaction` call that can be cancelled. Its fields change only while the accumulator is locked.
 #[derive(Debug, Default)]
 pub struct BeginTransaction {
     opened: AtomicBool,
     cancelled: AtomicBool,
 }
 
-/// Keeps a call from opening a transaction; returns whether it has opened one already, which is to be aborted then.
+/// Cancels a `begin_transaction` call. Returns true if the call has already opened its transaction, which the caller
+/// must then abort.
 pub(crate) fn cancel_begin(shared: &Shared, call: &BeginTransaction) -> bool {
     let _accumulator = shared.lock();
     call.cancelled.store(true, Ordering::Relaxed);
     call.opened.load(Ordering::Relaxed)
 }
 
-/// Aborts what is open, for `close`.
+/// Aborts an open transaction before the producer closes. Waits for a pending commit first.
 pub(crate) async fn leave(shared: &Arc<Shared>, limit: Duration) {
     let deadline = Instant::now() + limit;
     loop {
@@ -146,7 +147,7 @@ pub(crate) async fn leave(shared: &Arc<Shared>, limit: Duration) {
                 tracing::warn!(%error, "a transaction is left open until transaction.timeout.ms");
                 return;
             }
-            // What could not be committed can be aborted.
+            // After a failed commit the transaction can be aborted.
             _ => {}
         }
     }
@@ -218,9 +219,9 @@ async fn abort(shared: &Shared) -> Result<()> {
     if started {
         match transactions.end(identity, protocol, false).await {
             Ok(next) => renewed = next,
-            // An expired transactional id gets a new producer id; the coordinator has nothing to abort.
+            // An expired transactional ID gets a new producer ID; the coordinator has no transaction to abort.
             Err(error) if is_forgotten(&error) => bump = true,
-            // An abort that cannot be done is nothing that another abort could heal.
+            // Another abort would fail as well.
             Err(error) => return Err(fail_for_good(shared, error)),
         }
     }
@@ -231,7 +232,7 @@ async fn abort(shared: &Shared) -> Result<()> {
     finish(shared, renewed)
 }
 
-/// The transaction is over; the next one may have another identity.
+/// Ends the transaction, with a new producer ID for the next one if the coordinator has assigned one.
 fn finish(shared: &Shared, renewed: Option<Identity>) -> Result<()> {
     let mut accumulator = shared.lock();
     if let Some(identity) = renewed {
@@ -245,7 +246,7 @@ fn transactions(shared: &Shared) -> Result<&Transactions> {
     shared.transactions.as_ref().ok_or_else(|| not_transactional("a transaction"))
 }
 
-/// Until all records have their results and all requests of the transaction their answers.
+/// Waits until all records have their results and all requests of the transaction are complete.
 async fn settle_down(shared: &Shared, transactions: &Transactions) {
     Flushing::new(shared).done().await;
     let mut changed = transactions.changed.subscribe();

@@ -1,4 +1,4 @@
-//! The first protocol: the coordinator learns of partitions before anything is written to them.
+//! Registration of partitions with the coordinator before records are written to them (protocol V1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Transaction;
 use crate::producer::transactions::{FOREVER, Transactions, fenced_or};
 
-/// Later versions are spoken between brokers.
+/// Newest version for clients; later ones are used between brokers.
 const NEWEST: i16 = 3;
 
 /// Partitions of one request, by topic.
 type Names = BTreeMap<String, Vec<i32>>;
 
-/// Registers the partitions that wait for it. The sender starts one at a time; what comes meanwhile is the next one's.
+/// Registers the unregistered partitions. The sender starts one registration at a time; partitions added in between are
+/// part of the next one.
 pub(crate) async fn register(shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     let failure = tokio::select! {
@@ -68,7 +69,8 @@ async fn register_once(shared: &Shared) -> Result<()> {
 }
 
 impl Transactions {
-    /// False if the transaction came to its end before the coordinator took the partitions.
+    /// Registers partitions with the coordinator. Returns false if the transaction ended before the coordinator
+    /// accepted them.
     async fn add_partitions(&self, shared: &Shared, identity: Identity, names: &Names) -> Result<bool> {
         let topics = || {
             names.iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
@@ -88,7 +90,7 @@ impl Transactions {
         };
         let judge = |_, response: AddPartitionsToTxnResponse| {
             let verdict = self.judge(names, &response.results_by_topic_v3_and_below)?;
-            // Refused for now, and nobody wants it any more.
+            // The request failed with a retriable error, but the transaction has ended.
             let over = !matches!(verdict, Verdict::Done(_)) && !goes_on(shared);
             Ok(if over { Verdict::Done(false) } else { verdict })
         };
@@ -98,7 +100,8 @@ impl Transactions {
         self.coordinator.with(wanted).call(FOREVER, build, judge).await
     }
 
-    /// One partition that is refused keeps all of them out; the error is that of the one which is to blame.
+    /// Evaluates a response. One rejected partition fails the whole request; the error is that of the partition that
+    /// caused the rejection.
     fn judge(&self, names: &Names, results: &[AddPartitionsToTxnTopicResult]) -> Result<Verdict<bool>> {
         let mut again = None;
         let mut refused = None;
@@ -131,7 +134,7 @@ impl Transactions {
     }
 }
 
-/// Whether what was refused for now is still wanted.
+/// Returns true while the transaction is open or being committed, so that requests may be retried.
 pub(super) fn goes_on(shared: &Shared) -> bool {
     shared.lock().transaction.as_ref().is_some_and(Transaction::goes_on)
 }

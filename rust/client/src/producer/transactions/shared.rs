@@ -1,4 +1,4 @@
-//! What the transactions of a producer need beside their state, and which protocol they follow.
+//! Coordinators of a transactional producer, and the choice of the transaction protocol.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,34 +12,35 @@ use crate::cluster::coordinator::Coordinator;
 use crate::cluster::{ApiVersionOverride, Cluster, ConnectionKind};
 use crate::config::ProducerOptions;
 
-/// The feature that says which protocol a cluster wants.
+/// Cluster feature that selects the transaction protocol.
 const FEATURE: &str = "transaction.version";
-/// From these versions on, requests are of the second protocol, whatever the cluster's feature says: a broker may know
-/// them and yet be used with the first.
+/// First versions of protocol V2. Requests in these versions use V2 even if the cluster's feature selects V1, so V1
+/// needs a version limit: a broker may support them while the feature is not enabled.
 pub(in crate::producer) const PRODUCE_V2: i16 = 12;
 pub(super) const END_V2: i16 = 5;
 pub(in crate::producer) const OFFSETS_V2: i16 = 5;
-/// For requests that are asked until they are answered.
+/// Timeout of requests that are retried until they succeed or fail permanently.
 pub(in crate::producer) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// What the transactions of a producer need, beside their state.
+/// Coordinators and settings of a transactional producer.
 #[derive(Debug)]
 pub(crate) struct Transactions {
     pub(crate) id: Arc<str>,
     pub(crate) timeout: Duration,
     pub(in crate::producer) coordinator: Coordinator,
     pub(super) cluster: Cluster,
-    /// Of the groups whose offsets were sent.
+    /// Coordinators of groups whose offsets were sent.
     groups: Mutex<HashMap<String, Coordinator>>,
-    /// Rings when requests of the transaction have been answered.
+    /// Signals that requests of the transaction are complete.
     pub(in crate::producer) changed: watch::Sender<()>,
 }
 
 impl Transactions {
-    /// For `transactional.id`, if the options have one; nothing is asked yet.
+    /// Creates the transactions of a producer with a `transactional.id`, without sending a request.
     pub(crate) fn new(options: &ProducerOptions, cluster: &Cluster) -> Option<Self> {
         let id: Arc<str> = options.transactional_id.as_deref()?.into();
-        // Coordinators write to their logs before they answer: records do not wait behind that.
+        // Coordinators write to their logs before they respond: a separate connection keeps records from waiting behind
+        // that.
         let cluster = cluster.with_connections(ConnectionKind::Transactions);
         Some(Self {
             coordinator: Coordinator::of_transactions(cluster.clone(), &id),
@@ -51,7 +52,7 @@ impl Transactions {
         })
     }
 
-    /// The coordinator of a group, as it is known from the transactions before.
+    /// Returns the coordinator of a group, cached across transactions.
     pub(in crate::producer) fn of_group(&self, group: &str) -> Coordinator {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = groups.get(group) {
@@ -66,8 +67,8 @@ impl Transactions {
         self.changed.send_replace(());
     }
 
-    /// The protocol of a transaction that begins now. A version that the user chose may rule the second one out, which
-    /// brokers allow.
+    /// Returns the protocol of a transaction that begins now. Configured API versions below those of V2 select V1,
+    /// which brokers accept.
     pub(in crate::producer) fn protocol(&self) -> Protocol {
         let chosen = &self.cluster.options().api_versions;
         let older = |key: ApiKey, version: i16| chosen.get(key.name()).is_some_and(|chosen| *chosen < version);
@@ -79,7 +80,7 @@ impl Transactions {
     }
 }
 
-/// `cluster`, asked for `key` in a version of the protocol.
+/// Returns `cluster`, limited to the versions of `key` that `protocol` uses.
 pub(in crate::producer) fn within(cluster: &Cluster, protocol: Protocol, key: ApiKey, second: i16) -> Cluster {
     match protocol {
         Protocol::V1 => cluster.with_version(key, ApiVersionOverride::AtMost(second - 1)),

@@ -1,4 +1,4 @@
-//! What a transactional producer may do now. No I/O: it lives behind the lock of the queues.
+//! State machine of a transactional producer. It does no I/O and is protected by the lock of the accumulator.
 //!
 //! ```text
 //! New ─▶ Starting ─▶ Ready ─▶ Open ─▶ Committing ─▶ Ready
@@ -18,34 +18,34 @@ use tokio::sync::watch;
 use crate::error::{Error, Result};
 use crate::producer::topic::Slot;
 
-/// How broker and producer agree on what belongs to a transaction.
+/// Version of the transaction protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// The producer registers partitions and groups before it writes; the epoch stays.
+    /// The producer registers partitions and groups before it writes; the epoch does not change.
     V1,
-    /// Writing registers, and each end raises the epoch (KIP-890).
+    /// Brokers register partitions and groups on write, and each end of a transaction raises the epoch (KIP-890).
     V2,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// Nothing asked yet.
+    /// The producer ID was not requested yet.
     New,
-    /// Asking for an identity.
+    /// The producer ID is being requested.
     Starting,
     /// No transaction is open.
     Ready,
-    /// Records are taken.
+    /// A transaction is open and accepts records.
     Open,
     Committing,
     Aborting,
-    /// All that is left is to abort.
+    /// The transaction failed and must be aborted.
     Abortable(Error),
-    /// Nothing is left to do.
+    /// The producer failed and can only be closed.
     Fatal(Error),
 }
 
-/// What changes the phase and takes its time.
+/// Asynchronous operation that changes the phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Init,
@@ -54,7 +54,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// As the user calls it.
+    /// Returns the name of the application's call.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Init => "init_transactions",
@@ -64,22 +64,22 @@ impl Operation {
     }
 }
 
-/// The outcome of an operation, once it is there.
+/// Outcome of an operation, once it is complete.
 pub(crate) type Outcome = Option<Result<()>>;
 
-/// An operation that goes on, or whose outcome nobody has seen.
+/// An operation that is running, or whose outcome no call has returned yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
     pub(crate) operation: Operation,
     pub(crate) outcome: watch::Receiver<Outcome>,
 }
 
-/// How to take part in an operation.
+/// Result of [`Transaction::start_or_join`].
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// It is new: do the work, and report here.
+    /// The operation is new: the caller runs it and sends its outcome here.
     Work(watch::Sender<Outcome>, watch::Receiver<Outcome>),
-    /// It was begun by an earlier call.
+    /// The operation was started by an earlier call.
     Join(watch::Receiver<Outcome>),
 }
 
@@ -89,23 +89,23 @@ pub(crate) struct Transaction {
     /// `transaction.timeout.ms`.
     timeout: Duration,
     phase: Phase,
-    /// Counts transactions. A call that began in one takes no part in the next.
+    /// Counts transactions. A call that began in one transaction takes no part in the next.
     number: u64,
     pub(crate) protocol: Protocol,
-    /// The coordinator may know of the transaction, so that it must learn of its end.
+    /// True if the coordinator may have started the transaction, so that it must be ended there.
     pub(crate) started: bool,
-    /// The time of the first request from which the coordinator may know of the transaction: its timeout begins then.
+    /// Time of the first request that may have started the transaction at the coordinator, where its timeout begins.
     first_request: Option<Instant>,
-    /// Sequences are uncertain: the next transaction needs another epoch (KIP-360).
+    /// True if sequences are uncertain, so that the next transaction needs another epoch (KIP-360).
     pub(crate) bump: bool,
-    /// There was a transaction before.
+    /// True if there was a transaction before.
     pub(crate) used: bool,
-    /// Partitions that the coordinator knows of.
+    /// Partitions registered with the coordinator.
     registered: HashSet<Slot>,
-    /// Partitions that it must learn of before anything is written to them.
+    /// Partitions to register before records are written to them.
     unregistered: BTreeSet<Slot>,
     pub(crate) registering: bool,
-    /// Offsets on their way to the coordinators of their groups.
+    /// Number of pending requests that add offsets.
     pub(crate) offsets_under_way: usize,
     pending: Option<Pending>,
 }
@@ -130,7 +130,7 @@ impl Transaction {
         }
     }
 
-    /// The number of the open transaction, or of the last one.
+    /// Returns the number of the open or last transaction.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -139,7 +139,7 @@ impl Transaction {
         &self.phase
     }
 
-    /// An operation that goes on, or whose outcome nobody has seen.
+    /// An operation that is running, or whose outcome no call has returned yet.
     pub(crate) fn pending(&self) -> Option<&Pending> {
         self.pending.as_ref()
     }
@@ -148,7 +148,7 @@ impl Transaction {
         Error::State(format!("{call} of transactional id {}: {why}", self.id))
     }
 
-    /// The error that keeps everything but an abort from being done.
+    /// Returns the error that rejects all calls except an abort.
     pub(crate) fn error(&self) -> Option<Error> {
         match &self.phase {
             Phase::Abortable(cause) => Some(Error::Transaction { fatal: false, cause: Box::new(cause.clone()) }),
@@ -157,7 +157,7 @@ impl Transaction {
         }
     }
 
-    /// Whether `call` may add something to the transaction.
+    /// Checks that `call` may add records or offsets to the transaction.
     #[inline]
     pub(crate) fn admits(&self, call: &str) -> Result<()> {
         if matches!(self.phase, Phase::Open) { Ok(()) } else { Err(self.refusal(call)) }
@@ -175,7 +175,7 @@ impl Transaction {
         self.wrong(call, why)
     }
 
-    /// A call must not overtake another that timed out: what came of that is not known yet.
+    /// Rejects a call while the outcome of an earlier call that timed out is unknown.
     fn check_pending(&self, call: &str) -> Result<()> {
         match &self.pending {
             Some(pending) => {
@@ -187,14 +187,14 @@ impl Transaction {
         }
     }
 
-    /// Returns whether `begin_transaction` must wait for an identity first: there is none, or a call that asked for one has ended
-    /// without its outcome.
+    /// Returns true if `begin_transaction` must wait for a producer ID first: either it has none, or an earlier call
+    /// that requested one timed out.
     pub(crate) fn needs_init(&self) -> bool {
         matches!(self.phase, Phase::New | Phase::Starting)
             || self.pending.as_ref().is_some_and(|pending| pending.operation == Operation::Init)
     }
 
-    /// Opens a transaction; an identity must be there.
+    /// Opens a transaction. The producer ID must be initialized.
     pub(crate) fn begin(&mut self, protocol: Protocol) -> Result<()> {
         const CALL: &str = "begin_transaction";
         self.check_pending(CALL)?;
@@ -211,7 +211,7 @@ impl Transaction {
         }
     }
 
-    /// Begins an operation, or finds the one that an earlier call began.
+    /// Starts an operation, or joins the one that an earlier call started.
     pub(crate) fn enter(&mut self, operation: Operation) -> Result<Entry> {
         if let Some(pending) = &self.pending {
             if pending.operation == operation {
@@ -224,7 +224,7 @@ impl Transaction {
             (Operation::Init, Phase::New) => Ok(Phase::Starting),
             (Operation::Init, _) => Err(self.wrong(operation.name(), "it was called before")),
             (Operation::Commit, Phase::Open) => Ok(Phase::Committing),
-            // Whether it was fenced, or only its epoch is old, its coordinator knows.
+            // The coordinator decides whether the producer was fenced or only has an old epoch.
             (Operation::Commit, Phase::Abortable(cause)) if self.started && epoch_is_old(cause) => {
                 Ok(self.phase.clone())
             }
@@ -235,7 +235,7 @@ impl Transaction {
         Ok(self.start(operation))
     }
 
-    /// Begins to ask for a newer epoch of an identity that has been used (KIP-360).
+    /// Starts the request for a newer epoch of the current producer ID (KIP-360).
     pub(crate) fn renew(&mut self) -> Result<Entry> {
         self.check_pending("begin_transaction")?;
         self.phase = Phase::Starting;
@@ -248,13 +248,13 @@ impl Transaction {
         Entry::Work(sender, outcome)
     }
 
-    /// Anyone who called has seen the outcome. One who learns of it late, as a call whose wait was cancelled, takes away
-    /// no operation that was begun since.
+    /// Records that a call has returned this outcome. A late call, such as one whose wait was cancelled, does not
+    /// affect an operation that was started since.
     pub(crate) fn seen(&mut self, outcome: &watch::Receiver<Outcome>) {
         self.pending.take_if(|pending| pending.outcome.same_channel(outcome));
     }
 
-    /// The transaction has come to its end, or there is a new identity to begin one with.
+    /// Enters the ready phase after the end of a transaction or with a new producer ID.
     pub(crate) fn ready(&mut self) {
         if matches!(self.phase, Phase::Fatal(_)) {
             return;
@@ -263,7 +263,7 @@ impl Transaction {
         self.ended();
     }
 
-    /// The coordinator holds nothing open any more.
+    /// Resets the state after the coordinator has ended the transaction.
     pub(crate) fn ended(&mut self) {
         self.started = false;
         self.first_request = None;
@@ -272,11 +272,11 @@ impl Transaction {
         self.unregistered.clear();
     }
 
-    /// Something of the transaction failed for good. Returns whether the phase is another now.
+    /// Fails the transaction after a permanent error. Returns true if the phase has changed.
     pub(crate) fn fail(&mut self, error: &Error) -> bool {
         let fatal = is_fatal(error);
         if self.protocol == Protocol::V1 {
-            // Without the sequences of what failed, later ones of the same epoch have no place.
+            // After a failed batch, the sequences of later batches of the same epoch would not follow.
             self.bump |= self.started || is_forgotten(error);
         }
         match self.phase {
@@ -293,14 +293,14 @@ impl Transaction {
         }
     }
 
-    /// The producer can do no more.
+    /// Fails the producer permanently. The first cause is kept.
     pub(crate) fn fail_for_good(&mut self, error: Error) {
         if !matches!(self.phase, Phase::Fatal(_)) {
             self.phase = Phase::Fatal(error);
         }
     }
 
-    /// Whether batches for a partition may be written; a partition that is new to the coordinator is registered first.
+    /// Returns true if batches may be sent to a partition; otherwise adds the partition to those to register.
     pub(crate) fn may_write(&mut self, slot: Slot) -> bool {
         if self.protocol == Protocol::V2 || self.registered.contains(&slot) {
             return !matches!(self.phase, Phase::Fatal(_));
@@ -311,7 +311,7 @@ impl Transaction {
         false
     }
 
-    /// A batch goes out: where writing registers, the transaction has begun.
+    /// Records that a batch is sent, which starts the transaction in protocol V2.
     pub(crate) fn writes(&mut self) {
         if self.protocol == Protocol::V2 {
             self.start_clock();
@@ -319,13 +319,14 @@ impl Transaction {
         }
     }
 
-    /// Takes the time of the first request of the transaction.
+    /// Records the time of the first request of the transaction.
     pub(crate) fn start_clock(&mut self) {
         self.first_request.get_or_insert_with(Instant::now);
     }
 
-    /// Adds to an error that the transaction has timed out, if it was open for longer than its timeout. The codes with
-    /// which brokers reject what follows are those of fenced producers and of calls in a wrong state.
+    /// Wraps an error in [`Error::TransactionTimedOut`] if the transaction was open for longer than
+    /// `transaction.timeout.ms`. Brokers reject later requests with the codes of fenced producers and of invalid
+    /// states.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let Some(open) = self.first_request.map(|first| first.elapsed()) else { return error };
         let follows = matches!(
@@ -341,8 +342,8 @@ impl Transaction {
         error
     }
 
-    /// Whether a registration is to be started now. One that was refused is not: it would be refused again, at once and
-    /// for as long as nobody ends the transaction.
+    /// Returns true if a registration must be started now, and marks it as started. A rejected registration is not
+    /// repeated: it would be rejected again until the application aborts the transaction.
     pub(crate) fn start_registering(&mut self) -> bool {
         let start = self.goes_on() && !self.registering && !self.unregistered.is_empty();
         if start {
@@ -352,12 +353,12 @@ impl Transaction {
         start
     }
 
-    /// The partitions to register.
+    /// Returns the partitions to register.
     pub(crate) fn unregistered(&self) -> Vec<Slot> {
         self.unregistered.iter().copied().collect()
     }
 
-    /// The coordinator has taken these partitions.
+    /// Records that the coordinator has registered these partitions.
     pub(crate) fn registered(&mut self, slots: &[Slot]) {
         self.started = true;
         for slot in slots {
@@ -366,34 +367,35 @@ impl Transaction {
         }
     }
 
-    /// What waits to be registered is not going to be written.
+    /// Discards the partitions to register, since no records will be written to them.
     pub(crate) fn forget_unregistered(&mut self) {
         self.unregistered.clear();
     }
 
-    /// Whether asking again for what was refused makes sense.
+    /// Returns true while the transaction is open or being committed, so that requests may be retried.
     pub(crate) fn goes_on(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Committing)
     }
 
-    /// Whether requests are under way that must be answered before the transaction ends.
+    /// Returns true while requests are pending that must complete before the transaction ends.
     pub(crate) fn busy(&self) -> bool {
         self.registering || self.offsets_under_way > 0
     }
 }
 
-/// A leader knows a newer epoch: of another producer, or of the coordinator that timed the transaction out.
+/// Returns true if a leader has reported a newer epoch: that of another producer, or of the coordinator after a timeout
+/// of the transaction.
 pub(crate) fn epoch_is_old(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_EPOCH.code())
 }
 
-/// The coordinator no longer knows the producer: there is nothing that it could end.
+/// Returns true if the coordinator no longer knows the producer, and therefore has no transaction to end.
 pub(crate) fn is_forgotten(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_ID_MAPPING.code())
 }
 
-/// Whether a producer whose records or offsets were refused has no way on (KIP-1050). What only says that these were not
-/// taken is healed by an abort, during which the coordinator says if it is worse.
+/// Returns true if the error of a batch or offset commit is fatal to the producer (KIP-1050). Other errors are
+/// recoverable by an abort, during which the coordinator reports a fatal state.
 fn is_fatal(error: &Error) -> bool {
     match error {
         Error::Server { code, .. } => matches!(

@@ -1,4 +1,4 @@
-//! What may be done in which state.
+//! Tests of the transaction state machine.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_call_that_timed_out_is_joined_and_not_overtaken() {
     assert!(text(transaction.admits("send")).contains("being committed"));
     transaction.ready();
     sender.send_replace(Some(Ok(())));
-    // It is done, but nobody knows yet.
+    // The operation is complete, but no call has returned its outcome yet.
     assert!(transaction.begin(Protocol::V2).is_err());
     let Ok(Entry::Join(outcome)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
     assert_eq!(*outcome.borrow(), Some(Ok(())));

@@ -1,4 +1,4 @@
-//! In which version batches are written: the protocol of the transaction decides.
+//! Produce version of a transactional producer.
 
 use samsarrow_wire::messages::{ProduceRequest, Request};
 
@@ -7,7 +7,7 @@ use crate::producer::shared::Shared;
 use crate::producer::transactions::{PRODUCE_V2, within};
 
 impl Shared {
-    /// The cluster as batches are written to it now.
+    /// Returns the cluster, limited to the Produce versions of the current transaction protocol.
     pub(crate) fn produce_cluster(&self) -> Cluster {
         let protocol = self.lock().transaction.as_ref().map(|transaction| transaction.protocol);
         match protocol {
