@@ -10,7 +10,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use samsarrow_client::error::{Error, Result};
 use samsarrow_client::producer::{
-    BatchDelivery as CoreBatch, Delivery as CoreDelivery, PartOutcome, PartitionReceipt, RecordMetadata, Watcher,
+    BatchDelivery as CoreBatch, CompletionListener, Delivery as CoreDelivery, PartOutcome, PartitionReceipt,
+    RecordMetadata,
 };
 
 use crate::aio;
@@ -112,7 +113,7 @@ impl Delivery {
         };
         let (ticket, iterator) = aio::wait(py, Box::new(take))?;
         let (inbox, number) = ticket.redeem();
-        core.watch(inbox, number);
+        core.add_listener(inbox, number);
         Ok(iterator)
     }
 
@@ -306,8 +307,8 @@ impl BatchDelivery {
     }
 }
 
-impl Watcher for aio::Inbox {
-    fn came(&self, numbers: Vec<u64>) {
+impl CompletionListener for aio::Inbox {
+    fn on_complete(&self, numbers: Vec<u64>) {
         self.push(numbers.into_iter().map(|number| (number, None)));
     }
 }

@@ -20,8 +20,8 @@ use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
 use samsarrow_client::group::MemberIdentity;
 use samsarrow_client::producer::{
-    BatchDelivery as CoreBatch, BeginTransaction, GroupMember, Producer as Core, RecordRef, Room as CoreRoom,
-    SendBatch, TrySendError, ValueColumns, ValueFormat,
+    BatchDelivery as CoreBatch, BeginTransaction, GroupMember, Producer as Core, RecordRef,
+    Reservation as CoreReservation, SendBatch, TrySendError, ValueColumns, ValueFormat,
 };
 
 use crate::codec::{Names, format_of, value_columns};
@@ -118,7 +118,7 @@ impl Producer {
             // Only a full buffer or an unknown topic makes anybody wait.
             Err(TrySendError::Full | TrySendError::NeedsMetadata) => {
                 let (core, record) = (Arc::clone(&core), record.to_record());
-                let room = async move { core.room(record).await };
+                let room = async move { core.reserve(record).await };
                 let room = Call::new(room, |py, room| Ok(Py::new(py, Room(Mutex::new(Some(room))))?.into_any()));
                 Ok(Py::new(py, room)?.into_any())
             }
@@ -286,7 +286,7 @@ impl Producer {
     /// Fails what is not delivered yet.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let core = Arc::clone(&*self.core.get(py)?);
-        gate::detach(py, || core.give_up());
+        gate::detach(py, || core.abort_incomplete());
         Ok(())
     }
 }
@@ -337,7 +337,7 @@ async fn called_back(lane: Option<Arc<Lane>>, limit: Duration) {
 /// Room for a record that had to wait for it.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
-pub(crate) struct Room(Mutex<Option<CoreRoom>>);
+pub(crate) struct Room(Mutex<Option<CoreReservation>>);
 
 #[pymethods]
 impl Room {

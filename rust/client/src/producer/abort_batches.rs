@@ -1,32 +1,32 @@
 //! Aborting of batches when the producer closes or its transaction fails.
 
 use super::accumulator::Accumulator;
-use super::batch::Settled;
+use super::batch::BatchResult;
 use crate::error::Error;
 
 impl Accumulator {
     /// Fails batches that were never sent. Batches that were sent are retried further: they may be in the log.
-    pub(crate) fn drop_unsent(&mut self, error: &Error) -> Vec<Settled> {
-        let mut settled = Vec::new();
+    pub(crate) fn abort_unsent(&mut self, error: &Error) -> Vec<BatchResult> {
+        let mut results = Vec::new();
         for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-            queue.drop_unsent(error, &mut settled);
+            queue.abort_unsent(error, &mut results);
         }
-        settled
+        results
     }
 
     /// Fails all batches.
-    pub(crate) fn abandon(&mut self, error: &Error) -> Vec<Settled> {
-        let mut settled = Vec::new();
+    pub(crate) fn abort_batches(&mut self, error: &Error) -> Vec<BatchResult> {
+        let mut results = Vec::new();
         for topic in &mut self.topics {
             for queue in &mut topic.partitions {
-                queue.abandon(error, &mut settled);
+                queue.abort_batches(error, &mut results);
             }
         }
-        settled
+        results
     }
 
     /// Fails the transaction, wraps `error` as an error of the transaction, and fails batches that were never sent.
-    pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
+    pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<BatchResult> {
         let Some(transaction) = &mut self.transaction else { return Vec::new() };
         *error = transaction.explain(error.clone());
         let changed = transaction.fail(error);
@@ -39,8 +39,8 @@ impl Accumulator {
             return Vec::new();
         }
         match transaction.error() {
-            Some(fatal @ Error::Transaction { fatal: true, .. }) => self.abandon(&fatal),
-            Some(abortable) => self.drop_unsent(&abortable),
+            Some(fatal @ Error::Transaction { fatal: true, .. }) => self.abort_batches(&fatal),
+            Some(abortable) => self.abort_unsent(&abortable),
             None => Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 
-use super::batch::{Batch, Identity, Payload};
+use super::batch::{Batch, Payload, ProducerIdAndEpoch};
 use super::counters::Counters;
 use super::delivery::{Delivery, Part};
 use super::delivery_state::BatchState;
@@ -38,7 +38,7 @@ pub(super) struct Node {
 
 /// Error of [`Accumulator::append`].
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum AppendError {
     NeedsMetadata,
     Failed(Error),
 }
@@ -59,7 +59,7 @@ pub(crate) struct Accumulator {
     pub(super) nodes: HashMap<i32, Node>,
     incomplete: BTreeMap<u64, Arc<BatchState>>,
     next_state: u64,
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<ProducerIdAndEpoch>,
     /// State of transactions, for a producer with a `transactional.id`.
     pub(crate) transaction: Option<Transaction>,
     pub(crate) flushing: usize,
@@ -150,9 +150,9 @@ impl Accumulator {
 
     /// Checks that a record may be appended now.
     #[inline]
-    pub(crate) fn admits(&self) -> Result<()> {
+    pub(crate) fn check_state(&self) -> Result<()> {
         self.check_open()?;
-        self.transaction.as_ref().map_or(Ok(()), |transaction| transaction.admits("send"))
+        self.transaction.as_ref().map_or(Ok(()), |transaction| transaction.check_state("send"))
     }
 
     /// Returns the number of the current or last transaction; 0 for a producer without a `transactional.id`.
@@ -162,8 +162,8 @@ impl Accumulator {
 
     /// Checks that a record of this transaction may be appended now. A call can wait for memory while its transaction
     /// ends and another one begins: its records must not be committed with that one.
-    pub(crate) fn admits_in(&self, transaction: u64) -> Result<()> {
-        self.admits()?;
+    pub(crate) fn check_transaction(&self, transaction: u64) -> Result<()> {
+        self.check_state()?;
         if self.transaction_number() == transaction {
             return Ok(());
         }
@@ -177,46 +177,48 @@ impl Accumulator {
         record: RecordRef<'_>,
         timestamp: i64,
         reserved: usize,
-    ) -> std::result::Result<(Delivery, Wake), Refusal> {
-        self.admits().map_err(Refusal::Failed)?;
-        let index = self.find(record.topic).ok_or(Refusal::NeedsMetadata)?;
-        let count = self.topics.get(index).ok_or(Refusal::NeedsMetadata)?.count;
+    ) -> std::result::Result<(Delivery, Wake), AppendError> {
+        self.check_state().map_err(AppendError::Failed)?;
+        let index = self.find(record.topic).ok_or(AppendError::NeedsMetadata)?;
+        let count = self.topics.get(index).ok_or(AppendError::NeedsMetadata)?.count;
         let partition = match record.partition {
             Some(partition) => partition,
-            None => self.choose(index, record.key, reserved),
+            None => self.choose_partition(index, record.key, reserved),
         };
         let slot = match usize::try_from(partition) {
             Ok(partition) if partition < count => Slot { topic: index, partition },
             // The partition may be new: `Shared::ensure_partition` requests metadata for it.
-            Ok(_) => return Err(Refusal::NeedsMetadata),
-            Err(_) => return Err(Refusal::Failed(no_such_partition(record.topic, partition, count))),
+            Ok(_) => return Err(AppendError::NeedsMetadata),
+            Err(_) => return Err(AppendError::Failed(no_such_partition(record.topic, partition, count))),
         };
         let headers = record.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
-        self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(Refusal::Failed)
+        self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(AppendError::Failed)
     }
 
     /// Chooses the partition of a record of `bytes` bytes that does not specify one.
-    pub(crate) fn choose(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
+    pub(crate) fn choose_partition(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
         let partitioning = self.limits.partitioning;
         let switch_at = partitioning.switch_at(self.limits.batch_size);
         let Some(topic) = self.topics.get_mut(index) else { return 0 };
         if let Some(decided) = partitioning.by_key(key, topic.count()) {
             return decided;
         }
-        if let Some(current) = topic.sticky.stay(bytes, switch_at) {
+        if let Some(current) = topic.sticky.current_for(bytes, switch_at) {
             return current;
         }
         let choices = self.choices(index);
-        self.topics.get_mut(index).map_or(0, |topic| topic.sticky.move_on(&partitioning, &choices, bytes))
+        self.topics.get_mut(index).map_or(0, |topic| topic.sticky.switch(&partitioning, &choices, bytes))
     }
 
     /// Returns the partitions to which records without a key may be sent now.
     pub(crate) fn choices(&self, index: usize) -> Choices {
         let Some(topic) = self.topics.get(index) else { return Choices::default() };
-        let Partitioning { adaptive, patience, .. } = self.limits.partitioning;
+        let Partitioning { adaptive, availability_timeout, .. } = self.limits.partitioning;
         let stalled = |leader: Option<i32>| {
             let since = leader.and_then(|leader| self.nodes.get(&leader)).and_then(|node| node.stalled_since);
-            patience.zip(since).is_some_and(|(patience, since)| since.elapsed() > patience)
+            availability_timeout
+                .zip(since)
+                .is_some_and(|(availability_timeout, since)| since.elapsed() > availability_timeout)
         };
         let queues = |avoid: bool| {
             topic.available.iter().filter_map(move |partition| {
@@ -224,7 +226,7 @@ impl Accumulator {
                 (!avoid || !stalled(queue.leader)).then(|| (*partition, queue.waiting()))
             })
         };
-        let avoid = patience.is_some() && queues(true).next().is_some();
+        let avoid = availability_timeout.is_some() && queues(true).next().is_some();
         Choices::new(queues(avoid), topic.count(), adaptive)
     }
 
@@ -289,9 +291,9 @@ impl Accumulator {
         let options = BatchOptions { max_bytes: self.limits.batch_size, ..BatchOptions::default() };
         let payload = Payload::Draft(Box::new(BatchBuilder::new(options)));
         if let Ok((_, queue)) = self.queue(slot) {
-            let order = queue.place();
+            let order = queue.next_order();
             queue.open = Some(Batch::new(order, state, 0, created, deadline, payload, 0));
-            self.list(slot);
+            self.activate(slot);
         }
         self.sender_wakes_at.is_none_or(|at| due < at)
     }
@@ -305,7 +307,7 @@ impl Accumulator {
         payload: Payload,
         reserved: usize,
     ) -> Result<Part> {
-        self.admits()?;
+        self.check_state()?;
         let topic = Arc::clone(self.queue(slot)?.0);
         let created = Instant::now();
         let deadline = created + self.rules.delivery_timeout;
@@ -313,27 +315,27 @@ impl Accumulator {
         let part = Part { state: Arc::clone(&state), first: 0, count, rows };
         let (_, queue) = self.queue(slot)?;
         queue.close_open();
-        let order = queue.place();
+        let order = queue.next_order();
         queue.add_records(count);
         queue.push(Batch::new(order, state, count, created, deadline, payload, reserved));
-        self.list(slot);
+        self.activate(slot);
         Ok(part)
     }
 
-    fn list(&mut self, slot: Slot) {
+    fn activate(&mut self, slot: Slot) {
         if let Some(topic) = self.topics.get_mut(slot.topic) {
             topic.written = true;
         }
         if let Ok((_, queue)) = self.queue(slot)
-            && !queue.listed
+            && !queue.active
         {
-            queue.listed = true;
+            queue.active = true;
             self.active.push(slot);
         }
     }
 
     /// Records that a request to `node` is complete, with or without a response.
-    pub(crate) fn node_answered(&mut self, node: i32, throttle: Duration) {
+    pub(crate) fn request_completed(&mut self, node: i32, throttle: Duration) {
         let node = self.nodes.entry(node).or_default();
         node.in_flight = node.in_flight.saturating_sub(1);
         if !throttle.is_zero() {
@@ -348,28 +350,28 @@ impl Accumulator {
     }
 
     /// Discards the producer ID if the partition has invalidated it, so that other partitions do not use it either.
-    pub(crate) fn retire_identity(&mut self, slot: Slot) {
-        let spent = self.queue_of(slot).and_then(|(queue, _)| queue.spent.take());
-        if spent.is_some() && spent == self.identity {
+    pub(crate) fn discard_invalid_identity(&mut self, slot: Slot) {
+        let invalid_identity = self.queue_of(slot).and_then(|(queue, _)| queue.invalid_identity.take());
+        if invalid_identity.is_some() && invalid_identity == self.identity {
             self.identity = None;
         }
     }
 
     /// Disables idempotence: batches are sent without producer ID from now on.
-    pub(crate) fn give_up_idempotence(&mut self) {
+    pub(crate) fn disable_idempotence(&mut self) {
         self.rules.idempotent = false;
     }
 
     /// Replaces the producer ID of all batches sent from now on. No batch may be pending.
-    pub(crate) fn take_over(&mut self, identity: Identity) {
+    pub(crate) fn set_producer_id(&mut self, identity: ProducerIdAndEpoch) {
         self.identity = Some(identity);
         for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-            queue.restart();
+            queue.reset_sequences();
         }
     }
 
     /// Removes a state whose records all have their result.
-    pub(crate) fn forget_state(&mut self, id: u64) {
+    pub(crate) fn remove_state(&mut self, id: u64) {
         self.incomplete.remove(&id);
     }
 

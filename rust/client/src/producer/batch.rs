@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// Producer ID and epoch that identify an idempotent producer to brokers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct ProducerIdAndEpoch {
     pub(crate) producer_id: i64,
     pub(crate) epoch: i16,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Batch {
     pub(crate) deadline: Instant,
     pub(crate) payload: Payload,
     /// Producer ID and base sequence under which the broker may have received this batch.
-    pub(crate) numbered: Option<(Identity, i32)>,
+    pub(crate) numbered: Option<(ProducerIdAndEpoch, i32)>,
     pub(crate) attempts: u32,
     /// Bytes of `buffer.memory` that the batch holds.
     pub(crate) reserved: usize,
@@ -85,8 +85,8 @@ impl Batch {
         }
     }
 
-    pub(crate) fn settle(self, outcome: Result<Appended>) -> Settled {
-        Settled {
+    pub(crate) fn complete(self, outcome: Result<Appended>) -> BatchResult {
+        BatchResult {
             state: self.state,
             first: self.first,
             count: self.count,
@@ -97,11 +97,11 @@ impl Batch {
     }
 }
 
-impl Settled {
+impl BatchResult {
     /// Splits a failed result into one result for each record of `records` (index to error) and results with the common
     /// error for the other records. Records with an error of their own come first: they are the reason why a
     /// transaction fails.
-    pub(crate) fn apart(self, records: &BTreeMap<u32, Error>) -> Vec<Settled> {
+    pub(crate) fn split_by_error(self, records: &BTreeMap<u32, Error>) -> Vec<BatchResult> {
         let Err(common) = self.outcome else { return vec![self] };
         let mut runs: Vec<(u32, u32, Error)> =
             records.iter().map(|(index, error)| (*index, 1, error.clone())).collect();
@@ -113,7 +113,7 @@ impl Settled {
             next = index + 1;
         }
         let mut reserved = self.reserved;
-        let piece = |(first, count, error)| Settled {
+        let piece = |(first, count, error)| BatchResult {
             state: Arc::clone(&self.state),
             first: self.first + first,
             count,
@@ -128,7 +128,7 @@ impl Settled {
 
 /// Result of all records of a batch.
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub(crate) struct BatchResult {
     pub(crate) state: Arc<BatchState>,
     pub(crate) first: u32,
     pub(crate) count: u32,

@@ -12,17 +12,17 @@ use super::partitioner::Choices;
 use crate::error::{Error, Result};
 
 /// Rows assigned to one partition.
-pub(super) struct Group {
+pub(super) struct RowGroup {
     pub(super) partition: usize,
     pub(super) rows: Rows,
 }
 
 pub(super) enum Rows {
-    Run(Range<usize>),
-    Picked(Vec<u32>),
+    Range(Range<usize>),
+    Selected(Vec<u32>),
 }
 
-pub(super) struct Encoding {
+pub(super) struct EncoderConfig {
     pub(super) target: usize,
     pub(super) timestamp: i64,
     pub(super) codec: Codec,
@@ -30,7 +30,7 @@ pub(super) struct Encoding {
     pub(super) transactional: bool,
 }
 
-pub(super) struct Encoded {
+pub(super) struct EncodedBatch {
     pub(super) partition: usize,
     pub(super) count: u32,
     pub(super) payload: Payload,
@@ -38,67 +38,68 @@ pub(super) struct Encoded {
     pub(super) bytes: usize,
 }
 
-pub(super) struct Encoder<'a> {
-    encoding: &'a Encoding,
+pub(super) struct BatchEncoder<'a> {
+    config: &'a EncoderConfig,
     partition: usize,
     builder: BatchBuilder,
     /// Memory reserved for the rows in the builder.
     bytes: usize,
     compressor: Option<Compressor>,
-    encoded: Vec<Encoded>,
+    encoded: Vec<EncodedBatch>,
 }
 
-impl<'a> Encoder<'a> {
-    pub(super) fn new(encoding: &'a Encoding, partition: usize) -> Result<Self> {
-        let compressor = match encoding.codec {
+impl<'a> BatchEncoder<'a> {
+    pub(super) fn new(config: &'a EncoderConfig, partition: usize) -> Result<Self> {
+        let compressor = match config.codec {
             Codec::None => None,
-            codec => Some(Compressor::new(codec, encoding.level).map_err(|error| broken(&error))?),
+            codec => Some(Compressor::new(codec, config.level).map_err(|error| encode_error(&error))?),
         };
-        let builder = new_builder(encoding);
-        Ok(Self { encoding, partition, builder, bytes: 0, compressor, encoded: Vec::new() })
+        let builder = new_builder(config);
+        Ok(Self { config, partition, builder, bytes: 0, compressor, encoded: Vec::new() })
     }
 
     #[inline]
     pub(super) fn add(&mut self, rows: &RowReader, row: usize, size: usize) -> Result<()> {
-        let timestamp = self.encoding.timestamp;
-        if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))? == Append::Full {
+        let timestamp = self.config.timestamp;
+        if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| encode_error(&error))? == Append::Full {
             self.close()?;
-            if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))? == Append::Full {
-                return Err(broken(&format_args!("row {row} does not fit into an empty one")));
+            if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| encode_error(&error))? == Append::Full
+            {
+                return Err(encode_error(&format_args!("row {row} does not fit into an empty one")));
             }
         }
         self.bytes += size;
         Ok(())
     }
 
-    pub(super) fn add_group(&mut self, rows: &RowReader, sizes: &[u32], group: &Group) -> Result<()> {
+    pub(super) fn add_group(&mut self, rows: &RowReader, sizes: &[u32], group: &RowGroup) -> Result<()> {
         let size =
             |rows: Range<usize>| sizes.get(rows).unwrap_or_default().iter().map(|size| *size as usize).sum::<usize>();
-        let timestamp = self.encoding.timestamp;
+        let timestamp = self.config.timestamp;
         match &group.rows {
-            Rows::Run(run) => {
-                let mut left = run.clone();
-                while !left.is_empty() {
-                    let taken = rows.append_run(&mut self.builder, left.clone(), timestamp);
-                    let taken = taken.map_err(|error| broken(&error))?;
-                    self.check_progress(taken, left.start)?;
-                    self.bytes += size(left.start..left.start + taken);
-                    left.start += taken;
-                    if !left.is_empty() {
+            Rows::Range(run) => {
+                let mut remaining = run.clone();
+                while !remaining.is_empty() {
+                    let taken = rows.append_run(&mut self.builder, remaining.clone(), timestamp);
+                    let taken = taken.map_err(|error| encode_error(&error))?;
+                    self.check_progress(taken, remaining.start)?;
+                    self.bytes += size(remaining.start..remaining.start + taken);
+                    remaining.start += taken;
+                    if !remaining.is_empty() {
                         self.close()?;
                     }
                 }
             }
-            Rows::Picked(picked) => {
-                let mut left = picked.as_slice();
-                while !left.is_empty() {
-                    let taken = rows.append_picked(&mut self.builder, left, timestamp);
-                    let taken = taken.map_err(|error| broken(&error))?;
-                    self.check_progress(taken, left.first().map_or(0, |row| *row as usize))?;
-                    let (taken, rest) = left.split_at(taken);
+            Rows::Selected(selected) => {
+                let mut remaining = selected.as_slice();
+                while !remaining.is_empty() {
+                    let taken = rows.append_picked(&mut self.builder, remaining, timestamp);
+                    let taken = taken.map_err(|error| encode_error(&error))?;
+                    self.check_progress(taken, remaining.first().map_or(0, |row| *row as usize))?;
+                    let (taken, rest) = remaining.split_at(taken);
                     self.bytes += taken.iter().map(|row| size(*row as usize..*row as usize + 1)).sum::<usize>();
-                    left = rest;
-                    if !left.is_empty() {
+                    remaining = rest;
+                    if !remaining.is_empty() {
                         self.close()?;
                     }
                 }
@@ -110,31 +111,31 @@ impl<'a> Encoder<'a> {
     /// Fails if an empty batch did not accept even one row: the next attempt would fail in the same way.
     fn check_progress(&self, taken: usize, row: usize) -> Result<()> {
         if taken == 0 && self.builder.is_empty() {
-            return Err(broken(&format_args!("row {row} does not fit into an empty one")));
+            return Err(encode_error(&format_args!("row {row} does not fit into an empty one")));
         }
         Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
-        let count = u32::try_from(self.builder.count()).map_err(|error| broken(&error))?;
+        let count = u32::try_from(self.builder.count()).map_err(|error| encode_error(&error))?;
         let (payload, bytes) = match &mut self.compressor {
             // Length and checksum are written when the sequence is known, outside the caller's thread.
             None => {
-                let builder = std::mem::replace(&mut self.builder, new_builder(self.encoding));
+                let builder = std::mem::replace(&mut self.builder, new_builder(self.config));
                 (Payload::Draft(Box::new(builder)), self.bytes)
             }
             Some(compressor) => {
-                let bytes = Bytes::from(self.builder.finish(compressor).map_err(|error| broken(&error))?);
+                let bytes = Bytes::from(self.builder.finish(compressor).map_err(|error| encode_error(&error))?);
                 let held = bytes.len().min(self.bytes);
                 (Payload::Encoded(bytes), held)
             }
         };
         self.bytes = 0;
-        self.encoded.push(Encoded { partition: self.partition, count, payload, bytes });
+        self.encoded.push(EncodedBatch { partition: self.partition, count, payload, bytes });
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Vec<Encoded>> {
+    pub(super) fn finish(mut self) -> Result<Vec<EncodedBatch>> {
         if !self.builder.is_empty() {
             self.close()?;
         }
@@ -142,26 +143,26 @@ impl<'a> Encoder<'a> {
     }
 }
 
-fn new_builder(encoding: &Encoding) -> BatchBuilder {
-    let transactional = encoding.transactional;
-    BatchBuilder::new(BatchOptions { max_bytes: encoding.target, transactional, ..BatchOptions::default() })
+fn new_builder(config: &EncoderConfig) -> BatchBuilder {
+    let transactional = config.transactional;
+    BatchBuilder::new(BatchOptions { max_bytes: config.target, transactional, ..BatchOptions::default() })
 }
 
-pub(super) fn broken(error: &dyn std::fmt::Display) -> Error {
+pub(super) fn encode_error(error: &dyn std::fmt::Display) -> Error {
     Error::configuration(format!("cannot encode a batch: {error}"))
 }
 
 /// Encoders of a topic's partitions, created on first use.
-pub(super) struct Encoders<'a> {
-    encoding: &'a Encoding,
-    partitions: Vec<Option<Encoder<'a>>>,
+pub(super) struct PartitionEncoders<'a> {
+    config: &'a EncoderConfig,
+    partitions: Vec<Option<BatchEncoder<'a>>>,
 }
 
-impl<'a> Encoders<'a> {
-    pub(super) fn new(encoding: &'a Encoding, choices: &Choices) -> Self {
+impl<'a> PartitionEncoders<'a> {
+    pub(super) fn new(config: &'a EncoderConfig, choices: &Choices) -> Self {
         let mut partitions = Vec::new();
         partitions.resize_with(choices.len(), || None);
-        Self { encoding, partitions }
+        Self { config, partitions }
     }
 
     /// Returns the encoder of a partition.
@@ -169,19 +170,19 @@ impl<'a> Encoders<'a> {
     /// # Errors
     /// Fails if the topic has no such partition.
     #[inline]
-    pub(super) fn of(&mut self, partition: usize) -> Result<&mut Encoder<'a>> {
+    pub(super) fn of(&mut self, partition: usize) -> Result<&mut BatchEncoder<'a>> {
         let count = self.partitions.len();
         let slot = self.partitions.get_mut(partition).ok_or_else(|| {
             Error::State(format!("a row was assigned to partition {partition} of {count}: none of its chunk is queued"))
         })?;
         match slot {
             Some(encoder) => Ok(encoder),
-            None => Ok(slot.insert(Encoder::new(self.encoding, partition)?)),
+            None => Ok(slot.insert(BatchEncoder::new(self.config, partition)?)),
         }
     }
 
     /// Returns all batches of all partitions.
-    pub(super) fn finish(self) -> Result<Vec<Encoded>> {
+    pub(super) fn finish(self) -> Result<Vec<EncodedBatch>> {
         let mut encoded = Vec::new();
         for encoder in self.partitions.into_iter().flatten() {
             encoded.extend(encoder.finish()?);

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct BufferMemory {
     total: usize,
     free: Semaphore,
     waiting: AtomicUsize,
 }
 
-impl Memory {
+impl BufferMemory {
     pub(crate) fn new(total: usize) -> Self {
         let total = total.clamp(1, u32::MAX as usize).min(Semaphore::MAX_PERMITS);
         Self { total, free: Semaphore::new(total), waiting: AtomicUsize::new(0) }
@@ -40,7 +40,7 @@ impl Memory {
     /// Waits until `bytes` are available and reserves them. `bytes` must not exceed [`total`](Self::total). Cancel
     /// safe.
     pub(crate) async fn reserve(&self, bytes: usize) {
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = WaiterGuard::new(&self.waiting);
         let bytes = u32::try_from(bytes.min(self.total)).unwrap_or(u32::MAX);
         // The semaphore is never closed, so this never fails; on failure no bytes would be reserved, which is harmless.
         if let Ok(permit) = self.free.acquire_many(bytes).await {
@@ -54,7 +54,7 @@ impl Memory {
 
     /// Returns true if a caller waits for memory: partly filled batches must then be sent, or no memory would ever be
     /// released.
-    pub(crate) fn exhausted(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
 }
@@ -62,13 +62,13 @@ impl Memory {
 /// Reserved bytes that are released on drop, unless they are transferred to a batch.
 #[derive(Debug)]
 pub(crate) struct Reserved<'a> {
-    memory: &'a Memory,
+    memory: &'a BufferMemory,
     bytes: usize,
 }
 
 impl<'a> Reserved<'a> {
     /// Takes ownership of bytes that are already reserved.
-    pub(crate) fn new(memory: &'a Memory, bytes: usize) -> Self {
+    pub(crate) fn new(memory: &'a BufferMemory, bytes: usize) -> Self {
         Self { memory, bytes }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Reserved<'a> {
     }
 
     /// Transfers `bytes` to a batch, which releases them later.
-    pub(crate) fn hand_over(&mut self, bytes: usize) {
+    pub(crate) fn transfer(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
@@ -90,16 +90,16 @@ impl Drop for Reserved<'_> {
     }
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaiterGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaiterGuard<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -111,14 +111,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_is_served_before_later_small_requests() {
-        let memory = std::sync::Arc::new(Memory::new(100));
+        let memory = std::sync::Arc::new(BufferMemory::new(100));
         assert!(memory.try_reserve(80));
         assert!(!memory.try_reserve(30));
         let waiter = {
             let memory = std::sync::Arc::clone(&memory);
             tokio::spawn(async move { memory.reserve(50).await })
         };
-        while !memory.exhausted() {
+        while !memory.has_waiters() {
             tokio::task::yield_now().await;
         }
         tokio::task::yield_now().await;
@@ -126,7 +126,7 @@ mod tests {
         assert!(!memory.try_reserve(10), "the bytes freed belong to the waiter");
         memory.release(60);
         waiter.await.unwrap();
-        assert!(!memory.exhausted());
+        assert!(!memory.has_waiters());
         assert!(memory.try_reserve(50));
         assert!(!memory.try_reserve(1));
     }

@@ -9,21 +9,21 @@ use samsarrow_arrow::encode::{Columns, EncodeError, RowReader};
 use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat, ValueWriter};
 
 use super::delivery::BatchDelivery;
-use super::row_partitioning::{Parts, Plan, chunk_size};
+use super::row_partitioning::{Parts, RowPlan, chunk_size};
 use super::send_batch::SendBatch;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
 /// Rows of a call that were queued, and the error that stopped it before its last row.
 #[derive(Debug)]
-pub struct Sent {
+pub struct SendBatchResult {
     /// Delivery of the rows that were queued.
     pub delivery: BatchDelivery,
     /// Reason why a row was not queued, if any.
     pub outcome: Result<()>,
 }
 
-impl Sent {
+impl SendBatchResult {
     /// Creates the result of a call that queued no rows.
     pub(crate) fn nothing(topic: Arc<str>, error: Error) -> Self {
         Self { delivery: BatchDelivery::new(topic, Vec::new()), outcome: Err(error) }
@@ -57,7 +57,7 @@ pub(crate) async fn send(
     topic: Arc<str>,
     data: RecordBatch,
     columns: Columns,
-) -> Sent {
+) -> SendBatchResult {
     let total = data.num_rows();
     let mut parts = Parts::default();
     let rows = RowReader::new(&data, &columns).map_err(|error| rejected(call, &topic, call.queued(), error));
@@ -67,22 +67,22 @@ pub(crate) async fn send(
         Ok(rows) => send_rows(shared, call, &topic, rows, &mut parts).await,
         Err(error) => Err(error),
     };
-    Sent::new(topic, total, parts, outcome)
+    SendBatchResult::new(topic, total, parts, outcome)
 }
 
 /// Sends rows whose values are serialized on the way; at most one chunk of serialized values exists at a time.
-pub(crate) async fn send_written(
+pub(crate) async fn send_serialized(
     shared: &Arc<Shared>,
     call: &SendBatch,
     topic: Arc<str>,
     data: RecordBatch,
     columns: Columns,
     written: (&ValueColumns, ValueFormat),
-) -> Sent {
+) -> SendBatchResult {
     let total = data.num_rows();
     let mut parts = Parts::default();
     let outcome = write_rows(shared, call, &topic, &data, &columns, written, &mut parts).await;
-    Sent::new(topic, total, parts, outcome)
+    SendBatchResult::new(topic, total, parts, outcome)
 }
 
 async fn write_rows(
@@ -118,13 +118,13 @@ async fn send_rows(
     parts: &mut Parts,
 ) -> Result<()> {
     if let Some(partition) = rows.largest_partition() {
-        // `Plan::check` reports the row whose partition is missing.
+        // `RowPlan::check` reports the row whose partition is missing.
         let missing = |error: &Error| matches!(error, Error::Configuration(_));
-        let known = shared.know(topic, Some(partition), Instant::now() + shared.settings.max_block).await;
+        let known = shared.ensure_partition(topic, Some(partition), Instant::now() + shared.settings.max_block).await;
         let known = known.or_else(|error| if missing(&error) { Ok(()) } else { Err(error) });
         known.map_err(|error| stopped(call, topic, error))?;
     }
-    let plan = Plan::new(shared, call, topic, rows).map_err(|error| stopped(call, topic, error))?;
+    let plan = RowPlan::new(shared, call, topic, rows).map_err(|error| stopped(call, topic, error))?;
     plan.check().map_err(|error| stopped(call, topic, error))?;
     let mut next = 0;
     while next < plan.rows.rows() {
@@ -135,7 +135,7 @@ async fn send_rows(
             Ok(reserved) => plan.send_chunk(range, reserved, parts).await,
             Err(error) => Err(error),
         };
-        sent.map_err(|error| error.context(stopped_at(topic, call.queued())))?;
+        sent.map_err(|error| error.context(stop_context(topic, call.queued())))?;
     }
     Ok(())
 }
@@ -153,10 +153,10 @@ fn rejected(call: &SendBatch, topic: &str, first: u64, error: EncodeError) -> Er
 pub(crate) fn stopped(call: &SendBatch, topic: &str, error: Error) -> Error {
     match call.queued() {
         0 => error,
-        queued => error.context(stopped_at(topic, queued)),
+        queued => error.context(stop_context(topic, queued)),
     }
 }
 
-fn stopped_at(topic: &str, row: u64) -> String {
+fn stop_context(topic: &str, row: u64) -> String {
     format!("send_batch to topic {topic} stopped at row {row}: the rows before it were queued")
 }

@@ -6,7 +6,7 @@ use crate::metrics::{Histogram, Id, Label, Meter, MeterIds, Sink, Windows};
 
 /// Record counters of a producer or of one topic.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct SendCounters {
     /// Records acknowledged by brokers.
     pub(crate) records: Meter,
     /// Compressed bytes of their batches.
@@ -16,14 +16,14 @@ pub(crate) struct Written {
     failed: Meter,
 }
 
-impl Written {
+impl SendCounters {
     pub(crate) fn new(windows: Windows) -> Self {
         let meter = || Meter::new(windows);
         Self { records: meter(), bytes: meter(), retried: meter(), failed: meter() }
     }
 
     /// Counts an acknowledged batch.
-    pub(crate) fn taken(&mut self, now: Instant, records: u32, bytes: usize) {
+    pub(crate) fn delivered(&mut self, now: Instant, records: u32, bytes: usize) {
         self.records.add(now, f64::from(records));
         self.bytes.add(now, bytes as f64);
     }
@@ -39,11 +39,11 @@ impl Written {
     }
 
     /// Returns the number of records that were delivered or have failed.
-    pub(crate) fn settled(&self) -> u64 {
+    pub(crate) fn completed(&self) -> u64 {
         (self.records.sum + self.failed.sum) as u64
     }
 
-    pub(crate) fn collect_of_topic(&self, label: &Label, sink: &mut Sink) {
+    pub(crate) fn collect_topic(&self, label: &Label, sink: &mut Sink) {
         let names = [
             (&self.records, Id::TopicRecordSendTotal, Id::TopicRecordSendRate),
             (&self.bytes, Id::TopicByteTotal, Id::TopicByteRate),
@@ -60,7 +60,7 @@ impl Written {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) windows: Windows,
-    pub(crate) all: Written,
+    pub(crate) all: SendCounters,
     /// Milliseconds that batches waited before they were sent.
     queued: Meter,
     /// Milliseconds from a request to its response.
@@ -73,32 +73,37 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new(windows: Windows) -> Self {
         let meter = || Meter::new(windows);
-        let all = Written::new(windows);
+        let all = SendCounters::new(windows);
         Self { windows, all, queued: meter(), requests: meter(), per_request: meter(), ..Self::default() }
     }
 
     /// Counts an acknowledged batch.
-    pub(crate) fn taken(&mut self, now: Instant, records: u32, bytes: usize, age: Duration) {
-        self.all.taken(now, records, bytes);
+    pub(crate) fn delivered(&mut self, now: Instant, records: u32, bytes: usize, age: Duration) {
+        self.all.delivered(now, records, bytes);
         self.delivery_latency.add(age, u64::from(records));
     }
 
     /// Counts a completed request: one with a response, or one written with `acks=0`. `queue_times` are the times that
     /// its batches waited before they were sent, and `records` is the number of their records.
-    pub(crate) fn answered(&mut self, started: Instant, waited: impl Iterator<Item = Duration>, records: u64) {
+    pub(crate) fn request_completed(
+        &mut self,
+        started: Instant,
+        queue_times: impl Iterator<Item = Duration>,
+        records: u64,
+    ) {
         let now = Instant::now();
         let took = now.saturating_duration_since(started);
         self.requests.add(now, took.as_secs_f64() * 1e3);
         self.request_latency.add(took, 1);
         self.per_request.add(now, records as f64);
-        for time in waited {
+        for time in queue_times {
             self.queued.add(now, time.as_secs_f64() * 1e3);
         }
     }
 
     pub(crate) fn collect(&self, sink: &mut Sink) {
         let none = &Label::None;
-        let Written { records, bytes, retried, failed } = &self.all;
+        let SendCounters { records, bytes, retried, failed } = &self.all;
         let names = [
             (records, Id::RecordSendTotal, Id::RecordSendRate),
             (retried, Id::RecordRetryTotal, Id::RecordRetryRate),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::delivery_state::{Appended, BatchState, Waker, Watcher};
+use super::delivery_state::{Appended, BatchState, CompletionHandler, CompletionListener};
 use super::record::{PartitionReceipt, RecordMetadata};
 use crate::error::{Error, Result};
 
@@ -37,7 +37,7 @@ impl Delivery {
 
     /// Returns true once the result is available.
     pub fn is_done(&self) -> bool {
-        self.state.has(self.index)
+        self.state.has_result(self.index)
     }
 
     /// Returns the result, if available, without marking it as read, for display.
@@ -60,17 +60,17 @@ impl Delivery {
         let callback = move |outcome: Result<Appended>| {
             callback(outcome.map(|appended| to_metadata(topic, partition, appended, timestamp)));
         };
-        self.state.on_done(self.index, Waker::Callback(Box::new(callback)));
+        self.state.on_done(self.index, CompletionHandler::Callback(Box::new(callback)));
     }
 
     /// Registers that the application waits for the result, until the returned guard is dropped.
     pub fn reading(&self) -> impl Send + use<> {
-        self.state.reader(self.index, 1)
+        self.state.read_guard(self.index, 1)
     }
 
     /// Notifies `listener` once with this number when the result is available; immediately if it already is.
-    pub fn watch(&self, watcher: Arc<dyn Watcher>, number: u64) {
-        self.state.on_done(self.index, Waker::Watcher(watcher, number));
+    pub fn add_listener(&self, listener: Arc<dyn CompletionListener>, number: u64) {
+        self.state.on_done(self.index, CompletionHandler::Listener(listener, number));
     }
 }
 
@@ -145,8 +145,8 @@ impl BatchDelivery {
             let mut at = part.first;
             while at < last {
                 // The result itself is read below, once all are available.
-                let _ = self.wait_one(part, at).await;
-                at = part.settled(at).max(at + 1);
+                let _ = self.wait_row(part, at).await;
+                at = part.completed_until(at).max(at + 1);
             }
         }
         self.peek().unwrap_or_else(|| Ok(Vec::new()))
@@ -154,16 +154,16 @@ impl BatchDelivery {
 
     /// Registers that the application waits for the results of all rows, until the returned guard is dropped.
     pub fn reading(&self) -> impl Send + use<> {
-        self.parts.iter().map(|part| part.state.reader(part.first, part.count)).collect::<Vec<_>>()
+        self.parts.iter().map(|part| part.state.read_guard(part.first, part.count)).collect::<Vec<_>>()
     }
 
-    async fn wait_one(&self, part: &Part, index: u32) -> Result<Appended> {
+    async fn wait_row(&self, part: &Part, index: u32) -> Result<Appended> {
         part.state.wait(index).await
     }
 
     /// Returns true once all rows have their results.
     pub fn is_done(&self) -> bool {
-        self.parts.iter().all(|part| part.state.has_all(part.first, part.count))
+        self.parts.iter().all(|part| part.state.have_results(part.first, part.count))
     }
 
     /// Returns the result, if available.
@@ -225,35 +225,35 @@ impl BatchDelivery {
         // A batch may complete in several segments, so the last row of a part does not imply the others: each part is
         // checked again whenever the awaited row completes.
         let shared: SharedCallback = Arc::new(Mutex::new(Some(Box::new(callback))));
-        let left = Arc::new(AtomicUsize::new(1));
+        let remaining = Arc::new(AtomicUsize::new(1));
         for part in self.parts.iter().filter(|part| part.count > 0) {
-            left.fetch_add(1, Ordering::Relaxed);
-            watch(part.clone(), part.first, Arc::clone(&left), Arc::clone(&shared));
+            remaining.fetch_add(1, Ordering::Relaxed);
+            watch_part(part.clone(), part.first, Arc::clone(&remaining), Arc::clone(&shared));
         }
-        call_last(&left, &shared);
+        call_last(&remaining, &shared);
     }
 }
 
 type SharedCallback = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// Follows one part from row `at` on, segment by segment; the last part to complete calls `callback`.
-fn watch(part: Part, at: u32, left: Arc<AtomicUsize>, callback: SharedCallback) {
+fn watch_part(part: Part, at: u32, remaining: Arc<AtomicUsize>, callback: SharedCallback) {
     let state = Arc::clone(&part.state);
     state.on_done(
         at,
-        Waker::Notice(Box::new(move || {
-            let next = part.settled(at).max(at + 1);
+        CompletionHandler::Notification(Box::new(move || {
+            let next = part.completed_until(at).max(at + 1);
             if next < part.first + part.count {
-                watch(part, next, left, callback);
+                watch_part(part, next, remaining, callback);
             } else {
-                call_last(&left, &callback);
+                call_last(&remaining, &callback);
             }
         })),
     );
 }
 
-fn call_last(left: &AtomicUsize, callback: &SharedCallback) {
-    if left.fetch_sub(1, Ordering::AcqRel) == 1
+fn call_last(remaining: &AtomicUsize, callback: &SharedCallback) {
+    if remaining.fetch_sub(1, Ordering::AcqRel) == 1
         && let Some(callback) = callback.lock().unwrap_or_else(PoisonError::into_inner).take()
     {
         callback();
@@ -262,8 +262,8 @@ fn call_last(left: &AtomicUsize, callback: &SharedCallback) {
 
 impl Part {
     /// Returns the first row after the completed segment that contains `at`, or `at` if it has no result.
-    fn settled(&self, at: u32) -> u32 {
-        self.state.settled_until(at).min(self.first + self.count)
+    fn completed_until(&self, at: u32) -> u32 {
+        self.state.completed_until(at).min(self.first + self.count)
     }
 }
 

@@ -22,36 +22,36 @@ pub(crate) struct Appended {
 
 /// Action on completion of a record. A callback receives the result, which then counts as read; the others are only
 /// notified.
-pub(super) enum Waker {
+pub(super) enum CompletionHandler {
     Callback(Box<dyn FnOnce(Result<Appended>) + Send>),
-    Notice(Box<dyn FnOnce() + Send>),
-    Watcher(Arc<dyn Watcher>, u64),
+    Notification(Box<dyn FnOnce() + Send>),
+    Listener(Arc<dyn CompletionListener>, u64),
 }
 
 /// Listener that is notified of completed records and reads their results itself. It is called once for all results of
 /// one broker response.
-pub trait Watcher: Send + Sync {
+pub trait CompletionListener: Send + Sync {
     /// Notifies that the records registered under these numbers are complete.
-    fn came(&self, numbers: Vec<u64>);
+    fn on_complete(&self, numbers: Vec<u64>);
 }
 
 /// Listeners of the results of one response, notified when this is dropped.
 #[derive(Default)]
-pub(crate) struct Watched(Vec<(Arc<dyn Watcher>, Vec<u64>)>);
+pub(crate) struct PendingNotifications(Vec<(Arc<dyn CompletionListener>, Vec<u64>)>);
 
-impl Watched {
-    fn add(&mut self, watcher: Arc<dyn Watcher>, number: u64) {
-        match self.0.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &watcher)) {
+impl PendingNotifications {
+    fn add(&mut self, listener: Arc<dyn CompletionListener>, number: u64) {
+        match self.0.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &listener)) {
             Some((_, numbers)) => numbers.push(number),
-            None => self.0.push((watcher, vec![number])),
+            None => self.0.push((listener, vec![number])),
         }
     }
 }
 
-impl Drop for Watched {
+impl Drop for PendingNotifications {
     fn drop(&mut self) {
-        for (watcher, numbers) in self.0.drain(..) {
-            watcher.came(numbers);
+        for (listener, numbers) in self.0.drain(..) {
+            listener.on_complete(numbers);
         }
     }
 }
@@ -63,7 +63,7 @@ struct Segment {
     /// Records of a failed run that the application has not read.
     unread: Option<UnreadRun>,
     /// True once all waiters were called. Until then new waiters queue behind them, so that the order is kept.
-    called: bool,
+    waiters_called: bool,
 }
 
 struct Inner {
@@ -71,7 +71,7 @@ struct Inner {
     total: Option<u32>,
     done: u32,
     segments: Vec<Segment>,
-    wakers: Vec<(u32, Waker)>,
+    waiters: Vec<(u32, CompletionHandler)>,
     /// Number of waiting readers by run of records.
     readers: HashMap<(u32, u32), usize>,
 }
@@ -94,7 +94,7 @@ impl fmt::Debug for BatchState {
 
 impl BatchState {
     pub(crate) fn new(topic: Arc<str>, partition: i32, id: u64) -> Self {
-        let inner = Inner { total: None, done: 0, segments: Vec::new(), wakers: Vec::new(), readers: HashMap::new() };
+        let inner = Inner { total: None, done: 0, segments: Vec::new(), waiters: Vec::new(), readers: HashMap::new() };
         Self { topic, partition, id, inner: Mutex::new(inner), notify: Notify::new() }
     }
 
@@ -125,7 +125,7 @@ impl BatchState {
         first: u32,
         count: u32,
         outcome: Result<Appended>,
-        watched: &mut Watched,
+        notifications: &mut PendingNotifications,
         unread: Option<&Arc<Unread>>,
     ) {
         {
@@ -135,22 +135,23 @@ impl BatchState {
             }
             let unread = match (&outcome, unread) {
                 (Err(error), Some(unread)) => {
-                    let called = inner.wakers.iter().filter(|(_, waker)| matches!(waker, Waker::Callback(_)));
-                    let called = called.filter_map(|(index, _)| within(first, count, *index..*index + 1));
-                    let waited = waited(&inner.readers, first, count);
-                    Some(unread.add(&self.topic, count, error, called, waited))
+                    let called =
+                        inner.waiters.iter().filter(|(_, waker)| matches!(waker, CompletionHandler::Callback(_)));
+                    let called = called.filter_map(|(index, _)| intersect(first, count, *index..*index + 1));
+                    let awaited = awaited(&inner.readers, first, count);
+                    Some(unread.add(&self.topic, count, error, called, awaited))
                 }
                 _ => None,
             };
-            inner.segments.push(Segment { first, count, outcome: outcome.clone(), unread, called: false });
+            inner.segments.push(Segment { first, count, outcome: outcome.clone(), unread, waiters_called: false });
         }
-        while let Some(ready) = self.next_to_call(first, count) {
-            for (index, wake) in ready {
+        while let Some(ready) = self.take_waiters(first, count) {
+            for (index, handler) in ready {
                 let found = || outcome.clone().map(|appended| appended.at(index - first));
-                match wake {
-                    Waker::Callback(callback) => call(|| callback(found())),
-                    Waker::Notice(notice) => call(notice),
-                    Waker::Watcher(watcher, number) => watched.add(watcher, number),
+                match handler {
+                    CompletionHandler::Callback(callback) => call(|| callback(found())),
+                    CompletionHandler::Notification(notice) => call(notice),
+                    CompletionHandler::Listener(listener, number) => notifications.add(listener, number),
                 }
             }
         }
@@ -159,26 +160,30 @@ impl BatchState {
 
     /// Takes the waiters of these records. Once none are left, marks the records as done, which is when a flush counts
     /// them as completed.
-    fn next_to_call(&self, first: u32, count: u32) -> Option<Vec<(u32, Waker)>> {
+    fn take_waiters(&self, first: u32, count: u32) -> Option<Vec<(u32, CompletionHandler)>> {
         let mut inner = self.lock();
-        let of = |(index, _): &(u32, Waker)| (first..first + count).contains(index);
-        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.wakers).into_iter().partition(of);
-        inner.wakers = rest;
+        let of = |(index, _): &(u32, CompletionHandler)| (first..first + count).contains(index);
+        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.waiters).into_iter().partition(of);
+        inner.waiters = rest;
         if !ready.is_empty() {
             return Some(ready);
         }
-        inner.segments.iter_mut().filter(|segment| segment.first == first).for_each(|segment| segment.called = true);
+        inner
+            .segments
+            .iter_mut()
+            .filter(|segment| segment.first == first)
+            .for_each(|segment| segment.waiters_called = true);
         inner.done += count;
         None
     }
 
     /// Returns true if one record has a result, without reading it.
-    pub(super) fn has(&self, index: u32) -> bool {
+    pub(super) fn has_result(&self, index: u32) -> bool {
         self.lock().find(index).is_some()
     }
 
     /// Returns true if all of `first..first + count` have results, without reading them.
-    pub(super) fn has_all(&self, first: u32, count: u32) -> bool {
+    pub(super) fn have_results(&self, first: u32, count: u32) -> bool {
         let inner = self.lock();
         let mut at = first;
         while at < first + count {
@@ -190,11 +195,11 @@ impl BatchState {
 
     /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that
     /// it has not read by then count as unread.
-    pub(super) fn reader(self: &Arc<Self>, first: u32, count: u32) -> Reader {
+    pub(super) fn read_guard(self: &Arc<Self>, first: u32, count: u32) -> ReadGuard {
         let mut inner = self.lock();
         *inner.readers.entry((first, count)).or_default() += 1;
-        inner.failed(first, count, |unread, records, _| unread.hold(records));
-        Reader { state: Arc::clone(self), first, count }
+        inner.for_each_failed(first, count, |unread, records, _| unread.exclude(records));
+        ReadGuard { state: Arc::clone(self), first, count }
     }
 
     /// Marks the available results of these records as read by the application.
@@ -217,24 +222,24 @@ impl BatchState {
         inner.find(index).map(|segment| segment.outcome.clone().map(|appended| appended.at(index - segment.first)))
     }
 
-    pub(super) fn on_done(&self, index: u32, wake: Waker) {
+    pub(super) fn on_done(&self, index: u32, handler: CompletionHandler) {
         let outcome = {
             let mut inner = self.lock();
-            if matches!(wake, Waker::Callback(_)) {
+            if matches!(handler, CompletionHandler::Callback(_)) {
                 inner.read(index, 1);
             }
-            match inner.find(index).filter(|segment| segment.called) {
+            match inner.find(index).filter(|segment| segment.waiters_called) {
                 Some(segment) => segment.outcome.clone().map(|appended| appended.at(index - segment.first)),
                 None => {
-                    inner.wakers.push((index, wake));
+                    inner.waiters.push((index, handler));
                     return;
                 }
             }
         };
-        match wake {
-            Waker::Callback(callback) => call(|| callback(outcome)),
-            Waker::Notice(notice) => call(notice),
-            Waker::Watcher(watcher, number) => watcher.came(vec![number]),
+        match handler {
+            CompletionHandler::Callback(callback) => call(|| callback(outcome)),
+            CompletionHandler::Notification(notice) => call(notice),
+            CompletionHandler::Listener(listener, number) => listener.on_complete(vec![number]),
         }
     }
 
@@ -248,7 +253,7 @@ impl BatchState {
             if let Some(outcome) = self.get(index) {
                 return outcome;
             }
-            reader.get_or_insert_with(|| self.reader(index, 1));
+            reader.get_or_insert_with(|| self.read_guard(index, 1));
             notified.await;
         }
     }
@@ -267,7 +272,7 @@ impl BatchState {
     }
 
     /// Returns the first record after the segment that contains `at`, or `at` itself if that has no result yet.
-    pub(super) fn settled_until(&self, at: u32) -> u32 {
+    pub(super) fn completed_until(&self, at: u32) -> u32 {
         self.lock().find(at).map_or(at, |segment| segment.first + segment.count)
     }
 
@@ -297,44 +302,45 @@ fn call(callback: impl FnOnce()) {
 
 /// Guard of an application that waits for the results of some records.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct ReadGuard {
     state: Arc<BatchState>,
     first: u32,
     count: u32,
 }
 
-impl Drop for Reader {
+impl Drop for ReadGuard {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         if let Some(waiting) = inner.readers.get_mut(&(self.first, self.count)) {
             *waiting -= 1;
             if *waiting == 0 {
                 inner.readers.remove(&(self.first, self.count));
-                inner.failed(self.first, self.count, |unread, records, readers| unread.count(records, readers));
+                inner
+                    .for_each_failed(self.first, self.count, |unread, records, readers| unread.count(records, readers));
             }
         }
     }
 }
 
 /// Returns the part of `records` within the run of `count` records from `first` on, relative to `first`.
-fn within(first: u32, count: u32, records: Range<u32>) -> Option<Range<u32>> {
+fn intersect(first: u32, count: u32, records: Range<u32>) -> Option<Range<u32>> {
     let (from, until) = (records.start.max(first), records.end.min(first + count));
     (from < until).then(|| from - first..until - first)
 }
 
 /// Returns the records of a run for which the application waits.
-fn waited(readers: &HashMap<(u32, u32), usize>, first: u32, count: u32) -> impl Iterator<Item = Range<u32>> + use<'_> {
-    readers.keys().filter_map(move |&(at, more)| within(first, count, at..at + more))
+fn awaited(readers: &HashMap<(u32, u32), usize>, first: u32, count: u32) -> impl Iterator<Item = Range<u32>> + use<'_> {
+    readers.keys().filter_map(move |&(at, more)| intersect(first, count, at..at + more))
 }
 
 impl Inner {
     /// Marks the results of these records as read.
     fn read(&mut self, first: u32, count: u32) {
-        self.failed(first, count, |unread, records, _| unread.read(records));
+        self.for_each_failed(first, count, |unread, records, _| unread.read(records));
     }
 
     /// Calls `each` for the failed runs among these records, with the records for which the application waits.
-    fn failed(
+    fn for_each_failed(
         &mut self,
         first: u32,
         count: u32,
@@ -342,9 +348,9 @@ impl Inner {
     ) {
         for segment in &mut self.segments {
             if let Some(unread) = &mut segment.unread
-                && let Some(records) = within(segment.first, segment.count, first..first + count)
+                && let Some(records) = intersect(segment.first, segment.count, first..first + count)
             {
-                each(unread, records, &mut waited(&self.readers, segment.first, segment.count));
+                each(unread, records, &mut awaited(&self.readers, segment.first, segment.count));
             }
         }
     }

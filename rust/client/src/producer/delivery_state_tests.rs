@@ -10,7 +10,7 @@ fn who_asks_while_others_are_called_does_not_overtake_them() {
     let called = Arc::new(Mutex::new(Vec::new()));
     let note = |index: u32| {
         let called = Arc::clone(&called);
-        Waker::Callback(Box::new(move |_| called.lock().unwrap().push(index)))
+        CompletionHandler::Callback(Box::new(move |_| called.lock().unwrap().push(index)))
     };
     let (late, again) = (note(2), Arc::clone(&state));
     let first = Arc::clone(&called);
@@ -18,10 +18,10 @@ fn who_asks_while_others_are_called_does_not_overtake_them() {
         first.lock().unwrap().push(0);
         again.on_done(2, late);
     };
-    state.on_done(0, Waker::Callback(Box::new(asks)));
+    state.on_done(0, CompletionHandler::Callback(Box::new(asks)));
     state.on_done(1, note(1));
     state.close(3);
-    state.complete(0, 3, Err(Error::closed("the producer")), &mut Watched::default(), None);
+    state.complete(0, 3, Err(Error::closed("the producer")), &mut PendingNotifications::default(), None);
     assert_eq!(*called.lock().unwrap(), [0, 1, 2]);
     assert!(state.all_done());
     state.on_done(1, note(3));
@@ -29,10 +29,10 @@ fn who_asks_while_others_are_called_does_not_overtake_them() {
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Vec<u64>>>);
+struct RecordingListener(Mutex<Vec<Vec<u64>>>);
 
-impl Watcher for Told {
-    fn came(&self, numbers: Vec<u64>) {
+impl CompletionListener for RecordingListener {
+    fn on_complete(&self, numbers: Vec<u64>) {
         self.0.lock().unwrap().push(numbers);
     }
 }
@@ -40,27 +40,27 @@ impl Watcher for Told {
 #[test]
 fn a_watcher_is_told_once_of_all_that_one_answer_settles() {
     let batches = [0, 1].map(|partition| Arc::new(BatchState::new(Arc::from("t"), partition, 0)));
-    let (told, other) = (Arc::new(Told::default()), Arc::new(Told::default()));
+    let (listener, other) = (Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default()));
     let delivery = |batch: &Arc<BatchState>, index| Delivery { state: Arc::clone(batch), index, timestamp: -1 };
     for (partition, batch) in (0..).zip(&batches) {
         for index in 0..3 {
-            delivery(batch, index).watch(Arc::clone(&told) as _, partition * 10 + u64::from(index));
+            delivery(batch, index).add_listener(Arc::clone(&listener) as _, partition * 10 + u64::from(index));
         }
     }
-    delivery(&batches[0], 2).watch(Arc::clone(&other) as _, 7);
+    delivery(&batches[0], 2).add_listener(Arc::clone(&other) as _, 7);
     let appended = Appended { base_offset: 5, log_append_time: -1 };
-    let mut watched = Watched::default();
+    let mut notifications = PendingNotifications::default();
     for batch in &batches {
-        batch.complete(0, 2, Ok(appended), &mut watched, None);
+        batch.complete(0, 2, Ok(appended), &mut notifications, None);
     }
-    assert!(told.0.lock().unwrap().is_empty());
-    drop(watched);
-    assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11]]);
-    batches[0].complete(2, 1, Ok(appended), &mut Watched::default(), None);
-    assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11], vec![2]]);
+    assert!(listener.0.lock().unwrap().is_empty());
+    drop(notifications);
+    assert_eq!(*listener.0.lock().unwrap(), [vec![0, 1, 10, 11]]);
+    batches[0].complete(2, 1, Ok(appended), &mut PendingNotifications::default(), None);
+    assert_eq!(*listener.0.lock().unwrap(), [vec![0, 1, 10, 11], vec![2]]);
     assert_eq!(*other.0.lock().unwrap(), [vec![7]]);
     // An available result is reported immediately.
-    delivery(&batches[0], 0).watch(Arc::clone(&other) as _, 8);
+    delivery(&batches[0], 0).add_listener(Arc::clone(&other) as _, 8);
     assert_eq!(*other.0.lock().unwrap(), [vec![7], vec![8]]);
 }
 
@@ -73,11 +73,11 @@ fn reported(unread: &Unread) -> Option<String> {
 fn a_reader_that_goes_without_a_look_leaves_failures_unread() {
     let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
     let unread = Arc::new(Unread::default());
-    let (first, other) = (state.reader(0, 100), state.reader(90, 1));
-    state.on_done(95, Waker::Callback(Box::new(drop)));
-    state.on_done(0, Waker::Notice(Box::new(|| ())));
+    let (first, other) = (state.read_guard(0, 100), state.read_guard(90, 1));
+    state.on_done(95, CompletionHandler::Callback(Box::new(drop)));
+    state.on_done(0, CompletionHandler::Notification(Box::new(|| ())));
     state.close(100);
-    state.complete(0, 100, Err(Error::closed("the producer")), &mut Watched::default(), Some(&unread));
+    state.complete(0, 100, Err(Error::closed("the producer")), &mut PendingNotifications::default(), Some(&unread));
     assert_eq!(reported(&unread), None, "all of them are waited for or were given to a callback");
     state.read(10, 5);
     drop(first);
@@ -86,7 +86,7 @@ fn a_reader_that_goes_without_a_look_leaves_failures_unread() {
     drop(other);
     let text = reported(&unread).unwrap();
     assert!(text.starts_with("flush: 1 records were not delivered"), "{text}");
-    drop(state.reader(0, 100));
+    drop(state.read_guard(0, 100));
     assert_eq!(reported(&unread), None, "reports name each record once");
 }
 
@@ -94,8 +94,8 @@ fn a_reader_that_goes_without_a_look_leaves_failures_unread() {
 fn failures_do_not_count_as_unread_while_they_are_waited_for() {
     let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
     let unread = Arc::new(Unread::default());
-    state.complete(0, 4, Err(Error::closed("the producer")), &mut Watched::default(), Some(&unread));
-    let reader = state.reader(0, 4);
+    state.complete(0, 4, Err(Error::closed("the producer")), &mut PendingNotifications::default(), Some(&unread));
+    let reader = state.read_guard(0, 4);
     assert_eq!(reported(&unread), None);
     state.read(0, 1);
     drop(reader);

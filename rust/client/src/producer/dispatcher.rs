@@ -13,24 +13,24 @@ use tokio::sync::mpsc;
 
 use super::batch::{Batch, Payload};
 use super::delivery_state::Appended;
-use super::drain::{Outgoing, Shipment};
+use super::drain::{Outgoing, ReadyBatches};
 use super::queue::FailureKind;
-use super::request::{self, LeftOut, ProduceResponse};
-use super::response_handler::{answer_all, fail_on_the_way, fail_shipment, receive};
+use super::request::{self, ProduceResponse, SkippedBatches};
+use super::response_handler::{complete_all, fail_batches, fail_request, handle_response};
 use super::shared::{Settings, Shared};
 use crate::error::{Error, Result};
 use crate::net::CallerDeadline;
 
 /// Minimum size in bytes from which compression is moved to a blocking thread.
-const WORTH_A_TASK: usize = 32 * 1024;
+const MIN_BLOCKING_SIZE: usize = 32 * 1024;
 
 /// Sends the requests of one broker in order. While one is sent, the next ones are compressed on other cores.
-pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
+pub(super) async fn run(shared: &Arc<Shared>, node: i32, mut requests: mpsc::UnboundedReceiver<ReadyBatches>) {
     let (queue, mut prepared) = mpsc::unbounded_channel();
-    let (sent, answers) = mpsc::unbounded_channel();
-    tokio::spawn(receive_in_order(Arc::clone(shared), node, answers));
+    let (sent, responses) = mpsc::unbounded_channel();
+    tokio::spawn(receive_responses(Arc::clone(shared), node, responses));
     let prepare = async move {
-        while let Some(Shipment { batches, .. }) = shipments.recv().await {
+        while let Some(ReadyBatches { batches, .. }) = requests.recv().await {
             if queue.send(start_encoding(shared, batches)).is_err() {
                 break;
             }
@@ -39,13 +39,13 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
     let send = async {
         while let Some(work) = prepared.recv().await {
             let (batches, encoded) = match work {
-                Encoding::Done(batches, encoded) => (batches, encoded),
-                Encoding::Running(task) => match task.await {
+                EncodeJob::Done(batches, encoded) => (batches, encoded),
+                EncodeJob::Running(task) => match task.await {
                     Ok(done) => done,
                     // Panics are caught within the task, which only ends early with the process.
                     Err(error) => {
                         tracing::error!(%error, "compressing batches was cancelled");
-                        shared.lock().node_answered(node, Duration::ZERO);
+                        shared.lock().request_completed(node, Duration::ZERO);
                         shared.wake.notify_one();
                         continue;
                     }
@@ -53,12 +53,12 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
             };
             match encoded {
                 // Every batch has its own error, which replaces this one.
-                Ok(()) if batches.iter().all(|outgoing| outgoing.unsendable.is_some()) => {
+                Ok(()) if batches.iter().all(|outgoing| outgoing.skip_error.is_some()) => {
                     let error = Error::configuration("the batch cannot be encoded");
-                    fail_shipment(shared, node, batches, &error, FailureKind::Refused);
+                    fail_batches(shared, node, batches, &error, FailureKind::Rejected);
                 }
-                Ok(()) => ship_one(shared, node, batches, &sent).await,
-                Err(error) => fail_shipment(shared, node, batches, &error, FailureKind::Refused),
+                Ok(()) => send_request(shared, node, batches, &sent).await,
+                Err(error) => fail_batches(shared, node, batches, &error, FailureKind::Rejected),
             }
         }
     };
@@ -66,76 +66,85 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
 }
 
 /// Batches being encoded.
-enum Encoding {
+enum EncodeJob {
     Done(Vec<Outgoing>, Result<()>),
     Running(tokio::task::JoinHandle<(Vec<Outgoing>, Result<()>)>),
 }
 
-fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> Encoding {
+fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> EncodeJob {
     let drafts = batches.iter().filter(|outgoing| matches!(outgoing.batch.payload, Payload::Draft(_)));
     let bytes: usize = drafts.map(|outgoing| outgoing.batch.size()).sum();
-    if shared.settings.batch_codec() != Codec::None && bytes >= WORTH_A_TASK {
+    if shared.settings.batch_codec() != Codec::None && bytes >= MIN_BLOCKING_SIZE {
         let shared = Arc::clone(shared);
-        return Encoding::Running(tokio::task::spawn_blocking(move || {
+        return EncodeJob::Running(tokio::task::spawn_blocking(move || {
             let encoded = encode_all(&mut batches, &shared);
             (batches, encoded)
         }));
     }
     let encoded = encode_all(&mut batches, shared);
-    Encoding::Done(batches, encoded)
+    EncodeJob::Done(batches, encoded)
 }
 
 /// A request whose response is awaited.
-struct Sent {
+struct InFlightRequest {
     started: Instant,
     batches: Vec<Outgoing>,
     answer: Pin<Box<dyn Future<Output = Result<ProduceResponse>> + Send>>,
 }
 
-async fn ship_one(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>, sent: &mpsc::UnboundedSender<Sent>) {
+async fn send_request(
+    shared: &Arc<Shared>,
+    node: i32,
+    mut batches: Vec<Outgoing>,
+    sent: &mpsc::UnboundedSender<InFlightRequest>,
+) {
     if shared.settings.acks == 0 {
-        return ship_unanswered(shared, node, batches).await;
+        return send_without_response(shared, node, batches).await;
     }
     let settings = &shared.settings;
-    let parcels = request::parcels(&mut batches);
-    let left_out = LeftOut::default();
+    let partition_payloads = request::partition_payloads(&mut batches);
+    let skipped = SkippedBatches::default();
     let cluster = shared.produce_cluster().with_max_version(ApiKey::Produce, request::newest_version(&batches));
-    let too_late = too_late(&batches);
-    let missing = left_out.clone();
-    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
+    let check_deadline = check_deadline(&batches);
+    let skipped_by_build = skipped.clone();
+    let build = move |version| {
+        check_deadline().and_then(|()| request::build(version, partition_payloads, settings, &skipped_by_build))
+    };
     let started = Instant::now();
     let answer: Pin<Box<dyn Future<Output = _> + Send>> =
         match cluster.dispatch(node, CallerDeadline::to_send(settings.request_timeout), build).await {
             Ok(answer) => Box::pin(answer),
             Err(error) => Box::pin(ready(Err(error))),
         };
-    left_out.give_out(&mut batches);
-    if let Err(mpsc::error::SendError(Sent { batches, answer, .. })) = sent.send(Sent { started, batches, answer }) {
-        receive(shared, node, batches, answer.await);
+    skipped.apply_to(&mut batches);
+    if let Err(mpsc::error::SendError(InFlightRequest { batches, answer, .. })) =
+        sent.send(InFlightRequest { started, batches, answer })
+    {
+        handle_response(shared, node, batches, answer.await);
     }
 }
 
 /// Handles responses one after the other, in the order of the requests: with a task per response, two cores could call
 /// the callbacks of a partition's second batch before those of its first.
-async fn receive_in_order(shared: Arc<Shared>, node: i32, mut answers: mpsc::UnboundedReceiver<Sent>) {
-    while let Some(Sent { started, batches, answer }) = answers.recv().await {
+async fn receive_responses(shared: Arc<Shared>, node: i32, mut responses: mpsc::UnboundedReceiver<InFlightRequest>) {
+    while let Some(InFlightRequest { started, batches, answer }) = responses.recv().await {
         let answer = answer.await;
         if answer.is_ok() {
-            count_answered(&shared, started, &batches);
+            count_request(&shared, started, &batches);
         }
-        receive(&shared, node, batches, answer);
+        handle_response(&shared, node, batches, answer);
     }
 }
 
-fn count_answered(shared: &Shared, started: Instant, batches: &[Outgoing]) {
+fn count_request(shared: &Shared, started: Instant, batches: &[Outgoing]) {
     let waited = batches.iter().map(|outgoing| started.saturating_duration_since(outgoing.batch.created));
     let records = batches.iter().map(|outgoing| u64::from(outgoing.batch.count)).sum();
-    shared.lock().counters.answered(started, waited, records);
+    shared.lock().counters.request_completed(started, waited, records);
 }
 
 /// Returns a check that fails once every batch has expired. It runs when the connection is established, which can take
 /// a while: expired batches must not be sent.
-fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
+fn check_deadline(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
     let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
     move || match last {
         Some((deadline, created)) if deadline <= Instant::now() => Err(Error::timeout("Produce", deadline - created)),
@@ -144,30 +153,34 @@ fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
 }
 
 /// Sends a request with `acks=0`: brokers send no response, so its batches are complete once it is written.
-async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>) {
+async fn send_without_response(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>) {
     let settings = &shared.settings;
-    let parcels = request::parcels(&mut batches);
-    let left_out = LeftOut::default();
+    let partition_payloads = request::partition_payloads(&mut batches);
+    let skipped = SkippedBatches::default();
     let cluster = shared.cluster.with_max_version(ApiKey::Produce, request::newest_version(&batches));
-    let too_late = too_late(&batches);
-    let missing = left_out.clone();
-    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
+    let check_deadline = check_deadline(&batches);
+    let skipped_by_build = skipped.clone();
+    let build = move |version| {
+        check_deadline().and_then(|()| request::build(version, partition_payloads, settings, &skipped_by_build))
+    };
     let started = Instant::now();
     let sent = cluster.send_oneway(node, CallerDeadline::to_send(settings.request_timeout), build).await;
-    left_out.give_out(&mut batches);
+    skipped.apply_to(&mut batches);
     match sent {
         Ok(()) => {
-            count_answered(shared, started, &batches);
-            answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
+            count_request(shared, started, &batches);
+            complete_all(shared, node, Duration::ZERO, batches, |_| {
+                Ok(Appended { base_offset: -1, log_append_time: -1 })
+            })
         }
-        Err(error) => fail_on_the_way(shared, node, batches, error),
+        Err(error) => fail_request(shared, node, batches, error),
     }
 }
 
 /// Compresses the batches and writes their headers and sequences.
 fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
     let mut compressor = shared.compressors().pop();
-    let encoded = unless_it_panics(|| encode_with(batches, &shared.settings, &mut compressor))?;
+    let encoded = catch_panic(|| encode_with(batches, &shared.settings, &mut compressor))?;
     // After a panic the compressor is not reused.
     shared.compressors().extend(compressor);
     encoded
@@ -175,7 +188,7 @@ fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
 
 /// Runs `encode` and returns a panic as an error: the records of the batches wait for a result, and later batches of
 /// the same broker are encoded by the same task.
-fn unless_it_panics<T>(encode: impl FnOnce() -> T) -> Result<T> {
+fn catch_panic<T>(encode: impl FnOnce() -> T) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason".to_owned());
@@ -221,7 +234,7 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
         };
         match encoded {
             Ok(bytes) => batch.payload = Payload::Encoded(bytes),
-            Err(error) => outgoing.unsendable = Some(failed(&error, batch)),
+            Err(error) => outgoing.skip_error = Some(failed(&error, batch)),
         }
     }
     Ok(())
@@ -234,11 +247,11 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error() {
-        assert_eq!(unless_it_panics(|| 7), Ok(7));
+        assert_eq!(catch_panic(|| 7), Ok(7));
         let number = 5;
         for encode in [|_| panic!("index out of range"), |number| panic!("index {number} out of range")] as [fn(i32); 2]
         {
-            let error = unless_it_panics(|| encode(number)).unwrap_err();
+            let error = catch_panic(|| encode(number)).unwrap_err();
             assert!(error.to_string().contains("encoding it panicked (index "), "{error}");
             assert!(!error.retriable());
         }

@@ -4,9 +4,9 @@ use super::shared::Shared;
 
 /// Guard of a flush: while one exists, batches do not linger.
 #[derive(Debug)]
-pub(crate) struct Flushing<'a>(&'a Shared);
+pub(crate) struct FlushGuard<'a>(&'a Shared);
 
-impl<'a> Flushing<'a> {
+impl<'a> FlushGuard<'a> {
     pub(crate) fn new(shared: &'a Shared) -> Self {
         shared.lock().flushing += 1;
         shared.wake.notify_one();
@@ -14,7 +14,7 @@ impl<'a> Flushing<'a> {
     }
 
     /// Waits until all current batches are delivered or failed.
-    pub(crate) async fn done(&self) {
+    pub(crate) async fn wait(&self) {
         let pending = self.0.lock().incomplete();
         for state in pending {
             state.wait_all().await;
@@ -22,7 +22,7 @@ impl<'a> Flushing<'a> {
     }
 }
 
-impl Drop for Flushing<'_> {
+impl Drop for FlushGuard<'_> {
     fn drop(&mut self) {
         let mut accumulator = self.0.lock();
         accumulator.flushing = accumulator.flushing.saturating_sub(1);

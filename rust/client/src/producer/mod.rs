@@ -38,27 +38,27 @@ pub use samsarrow_arrow::value_encoding::{ValueColumns, ValueFormat};
 use samsarrow_wire::messages::Uuid;
 use tokio::runtime::Handle;
 
-pub use self::send::{Room, TrySendError};
+pub use self::send::{Reservation, TrySendError};
 use crate::cluster::{Cluster, TopicUser};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::metrics::{Metrics, Source};
 use crate::producer::accumulator::{Accumulator, Limits};
-use crate::producer::buffer_memory::Memory;
-pub use crate::producer::columns::Sent;
+use crate::producer::buffer_memory::BufferMemory;
+pub use crate::producer::columns::SendBatchResult;
 use crate::producer::counters::Counters;
-use crate::producer::flush::Flushing;
+use crate::producer::flush::FlushGuard;
 use crate::producer::partitioner::Partitioning;
 use crate::producer::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
 use crate::producer::shared::{Settings, Shared};
-use crate::producer::topic::topic_gone;
+use crate::producer::topic::topic_missing;
 use crate::producer::transactions::Transactions;
 use crate::producer::transactions::state::{Operation, Phase, Transaction};
 use crate::producer::unread_failures::log_unread;
 use crate::types::TopicPartition;
 pub use delivery::{BatchDelivery, Delivery, PartOutcome};
-pub use delivery_state::Watcher;
+pub use delivery_state::CompletionListener;
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use send_batch::SendBatch;
 pub use transactions::{BeginTransaction, GroupMember};
@@ -101,7 +101,7 @@ impl Producer {
             by: producer.partitioner,
             ignore_keys: producer.partitioner_ignore_keys,
             adaptive: producer.partitioner_adaptive,
-            patience: producer.partitioner_patience,
+            availability_timeout: producer.partitioner_patience,
         };
         let (batch_size, max_request_size) = (producer.batch_size, producer.max_request_size);
         let limits = Limits { batch_size, max_request_size, max_in_flight, partitioning };
@@ -116,7 +116,7 @@ impl Producer {
             max_block: producer.max_block,
             max_request_size: producer.max_request_size,
         };
-        let memory = Memory::new(producer.buffer_memory);
+        let memory = BufferMemory::new(producer.buffer_memory);
         let cluster = Cluster::new(options)?;
         let transactions = Transactions::new(producer, &cluster);
         let mut accumulator = Accumulator::new(rules, limits);
@@ -171,21 +171,23 @@ impl Producer {
         data: RecordBatch,
         columns: Columns,
         written: Option<(&ValueColumns, ValueFormat)>,
-    ) -> Sent {
+    ) -> SendBatchResult {
         let topic: Arc<str> = Arc::from(topic);
-        let admitted = self.shared.lock().admits_rows_of(call);
+        let admitted = self.shared.lock().check_call(call);
         let deadline = Instant::now() + self.shared.settings.max_block;
         let ready = match admitted {
-            Ok(()) => self.shared.know(&topic, None, deadline).await,
+            Ok(()) => self.shared.ensure_partition(&topic, None, deadline).await,
             Err(error) => Err(error),
         };
         match (ready, written) {
             (Err(error), _) => {
                 let error = columns::stopped(call, &topic, error);
-                Sent::nothing(topic, error)
+                SendBatchResult::nothing(topic, error)
             }
             (Ok(()), None) => columns::send(&self.shared, call, topic, data, columns).await,
-            (Ok(()), Some(written)) => columns::send_written(&self.shared, call, topic, data, columns, written).await,
+            (Ok(()), Some(written)) => {
+                columns::send_serialized(&self.shared, call, topic, data, columns, written).await
+            }
         }
     }
 
@@ -209,10 +211,10 @@ impl Producer {
     /// Fails if `timeout` passes first. A failed record is reported by its own [`Delivery`], and failures that the
     /// application has not read by [`check_unread`](Self::check_unread).
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
-        let flushing = Flushing::new(&self.shared);
+        let flush = FlushGuard::new(&self.shared);
         match timeout {
-            None => flushing.done().await,
-            Some(timeout) => tokio::time::timeout(timeout, flushing.done()).await.map_err(|_| {
+            None => flush.wait().await,
+            Some(timeout) => tokio::time::timeout(timeout, flush.wait()).await.map_err(|_| {
                 let count = self.shared.lock().incomplete().len();
                 Error::timeout(format!("flush (of {count} batches that are still being sent)"), timeout)
             })?,
@@ -227,7 +229,7 @@ impl Producer {
     /// `max.block.ms`).
     pub async fn client_instance_id(&self, timeout: Option<Duration>) -> Result<Uuid> {
         self.shared.lock().check_open()?;
-        self.shared.cluster.client_instance_id(self.patience(timeout)).await
+        self.shared.cluster.client_instance_id(self.timeout_or_default(timeout)).await
     }
 
     /// Returns the producer's metrics.
@@ -256,10 +258,10 @@ impl Producer {
     pub async fn partition_count(&self, topic: &str) -> Result<i32> {
         let name: Arc<str> = Arc::from(topic);
         let deadline = Instant::now() + self.shared.settings.max_block;
-        self.shared.know(&name, None, deadline).await?;
+        self.shared.ensure_partition(&name, None, deadline).await?;
         let mut accumulator = self.shared.lock();
         let count = accumulator.find(&name).and_then(|index| accumulator.topic(index)).map(|topic| topic.count());
-        count.ok_or_else(|| topic_gone(topic))
+        count.ok_or_else(|| topic_missing(topic))
     }
 
     /// Initializes the producer ID and epoch of `transactional.id`. Fences earlier producers with the same ID and
@@ -269,7 +271,7 @@ impl Producer {
     /// Fails if the producer is not authorized to use the ID, if the options do not suit the broker, or if `timeout`
     /// (default `max.block.ms`) passes first: then the call may be repeated.
     pub async fn init_transactions(&self, timeout: Option<Duration>) -> Result<()> {
-        transactions::perform(&self.shared, Operation::Init, self.patience(timeout)).await
+        transactions::perform(&self.shared, Operation::Init, self.timeout_or_default(timeout)).await
     }
 
     /// Opens a transaction: all records sent from now on are part of it. Initializes the producer ID first if
@@ -303,10 +305,10 @@ impl Producer {
     pub async fn send_offsets_to_transaction(
         &self,
         offsets: Offsets,
-        who: GroupMember,
+        member: GroupMember,
         timeout: Option<Duration>,
     ) -> Result<()> {
-        transactions::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
+        transactions::send_offsets(&self.shared, member, offsets, self.timeout_or_default(timeout)).await
     }
 
     /// Sends all queued records, and commits the transaction once all of them are delivered.
@@ -315,7 +317,7 @@ impl Producer {
     /// Fails if the transaction must be aborted, if the producer was fenced, or if `timeout` (default `max.block.ms`)
     /// passes first: then the outcome is unknown, and the call must be repeated to learn it.
     pub async fn commit_transaction(&self, timeout: Option<Duration>) -> Result<()> {
-        transactions::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
+        transactions::perform(&self.shared, Operation::Commit, self.timeout_or_default(timeout)).await
     }
 
     /// Aborts the transaction: drops queued records and waits for batches in flight.
@@ -324,10 +326,10 @@ impl Producer {
     /// Fails if the producer was fenced, or if `timeout` (default `max.block.ms`) passes first: then the call must be
     /// repeated.
     pub async fn abort_transaction(&self, timeout: Option<Duration>) -> Result<()> {
-        transactions::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
+        transactions::perform(&self.shared, Operation::Abort, self.timeout_or_default(timeout)).await
     }
 
-    fn patience(&self, timeout: Option<Duration>) -> Duration {
+    fn timeout_or_default(&self, timeout: Option<Duration>) -> Duration {
         timeout.unwrap_or(self.shared.settings.max_block)
     }
 
@@ -339,7 +341,7 @@ impl Producer {
     pub async fn close(&self, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         if !self.shared.lock().closed {
-            transactions::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
+            transactions::abort_on_close(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
         }
         {
             let mut accumulator = self.shared.lock();
@@ -349,10 +351,10 @@ impl Producer {
             accumulator.closed = true;
         }
         // An abort without a response from the coordinator uses up the same timeout.
-        let flushed = self.flush(Some(left_until(deadline))).await;
-        let left = Error::closed("the producer (before this record was delivered)");
-        self.shared.abandon(&left);
-        self.shared.cluster.close_within(left_until(deadline)).await;
+        let flushed = self.flush(Some(remaining_until(deadline))).await;
+        let remaining = Error::closed("the producer (before this record was delivered)");
+        self.shared.shut_down(&remaining);
+        self.shared.cluster.close_within(remaining_until(deadline)).await;
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
 
@@ -397,8 +399,8 @@ impl Producer {
     }
 
     /// Fails all records that are not delivered yet.
-    pub fn give_up(&self) {
-        self.shared.abandon(&Error::closed("the producer (the application ended before this record was delivered)"));
+    pub fn abort_incomplete(&self) {
+        self.shared.shut_down(&Error::closed("the producer (the application ended before this record was delivered)"));
     }
 
     fn log_unclosed(&self) {
@@ -411,7 +413,7 @@ impl Producer {
 impl Drop for Producer {
     fn drop(&mut self) {
         let closed = self.shared.lock().closed;
-        self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
+        self.shared.shut_down(&Error::closed("the producer (dropped before this record was delivered)"));
         if closed {
             self.log_unread();
         } else {
@@ -420,6 +422,6 @@ impl Drop for Producer {
     }
 }
 
-fn left_until(deadline: Instant) -> Duration {
+fn remaining_until(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }

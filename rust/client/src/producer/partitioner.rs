@@ -18,7 +18,7 @@ pub(crate) struct Partitioning {
     /// True if partitions with long queues are chosen less often (`partitioner.adaptive.partitioning.enable`).
     pub(crate) adaptive: bool,
     /// Time after which a stalled broker is avoided (`partitioner.availability.timeout.ms`).
-    pub(crate) patience: Option<Duration>,
+    pub(crate) availability_timeout: Option<Duration>,
 }
 
 impl Partitioning {
@@ -42,12 +42,12 @@ impl Partitioning {
     }
 
     /// Returns true if the key determines the partition of every record.
-    pub(crate) fn decides_all(&self) -> bool {
+    pub(crate) fn keys_decide_all(&self) -> bool {
         !self.ignore_keys && matches!(self.by, Partitioner::Consistent | Partitioner::Fnv1a)
     }
 
     /// Returns true if keys are used.
-    pub(crate) fn looks_at_keys(&self) -> bool {
+    pub(crate) fn uses_keys(&self) -> bool {
         !self.ignore_keys && self.by != Partitioner::RoundRobin
     }
 
@@ -57,7 +57,7 @@ impl Partitioning {
         if self.by == Partitioner::RoundRobin { 0 } else { batch }
     }
 
-    fn in_turn(&self) -> bool {
+    fn is_round_robin(&self) -> bool {
         self.by == Partitioner::RoundRobin
     }
 }
@@ -108,7 +108,7 @@ impl Choices {
         usize::try_from(self.count).unwrap_or(0)
     }
 
-    fn any(&self) -> i32 {
+    fn pick_random(&self) -> i32 {
         match (self.partitions.as_slice(), self.sums.last()) {
             // Without any leader, every partition may be the first to recover.
             ([], _) => fastrand::i32(0..self.count.max(1)),
@@ -121,9 +121,10 @@ impl Choices {
         }
     }
 
-    fn after(&self, previous: Option<i32>) -> i32 {
+    fn pick_next(&self, previous: Option<i32>) -> i32 {
         let following = previous.and_then(|previous| self.partitions.iter().find(|next| **next > previous));
-        let start = || if previous.is_none() { self.any() } else { self.partitions.first().copied().unwrap_or(0) };
+        let start =
+            || if previous.is_none() { self.pick_random() } else { self.partitions.first().copied().unwrap_or(0) };
         following.copied().unwrap_or_else(start)
     }
 }
@@ -139,21 +140,21 @@ impl Sticky {
     /// Returns the current partition for the next `bytes`, or `None` once `switch_at` bytes were sent to it: then
     /// [switch](Self::switch).
     #[inline]
-    pub(crate) fn stay(&mut self, bytes: usize, switch_at: usize) -> Option<i32> {
+    pub(crate) fn current_for(&mut self, bytes: usize, switch_at: usize) -> Option<i32> {
         let current = self.current.filter(|_| self.bytes < switch_at)?;
         self.bytes = self.bytes.saturating_add(bytes);
         Some(current)
     }
 
     /// Switches to another partition for the next `bytes` and returns it.
-    pub(crate) fn move_on(&mut self, partitioning: &Partitioning, choices: &Choices, bytes: usize) -> i32 {
-        let next = if partitioning.in_turn() {
-            choices.after(self.current)
+    pub(crate) fn switch(&mut self, partitioning: &Partitioning, choices: &Choices, bytes: usize) -> i32 {
+        let next = if partitioning.is_round_robin() {
+            choices.pick_next(self.current)
         } else {
             // Does not choose the current partition again if there are others, unless queue lengths weight the choice.
-            let mut next = choices.any();
+            let mut next = choices.pick_random();
             while choices.sums.is_empty() && choices.partitions.len() > 1 && Some(next) == self.current {
-                next = choices.any();
+                next = choices.pick_random();
             }
             next
         };
@@ -163,7 +164,7 @@ impl Sticky {
     }
 
     /// Returns the partition for the first of `sizes`, and the number of rows assigned to it.
-    pub(crate) fn run(
+    pub(crate) fn assign_run(
         &mut self,
         partitioning: &Partitioning,
         choices: &Choices,
@@ -171,7 +172,7 @@ impl Sticky {
         switch_at: usize,
     ) -> (i32, usize) {
         let first = sizes.first().map_or(0, |size| *size as usize);
-        let partition = self.stay(first, switch_at).unwrap_or_else(|| self.move_on(partitioning, choices, first));
+        let partition = self.current_for(first, switch_at).unwrap_or_else(|| self.switch(partitioning, choices, first));
         let mut taken = 1;
         for size in sizes.iter().skip(1) {
             if self.bytes >= switch_at {
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     fn rule(by: Partitioner) -> Partitioning {
-        Partitioning { by, ignore_keys: false, adaptive: true, patience: None }
+        Partitioning { by, ignore_keys: false, adaptive: true, availability_timeout: None }
     }
 
     fn even(partitions: &[i32], count: i32) -> Choices {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     fn pick(sticky: &mut Sticky, rule: &Partitioning, choices: &Choices, bytes: usize) -> i32 {
-        sticky.stay(bytes, rule.switch_at(100)).unwrap_or_else(|| sticky.move_on(rule, choices, bytes))
+        sticky.current_for(bytes, rule.switch_at(100)).unwrap_or_else(|| sticky.switch(rule, choices, bytes))
     }
 
     #[test]
@@ -214,9 +215,9 @@ mod tests {
     fn a_run_is_what_single_picks_are() {
         let (rule, choices) = (rule(Partitioner::Murmur2), even(&[0, 1, 2], 3));
         let mut sticky = Sticky::default();
-        assert_eq!(sticky.run(&rule, &choices, &[60; 5], 100).1, 2);
-        assert_eq!(sticky.run(&rule, &choices, &[10; 5], 100).1, 5);
-        assert_eq!(sticky.run(&rule, &choices, &[60; 5], 100).1, 1, "50 bytes are there already");
+        assert_eq!(sticky.assign_run(&rule, &choices, &[60; 5], 100).1, 2);
+        assert_eq!(sticky.assign_run(&rule, &choices, &[10; 5], 100).1, 5);
+        assert_eq!(sticky.assign_run(&rule, &choices, &[60; 5], 100).1, 1, "50 bytes are there already");
     }
 
     #[test]
@@ -241,11 +242,11 @@ mod tests {
     #[test]
     fn long_queues_are_spared() {
         let choices = Choices::new([(0, 9), (1, 0), (2, 9)].into_iter(), 3, true);
-        let drawn = (0..6000).filter(|_| choices.any() == 1).count();
+        let drawn = (0..6000).filter(|_| choices.pick_random() == 1).count();
         // 10 of 12 parts, 5000 of 6000.
         assert!((4700..5300).contains(&drawn), "{drawn}");
         let choices = Choices::new([(0, 9), (1, 0), (2, 9)].into_iter(), 3, false);
-        let drawn = (0..6000).filter(|_| choices.any() == 1).count();
+        let drawn = (0..6000).filter(|_| choices.pick_random() == 1).count();
         assert!((1700..2300).contains(&drawn), "{drawn}");
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::init_producer_id::InitProducerIdRequest;
 
-use super::batch::Identity;
+use super::batch::ProducerIdAndEpoch;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 pub(crate) async fn acquire(shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     tokio::select! {
-        () = ask(&shared) => {}
+        () = request_until_done(&shared) => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
     shared.acquiring.store(false, Ordering::Release);
     shared.wake.notify_one();
 }
 
-async fn ask(shared: &Shared) {
+async fn request_until_done(shared: &Shared) {
     let mut pause = Duration::from_millis(20);
     loop {
-        match ask_once(shared).await {
+        match request_producer_id(shared).await {
             Ok(identity) => {
                 tracing::debug!(producer_id = identity.producer_id, epoch = identity.epoch, "producer identity");
                 shared.lock().identity = Some(identity);
@@ -43,25 +43,25 @@ async fn ask(shared: &Shared) {
                     "records are sent without idempotence, which these brokers do not have: a retry may duplicate or reorder \
                      them (set enable.idempotence=false to say that this is known, or true for an error)"
                 );
-                shared.lock().give_up_idempotence();
+                shared.lock().disable_idempotence();
                 return;
             }
             Err(error) => {
                 tracing::error!(%error, "no producer identity: idempotent records cannot be sent");
-                let settled = shared.lock().abandon(&error);
-                shared.settle(settled);
+                let results = shared.lock().abort_batches(&error);
+                shared.complete(results);
                 return;
             }
         }
     }
 }
 
-async fn ask_once(shared: &Shared) -> Result<Identity> {
+async fn request_producer_id(shared: &Shared) -> Result<ProducerIdAndEpoch> {
     let request = InitProducerIdRequest { producer_id: -1, producer_epoch: -1, ..Default::default() };
     let response = shared.cluster.send_any(request, shared.settings.request_timeout).await?;
     let code = ErrorCode::from_i16(response.error_code);
     if !code.is_none() {
         return Err(Error::server(code, "InitProducerId for an idempotent producer (enable.idempotence)"));
     }
-    Ok(Identity { producer_id: response.producer_id, epoch: response.producer_epoch })
+    Ok(ProducerIdAndEpoch { producer_id: response.producer_id, epoch: response.producer_epoch })
 }

@@ -11,10 +11,10 @@ use crate::metrics::{Id, Label, Sink};
 
 impl Accumulator {
     /// Counts an acknowledged batch.
-    pub(crate) fn count_taken(&mut self, slot: Slot, batch: &Batch, now: Instant) {
-        self.counters.taken(now, batch.count, batch.size(), now.saturating_duration_since(batch.created));
+    pub(crate) fn count_delivered(&mut self, slot: Slot, batch: &Batch, now: Instant) {
+        self.counters.delivered(now, batch.count, batch.size(), now.saturating_duration_since(batch.created));
         if let Some(topic) = self.topics.get_mut(slot.topic) {
-            topic.counted.taken(now, batch.count, batch.size());
+            topic.counters.delivered(now, batch.count, batch.size());
         }
     }
 
@@ -22,7 +22,7 @@ impl Accumulator {
     pub(crate) fn count_retried(&mut self, slot: Slot, records: u32, now: Instant) {
         self.counters.all.retried(now, records);
         if let Some(topic) = self.topics.get_mut(slot.topic) {
-            topic.counted.retried(now, records);
+            topic.counters.retried(now, records);
         }
     }
 
@@ -30,22 +30,23 @@ impl Accumulator {
     pub(crate) fn count_failed(&mut self, topic: &str, records: u32, now: Instant) {
         self.counters.all.failed(now, records);
         if let Some(topic) = self.index.get(topic).and_then(|at| self.topics.get_mut(*at)) {
-            topic.counted.failed(now, records);
+            topic.counters.failed(now, records);
         }
     }
 
     /// Returns the number of records that have no result yet.
-    pub(crate) fn unsettled(&self) -> u64 {
-        let given: u64 = self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionQueue::place).sum();
-        given.saturating_sub(self.counters.all.settled())
+    pub(crate) fn incomplete_records(&self) -> u64 {
+        let appended: u64 =
+            self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionQueue::next_order).sum();
+        appended.saturating_sub(self.counters.all.completed())
     }
 
     /// Collects all metrics of the producer.
-    pub(crate) fn measure(&self, sink: &mut Sink) {
+    pub(crate) fn collect_metrics(&self, sink: &mut Sink) {
         self.counters.collect(sink);
-        sink.unlabeled(Id::QueuedRecords, self.unsettled() as f64);
+        sink.unlabeled(Id::QueuedRecords, self.incomplete_records() as f64);
         for topic in &self.topics {
-            topic.counted.collect_of_topic(&Label::Topic(Arc::clone(&topic.name)), sink);
+            topic.counters.collect_topic(&Label::Topic(Arc::clone(&topic.name)), sink);
         }
     }
 }

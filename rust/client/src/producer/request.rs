@@ -36,7 +36,7 @@ const ZSTD_VERSION: i16 = 7;
 
 /// Encoded batch of one partition.
 #[derive(Debug, Clone)]
-pub(crate) struct Parcel {
+pub(crate) struct PartitionPayload {
     topic: Arc<str>,
     topic_id: Uuid,
     partition: i32,
@@ -52,12 +52,12 @@ pub(crate) fn newest_version(batches: &[Outgoing]) -> i16 {
 
 /// Returns the encoded batches of a request, sorted by topic and partition. Sets an error on batches that are not
 /// encoded.
-pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
-    let mut parcels: Vec<Parcel> = Vec::with_capacity(batches.len());
-    for outgoing in batches.iter_mut().filter(|outgoing| outgoing.unsendable.is_none()) {
+pub(crate) fn partition_payloads(batches: &mut [Outgoing]) -> Vec<PartitionPayload> {
+    let mut partition_payloads: Vec<PartitionPayload> = Vec::with_capacity(batches.len());
+    for outgoing in batches.iter_mut().filter(|outgoing| outgoing.skip_error.is_none()) {
         let (topic, partition) = (&outgoing.batch.state.topic, outgoing.batch.state.partition);
         match &outgoing.batch.payload {
-            Payload::Encoded(records) => parcels.push(Parcel {
+            Payload::Encoded(records) => partition_payloads.push(PartitionPayload {
                 topic: Arc::clone(topic),
                 topic_id: outgoing.topic_id,
                 partition,
@@ -65,28 +65,28 @@ pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
             }),
             Payload::Draft(_) => {
                 let text = format!("a batch for {topic}-{partition} was not encoded: please report this as a bug");
-                outgoing.unsendable = Some(Error::configuration(text));
+                outgoing.skip_error = Some(Error::configuration(text));
             }
         }
     }
-    parcels.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
-    parcels
+    partition_payloads.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+    partition_payloads
 }
 
 /// Errors of batches that were left out of a request, by topic and partition.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LeftOut(Arc<Mutex<Errors>>);
+pub(crate) struct SkippedBatches(Arc<Mutex<Errors>>);
 
 type Errors = HashMap<(Arc<str>, i32), Error>;
 
-impl LeftOut {
+impl SkippedBatches {
     /// Sets the error of each batch that was left out.
-    pub(crate) fn give_out(&self, batches: &mut [Outgoing]) {
+    pub(crate) fn apply_to(&self, batches: &mut [Outgoing]) {
         let mut errors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for outgoing in batches {
             let state = &outgoing.batch.state;
             if let Some(error) = errors.remove(&(Arc::clone(&state.topic), state.partition)) {
-                outgoing.unsendable = Some(error);
+                outgoing.skip_error = Some(error);
             }
         }
     }
@@ -100,9 +100,9 @@ impl LeftOut {
 /// version.
 pub(crate) fn build(
     version: i16,
-    parcels: Vec<Parcel>,
+    partition_payloads: Vec<PartitionPayload>,
     settings: &Settings,
-    left_out: &LeftOut,
+    skipped: &SkippedBatches,
 ) -> Result<ProduceRequest> {
     let magic = settings.magic.min(newest_magic(version));
     if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
@@ -113,17 +113,17 @@ pub(crate) fn build(
     }
     let mut topic_data: Vec<TopicProduceData> = Vec::new();
     let mut last: Option<Arc<str>> = None;
-    for Parcel { topic, topic_id, partition, records } in parcels {
-        let records = if magic < 2 { messages(magic, records, settings, &topic, partition) } else { Ok(records) };
+    for PartitionPayload { topic, topic_id, partition, records } in partition_payloads {
+        let records = if magic < 2 { to_messages(magic, records, settings, &topic, partition) } else { Ok(records) };
         let records = match records {
             Ok(records) => records,
             Err(error) => {
-                left_out.add(topic, partition, error);
+                skipped.add(topic, partition, error);
                 continue;
             }
         };
         if last.as_ref() != Some(&topic) {
-            topic_data.push(address(version, &topic, topic_id)?);
+            topic_data.push(topic_data_of(version, &topic, topic_id)?);
             last = Some(topic);
         }
         if let Some(data) = topic_data.last_mut() {
@@ -144,7 +144,7 @@ pub(crate) fn build(
 }
 
 /// Converts a batch to message format v0 or v1. The original batch is kept for further attempts.
-fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition: i32) -> Result<Bytes> {
+fn to_messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition: i32) -> Result<Bytes> {
     let mut compressor =
         Compressor::new(settings.codec, settings.level).map_err(|error| Error::configuration(error.to_string()))?;
     convert(batch, magic, &mut compressor).map(Bytes::from).map_err(|error| {
@@ -159,7 +159,7 @@ fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition
     })
 }
 
-fn address(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData> {
+fn topic_data_of(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData> {
     if version < TOPIC_ID_VERSION {
         return Ok(TopicProduceData { name: topic.to_owned(), ..Default::default() });
     }
@@ -183,13 +183,13 @@ pub(crate) fn topic_names(batches: &[Outgoing]) -> TopicNames {
 
 /// Index of a produce response by batch.
 #[derive(Debug)]
-pub(crate) struct Answers<'a> {
+pub(crate) struct ResponseIndex<'a> {
     throttle_ms: i32,
     partitions: HashMap<(&'a str, i32), &'a PartitionProduceResponse>,
     nodes: &'a [NodeEndpoint],
 }
 
-impl<'a> Answers<'a> {
+impl<'a> ResponseIndex<'a> {
     pub(crate) fn new(response: &'a ProduceResponse, names: &'a TopicNames) -> Self {
         let mut partitions = HashMap::new();
         for topic in &response.responses {
@@ -212,7 +212,7 @@ impl<'a> Answers<'a> {
     }
 
     /// Returns the addresses of the leaders in the response (KIP-951).
-    pub(crate) fn addresses(&self) -> Vec<(i32, String)> {
+    pub(crate) fn leader_addresses(&self) -> Vec<(i32, String)> {
         self.nodes.iter().map(|node| (node.node_id, format!("{}:{}", node.host, node.port))).collect()
     }
 
@@ -220,23 +220,23 @@ impl<'a> Answers<'a> {
         self.partitions.get(&(&*batch.state.topic, batch.state.partition)).copied()
     }
 
-    pub(crate) fn too_large(&self, outgoing: &Outgoing) -> bool {
+    pub(crate) fn is_too_large(&self, outgoing: &Outgoing) -> bool {
         self.find(&outgoing.batch)
             .map(|answer| ErrorCode::from_i16(answer.error_code))
             .is_some_and(|code| matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE))
     }
 
     /// Returns the current leader, which a broker that does not lead the partition returns.
-    pub(crate) fn new_leader(&self, outgoing: &Outgoing) -> Option<Leader> {
+    pub(crate) fn current_leader(&self, outgoing: &Outgoing) -> Option<Leader> {
         let leader = &self.find(&outgoing.batch)?.current_leader;
         (leader.leader_id >= 0).then_some(Leader { node: leader.leader_id, epoch: leader.leader_epoch })
     }
 
-    pub(crate) fn of(&self, outgoing: &Outgoing) -> std::result::Result<Appended, Failure> {
-        self.of_batch(&outgoing.batch)
+    pub(crate) fn result(&self, outgoing: &Outgoing) -> std::result::Result<Appended, Failure> {
+        self.batch_result(&outgoing.batch)
     }
 
-    pub(crate) fn of_batch(&self, batch: &Batch) -> std::result::Result<Appended, Failure> {
+    pub(crate) fn batch_result(&self, batch: &Batch) -> std::result::Result<Appended, Failure> {
         let (topic, partition) = (&batch.state.topic, batch.state.partition);
         let Some(answer) = self.find(batch) else {
             let error = Error::corrupt(format!("the broker's Produce response leaves out {topic}-{partition}"));
@@ -254,14 +254,14 @@ impl<'a> Answers<'a> {
             }
             ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER if numbered => FailureKind::OutOfOrder,
             ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH if numbered => {
-                FailureKind::UnknownIdentity
+                FailureKind::UnknownProducerId
             }
             ErrorCode::UNKNOWN_SERVER_ERROR => FailureKind::Unknown,
             code if code.retriable() => FailureKind::Retriable,
-            _ => FailureKind::Refused,
+            _ => FailureKind::Rejected,
         };
         let error = Error::server(code, describe(answer, batch));
-        if kind != FailureKind::Refused || answer.record_errors.is_empty() {
+        if kind != FailureKind::Rejected || answer.record_errors.is_empty() {
             return Err(Failure::new(error, kind));
         }
         let records: BTreeMap<u32, Error> =

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use super::delivery_state::Appended;
 use super::drain::Outgoing;
 use super::queue::{Failure, FailureKind};
-use super::request::{self, Answers};
+use super::request::{self, ResponseIndex};
 use super::shared::Shared;
 use super::split_oversized;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 /// Applies the result of a request to each of its batches.
-pub(super) fn answer_all(
+pub(super) fn complete_all(
     shared: &Shared,
     node: i32,
     throttle: Duration,
@@ -24,22 +24,22 @@ pub(super) fn answer_all(
     let now = Instant::now();
     let mut answered = Vec::with_capacity(batches.len());
     for mut outgoing in batches {
-        let outcome = match outgoing.unsendable.take() {
-            Some(error) => Err(Failure::new(error, FailureKind::Refused)),
+        let outcome = match outgoing.skip_error.take() {
+            Some(error) => Err(Failure::new(error, FailureKind::Rejected)),
             None => answer(&outgoing),
         };
         answered.push((outgoing, outcome));
     }
-    let mut settled = Vec::with_capacity(answered.len());
+    let mut results = Vec::with_capacity(answered.len());
     {
         let mut accumulator = shared.lock();
-        accumulator.node_answered(node, throttle);
+        accumulator.request_completed(node, throttle);
         for (Outgoing { slot, batch, .. }, mut outcome) in answered {
-            let late = accumulator.queue_of(slot).is_some_and(|(queue, _)| queue.has_expired(batch.order));
+            let late = accumulator.queue_of(slot).is_some_and(|(queue, _)| queue.is_expired(batch.order));
             let records = match &mut outcome {
                 Ok(_) => {
                     if !late {
-                        accumulator.count_taken(slot, &batch, now);
+                        accumulator.count_delivered(slot, &batch, now);
                     }
                     BTreeMap::new()
                 }
@@ -48,25 +48,25 @@ pub(super) fn answer_all(
             // Queues are never removed, so every slot that was sent has one.
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
                 let count = batch.count;
-                let one = queue.answered(batch, outcome, rules, now);
-                if one.is_none() {
+                let result = queue.handle_result(batch, outcome, rules, now);
+                if result.is_none() {
                     accumulator.count_retried(slot, count, now);
                 }
-                settled.extend(one.into_iter().flat_map(|one| one.apart(&records)));
+                results.extend(result.into_iter().flat_map(|result| result.split_by_error(&records)));
             }
-            accumulator.retire_identity(slot);
+            accumulator.discard_invalid_identity(slot);
         }
     }
     shared.wake.notify_one();
-    shared.settle(settled);
+    shared.complete(results);
 }
 
-pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
-    answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure::new(error.clone(), kind)));
+pub(super) fn fail_batches(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
+    complete_all(shared, node, Duration::ZERO, batches, |_| Err(Failure::new(error.clone(), kind)));
 }
 
 /// Handles a request without response: the connection failed, or the request timed out.
-pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
+pub(super) fn fail_request(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
     // After an invalid response a resend is safe if the broker can detect duplicates.
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
@@ -77,26 +77,31 @@ pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>
         // The leader may have moved to another broker.
         shared.cluster.request_refresh();
     }
-    fail_shipment(shared, node, batches, &error, kind);
+    fail_batches(shared, node, batches, &error, kind);
 }
 
-pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<request::ProduceResponse>) {
+pub(super) fn handle_response(
+    shared: &Shared,
+    node: i32,
+    batches: Vec<Outgoing>,
+    answer: Result<request::ProduceResponse>,
+) {
     let response = match answer {
         Ok(response) => response,
-        Err(error) => return fail_on_the_way(shared, node, batches, error),
+        Err(error) => return fail_request(shared, node, batches, error),
     };
     let names = request::topic_names(&batches);
-    let answers = Answers::new(&response, &names);
+    let results = ResponseIndex::new(&response, &names);
     let (too_large, batches): (Vec<_>, Vec<_>) =
-        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && answers.too_large(outgoing));
+        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && results.is_too_large(outgoing));
     let mut refresh = false;
     let mut leaders = Vec::new();
-    let throttle = answers.throttle();
-    answer_all(shared, node, throttle, batches, |outgoing| {
-        let answer = answers.of(outgoing);
-        if let Err(refused) = &answer {
-            refresh |= refused.error.refresh_metadata();
-            leaders.extend(answers.new_leader(outgoing).map(|leader| {
+    let throttle = results.throttle();
+    complete_all(shared, node, throttle, batches, |outgoing| {
+        let answer = results.result(outgoing);
+        if let Err(failure) = &answer {
+            refresh |= failure.error.refresh_metadata();
+            leaders.extend(results.current_leader(outgoing).map(|leader| {
                 let state = &outgoing.batch.state;
                 (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
             }));
@@ -104,10 +109,10 @@ pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer
         answer
     });
     for outgoing in too_large {
-        split_in_two(shared, outgoing, &answers);
+        split_batch(shared, outgoing, &results);
     }
     if !leaders.is_empty() {
-        shared.cluster.update_leaders(&leaders, &answers.addresses());
+        shared.cluster.update_leaders(&leaders, &results.leader_addresses());
     }
     if refresh {
         shared.cluster.request_refresh();
@@ -115,11 +120,11 @@ pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer
 }
 
 /// Splits a batch that exceeds the broker's size limit; both halves take its position in the queue.
-fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
+fn split_batch(shared: &Shared, outgoing: Outgoing, results: &ResponseIndex<'_>) {
     let Outgoing { slot, batch, .. } = outgoing;
     let order = batch.order;
     let halves = split_oversized::halve(batch);
-    let settled = {
+    let results = {
         let mut accumulator = shared.lock();
         // Queues are never removed, so every slot that was sent has one.
         let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
@@ -127,12 +132,12 @@ fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
             Ok(pieces) => queue.split(order, pieces),
             Err(failed) => {
                 let (batch, error) = *failed;
-                let error = answers.of_batch(&batch).err().map_or(error, |failure| failure.error);
-                let failure = Failure::new(error, FailureKind::Refused);
-                queue.answered(batch, Err(failure), rules, Instant::now()).into_iter().collect()
+                let error = results.batch_result(&batch).err().map_or(error, |failure| failure.error);
+                let failure = Failure::new(error, FailureKind::Rejected);
+                queue.handle_result(batch, Err(failure), rules, Instant::now()).into_iter().collect()
             }
         }
     };
     shared.wake.notify_one();
-    shared.settle(settled);
+    shared.complete(results);
 }

@@ -6,13 +6,15 @@ use std::sync::{Arc, OnceLock};
 use samsarrow_arrow::encode::RowReader;
 use samsarrow_wire::compression::Codec;
 
-use super::batch_encoder::{Encoded, Encoder, Encoders, Encoding, Group, Rows, broken};
+use super::batch_encoder::{
+    BatchEncoder, EncodedBatch, EncoderConfig, PartitionEncoders, RowGroup, Rows, encode_error,
+};
 use super::buffer_memory::Reserved;
 use super::delivery::Part;
 use super::partitioner::{Choices, Partitioning, Sticky};
 use super::send_batch::SendBatch;
 use super::shared::Shared;
-use super::topic::{Slot, no_such_partition, topic_gone};
+use super::topic::{Slot, no_such_partition, topic_missing};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 
@@ -31,7 +33,7 @@ pub(super) fn chunk_size(shared: &Shared) -> usize {
 }
 
 /// Rows of one part of a call, with the settings to partition and encode them.
-pub(super) struct Plan<'a> {
+pub(super) struct RowPlan<'a> {
     shared: &'a Arc<Shared>,
     call: &'a SendBatch,
     topic: Arc<str>,
@@ -47,10 +49,10 @@ pub(super) struct Plan<'a> {
     partitioning: Partitioning,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> RowPlan<'a> {
     pub(super) fn new(shared: &'a Arc<Shared>, call: &'a SendBatch, topic: &Arc<str>, rows: RowReader) -> Result<Self> {
         let mut accumulator = shared.lock();
-        let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
+        let index = accumulator.find(topic).ok_or_else(|| topic_missing(topic))?;
         let batch_size = accumulator.limits.batch_size;
         let partitioning = accumulator.limits.partitioning;
         drop(accumulator);
@@ -131,39 +133,39 @@ impl<'a> Plan<'a> {
         }
         // Snapshot of the partitions: the topic may grow while the call waits for memory.
         let choices = self.choices()?;
-        let (given, numbers) = (range.len(), self.of_call(&range));
+        let (expected_rows, numbers) = (range.len(), self.call_rows(&range));
         let compressed = self.shared.settings.batch_codec() != Codec::None;
-        let free = self.partitioning.decides_all() || (self.rows.has_key() && self.partitioning.looks_at_keys());
+        let free = self.partitioning.keys_decide_all() || (self.rows.has_key() && self.partitioning.uses_keys());
         let encoded = match (compressed, self.rows.has_partition() || free) {
             (false, true) => self.encode_in_one_pass(range, &choices)?,
             (false, false) => self.encode_runs(&self.assign_runs(range, &choices)?, &choices)?,
             (true, true) => self.encode_in_parallel(self.assign(range, &choices)?).await?,
             (true, false) => self.encode_in_parallel(self.assign_runs(range, &choices)?).await?,
         };
-        let found: usize = encoded.iter().map(|batch| batch.count as usize).sum();
-        if found != given {
+        let encoded_rows: usize = encoded.iter().map(|batch| batch.count as usize).sum();
+        if encoded_rows != expected_rows {
             return Err(Error::State(format!(
-                "send_batch to topic {} has encoded {found} of {given} rows: none of them is queued",
+                "send_batch to topic {} has encoded {encoded_rows} of {expected_rows} rows: none of them is queued",
                 self.topic
             )));
         }
-        self.push(encoded, &numbers, reserved, parts)
+        self.enqueue(encoded, &numbers, reserved, parts)
     }
 
     /// Returns the numbers of these rows within the call.
-    fn of_call(&self, rows: &Range<usize>) -> Range<u64> {
+    fn call_rows(&self, rows: &Range<usize>) -> Range<u64> {
         (self.first + rows.start) as u64..(self.first + rows.end) as u64
     }
 
     /// Returns the partitions to which rows may be sent now.
     fn choices(&self) -> Result<Choices> {
         let choices = self.shared.lock().choices(self.index);
-        if choices.count() == 0 { Err(topic_gone(&self.topic)) } else { Ok(choices) }
+        if choices.count() == 0 { Err(topic_missing(&self.topic)) } else { Ok(choices) }
     }
 
     /// Returns a partition as index, after checking that the topic has it.
     #[inline]
-    fn checked(&self, partition: i32, count: i32) -> Result<usize> {
+    fn checked_partition(&self, partition: i32, count: i32) -> Result<usize> {
         let known = usize::try_from(partition).ok().filter(|_| partition < count);
         known.ok_or_else(|| no_such_partition(&self.topic, partition, usize::try_from(count).unwrap_or(0)))
     }
@@ -173,27 +175,27 @@ impl<'a> Plan<'a> {
         let mut accumulator = self.shared.lock();
         let mut wake = false;
         for row in range {
-            accumulator.admits_rows_of(self.call)?;
+            accumulator.check_call(self.call)?;
             let size = self.size(row);
             let key = self.rows.key(row);
             let partition = match self.rows.partition(row) {
                 Some(partition) => partition,
-                None => accumulator.choose(self.index, key, size),
+                None => accumulator.choose_partition(self.index, key, size),
             };
-            let count = accumulator.topic(self.index).ok_or_else(|| topic_gone(&self.topic))?.count();
-            let slot = Slot { topic: self.index, partition: self.checked(partition, count)? };
+            let count = accumulator.topic(self.index).ok_or_else(|| topic_missing(&self.topic))?.count();
+            let slot = Slot { topic: self.index, partition: self.checked_partition(partition, count)? };
             let timestamp = self.rows.timestamp(row).unwrap_or(self.timestamp);
             let headers = self.rows.headers(row);
             let (delivery, woken) =
                 accumulator.append_row(slot, timestamp, key, self.rows.value(row), headers, size)?;
-            reserved.hand_over(size);
+            reserved.transfer(size);
             self.call.add_queued(1);
             wake |= woken;
             parts.add(Part {
                 state: delivery.state,
                 first: delivery.index,
                 count: 1,
-                rows: self.of_call(&(row..row + 1)),
+                rows: self.call_rows(&(row..row + 1)),
             });
         }
         drop(accumulator);
@@ -211,15 +213,15 @@ impl<'a> Plan<'a> {
             .rows
             .partition(row)
             .or_else(|| rule.by_key(self.rows.key(row), choices.count()))
-            .or_else(|| sticky.stay(size, rule.switch_at(self.target)))
-            .unwrap_or_else(|| sticky.move_on(rule, choices, size));
-        self.checked(partition, choices.count())
+            .or_else(|| sticky.current_for(size, rule.switch_at(self.target)))
+            .unwrap_or_else(|| sticky.switch(rule, choices, size));
+        self.checked_partition(partition, choices.count())
     }
 
     /// Encodes rows in a single pass, in memory order, each into the batch of its partition.
-    fn encode_in_one_pass(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Encoded>> {
-        let encoding = self.encoding();
-        let mut encoders = Encoders::new(&encoding, choices);
+    fn encode_in_one_pass(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<EncodedBatch>> {
+        let config = self.encoder_config();
+        let mut encoders = PartitionEncoders::new(&config, choices);
         let mut sticky = Sticky::default();
         for row in range {
             let partition = self.partition(row, choices, &mut sticky)?;
@@ -229,9 +231,9 @@ impl<'a> Plan<'a> {
     }
 
     /// Encodes contiguous runs of rows in a single pass.
-    fn encode_runs(&self, groups: &[Group], choices: &Choices) -> Result<Vec<Encoded>> {
-        let encoding = self.encoding();
-        let mut encoders = Encoders::new(&encoding, choices);
+    fn encode_runs(&self, groups: &[RowGroup], choices: &Choices) -> Result<Vec<EncodedBatch>> {
+        let config = self.encoder_config();
+        let mut encoders = PartitionEncoders::new(&config, choices);
         for group in groups {
             encoders.of(group.partition)?.add_group(&self.rows, &self.sizes, group)?;
         }
@@ -239,7 +241,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Groups the rows of a chunk by partition, in order, and splits the groups for parallel encoding.
-    fn assign(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
+    fn assign(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<RowGroup>> {
         let mut open: Vec<(Vec<u32>, usize)> = vec![(Vec::new(), 0); choices.len()];
         let mut groups = Vec::new();
         let mut sticky = Sticky::default();
@@ -250,37 +252,37 @@ impl<'a> Plan<'a> {
                 .ok_or_else(|| no_such_partition(&self.topic, partition as i32, choices.len()))?;
             rows.push(row as u32);
             *bytes += self.size(row);
-            if *bytes >= self.piece() {
+            if *bytes >= self.group_size() {
                 *bytes = 0;
-                groups.push(Group { partition, rows: Rows::Picked(std::mem::take(rows)) });
+                groups.push(RowGroup { partition, rows: Rows::Selected(std::mem::take(rows)) });
             }
         }
         let rest = open.into_iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty());
-        groups.extend(rest.map(|(partition, (rows, _))| Group { partition, rows: Rows::Picked(rows) }));
+        groups.extend(rest.map(|(partition, (rows, _))| RowGroup { partition, rows: Rows::Selected(rows) }));
         Ok(groups)
     }
 
     /// Assigns each run of rows that fills a batch to one partition, for rows without keys.
-    fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
-        let mut groups: Vec<Group> = Vec::new();
+    fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<RowGroup>> {
+        let mut groups: Vec<RowGroup> = Vec::new();
         let mut sticky = Sticky::default();
         let (mut at, mut bytes) = (range.start, 0);
         while at < range.end {
             let sizes = self.sizes.get(at..range.end).unwrap_or_default();
             let rule = &self.partitioning;
-            let (partition, taken) = sticky.run(rule, choices, sizes, rule.switch_at(self.target));
-            let partition = self.checked(partition, choices.count())?;
+            let (partition, taken) = sticky.assign_run(rule, choices, sizes, rule.switch_at(self.target));
+            let partition = self.checked_partition(partition, choices.count())?;
             let end = (at + taken).min(range.end);
             let size = sizes.iter().take(taken).map(|size| *size as usize).sum::<usize>();
             match groups.last_mut() {
-                Some(Group { partition: last, rows: Rows::Run(run) })
-                    if *last == partition && bytes + size <= self.piece() =>
+                Some(RowGroup { partition: last, rows: Rows::Range(run) })
+                    if *last == partition && bytes + size <= self.group_size() =>
                 {
                     run.end = end;
                     bytes += size;
                 }
                 _ => {
-                    groups.push(Group { partition, rows: Rows::Run(at..end) });
+                    groups.push(RowGroup { partition, rows: Rows::Range(at..end) });
                     bytes = size;
                 }
             }
@@ -291,13 +293,13 @@ impl<'a> Plan<'a> {
 
     /// Returns the number of bytes that one core compresses at a time. Only the last batch of each group may be partly
     /// filled.
-    fn piece(&self) -> usize {
+    fn group_size(&self) -> usize {
         self.chunk.div_ceil(2 * workers()).max(self.target)
     }
 
-    fn encoding(&self) -> Encoding {
+    fn encoder_config(&self) -> EncoderConfig {
         let settings = &self.shared.settings;
-        Encoding {
+        EncoderConfig {
             target: self.target,
             timestamp: self.timestamp,
             codec: settings.batch_codec(),
@@ -307,44 +309,44 @@ impl<'a> Plan<'a> {
     }
 
     /// Encodes and compresses groups on all cores.
-    async fn encode_in_parallel(&self, groups: Vec<Group>) -> Result<Vec<Encoded>> {
+    async fn encode_in_parallel(&self, groups: Vec<RowGroup>) -> Result<Vec<EncodedBatch>> {
         let share = groups.len().div_ceil(workers()).max(1);
         let mut groups = groups.into_iter().peekable();
         let mut tasks = Vec::new();
         while groups.peek().is_some() {
-            let mine: Vec<Group> = groups.by_ref().take(share).collect();
-            let (encoding, rows, sizes) = (self.encoding(), Arc::clone(&self.rows), Arc::clone(&self.sizes));
+            let task_groups: Vec<RowGroup> = groups.by_ref().take(share).collect();
+            let (config, rows, sizes) = (self.encoder_config(), Arc::clone(&self.rows), Arc::clone(&self.sizes));
             tasks.push(tokio::task::spawn_blocking(move || {
-                let encode = |group: Group| {
-                    let mut encoder = Encoder::new(&encoding, group.partition)?;
+                let encode = |group: RowGroup| {
+                    let mut encoder = BatchEncoder::new(&config, group.partition)?;
                     encoder.add_group(&rows, &sizes, &group)?;
                     encoder.finish()
                 };
-                mine.into_iter().map(encode).collect::<Result<Vec<_>>>()
+                task_groups.into_iter().map(encode).collect::<Result<Vec<_>>>()
             }));
         }
         let mut encoded = Vec::new();
         for task in tasks {
-            encoded.extend(task.await.map_err(|error| broken(&error))??);
+            encoded.extend(task.await.map_err(|error| encode_error(&error))??);
         }
         Ok(encoded.into_iter().flatten().collect())
     }
 
     /// Queues encoded batches.
-    fn push(
+    fn enqueue(
         &self,
-        encoded: Vec<Encoded>,
+        encoded: Vec<EncodedBatch>,
         rows: &Range<u64>,
         mut reserved: Reserved<'_>,
         parts: &mut Parts,
     ) -> Result<()> {
         {
             let mut accumulator = self.shared.lock();
-            for Encoded { partition, count, payload, bytes } in encoded {
-                accumulator.admits_rows_of(self.call)?;
+            for EncodedBatch { partition, count, payload, bytes } in encoded {
+                accumulator.check_call(self.call)?;
                 let slot = Slot { topic: self.index, partition };
                 parts.add(accumulator.push_built(slot, count, rows.clone(), payload, bytes)?);
-                reserved.hand_over(bytes);
+                reserved.transfer(bytes);
                 self.call.add_queued(u64::from(count));
             }
         }

@@ -6,9 +6,9 @@ use std::time::Instant;
 use super::Producer;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::producer::accumulator::Refusal;
+use crate::producer::accumulator::AppendError;
 use crate::producer::shared::Shared;
-use crate::producer::topic::topic_gone;
+use crate::producer::topic::topic_missing;
 use crate::producer::{Delivery, ProducerRecord, RecordRef};
 
 /// Maximum overhead of a record in bytes, beyond its key, value and headers: lengths and deltas.
@@ -39,8 +39,8 @@ impl Producer {
         }
         match append(&self.shared, record, timestamp, size, None) {
             Ok(delivery) => Ok(delivery),
-            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
-            Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
+            Err(AppendError::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
+            Err(AppendError::Failed(error)) => Err(TrySendError::Error(error)),
         }
     }
 
@@ -49,7 +49,7 @@ impl Producer {
     /// # Errors
     /// Fails if the record can never be sent, or if memory or metadata are not available in time.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
-        self.room(record).await?.send()
+        self.reserve(record).await?.send()
     }
 
     /// Waits like [`send`](Self::send) for metadata and memory, but sends no record: dropping the future or the
@@ -57,19 +57,19 @@ impl Producer {
     ///
     /// # Errors
     /// Fails if the record can never be sent, or if memory or metadata are not available in time.
-    pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
+    pub async fn reserve(&self, record: ProducerRecord) -> Result<Reservation> {
         let (timestamp, size) = self.check(record.by_ref())?;
         let transaction = {
             let accumulator = self.shared.lock();
-            accumulator.admits()?;
+            accumulator.check_state()?;
             accumulator.transaction_number()
         };
         let deadline = Instant::now() + self.shared.settings.max_block;
-        self.shared.know(&record.topic, record.partition, deadline).await?;
+        self.shared.ensure_partition(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
         // From here on the `Reservation`, and later the record's batch, releases the bytes.
-        reserved.hand_over(size);
-        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size, transaction })
+        reserved.transfer(size);
+        Ok(Reservation { shared: Arc::clone(&self.shared), record, timestamp, size, transaction })
     }
 
     /// Returns the timestamp and size of a record, or the reason why it can never be sent.
@@ -101,11 +101,11 @@ fn append(
     timestamp: i64,
     size: usize,
     transaction: Option<u64>,
-) -> std::result::Result<Delivery, Refusal> {
+) -> std::result::Result<Delivery, AppendError> {
     let appended = {
         let mut accumulator = shared.lock();
-        let admitted = transaction.map_or(Ok(()), |transaction| accumulator.admits_in(transaction));
-        admitted.map_err(Refusal::Failed).and_then(|()| accumulator.append(record, timestamp, size))
+        let admitted = transaction.map_or(Ok(()), |transaction| accumulator.check_transaction(transaction));
+        admitted.map_err(AppendError::Failed).and_then(|()| accumulator.append(record, timestamp, size))
     };
     match appended {
         Ok((delivery, wake)) => {
@@ -114,16 +114,16 @@ fn append(
             }
             Ok(delivery)
         }
-        Err(refusal) => {
+        Err(rejection) => {
             shared.memory.release(size);
-            Err(refusal)
+            Err(rejection)
         }
     }
 }
 
 /// Bytes of `buffer.memory` reserved for a record, released if the record is not sent.
 #[derive(Debug)]
-pub struct Room {
+pub struct Reservation {
     shared: Arc<Shared>,
     record: ProducerRecord,
     timestamp: i64,
@@ -132,24 +132,24 @@ pub struct Room {
     transaction: u64,
 }
 
-impl Room {
+impl Reservation {
     /// Queues the record.
     ///
     /// # Errors
     /// Fails if the producer is closed, if the transaction of the call has ended, or if the topic is gone.
     pub fn send(mut self) -> Result<Delivery> {
         let size = std::mem::take(&mut self.size);
-        append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|refusal| {
-            match refusal {
-                Refusal::Failed(error) => error,
+        append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|rejection| {
+            match rejection {
+                AppendError::Failed(error) => error,
                 // The topic was deleted or recreated with fewer partitions in between.
-                Refusal::NeedsMetadata => topic_gone(&self.record.topic),
+                AppendError::NeedsMetadata => topic_missing(&self.record.topic),
             }
         })
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.size > 0 {
             self.shared.memory.release(self.size);

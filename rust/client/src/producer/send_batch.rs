@@ -32,11 +32,11 @@ impl SendBatch {
 
 impl Accumulator {
     /// Checks that rows of this call may be appended now.
-    pub(crate) fn admits_rows_of(&self, call: &SendBatch) -> Result<()> {
+    pub(crate) fn check_call(&self, call: &SendBatch) -> Result<()> {
         if call.cancelled.load(Ordering::Relaxed) {
             return Err(Error::State("send_batch was cancelled".into()));
         }
-        self.admits_in(call.transaction)
+        self.check_transaction(call.transaction)
     }
 
     /// Cancels a call and returns the number of rows it has queued. The task of a cancelled call can still be running

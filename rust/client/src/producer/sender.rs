@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::dispatcher::ship;
-use super::drain::Shipment;
+use super::dispatcher;
+use super::drain::ReadyBatches;
 use super::producer_id;
 use super::queue::FailureKind;
-use super::response_handler::fail_shipment;
+use super::response_handler::fail_batches;
 use super::shared::Shared;
 use super::transactions::register;
 use crate::error::Error;
@@ -30,41 +30,41 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 async fn send_batches(shared: &Arc<Shared>) {
     let mut metadata = shared.cluster.watch();
-    let mut workers: HashMap<i32, mpsc::UnboundedSender<Shipment>> = HashMap::new();
+    let mut workers: HashMap<i32, mpsc::UnboundedSender<ReadyBatches>> = HashMap::new();
     let mut metadata_lives = true;
     loop {
         let now = Instant::now();
-        let exhausted = shared.memory.exhausted();
-        let mut collected = shared.lock().collect(now, exhausted);
-        shared.settle(std::mem::take(&mut collected.settled));
-        for shipment in collected.shipments {
-            let worker = workers.entry(shipment.node).or_insert_with(|| start_worker(shared, shipment.node));
+        let memory_exhausted = shared.memory.has_waiters();
+        let mut drained = shared.lock().drain(now, memory_exhausted);
+        shared.complete(std::mem::take(&mut drained.results));
+        for request in drained.requests {
+            let worker = workers.entry(request.node).or_insert_with(|| start_worker(shared, request.node));
             // The worker lives as long as this task. If it were gone, the batches fail like those of a lost connection.
-            if let Err(mpsc::error::SendError(shipment)) = worker.send(shipment) {
+            if let Err(mpsc::error::SendError(request)) = worker.send(request) {
                 let error = Error::closed("the producer's connection task");
-                fail_shipment(shared, shipment.node, shipment.batches, &error, FailureKind::Retriable);
+                fail_batches(shared, request.node, request.batches, &error, FailureKind::Retriable);
             }
         }
-        if !collected.unknown.is_empty() {
+        if !drained.unknown.is_empty() {
             let names: Vec<Arc<str>> = {
                 let accumulator = shared.lock();
-                let topics = collected.unknown.iter().filter_map(|index| accumulator.topic(*index));
+                let topics = drained.unknown.iter().filter_map(|index| accumulator.topic(*index));
                 topics.map(|topic| Arc::clone(&topic.name)).collect()
             };
             shared.cluster.request_to_write(&names.iter().map(|name| &**name).collect::<Vec<_>>());
         }
-        if collected.leader_missing {
+        if drained.leader_missing {
             let poll = now + LEADER_POLL;
-            collected.wake_at = Some(collected.wake_at.map_or(poll, |at| at.min(poll)));
+            drained.wake_at = Some(drained.wake_at.map_or(poll, |at| at.min(poll)));
         }
-        if collected.register {
+        if drained.register {
             tokio::spawn(register(Arc::clone(shared)));
         }
-        if collected.identity_missing && !shared.acquiring.swap(true, Ordering::AcqRel) {
+        if drained.identity_missing && !shared.acquiring.swap(true, Ordering::AcqRel) {
             tokio::spawn(producer_id::acquire(Arc::clone(shared)));
         }
         let sleep = async {
-            match collected.wake_at {
+            match drained.wake_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
                 None => std::future::pending().await,
             }
@@ -81,7 +81,7 @@ async fn send_batches(shared: &Arc<Shared>) {
     }
 }
 
-fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<Shipment> {
+fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<ReadyBatches> {
     // The channel is bounded in effect: the accumulator returns at most `max.in.flight.requests.per.connection`
     // requests per broker.
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -89,7 +89,7 @@ fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<Shipme
     tokio::spawn(async move {
         let mut stop = shared.stop.subscribe();
         tokio::select! {
-            () = ship(&shared, node, receiver) => {}
+            () = dispatcher::run(&shared, node, receiver) => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
     });

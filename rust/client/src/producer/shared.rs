@@ -11,10 +11,10 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{Notify, watch};
 
 use super::accumulator::Accumulator;
-use super::batch::Settled;
-use super::buffer_memory::{Memory, Reserved};
-use super::delivery_state::Watched;
-use super::topic::{no_such_partition, topic_gone};
+use super::batch::BatchResult;
+use super::buffer_memory::{BufferMemory, Reserved};
+use super::delivery_state::PendingNotifications;
+use super::topic::{no_such_partition, topic_missing};
 use super::transactions::Transactions;
 use super::unread_failures::Unread;
 use crate::cluster::{Cluster, TopicUser};
@@ -63,7 +63,7 @@ impl Settings {
 pub(crate) struct Shared {
     pub(crate) cluster: Cluster,
     pub(crate) settings: Settings,
-    pub(crate) memory: Memory,
+    pub(crate) memory: BufferMemory,
     accumulator: Mutex<Accumulator>,
     pub(crate) wake: Notify,
     /// Set to true to end all tasks.
@@ -79,14 +79,19 @@ pub(crate) struct Shared {
 }
 
 /// Time to retry metadata requests for a missing partition: brokers learn of added partitions one after the other.
-const PARTITION_PATIENCE: Duration = Duration::from_secs(2);
+const PARTITION_RETRY_TIME: Duration = Duration::from_secs(2);
 
 impl Shared {
     /// Waits until the partitions of the topic are known and contain `partition`.
     ///
     /// # Errors
     /// Fails if the topic is not found before `deadline`, or if fresh metadata does not contain the partition.
-    pub(crate) async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
+    pub(crate) async fn ensure_partition(
+        &self,
+        topic: &Arc<str>,
+        partition: Option<i32>,
+        deadline: Instant,
+    ) -> Result<()> {
         let count = |shared: &Self| {
             let mut accumulator = shared.lock();
             accumulator.find(topic).and_then(|index| accumulator.topic(index)).map(|topic| topic.count())
@@ -96,14 +101,14 @@ impl Shared {
         if count(self).is_none() {
             let left = deadline.saturating_duration_since(Instant::now());
             let metadata = self.cluster.topics(&[topic], left).await?;
-            self.lock().add_topic(topic, &metadata).ok_or_else(|| topic_gone(topic))?;
+            self.lock().add_topic(topic, &metadata).ok_or_else(|| topic_missing(topic))?;
         }
-        let patience = deadline.min(Instant::now() + PARTITION_PATIENCE);
+        let retry_until = deadline.min(Instant::now() + PARTITION_RETRY_TIME);
         let mut backoff = self.cluster.backoff();
         loop {
-            match (count(self).ok_or_else(|| topic_gone(topic))?, partition) {
+            match (count(self).ok_or_else(|| topic_missing(topic))?, partition) {
                 (count, _) if in_range(count) => return Ok(()),
-                (count, Some(partition)) if partition < 0 || Instant::now() >= patience => {
+                (count, Some(partition)) if partition < 0 || Instant::now() >= retry_until => {
                     return Err(no_such_partition(topic, partition, usize::try_from(count).unwrap_or(0)));
                 }
                 _ => {}
@@ -126,7 +131,7 @@ impl Shared {
     pub(crate) fn new(
         cluster: Cluster,
         settings: Settings,
-        memory: Memory,
+        memory: BufferMemory,
         accumulator: Accumulator,
         transactions: Option<Transactions>,
     ) -> Self {
@@ -193,27 +198,27 @@ impl Shared {
     }
 
     /// Delivers results and releases memory. Runs callbacks, so no lock may be held.
-    pub(crate) fn settle(&self, mut settled: Vec<Settled>) {
-        for late in settled.extract_if(.., |one| one.late) {
+    pub(crate) fn complete(&self, mut results: Vec<BatchResult>) {
+        for late in results.extract_if(.., |result| result.late) {
             self.memory.release(late.reserved);
         }
-        if settled.is_empty() {
+        if results.is_empty() {
             return;
         }
         if self.transactions.is_some() {
-            self.settle_transaction(&mut settled);
+            self.fail_transaction_of(&mut results);
         }
         // Metrics and memory are updated before waiters are notified.
         let mut failed = Vec::new();
-        for one in &settled {
-            if let Err(error) = &one.outcome
-                && one.state.is_open(one.first)
+        for result in &results {
+            if let Err(error) = &result.outcome
+                && result.state.is_open(result.first)
             {
-                failed.push((Arc::clone(&one.state.topic), one.count));
-                self.tell_if_fenced(error);
+                failed.push((Arc::clone(&result.state.topic), result.count));
+                self.report_fencing(error);
             }
-            if one.reserved > 0 {
-                self.memory.release(one.reserved);
+            if result.reserved > 0 {
+                self.memory.release(result.reserved);
             }
         }
         if !failed.is_empty() {
@@ -221,24 +226,24 @@ impl Shared {
             let mut accumulator = self.lock();
             failed.iter().for_each(|(topic, records)| accumulator.count_failed(topic, *records, now));
         }
-        let mut done = Vec::with_capacity(settled.len());
-        let mut watched = Watched::default();
+        let mut done = Vec::with_capacity(results.len());
+        let mut notifications = PendingNotifications::default();
         let unread = self.transactions.is_none().then_some(&self.unread);
-        for one in settled {
-            one.state.complete(one.first, one.count, one.outcome, &mut watched, unread);
-            if one.state.all_done() {
-                done.push(one.state.id);
+        for result in results {
+            result.state.complete(result.first, result.count, result.outcome, &mut notifications, unread);
+            if result.state.all_done() {
+                done.push(result.state.id);
             }
         }
-        drop(watched);
+        drop(notifications);
         let mut accumulator = self.lock();
         for id in done {
-            accumulator.forget_state(id);
+            accumulator.remove_state(id);
         }
     }
 
     /// Notifies the application once that this producer was fenced.
-    fn tell_if_fenced(&self, error: &Error) {
+    fn report_fencing(&self, error: &Error) {
         let fenced = [ErrorCode::PRODUCER_FENCED, ErrorCode::INVALID_PRODUCER_EPOCH];
         if fenced.iter().any(|code| error.code() == Some(code.code())) && !self.fenced.swap(true, Ordering::AcqRel) {
             self.cluster.metrics().emit(|| Event::Fenced { reason: error.to_string() });
@@ -246,28 +251,28 @@ impl Shared {
     }
 
     /// Fails the transaction of failed records before their results are delivered.
-    fn settle_transaction(&self, settled: &mut Vec<Settled>) {
+    fn fail_transaction_of(&self, results: &mut Vec<BatchResult>) {
         let mut dropped = Vec::new();
-        for one in settled.iter_mut() {
+        for result in results.iter_mut() {
             // Late results for completed records belong to an earlier transaction.
-            if let Err(error) = &mut one.outcome
-                && one.state.is_open(one.first)
+            if let Err(error) = &mut result.outcome
+                && result.state.is_open(result.first)
             {
                 dropped.extend(self.lock().transaction_failed(error));
             }
         }
-        settled.extend(dropped);
+        results.extend(dropped);
     }
 
     /// Stops all tasks and fails the remaining records with `error`.
-    pub(crate) fn abandon(&self, error: &Error) {
-        let settled = {
+    pub(crate) fn shut_down(&self, error: &Error) {
+        let results = {
             let mut accumulator = self.lock();
             accumulator.closed = true;
-            accumulator.abandon(error)
+            accumulator.abort_batches(error)
         };
         self.stop.send_replace(true);
-        self.settle(settled);
+        self.complete(results);
     }
 }
 
@@ -276,7 +281,7 @@ impl Source for Shared {
         let total = self.memory.total();
         sink.unlabeled(Id::BufferTotalBytes, total as f64);
         sink.unlabeled(Id::BufferAvailableBytes, total.saturating_sub(self.memory.used()) as f64);
-        self.lock().measure(sink);
+        self.lock().collect_metrics(sink);
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 
-use super::batch::Settled;
-use super::counters::Written;
+use super::batch::BatchResult;
+use super::counters::SendCounters;
 use super::partitioner::Sticky;
 use super::queue::PartitionQueue;
 use crate::cluster::metadata::Metadata;
@@ -29,7 +29,7 @@ pub(crate) struct Topic {
     /// before.
     pub(super) count: usize,
     /// Counters of the topic's records.
-    pub(super) counted: Written,
+    pub(super) counters: SendCounters,
     /// True if the newest metadata contains the topic, which it may leave out after a long time without writes.
     pub(super) known: bool,
     /// True if records were written since the last call of `topics_in_use`.
@@ -46,7 +46,7 @@ impl Topic {
             name,
             id: Uuid::ZERO,
             count: 0,
-            counted: Written::new(windows),
+            counters: SendCounters::new(windows),
             known: true,
             written: true,
             partitions: Vec::new(),
@@ -61,14 +61,14 @@ impl Topic {
     }
 
     /// Fails the waiting batches of a partition that the topic no longer has.
-    pub(super) fn give_up(&mut self, partition: usize, settled: &mut Vec<Settled>) {
+    pub(super) fn fail_removed_partition(&mut self, partition: usize, results: &mut Vec<BatchResult>) {
         let context = format!(
             "Produce to {}-{partition}: the topic was recreated with fewer partitions ({})",
             self.name, self.count
         );
         let error = Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context);
         if let Some(queue) = self.partitions.get_mut(partition) {
-            queue.drop_waiting(&error, settled);
+            queue.abort_waiting(&error, results);
         }
     }
 
@@ -77,16 +77,16 @@ impl Topic {
         let known = metadata.topic(&self.name);
         self.known = known.is_some();
         let Some(known) = known else { return };
-        let anew = !self.id.is_zero() && !known.topic_id.is_zero() && self.id != known.topic_id;
+        let recreated = !self.id.is_zero() && !known.topic_id.is_zero() && self.id != known.topic_id;
         if !known.topic_id.is_zero() {
             self.id = known.topic_id;
         }
-        if anew {
+        if recreated {
             self.sticky = Sticky::default();
             self.partitions.iter_mut().for_each(|queue| queue.leader = None);
         }
         // The partition count of a topic only grows, unless the topic was recreated; a stale broker may report fewer.
-        self.count = if anew { known.partitions.len() } else { self.count.max(known.partitions.len()) };
+        self.count = if recreated { known.partitions.len() } else { self.count.max(known.partitions.len()) };
         for partition in &known.partitions {
             let Ok(at) = usize::try_from(partition.partition) else { continue };
             // Responses contain every partition from 0 on; an index beyond their count is invalid.
@@ -113,6 +113,6 @@ pub(crate) fn no_such_partition(topic: &str, partition: i32, count: usize) -> Er
 }
 
 /// Returns the error for a topic that has disappeared from the metadata.
-pub(crate) fn topic_gone(topic: &str) -> Error {
+pub(crate) fn topic_missing(topic: &str) -> Error {
     Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic {topic} (its metadata names no partitions)"))
 }

@@ -12,9 +12,9 @@ use tokio::sync::{Notify, watch};
 use crate::error::Error;
 
 /// Delay before failures are logged: an application that waits for a delivery in another thread has read it by then.
-const BEFORE_LOGGED: Duration = Duration::from_secs(5);
+const LOG_DELAY: Duration = Duration::from_secs(5);
 /// Minimum time between two log lines about one cause.
-const BETWEEN_LINES: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Failed records of one topic and one error name.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct Cause {
     records: u64,
     logged: u64,
     due: Instant,
-    place: u64,
+    order: u64,
 }
 
 #[derive(Debug, Default)]
@@ -33,15 +33,15 @@ struct Causes {
     all: BTreeMap<(Arc<str>, String), Cause>,
     /// Number of reports so far: failures read after a report are no longer subtracted.
     reports: u64,
-    places: u64,
+    next_order: u64,
 }
 
 impl Causes {
     fn count(&mut self, key: &(Arc<str>, String), error: &Error, records: u64) {
-        let place = self.places;
-        self.places += 1;
-        let due = Instant::now() + BEFORE_LOGGED;
-        let new = || Cause { error: error.clone(), records: 0, logged: 0, due, place };
+        let order = self.next_order;
+        self.next_order += 1;
+        let due = Instant::now() + LOG_DELAY;
+        let new = || Cause { error: error.clone(), records: 0, logged: 0, due, order };
         let cause = self.all.entry(key.clone()).or_insert_with(new);
         if cause.records <= cause.logged {
             cause.due = cause.due.max(due);
@@ -89,14 +89,14 @@ impl Unread {
         records: u32,
         error: &Error,
         read: impl Iterator<Item = Range<u32>>,
-        waited: impl Iterator<Item = Range<u32>>,
+        awaited: impl Iterator<Item = Range<u32>>,
     ) -> UnreadRun {
         let none = vec![0; records.div_ceil(u64::BITS) as usize];
         let key = (Arc::clone(topic), error.name());
         let (failures, error) = (Arc::clone(self), error.clone());
         let mut run = UnreadRun { failures, key, error, report: 0, read: none.clone(), counted: none };
         read.for_each(|records| set(&mut run.read, records));
-        run.count(0..records, waited);
+        run.count(0..records, awaited);
         run
     }
 
@@ -111,7 +111,7 @@ impl Unread {
             if cause.due <= now {
                 log(topic, cause);
                 cause.logged = cause.records;
-                cause.due = now + BETWEEN_LINES;
+                cause.due = now + LOG_INTERVAL;
             } else {
                 next = Some(next.map_or(cause.due, |at| at.min(cause.due)));
             }
@@ -125,7 +125,7 @@ impl Unread {
         causes.reports += 1;
         let mut taken: Vec<_> = std::mem::take(&mut causes.all).into_iter().collect();
         taken.retain(|(_, cause)| cause.records > 0);
-        taken.sort_by_key(|(_, cause)| cause.place);
+        taken.sort_by_key(|(_, cause)| cause.order);
         (!taken.is_empty()).then_some(Failures { causes: taken })
     }
 }
@@ -150,15 +150,15 @@ fn log(topic: &str, cause: &Cause) {
 impl UnreadRun {
     /// Marks these records of the run as read.
     pub(super) fn read(&mut self, records: Range<u32>) {
-        self.hold(records.clone());
+        self.exclude(records.clone());
         set(&mut self.read, records);
     }
 
     /// Excludes awaited records from the count of unread ones.
-    pub(super) fn hold(&mut self, records: Range<u32>) {
+    pub(super) fn exclude(&mut self, records: Range<u32>) {
         let failures = Arc::clone(&self.failures);
         let mut causes = failures.lock();
-        self.renew(causes.reports);
+        self.apply_reports(causes.reports);
         let mut held = vec![0; self.counted.len()];
         set(&mut held, records);
         let mut fewer = 0;
@@ -173,12 +173,12 @@ impl UnreadRun {
     }
 
     /// Counts these records as unread, except those that are read or `awaited`.
-    pub(super) fn count(&mut self, records: Range<u32>, waited: impl Iterator<Item = Range<u32>>) {
+    pub(super) fn count(&mut self, records: Range<u32>, awaited: impl Iterator<Item = Range<u32>>) {
         let mut others = vec![0; self.counted.len()];
-        waited.for_each(|records| set(&mut others, records));
+        awaited.for_each(|records| set(&mut others, records));
         let failures = Arc::clone(&self.failures);
         let mut causes = failures.lock();
-        self.renew(causes.reports);
+        self.apply_reports(causes.reports);
         let mut new = vec![0; self.counted.len()];
         set(&mut new, records);
         let mut more = 0;
@@ -195,7 +195,7 @@ impl UnreadRun {
     }
 
     /// Marks counted records as read if they were reported since.
-    fn renew(&mut self, reports: u64) {
+    fn apply_reports(&mut self, reports: u64) {
         if self.report != reports {
             self.report = reports;
             for (read, counted) in self.read.iter_mut().zip(&mut self.counted) {
@@ -213,10 +213,10 @@ impl Failures {
 
     /// Returns the numbers of records by topic and error, as text.
     fn counts(&self) -> String {
-        let one = |((topic, name), cause): &((Arc<str>, String), Cause)| {
+        let describe = |((topic, name), cause): &((Arc<str>, String), Cause)| {
             format!("{} to topic {topic} ({name})", cause.records)
         };
-        self.causes.iter().map(one).collect::<Vec<_>>().join(", ")
+        self.causes.iter().map(describe).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the first error, with the numbers of failed records as context.

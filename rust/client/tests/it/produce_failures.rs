@@ -375,7 +375,7 @@ async fn send_call_does_not_join_the_next_transaction() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("transactional.id", "x")]);
     producer.begin_transaction().await.unwrap();
-    let room = producer.room(record("t", 0, "single")).await.unwrap();
+    let room = producer.reserve(record("t", 0, "single")).await.unwrap();
     let call = producer.batch_call(None);
     let rows = || {
         let values: ArrayRef = Arc::new(StringArray::from(vec!["row"; 2]));

@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use super::{PartitionQueue, Rules};
 use crate::error::Error;
-use crate::producer::batch::{Batch, Settled};
+use crate::producer::batch::{Batch, BatchResult};
 
 impl PartitionQueue {
     /// Fails expired batches. Batches in flight release their memory later, when the response arrives.
-    pub(crate) fn expire(&mut self, now: Instant, rules: &Rules, settled: &mut Vec<Settled>) {
+    pub(crate) fn expire(&mut self, now: Instant, rules: &Rules, results: &mut Vec<BatchResult>) {
         while self.waiting.front().is_some_and(|batch| batch.deadline <= now) {
             let Some(batch) = self.waiting.pop_front() else { break };
-            self.note_gap(&batch);
+            self.record_gap(&batch);
             let error = timed_out(&batch, batch.cause.as_ref(), rules);
-            settled.push(batch.settle(Err(error)));
+            results.push(batch.complete(Err(error)));
         }
         if self.waiting.is_empty()
             && self.open.as_ref().is_some_and(|batch| batch.deadline <= now)
@@ -23,15 +23,15 @@ impl PartitionQueue {
         {
             batch.state.close(batch.first + batch.count);
             let error = timed_out(&batch, None, rules);
-            settled.push(batch.settle(Err(error)));
+            results.push(batch.complete(Err(error)));
         }
         for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired && sent.deadline <= now) {
             sent.expired = true;
             let what = format!(
-                "delivery of {} records to {}-{} (in flight, no answer yet)",
+                "delivery of {} records to {}-{} (in flight, no response yet)",
                 sent.count, sent.state.topic, sent.state.partition
             );
-            settled.push(Settled {
+            results.push(BatchResult {
                 state: Arc::clone(&sent.state),
                 first: sent.first,
                 count: sent.count,
@@ -50,26 +50,26 @@ impl PartitionQueue {
     }
 
     /// Fails batches that were never sent.
-    pub(crate) fn drop_unsent(&mut self, error: &Error, settled: &mut Vec<Settled>) {
+    pub(crate) fn abort_unsent(&mut self, error: &Error, results: &mut Vec<BatchResult>) {
         self.close_open();
         let (sent, unsent): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(|batch| batch.attempts > 0);
         self.waiting = sent;
-        settled.extend(unsent.into_iter().map(|batch| batch.settle(Err(error.clone()))));
+        results.extend(unsent.into_iter().map(|batch| batch.complete(Err(error.clone()))));
     }
 
     /// Fails all waiting batches. Batches in flight are completed by their response.
-    pub(crate) fn drop_waiting(&mut self, error: &Error, settled: &mut Vec<Settled>) {
+    pub(crate) fn abort_waiting(&mut self, error: &Error, results: &mut Vec<BatchResult>) {
         self.close_open();
-        settled.extend(self.waiting.drain(..).map(|batch| batch.settle(Err(error.clone()))));
+        results.extend(self.waiting.drain(..).map(|batch| batch.complete(Err(error.clone()))));
     }
 
     /// Fails all batches, including those in flight.
-    pub(crate) fn abandon(&mut self, error: &Error, settled: &mut Vec<Settled>) {
-        self.drop_waiting(error, settled);
+    pub(crate) fn abort_batches(&mut self, error: &Error, results: &mut Vec<BatchResult>) {
+        self.abort_waiting(error, results);
         for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired) {
             sent.expired = true;
             let (state, first, count) = (Arc::clone(&sent.state), sent.first, sent.count);
-            settled.push(Settled { state, first, count, reserved: 0, late: false, outcome: Err(error.clone()) });
+            results.push(BatchResult { state, first, count, reserved: 0, late: false, outcome: Err(error.clone()) });
         }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::expiry::timed_out;
-use super::batch::{Batch, Identity, Settled, advance};
+use super::batch::{Batch, BatchResult, ProducerIdAndEpoch, advance};
 use super::delivery_state::{Appended, BatchState};
 use crate::error::Error;
 
@@ -79,16 +79,16 @@ pub(crate) enum FailureKind {
     /// Retriable; the batch may have been appended.
     Retriable,
     /// Permanent; the batch was not appended.
-    Refused,
+    Rejected,
     /// Permanent; the batch may have been appended.
     Unknown,
     /// The sequence does not follow the last one; the batch was not appended.
     OutOfOrder,
     /// The broker does not know the producer ID, or knows a newer epoch; the batch was not appended.
-    UnknownIdentity,
+    UnknownProducerId,
 }
 #[derive(Debug)]
-struct Sent {
+struct InFlightBatch {
     order: u64,
     deadline: Instant,
     expired: bool,
@@ -103,27 +103,27 @@ pub(crate) struct PartitionQueue {
     /// Batch that accepts further records.
     pub(crate) open: Option<Batch>,
     /// True if the partition is in the list of partitions that the sender drains.
-    pub(crate) listed: bool,
+    pub(crate) active: bool,
     /// Node ID of the partition leader, if known.
     pub(crate) leader: Option<i32>,
     waiting: VecDeque<Batch>,
-    in_flight: VecDeque<Sent>,
+    in_flight: VecDeque<InFlightBatch>,
     in_flight_node: i32,
     retry_at: Option<Instant>,
-    identity: Option<Identity>,
+    identity: Option<ProducerIdAndEpoch>,
     /// True once the leader has appended a batch of `identity`, and so checks the sequences of the next ones.
     established: bool,
     next_sequence: i32,
     /// Orders of batches that failed permanently while the broker may expect their sequences.
     gaps: Vec<u64>,
     /// Producer ID whose sequences are invalid in this partition: the next batch needs a new one.
-    pub(crate) spent: Option<Identity>,
+    pub(crate) invalid_identity: Option<ProducerIdAndEpoch>,
     records: u64,
 }
 
 impl PartitionQueue {
     /// Returns the order of the next batch.
-    pub(crate) fn place(&self) -> u64 {
+    pub(crate) fn next_order(&self) -> u64 {
         self.records
     }
 
@@ -155,7 +155,7 @@ impl PartitionQueue {
     }
 
     /// Returns true if the queue has no producer ID for its next batch.
-    pub(crate) fn wants_identity(&self) -> bool {
+    pub(crate) fn needs_identity(&self) -> bool {
         self.identity.is_none()
     }
 
@@ -187,7 +187,7 @@ impl PartitionQueue {
     }
 
     /// Takes the oldest batch, assigns its sequence and marks it as in flight to `node`.
-    pub(crate) fn take(&mut self, node: i32, rules: &Rules, identity: Option<Identity>) -> Option<Batch> {
+    pub(crate) fn take(&mut self, node: i32, rules: &Rules, identity: Option<ProducerIdAndEpoch>) -> Option<Batch> {
         if self.waiting.is_empty() {
             self.close_open();
         }
@@ -208,7 +208,7 @@ impl PartitionQueue {
         batch.attempts += 1;
         self.retry_at = None;
         self.in_flight_node = node;
-        self.in_flight.push_back(Sent {
+        self.in_flight.push_back(InFlightBatch {
             order: batch.order,
             deadline: batch.deadline,
             expired: false,
@@ -220,34 +220,34 @@ impl PartitionQueue {
     }
 
     /// Handles the result of an attempt to send a batch. Returns `None` if the batch is requeued for another attempt.
-    pub(crate) fn answered(
+    pub(crate) fn handle_result(
         &mut self,
         mut batch: Batch,
         answer: std::result::Result<Appended, Failure>,
         rules: &Rules,
         now: Instant,
-    ) -> Option<Settled> {
-        let expired = self.landed(batch.order);
-        let late = |settled: Settled| Some(Settled { late: expired, ..settled });
+    ) -> Option<BatchResult> {
+        let expired = self.remove_in_flight(batch.order);
+        let late = |results: BatchResult| Some(BatchResult { late: expired, ..results });
         let failure = match answer {
             Ok(appended) => {
                 self.established |= batch.numbered.map(|(identity, _)| identity) == self.identity;
                 self.gaps.retain(|gap| *gap > batch.order);
-                return late(batch.settle(Ok(appended)));
+                return late(batch.complete(Ok(appended)));
             }
             Err(failure) => failure,
         };
         let kind = match failure.kind {
             // The transaction must be aborted, which resets the sequences.
-            FailureKind::UnknownIdentity if rules.transactional => FailureKind::Unknown,
+            FailureKind::UnknownProducerId if rules.transactional => FailureKind::Unknown,
             FailureKind::OutOfOrder if rules.transactional && !self.has_older(batch.order) => FailureKind::Unknown,
             kind => kind,
         };
-        let may_pass = match kind {
+        let retriable = match kind {
             FailureKind::Retriable => true,
-            FailureKind::Refused => {
-                self.forget_sequence(&batch);
-                return late(batch.settle(Err(failure.error)));
+            FailureKind::Rejected => {
+                self.release_sequence(&batch);
+                return late(batch.complete(Err(failure.error)));
             }
             FailureKind::Unknown => false,
             FailureKind::OutOfOrder => {
@@ -267,17 +267,17 @@ impl PartitionQueue {
                         "the leader has lost records that were delivered: the next ones are sent under a new identity"
                     );
                 }
-                self.drop_identity(batch.numbered);
+                self.invalidate_identity(batch.numbered);
                 batch.numbered = None;
                 true
             }
-            FailureKind::UnknownIdentity => {
-                self.drop_identity(batch.numbered);
+            FailureKind::UnknownProducerId => {
+                self.invalidate_identity(batch.numbered);
                 batch.numbered = None;
                 true
             }
         };
-        if expired || !may_pass || batch.attempts > rules.retries {
+        if expired || !retriable || batch.attempts > rules.retries {
             return late(self.fail(batch, failure.error));
         }
         if now >= batch.deadline {
@@ -298,27 +298,27 @@ impl PartitionQueue {
     }
 
     /// Replaces a batch in flight that was too large by its parts, which continue its sequences.
-    pub(crate) fn split(&mut self, order: u64, pieces: Vec<Batch>) -> Vec<Settled> {
-        let expired = self.landed(order);
-        let mut settled = Vec::new();
+    pub(crate) fn split(&mut self, order: u64, pieces: Vec<Batch>) -> Vec<BatchResult> {
+        let expired = self.remove_in_flight(order);
+        let mut results = Vec::new();
         for piece in pieces {
             if expired {
                 // The records already have their error; this result only releases their memory.
                 let error = piece.cause.clone().unwrap_or_else(|| Error::closed("the producer"));
-                settled.push(Settled { late: true, ..self.fail(piece, error) });
+                results.push(BatchResult { late: true, ..self.fail(piece, error) });
             } else {
                 self.insert(piece);
             }
         }
-        settled
+        results
     }
 
     /// Returns true if a batch in flight has expired, so that its records already have their error.
-    pub(crate) fn has_expired(&self, order: u64) -> bool {
+    pub(crate) fn is_expired(&self, order: u64) -> bool {
         self.in_flight.iter().any(|sent| sent.order == order && sent.expired)
     }
 
-    fn landed(&mut self, order: u64) -> bool {
+    fn remove_in_flight(&mut self, order: u64) -> bool {
         let at = self.in_flight.iter().position(|sent| sent.order == order);
         at.and_then(|at| self.in_flight.remove(at)).is_some_and(|sent| sent.expired)
     }
@@ -340,42 +340,42 @@ impl PartitionQueue {
 
     /// Invalidates the producer ID and the sequences of this batch and its successors, unless the queue already has a
     /// new producer ID.
-    fn drop_identity(&mut self, numbered: Option<(Identity, i32)>) {
+    fn invalidate_identity(&mut self, numbered: Option<(ProducerIdAndEpoch, i32)>) {
         if numbered.map(|(identity, _)| identity) == self.identity {
-            self.spent = self.identity.take();
+            self.invalid_identity = self.identity.take();
             self.gaps.clear();
         }
     }
 
     /// Makes the sequences of a rejected batch available again if it is the last one and was certainly not appended;
     /// otherwise records a gap.
-    fn forget_sequence(&mut self, batch: &Batch) {
+    fn release_sequence(&mut self, batch: &Batch) {
         let Some((identity, sequence)) = batch.numbered else { return };
         let is_last = self.identity == Some(identity) && advance(sequence, batch.count) == self.next_sequence;
         if is_last && batch.attempts == 1 && self.in_flight.is_empty() {
             self.next_sequence = sequence;
         } else {
-            self.note_gap(batch);
+            self.record_gap(batch);
         }
     }
 
-    fn note_gap(&mut self, batch: &Batch) {
+    fn record_gap(&mut self, batch: &Batch) {
         if batch.numbered.is_some_and(|(identity, _)| Some(identity) == self.identity) {
             self.gaps.push(batch.order);
         }
     }
 
-    fn fail(&mut self, batch: Batch, error: Error) -> Settled {
-        self.note_gap(&batch);
-        batch.settle(Err(error))
+    fn fail(&mut self, batch: Batch, error: Error) -> BatchResult {
+        self.record_gap(&batch);
+        batch.complete(Err(error))
     }
 
     /// Resets the producer ID and sequences: the next batch is the first of another epoch.
-    pub(crate) fn restart(&mut self) {
+    pub(crate) fn reset_sequences(&mut self) {
         self.identity = None;
         self.established = false;
         self.gaps.clear();
-        self.spent = None;
+        self.invalid_identity = None;
     }
 }
 

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::super::batch::{Batch, Identity, Payload, Settled, advance};
+use super::super::batch::{Batch, BatchResult, Payload, ProducerIdAndEpoch, advance};
 use super::super::delivery_state::{Appended, BatchState};
 use super::{Failure, FailureKind, MAX_IDEMPOTENT_IN_FLIGHT, PartitionQueue, Readiness, Rules};
 use crate::error::Error;
 
 const NODE: i32 = 1;
-const FIRST: Identity = Identity { producer_id: 7, epoch: 0 };
-const SECOND: Identity = Identity { producer_id: 8, epoch: 0 };
+const FIRST: ProducerIdAndEpoch = ProducerIdAndEpoch { producer_id: 7, epoch: 0 };
+const SECOND: ProducerIdAndEpoch = ProducerIdAndEpoch { producer_id: 8, epoch: 0 };
 const OK: Appended = Appended { base_offset: 40, log_append_time: -1 };
 
 fn rules() -> Rules {
@@ -51,7 +51,7 @@ impl Bench {
 
     fn push(&mut self, count: u32) {
         let batch = Batch {
-            order: self.queue.place(),
+            order: self.queue.next_order(),
             state: Arc::new(BatchState::new("t".into(), 0, 0)),
             first: 0,
             count,
@@ -71,12 +71,12 @@ impl Bench {
         self.queue.readiness(self.now, &self.rules, false) == Readiness::Ready
     }
 
-    fn take(&mut self, identity: Identity) -> Batch {
+    fn take(&mut self, identity: ProducerIdAndEpoch) -> Batch {
         assert!(self.ready(), "{:?}", self.queue.readiness(self.now, &self.rules, false));
         self.queue.take(NODE, &self.rules, Some(identity)).unwrap()
     }
 
-    fn answer(&mut self, batch: Batch, kind: Option<FailureKind>) -> Option<Settled> {
+    fn answer(&mut self, batch: Batch, kind: Option<FailureKind>) -> Option<BatchResult> {
         let answer = match kind {
             None => Ok(OK),
             Some(kind) => {
@@ -84,7 +84,7 @@ impl Bench {
                 Err(Failure::new(error, kind))
             }
         };
-        self.queue.answered(batch, answer, &self.rules, self.now)
+        self.queue.handle_result(batch, answer, &self.rules, self.now)
     }
 }
 
@@ -145,8 +145,8 @@ fn a_gap_that_the_broker_finds_gives_the_successors_a_new_identity() {
     let b = bench.take(FIRST);
     assert_eq!(b.numbered, Some((FIRST, 20)), "b may have been appended: first under its old number");
     assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).is_none());
-    assert_eq!(bench.queue.spent.take(), Some(FIRST));
-    assert!(bench.queue.wants_identity());
+    assert_eq!(bench.queue.invalid_identity.take(), Some(FIRST));
+    assert!(bench.queue.needs_identity());
     let b = bench.take(SECOND);
     assert_eq!(b.numbered, Some((SECOND, 0)));
     assert!(bench.answer(b, None).unwrap().outcome.is_ok());
@@ -210,7 +210,7 @@ fn a_lost_answer_leaves_no_gap() {
     let c = bench.take(FIRST);
     // Out of order without a known gap: the leader has lost records, and certainly did not append this one.
     assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).is_none());
-    assert_eq!(bench.queue.spent.take(), Some(FIRST));
+    assert_eq!(bench.queue.invalid_identity.take(), Some(FIRST));
     assert_eq!(bench.take(SECOND).numbered, Some((SECOND, 0)));
 }
 
@@ -219,7 +219,7 @@ fn a_refused_last_batch_gives_its_numbers_back() {
     let mut bench = Bench::new();
     bench.push(10);
     let a = bench.take(FIRST);
-    assert!(bench.answer(a, Some(FailureKind::Refused)).unwrap().outcome.is_err());
+    assert!(bench.answer(a, Some(FailureKind::Rejected)).unwrap().outcome.is_err());
     bench.push(10);
     assert_eq!(bench.take(FIRST).numbered, Some((FIRST, 0)));
 }
@@ -229,8 +229,8 @@ fn a_forgotten_identity_is_replaced_and_the_batch_resent() {
     let mut bench = Bench::new();
     bench.push(10);
     let a = bench.take(FIRST);
-    assert!(bench.answer(a, Some(FailureKind::UnknownIdentity)).is_none());
-    assert_eq!(bench.queue.spent.take(), Some(FIRST));
+    assert!(bench.answer(a, Some(FailureKind::UnknownProducerId)).is_none());
+    assert_eq!(bench.queue.invalid_identity.take(), Some(FIRST));
     assert_eq!(bench.take(SECOND).numbered, Some((SECOND, 0)));
 }
 
@@ -242,12 +242,12 @@ fn time_runs_out_for_waiting_and_for_flying_batches_once() {
     let a = bench.take(FIRST);
     let late = bench.now + bench.rules.delivery_timeout;
     assert_eq!(bench.queue.next_deadline(), Some(late));
-    let mut settled = Vec::new();
-    bench.queue.expire(late, &bench.rules, &mut settled);
-    assert_eq!(settled.len(), 2);
-    assert!(settled.iter().all(|settled| settled.outcome.is_err()));
+    let mut results = Vec::new();
+    bench.queue.expire(late, &bench.rules, &mut results);
+    assert_eq!(results.len(), 2);
+    assert!(results.iter().all(|results| results.outcome.is_err()));
     // A batch in flight keeps its memory until the response; a waiting one releases it immediately.
-    assert_eq!(settled.iter().map(|settled| settled.reserved).sum::<usize>(), 10);
+    assert_eq!(results.iter().map(|results| results.reserved).sum::<usize>(), 10);
     assert_eq!(bench.queue.next_deadline(), None);
     bench.now = late;
     let late_answer = bench.answer(a, Some(FailureKind::Retriable)).unwrap();
@@ -264,10 +264,10 @@ fn the_wait_after_a_failure_ends_with_the_batch_that_failed() {
     let batch = bench.take(FIRST);
     assert!(bench.answer(batch, Some(FailureKind::Retriable)).is_none());
     assert!(!bench.ready());
-    let mut settled = Vec::new();
+    let mut results = Vec::new();
     bench.now += bench.rules.delivery_timeout;
-    bench.queue.expire(bench.now, &bench.rules, &mut settled);
-    assert_eq!(settled.len(), 1);
+    bench.queue.expire(bench.now, &bench.rules, &mut results);
+    assert_eq!(results.len(), 1);
     bench.push(1);
     assert!(bench.ready(), "a batch that never failed waits");
 }
@@ -303,13 +303,13 @@ fn a_batch_lingers_unless_forced() {
     let open = Batch {
         numbered: None,
         attempts: 0,
-        order: bench.queue.place(),
+        order: bench.queue.next_order(),
         state: Arc::clone(&batch.state),
         payload: Payload::Encoded(Bytes::new()),
         cause: None,
         ..batch
     };
-    assert!(bench.queue.answered(batch, Ok(OK), &bench.rules, bench.now).is_some());
+    assert!(bench.queue.handle_result(batch, Ok(OK), &bench.rules, bench.now).is_some());
     bench.queue.open = Some(open);
     let due = bench.now + bench.rules.linger;
     assert_eq!(bench.queue.readiness(bench.now, &bench.rules, false), Readiness::Lingering(due));
@@ -326,13 +326,13 @@ fn transactional() -> Bench {
 
 #[test]
 fn in_a_transaction_nothing_is_numbered_anew() {
-    for kind in [FailureKind::OutOfOrder, FailureKind::UnknownIdentity] {
+    for kind in [FailureKind::OutOfOrder, FailureKind::UnknownProducerId] {
         let mut bench = transactional();
         bench.push(10);
         let a = bench.take(FIRST);
         assert!(bench.answer(a, Some(kind)).unwrap().outcome.is_err());
-        assert_eq!(bench.queue.spent, None);
-        assert!(!bench.queue.wants_identity());
+        assert_eq!(bench.queue.invalid_identity, None);
+        assert!(!bench.queue.needs_identity());
     }
 }
 
@@ -359,9 +359,9 @@ fn an_abort_drops_what_was_never_sent_and_keeps_asking_for_the_rest() {
     }
     let a = bench.take(FIRST);
     assert!(bench.answer(a, Some(FailureKind::Retriable)).is_none());
-    let mut settled = Vec::new();
-    bench.queue.drop_unsent(&Error::closed("test"), &mut settled);
-    assert_eq!(settled.len(), 2);
+    let mut results = Vec::new();
+    bench.queue.abort_unsent(&Error::closed("test"), &mut results);
+    assert_eq!(results.len(), 2);
     let a = bench.take(FIRST);
     assert_eq!(a.numbered, Some((FIRST, 10)), "it may be in the log: its marker must come after it");
     assert!(bench.answer(a, None).unwrap().outcome.is_ok());
@@ -371,8 +371,8 @@ fn an_abort_drops_what_was_never_sent_and_keeps_asking_for_the_rest() {
 #[test]
 fn the_next_epoch_starts_at_sequence_0() {
     let mut bench = transactional();
-    bench.queue.restart();
+    bench.queue.reset_sequences();
     bench.push(10);
-    let next = Identity { epoch: 1, ..FIRST };
+    let next = ProducerIdAndEpoch { epoch: 1, ..FIRST };
     assert_eq!(bench.take(next).numbered, Some((next, 0)));
 }

@@ -5,26 +5,29 @@ use samsarrow_wire::messages::{
     ApiKey, EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, Request,
 };
 
-use super::shared::{END_V2, FOREVER, Transactions, within};
+use super::shared::{END_V2, NO_TIMEOUT, Transactions, with_protocol};
 use super::state::Protocol;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
-use crate::producer::batch::Identity;
+use crate::producer::batch::ProducerIdAndEpoch;
 
 /// First version in which a producer can renew its own epoch (KIP-360).
-const RENEWING: i16 = 3;
+const FIRST_WITH_RENEWAL: i16 = 3;
 
 impl Transactions {
     /// Requests a producer ID until the coordinator responds: a first one, which fences earlier producers with the same
     /// transactional ID, or a newer epoch of `current`, which the coordinator rejects if the producer has been fenced
     /// (KIP-360).
-    pub(in crate::producer) async fn identity(&self, current: Option<Identity>) -> Result<Identity> {
+    pub(in crate::producer) async fn identity(
+        &self,
+        current: Option<ProducerIdAndEpoch>,
+    ) -> Result<ProducerIdAndEpoch> {
         let build = |version| {
-            if current.is_some() && version < RENEWING {
+            if current.is_some() && version < FIRST_WITH_RENEWAL {
                 return Err(Error::UnsupportedVersion(format!(
                     "sequences of transactional id {} are uncertain after a failure; only brokers since Kafka 2.5 can give \
-                     the producer another epoch (InitProducerId v{RENEWING})",
+                     the producer another epoch (InitProducerId v{FIRST_WITH_RENEWAL})",
                     self.id
                 )));
             }
@@ -38,22 +41,22 @@ impl Transactions {
         };
         let judge = |_, response: InitProducerIdResponse| {
             let Err(code) = ErrorCode::from_i16(response.error_code).ok() else {
-                let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                let identity = ProducerIdAndEpoch { producer_id: response.producer_id, epoch: response.producer_epoch };
                 return Ok(Verdict::Done(identity));
             };
             Verdict::of(fenced_or(code), &self.context("InitProducerId"))
         };
-        self.coordinator.call(FOREVER, build, judge).await
+        self.coordinator.call(NO_TIMEOUT, build, judge).await
     }
 
     /// Ends the transaction, retrying until the coordinator responds. Returns the producer ID of the next transaction
     /// if the coordinator has changed it.
     pub(in crate::producer) async fn end(
         &self,
-        identity: Option<Identity>,
+        identity: Option<ProducerIdAndEpoch>,
         protocol: Protocol,
         committed: bool,
-    ) -> Result<Option<Identity>> {
+    ) -> Result<Option<ProducerIdAndEpoch>> {
         let identity = identity.ok_or_else(|| Error::closed("the producer's identity"))?;
         let what = self.context(if committed { "EndTxn (commit)" } else { "EndTxn (abort)" });
         let build = |version| {
@@ -70,17 +73,17 @@ impl Transactions {
         };
         let judge = |_, response: EndTxnResponse| {
             let Err(code) = ErrorCode::from_i16(response.error_code).ok() else {
-                let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                let next = ProducerIdAndEpoch { producer_id: response.producer_id, epoch: response.producer_epoch };
                 return Ok(Verdict::Done((next.producer_id >= 0).then_some(next)));
             };
             Verdict::of(fenced_or(code), &what)
         };
-        let coordinator = self.coordinator.with(|cluster| self.within(cluster, protocol));
-        coordinator.call(FOREVER, build, judge).await
+        let coordinator = self.coordinator.with(|cluster| self.with_protocol(cluster, protocol));
+        coordinator.call(NO_TIMEOUT, build, judge).await
     }
 
-    fn within(&self, cluster: &Cluster, protocol: Protocol) -> Cluster {
-        within(cluster, protocol, EndTxnRequest::KEY, END_V2)
+    fn with_protocol(&self, cluster: &Cluster, protocol: Protocol) -> Cluster {
+        with_protocol(cluster, protocol, EndTxnRequest::KEY, END_V2)
     }
 
     /// Returns the context for errors of a request.

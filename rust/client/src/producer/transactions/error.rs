@@ -3,17 +3,17 @@
 use samsarrow_wire::error_code::InTransaction;
 
 use crate::error::Error;
-use crate::producer::batch::Identity;
+use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::Transactions;
 use crate::producer::transactions::state::Protocol;
 
 /// Aborts after a leader has reported a newer epoch. If the coordinator rejects the abort, the producer was fenced,
 /// which is fatal; otherwise the error is abortable.
-pub(super) async fn tell_whether_fenced(
+pub(super) async fn resolve_old_epoch(
     shared: &Shared,
     transactions: &Transactions,
-    identity: Option<Identity>,
+    identity: Option<ProducerIdAndEpoch>,
     protocol: Protocol,
     cause: Error,
 ) -> Error {
@@ -21,7 +21,7 @@ pub(super) async fn tell_whether_fenced(
         Ok(renewed) => {
             let mut accumulator = shared.lock();
             if let Some(identity) = renewed {
-                accumulator.take_over(identity);
+                accumulator.set_producer_id(identity);
             }
             // The transaction is aborted already. The phase stays, so that the application must abort it as well before
             // it continues.
@@ -30,21 +30,21 @@ pub(super) async fn tell_whether_fenced(
             }
             Error::Transaction { fatal: false, cause: Box::new(cause) }
         }
-        Err(error) => fail_for_good(shared, error),
+        Err(error) => fail_fatal(shared, error),
     }
 }
 
 /// Fails the producer permanently, with all pending records.
-pub(super) fn fail_for_good(shared: &Shared, mut error: Error) -> Error {
+pub(super) fn fail_fatal(shared: &Shared, mut error: Error) -> Error {
     let dropped = {
         let mut accumulator = shared.lock();
         if let Some(transaction) = &mut accumulator.transaction {
             error = transaction.explain(error);
-            transaction.fail_for_good(error.clone());
+            transaction.fail_fatal(error.clone());
         }
-        accumulator.abandon(&Error::Transaction { fatal: true, cause: Box::new(error.clone()) })
+        accumulator.abort_batches(&Error::Transaction { fatal: true, cause: Box::new(error.clone()) })
     };
-    shared.settle(dropped);
+    shared.complete(dropped);
     Error::Transaction { fatal: true, cause: Box::new(error) }
 }
 
@@ -58,10 +58,10 @@ impl Shared {
             _ => by_coordinator,
         };
         if fatal {
-            return fail_for_good(self, error);
+            return fail_fatal(self, error);
         }
         let dropped = self.lock().transaction_failed(&mut error);
-        self.settle(dropped);
+        self.complete(dropped);
         error
     }
 }

@@ -9,6 +9,6 @@ pub(super) fn not_transactional(call: &str) -> Error {
 }
 
 /// Returns the transaction state, or an error for a producer without `transactional.id`.
-pub(super) fn of<'a>(accumulator: &'a mut Accumulator, call: &str) -> Result<&'a mut Transaction> {
+pub(super) fn transaction_of<'a>(accumulator: &'a mut Accumulator, call: &str) -> Result<&'a mut Transaction> {
     accumulator.transaction.as_mut().ok_or_else(|| not_transactional(call))
 }

@@ -10,21 +10,21 @@ use samsarrow_wire::messages::{
 };
 use tokio::sync::oneshot;
 
-use super::guard::{not_transactional, of};
-use super::partitions::goes_on;
+use super::guard::{not_transactional, transaction_of};
+use super::partitions::in_progress;
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::group::membership::MemberIdentity as Member;
 use crate::offsets::by_topic;
-use crate::producer::batch::Identity;
+use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Protocol;
-use crate::producer::transactions::{FOREVER, OFFSETS_V2, Transactions, fenced_or, too_old, within};
+use crate::producer::transactions::{NO_TIMEOUT, OFFSETS_V2, Transactions, fenced_or, too_old, with_protocol};
 use crate::types::{TopicPartition, join_limited};
 
 /// First version with member ID and generation (KIP-447).
-const MEMBERS: i16 = 3;
+const FIRST_WITH_MEMBER: i16 = 3;
 const CALL: &str = "send_offsets_to_transaction";
 
 /// Consumer group of the offsets, and the member that has processed the records.
@@ -37,29 +37,29 @@ pub struct GroupMember {
 }
 
 /// Adds offsets to the open transaction.
-pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offsets, limit: Duration) -> Result<()> {
+pub(crate) async fn send(shared: &Arc<Shared>, member: GroupMember, offsets: Offsets, limit: Duration) -> Result<()> {
     let (identity, protocol) = {
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
         let identity = accumulator.identity;
-        let transaction = of(&mut accumulator, CALL)?;
-        transaction.admits(CALL)?;
+        let transaction = transaction_of(&mut accumulator, CALL)?;
+        transaction.check_state(CALL)?;
         if offsets.is_empty() {
             return Ok(());
         }
         transaction.start_clock();
-        transaction.offsets_under_way += 1;
+        transaction.pending_offset_requests += 1;
         (identity, transaction.protocol)
     };
     let (sender, answer) = oneshot::channel();
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let outcome = work(&shared, identity, protocol, &who, &offsets).await;
+        let outcome = work(&shared, identity, protocol, &member, &offsets).await;
         if let Some(transaction) = &mut shared.lock().transaction {
-            transaction.offsets_under_way -= 1;
+            transaction.pending_offset_requests -= 1;
         }
         if let Some(transactions) = &shared.transactions {
-            transactions.ring();
+            transactions.notify_changed();
         }
         // The caller may have stopped waiting; the commit waits for the request anyway.
         let _ = sender.send(outcome);
@@ -73,9 +73,9 @@ pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offset
 
 async fn work(
     shared: &Shared,
-    identity: Option<Identity>,
+    identity: Option<ProducerIdAndEpoch>,
     protocol: Protocol,
-    who: &GroupMember,
+    member: &GroupMember,
     offsets: &Offsets,
 ) -> Result<()> {
     let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
@@ -83,14 +83,14 @@ async fn work(
     let mut stop = shared.stop.subscribe();
     let sending = async {
         if protocol == Protocol::V1 {
-            let added = transactions.add_offsets(shared, identity, &who.group).await;
+            let added = transactions.add_offsets(shared, identity, &member.group).await;
             added.map_err(|error| shared.fail_transaction(error, true))?;
         }
         if let Some(transaction) = &mut shared.lock().transaction {
             // In protocol V2 the group coordinator registers the group with the transaction coordinator.
             transaction.started = true;
         }
-        let sent = transactions.commit_offsets(shared, identity, protocol, who, offsets).await;
+        let sent = transactions.commit_offsets(shared, identity, protocol, member, offsets).await;
         sent.map_err(|error| shared.fail_transaction(error, false))
     };
     tokio::select! {
@@ -100,13 +100,13 @@ async fn work(
 }
 
 /// Returns the error of a retriable failure after the transaction has ended.
-fn over() -> Error {
+fn transaction_ended() -> Error {
     Error::Aborted("the offsets were not sent: the transaction is over".into())
 }
 
 impl Transactions {
     /// Registers the group with the transaction coordinator (protocol V1).
-    async fn add_offsets(&self, shared: &Shared, identity: Identity, group: &str) -> Result<()> {
+    async fn add_offsets(&self, shared: &Shared, identity: ProducerIdAndEpoch, group: &str) -> Result<()> {
         let build = |_| {
             Ok(AddOffsetsToTxnRequest {
                 transactional_id: self.id.to_string(),
@@ -120,48 +120,48 @@ impl Transactions {
         let judge = |_, response: AddOffsetsToTxnResponse| {
             let Err(code) = ErrorCode::from_i16(response.error_code).ok() else { return Ok(Verdict::Done(())) };
             let verdict = Verdict::of(fenced_or(code), &what)?;
-            if goes_on(shared) { Ok(verdict) } else { Err(over()) }
+            if in_progress(shared) { Ok(verdict) } else { Err(transaction_ended()) }
         };
-        self.coordinator.call(FOREVER, build, judge).await
+        self.coordinator.call(NO_TIMEOUT, build, judge).await
     }
 
     /// Sends the offsets to the group coordinator.
     async fn commit_offsets(
         &self,
         shared: &Shared,
-        identity: Identity,
+        identity: ProducerIdAndEpoch,
         protocol: Protocol,
-        who: &GroupMember,
+        member: &GroupMember,
         offsets: &Offsets,
     ) -> Result<()> {
-        let build = |version| self.request(version, identity, protocol, who, offsets);
+        let build = |version| self.request(version, identity, protocol, member, offsets);
         let judge = |_, response: TxnOffsetCommitResponse| {
-            let verdict = self.judge_offsets(&who.group, offsets, &response)?;
+            let verdict = self.judge_offsets(&member.group, offsets, &response)?;
             let done = matches!(verdict, Verdict::Done(()));
-            if done || goes_on(shared) { Ok(verdict) } else { Err(over()) }
+            if done || in_progress(shared) { Ok(verdict) } else { Err(transaction_ended()) }
         };
         let coordinator = self
-            .of_group(&who.group)
-            .with(|cluster| within(cluster, protocol, TxnOffsetCommitRequest::KEY, OFFSETS_V2));
-        coordinator.call(FOREVER, build, judge).await
+            .group_coordinator(&member.group)
+            .with(|cluster| with_protocol(cluster, protocol, TxnOffsetCommitRequest::KEY, OFFSETS_V2));
+        coordinator.call(NO_TIMEOUT, build, judge).await
     }
 
     fn request(
         &self,
         version: i16,
-        identity: Identity,
+        identity: ProducerIdAndEpoch,
         protocol: Protocol,
-        who: &GroupMember,
+        member: &GroupMember,
         offsets: &Offsets,
     ) -> Result<TxnOffsetCommitRequest> {
         if protocol == Protocol::V2 && version < OFFSETS_V2 {
             return Err(too_old(TxnOffsetCommitRequest::KEY, version, OFFSETS_V2));
         }
-        let GroupMember { group, member } = who;
-        let nobody = member.generation < 0 && member.member_id.is_empty();
-        if version < MEMBERS && !nobody {
+        let GroupMember { group, member } = member;
+        let no_member = member.generation < 0 && member.member_id.is_empty();
+        if version < FIRST_WITH_MEMBER && !no_member {
             return Err(Error::UnsupportedVersion(format!(
-                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{MEMBERS}) can refuse the offsets of a member that \
+                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{FIRST_WITH_MEMBER}) can refuse the offsets transaction_of a member that \
                  lost its partitions; give the group alone to do without"
             )));
         }
@@ -191,29 +191,29 @@ impl Transactions {
     }
 
     fn judge_offsets(&self, group: &str, offsets: &Offsets, response: &TxnOffsetCommitResponse) -> Result<Verdict<()>> {
-        let mut again = None;
-        let mut silent: Vec<&TopicPartition> = offsets.iter().map(|(tp, _)| tp).collect();
+        let mut retry = None;
+        let mut missing: Vec<&TopicPartition> = offsets.iter().map(|(tp, _)| tp).collect();
         for topic in &response.topics {
             for partition in &topic.partitions {
-                silent.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
+                missing.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
                 // Without an error the offset is pending.
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
                 let what = format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
                 let verdict = Verdict::of(fenced_or(code), &self.context(&what))?;
-                again = Some(match verdict {
+                retry = Some(match verdict {
                     // The group coordinator could not replicate the commit in time: the coordinator may have changed.
                     Verdict::Retry(error) if code == ErrorCode::REQUEST_TIMED_OUT => Verdict::Moved(error),
                     verdict => verdict,
                 });
             }
         }
-        match again {
+        match retry {
             // Committing accepted offsets again has no further effect.
-            Some(again) => Ok(again),
-            None if silent.is_empty() => Ok(Verdict::Done(())),
+            Some(retry) => Ok(retry),
+            None if missing.is_empty() => Ok(Verdict::Done(())),
             None => Err(Error::protocol(
                 format!("the coordinator of group {group}"),
-                format!("the answer to TxnOffsetCommit leaves out {}", join_limited(silent)),
+                format!("the response to TxnOffsetCommit leaves out {}", join_limited(missing)),
             )),
         }
     }

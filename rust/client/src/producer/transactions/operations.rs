@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::error::{fail_for_good, tell_whether_fenced};
-use super::guard::{not_transactional, of};
+use super::error::{fail_fatal, resolve_old_epoch};
+use super::guard::{not_transactional, transaction_of};
 use crate::error::{Error, Result};
-use crate::producer::batch::Identity;
-use crate::producer::flush::Flushing;
+use crate::producer::batch::ProducerIdAndEpoch;
+use crate::producer::flush::FlushGuard;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::Transactions;
 use crate::producer::transactions::state::{
-    Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old, is_forgotten,
+    Operation, OperationEntry, Outcome, Phase, Protocol, Transaction, is_old_epoch, is_unknown_producer,
 };
 
 /// Runs `operation`, or waits for the one that an earlier call started.
@@ -32,32 +32,32 @@ async fn perform_for(name: &str, shared: &Arc<Shared>, operation: Operation, lim
     let entry = {
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
-        of(&mut accumulator, name)?.enter(operation)?
+        transaction_of(&mut accumulator, name)?.start_or_join(operation)?
     };
-    carry_out(name, shared, operation, entry, limit).await
+    run_or_join(name, shared, operation, entry, limit).await
 }
 
-async fn carry_out(
+async fn run_or_join(
     name: &str,
     shared: &Arc<Shared>,
     operation: Operation,
-    entry: Entry,
+    entry: OperationEntry,
     limit: Duration,
 ) -> Result<()> {
     let mut outcome = match entry {
-        Entry::Join(outcome) => outcome,
-        Entry::Work(sender, outcome) => {
+        OperationEntry::Join(outcome) => outcome,
+        OperationEntry::Start(sender, outcome) => {
             tokio::spawn(work(Arc::clone(shared), operation, sender));
             outcome
         }
     };
-    let found = tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await;
-    match found.map(|found| found.map(|outcome| outcome.clone())) {
-        Ok(Ok(found)) => {
+    let result = tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await;
+    match result.map(|result| result.map(|outcome| outcome.clone())) {
+        Ok(Ok(result)) => {
             if let Some(transaction) = &mut shared.lock().transaction {
-                transaction.seen(&outcome);
+                transaction.outcome_returned(&outcome);
             }
-            found.unwrap_or(Ok(()))
+            result.unwrap_or(Ok(()))
         }
         Ok(Err(_)) => Err(Error::closed("the producer")),
         Err(_) => {
@@ -86,7 +86,7 @@ async fn work(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<O
 pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: Duration) -> Result<()> {
     const CALL: &str = "begin_transaction";
     let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
-    let new = of(&mut shared.lock(), CALL)?.needs_init();
+    let new = transaction_of(&mut shared.lock(), CALL)?.needs_init();
     if new {
         perform_for(CALL, shared, Operation::Init, limit).await?;
     }
@@ -94,16 +94,16 @@ pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: 
     let renewal = {
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
-        let transaction = of(&mut accumulator, CALL)?;
+        let transaction = transaction_of(&mut accumulator, CALL)?;
         // Late requests of protocol V1 must have another epoch than those of V2.
         let upgraded = transaction.used && transaction.protocol == Protocol::V1 && protocol == Protocol::V2;
         if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
     };
     if let Some(entry) = renewal {
-        carry_out(CALL, shared, Operation::Init, entry, limit).await?;
+        run_or_join(CALL, shared, Operation::Init, entry, limit).await?;
     }
     let mut accumulator = shared.lock();
-    let transaction = of(&mut accumulator, CALL)?;
+    let transaction = transaction_of(&mut accumulator, CALL)?;
     if call.cancelled.load(Ordering::Relaxed) {
         return Err(Error::State("begin_transaction was cancelled".into()));
     }
@@ -128,7 +128,7 @@ pub(crate) fn cancel_begin(shared: &Shared, call: &BeginTransaction) -> bool {
 }
 
 /// Aborts an open transaction before the producer closes. Waits for a pending commit first.
-pub(crate) async fn leave(shared: &Arc<Shared>, limit: Duration) {
+pub(crate) async fn abort_on_close(shared: &Arc<Shared>, limit: Duration) {
     let deadline = Instant::now() + limit;
     loop {
         let operation = {
@@ -158,28 +158,28 @@ async fn init(shared: &Shared) -> Result<()> {
     let current = shared.lock().identity;
     let answer = transactions.identity(current).await;
     let mut accumulator = shared.lock();
-    let done = answer.map(|identity| accumulator.take_over(identity));
+    let done = answer.map(|identity| accumulator.set_producer_id(identity));
     match done {
         Ok(()) => {
-            of(&mut accumulator, "init_transactions")?.ready();
+            transaction_of(&mut accumulator, "init_transactions")?.ready();
             Ok(())
         }
         Err(error) => {
             drop(accumulator);
-            Err(fail_for_good(shared, error))
+            Err(fail_fatal(shared, error))
         }
     }
 }
 
 async fn commit(shared: &Shared) -> Result<()> {
     let transactions = transactions(shared)?;
-    settle_down(shared, transactions).await;
+    wait_for_pending(shared, transactions).await;
     let (identity, protocol, outdated) = {
         let mut accumulator = shared.lock();
         let identity = accumulator.identity;
-        let transaction = of(&mut accumulator, "commit_transaction")?;
+        let transaction = transaction_of(&mut accumulator, "commit_transaction")?;
         let outdated = match transaction.error() {
-            Some(Error::Transaction { fatal: false, cause }) if transaction.started && epoch_is_old(&cause) => {
+            Some(Error::Transaction { fatal: false, cause }) if transaction.started && is_old_epoch(&cause) => {
                 Some(*cause)
             }
             Some(error) => return Err(error),
@@ -192,7 +192,7 @@ async fn commit(shared: &Shared) -> Result<()> {
         (identity, transaction.protocol, outdated)
     };
     if let Some(cause) = outdated {
-        return Err(tell_whether_fenced(shared, transactions, identity, protocol, cause).await);
+        return Err(resolve_old_epoch(shared, transactions, identity, protocol, cause).await);
     }
     match transactions.end(identity, protocol, true).await {
         Ok(renewed) => finish(shared, renewed),
@@ -203,42 +203,42 @@ async fn commit(shared: &Shared) -> Result<()> {
 async fn abort(shared: &Shared) -> Result<()> {
     let transactions = transactions(shared)?;
     let dropped =
-        shared.lock().drop_unsent(&Error::Aborted("the record was not sent: its transaction was aborted".into()));
-    shared.settle(dropped);
-    settle_down(shared, transactions).await;
-    let (identity, protocol, started, mut bump) = {
+        shared.lock().abort_unsent(&Error::Aborted("the record was not sent: its transaction was aborted".into()));
+    shared.complete(dropped);
+    wait_for_pending(shared, transactions).await;
+    let (identity, protocol, started, mut bump_epoch) = {
         let mut accumulator = shared.lock();
         let identity = accumulator.identity;
-        let transaction = of(&mut accumulator, "abort_transaction")?;
+        let transaction = transaction_of(&mut accumulator, "abort_transaction")?;
         if let Some(error) = transaction.error() {
             return Err(error);
         }
-        (identity, transaction.protocol, transaction.started, transaction.bump)
+        (identity, transaction.protocol, transaction.started, transaction.bump_epoch)
     };
     let mut renewed = None;
     if started {
         match transactions.end(identity, protocol, false).await {
             Ok(next) => renewed = next,
             // An expired transactional ID gets a new producer ID; the coordinator has no transaction to abort.
-            Err(error) if is_forgotten(&error) => bump = true,
+            Err(error) if is_unknown_producer(&error) => bump_epoch = true,
             // Another abort would fail as well.
-            Err(error) => return Err(fail_for_good(shared, error)),
+            Err(error) => return Err(fail_fatal(shared, error)),
         }
     }
-    if bump && renewed.is_none() {
-        let identity = transactions.identity(identity).await.map_err(|error| fail_for_good(shared, error))?;
+    if bump_epoch && renewed.is_none() {
+        let identity = transactions.identity(identity).await.map_err(|error| fail_fatal(shared, error))?;
         renewed = Some(identity);
     }
     finish(shared, renewed)
 }
 
 /// Ends the transaction, with a new producer ID for the next one if the coordinator has assigned one.
-fn finish(shared: &Shared, renewed: Option<Identity>) -> Result<()> {
+fn finish(shared: &Shared, renewed: Option<ProducerIdAndEpoch>) -> Result<()> {
     let mut accumulator = shared.lock();
     if let Some(identity) = renewed {
-        accumulator.take_over(identity);
+        accumulator.set_producer_id(identity);
     }
-    of(&mut accumulator, "the end of a transaction")?.ready();
+    transaction_of(&mut accumulator, "the end of a transaction")?.ready();
     Ok(())
 }
 
@@ -247,8 +247,8 @@ fn transactions(shared: &Shared) -> Result<&Transactions> {
 }
 
 /// Waits until all records have their results and all requests of the transaction are complete.
-async fn settle_down(shared: &Shared, transactions: &Transactions) {
-    Flushing::new(shared).done().await;
+async fn wait_for_pending(shared: &Shared, transactions: &Transactions) {
+    FlushGuard::new(shared).wait().await;
     let mut changed = transactions.changed.subscribe();
     loop {
         changed.borrow_and_update();

@@ -11,13 +11,13 @@ use super::guard::not_transactional;
 use crate::cluster::ApiVersionOverride;
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
-use crate::producer::batch::Identity;
+use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::shared::Shared;
 use crate::producer::transactions::state::Transaction;
-use crate::producer::transactions::{FOREVER, Transactions, fenced_or};
+use crate::producer::transactions::{NO_TIMEOUT, Transactions, fenced_or};
 
 /// Newest version for clients; later ones are used between brokers.
-const NEWEST: i16 = 3;
+const MAX_CLIENT_VERSION: i16 = 3;
 
 /// Partitions of one request, by topic.
 type Names = BTreeMap<String, Vec<i32>>;
@@ -37,7 +37,7 @@ pub(crate) async fn register(shared: Arc<Shared>) {
         transaction.registering = false;
     }
     if let Some(transactions) = &shared.transactions {
-        transactions.ring();
+        transactions.notify_changed();
     }
     shared.wake.notify_one();
 }
@@ -71,7 +71,7 @@ async fn register_once(shared: &Shared) -> Result<()> {
 impl Transactions {
     /// Registers partitions with the coordinator. Returns false if the transaction ended before the coordinator
     /// accepted them.
-    async fn add_partitions(&self, shared: &Shared, identity: Identity, names: &Names) -> Result<bool> {
+    async fn add_partitions(&self, shared: &Shared, identity: ProducerIdAndEpoch, names: &Names) -> Result<bool> {
         let topics = || {
             names.iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
                 name: name.clone(),
@@ -91,50 +91,50 @@ impl Transactions {
         let judge = |_, response: AddPartitionsToTxnResponse| {
             let verdict = self.judge(names, &response.results_by_topic_v3_and_below)?;
             // The request failed with a retriable error, but the transaction has ended.
-            let over = !matches!(verdict, Verdict::Done(_)) && !goes_on(shared);
+            let over = !matches!(verdict, Verdict::Done(_)) && !in_progress(shared);
             Ok(if over { Verdict::Done(false) } else { verdict })
         };
-        let wanted = |cluster: &crate::cluster::Cluster| {
-            cluster.with_version(AddPartitionsToTxnRequest::KEY, ApiVersionOverride::AtMost(NEWEST))
+        let limited = |cluster: &crate::cluster::Cluster| {
+            cluster.with_version(AddPartitionsToTxnRequest::KEY, ApiVersionOverride::AtMost(MAX_CLIENT_VERSION))
         };
-        self.coordinator.with(wanted).call(FOREVER, build, judge).await
+        self.coordinator.with(limited).call(NO_TIMEOUT, build, judge).await
     }
 
     /// Evaluates a response. One rejected partition fails the whole request; the error is that of the partition that
     /// caused the rejection.
     fn judge(&self, names: &Names, results: &[AddPartitionsToTxnTopicResult]) -> Result<Verdict<bool>> {
-        let mut again = None;
-        let mut refused = None;
-        let mut answered = 0;
+        let mut retry = None;
+        let mut rejected = None;
+        let mut results_seen = 0;
         for topic in results {
             for partition in &topic.results_by_partition {
-                answered += 1;
+                results_seen += 1;
                 // Without an error the partition is registered.
                 let Err(code) = ErrorCode::from_i16(partition.partition_error_code).ok() else { continue };
                 let what = format!("AddPartitionsToTxn of {}-{}", topic.name, partition.partition_index);
                 match Verdict::of(fenced_or(code), &self.context(&what)) {
-                    Ok(verdict) => again = Some(verdict),
-                    Err(error) if code == ErrorCode::OPERATION_NOT_ATTEMPTED => refused = refused.or(Some(error)),
+                    Ok(verdict) => retry = Some(verdict),
+                    Err(error) if code == ErrorCode::OPERATION_NOT_ATTEMPTED => rejected = rejected.or(Some(error)),
                     Err(error) => return Err(error),
                 }
             }
         }
-        if let Some(again) = again {
-            return Ok(again);
+        if let Some(retry) = retry {
+            return Ok(retry);
         }
-        if let Some(error) = refused {
+        if let Some(error) = rejected {
             return Err(error);
         }
-        let asked: usize = names.values().map(Vec::len).sum();
-        if answered < asked {
-            let text = format!("the answer leaves out {} of {asked} partitions", asked - answered);
-            return Err(Error::protocol(self.context("the answer to AddPartitionsToTxn"), text));
+        let requested: usize = names.values().map(Vec::len).sum();
+        if results_seen < requested {
+            let text = format!("the response leaves out {} of {requested} partitions", requested - results_seen);
+            return Err(Error::protocol(self.context("the response to AddPartitionsToTxn"), text));
         }
         Ok(Verdict::Done(true))
     }
 }
 
 /// Returns true while the transaction is open or being committed, so that requests may be retried.
-pub(super) fn goes_on(shared: &Shared) -> bool {
-    shared.lock().transaction.as_ref().is_some_and(Transaction::goes_on)
+pub(super) fn in_progress(shared: &Shared) -> bool {
+    shared.lock().transaction.as_ref().is_some_and(Transaction::in_progress)
 }

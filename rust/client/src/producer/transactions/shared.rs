@@ -20,7 +20,7 @@ pub(in crate::producer) const PRODUCE_V2: i16 = 12;
 pub(super) const END_V2: i16 = 5;
 pub(in crate::producer) const OFFSETS_V2: i16 = 5;
 /// Timeout of requests that are retried until they succeed or fail permanently.
-pub(in crate::producer) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+pub(in crate::producer) const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Coordinators and settings of a transactional producer.
 #[derive(Debug)]
@@ -53,17 +53,17 @@ impl Transactions {
     }
 
     /// Returns the coordinator of a group, cached across transactions.
-    pub(in crate::producer) fn of_group(&self, group: &str) -> Coordinator {
+    pub(in crate::producer) fn group_coordinator(&self, group: &str) -> Coordinator {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = groups.get(group) {
             return known.clone();
         }
-        let found = Coordinator::new(self.cluster.clone(), group);
-        groups.insert(group.to_owned(), found.clone());
-        found
+        let coordinator = Coordinator::new(self.cluster.clone(), group);
+        groups.insert(group.to_owned(), coordinator.clone());
+        coordinator
     }
 
-    pub(in crate::producer) fn ring(&self) {
+    pub(in crate::producer) fn notify_changed(&self) {
         self.changed.send_replace(());
     }
 
@@ -81,7 +81,7 @@ impl Transactions {
 }
 
 /// Returns `cluster`, limited to the versions of `key` that `protocol` uses.
-pub(in crate::producer) fn within(cluster: &Cluster, protocol: Protocol, key: ApiKey, second: i16) -> Cluster {
+pub(in crate::producer) fn with_protocol(cluster: &Cluster, protocol: Protocol, key: ApiKey, second: i16) -> Cluster {
     match protocol {
         Protocol::V1 => cluster.with_version(key, ApiVersionOverride::AtMost(second - 1)),
         Protocol::V2 => cluster.clone(),

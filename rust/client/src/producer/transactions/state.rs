@@ -76,9 +76,9 @@ pub(crate) struct Pending {
 
 /// Result of [`Transaction::start_or_join`].
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum OperationEntry {
     /// The operation is new: the caller runs it and sends its outcome here.
-    Work(watch::Sender<Outcome>, watch::Receiver<Outcome>),
+    Start(watch::Sender<Outcome>, watch::Receiver<Outcome>),
     /// The operation was started by an earlier call.
     Join(watch::Receiver<Outcome>),
 }
@@ -97,7 +97,7 @@ pub(crate) struct Transaction {
     /// Time of the first request that may have started the transaction at the coordinator, where its timeout begins.
     first_request: Option<Instant>,
     /// True if sequences are uncertain, so that the next transaction needs another epoch (KIP-360).
-    pub(crate) bump: bool,
+    pub(crate) bump_epoch: bool,
     /// True if there was a transaction before.
     pub(crate) used: bool,
     /// Partitions registered with the coordinator.
@@ -106,7 +106,7 @@ pub(crate) struct Transaction {
     unregistered: BTreeSet<Slot>,
     pub(crate) registering: bool,
     /// Number of pending requests that add offsets.
-    pub(crate) offsets_under_way: usize,
+    pub(crate) pending_offset_requests: usize,
     pending: Option<Pending>,
 }
 
@@ -120,12 +120,12 @@ impl Transaction {
             protocol: Protocol::V1,
             started: false,
             first_request: None,
-            bump: false,
+            bump_epoch: false,
             used: false,
             registered: HashSet::new(),
             unregistered: BTreeSet::new(),
             registering: false,
-            offsets_under_way: 0,
+            pending_offset_requests: 0,
             pending: None,
         }
     }
@@ -144,7 +144,7 @@ impl Transaction {
         self.pending.as_ref()
     }
 
-    fn wrong(&self, call: &str, why: &str) -> Error {
+    fn state_error(&self, call: &str, why: &str) -> Error {
         Error::State(format!("{call} of transactional id {}: {why}", self.id))
     }
 
@@ -159,11 +159,11 @@ impl Transaction {
 
     /// Checks that `call` may add records or offsets to the transaction.
     #[inline]
-    pub(crate) fn admits(&self, call: &str) -> Result<()> {
-        if matches!(self.phase, Phase::Open) { Ok(()) } else { Err(self.refusal(call)) }
+    pub(crate) fn check_state(&self, call: &str) -> Result<()> {
+        if matches!(self.phase, Phase::Open) { Ok(()) } else { Err(self.rejection(call)) }
     }
 
-    fn refusal(&self, call: &str) -> Error {
+    fn rejection(&self, call: &str) -> Error {
         if let Some(error) = self.error() {
             return error;
         }
@@ -172,7 +172,7 @@ impl Transaction {
             Phase::Aborting => "the transaction is being aborted",
             _ => "no transaction is open: call begin_transaction first",
         };
-        self.wrong(call, why)
+        self.state_error(call, why)
     }
 
     /// Rejects a call while the outcome of an earlier call that timed out is unknown.
@@ -180,8 +180,10 @@ impl Transaction {
         match &self.pending {
             Some(pending) => {
                 let before = pending.operation.name();
-                Err(self
-                    .wrong(call, &format!("an earlier call of {before} has not come to its end: call {before} again")))
+                Err(self.state_error(
+                    call,
+                    &format!("an earlier call of {before} has not come to its end: call {before} again"),
+                ))
             }
             None => Ok(()),
         }
@@ -206,51 +208,51 @@ impl Transaction {
                 self.phase = Phase::Open;
                 Ok(())
             }
-            Phase::New | Phase::Starting => Err(self.wrong(CALL, "call init_transactions first")),
-            _ => Err(self.error().unwrap_or_else(|| self.wrong(CALL, "a transaction is open already"))),
+            Phase::New | Phase::Starting => Err(self.state_error(CALL, "call init_transactions first")),
+            _ => Err(self.error().unwrap_or_else(|| self.state_error(CALL, "a transaction is open already"))),
         }
     }
 
     /// Starts an operation, or joins the one that an earlier call started.
-    pub(crate) fn enter(&mut self, operation: Operation) -> Result<Entry> {
+    pub(crate) fn start_or_join(&mut self, operation: Operation) -> Result<OperationEntry> {
         if let Some(pending) = &self.pending {
             if pending.operation == operation {
-                return Ok(Entry::Join(pending.outcome.clone()));
+                return Ok(OperationEntry::Join(pending.outcome.clone()));
             }
             self.check_pending(operation.name())?;
         }
         let next = match (operation, &self.phase) {
-            (_, Phase::Fatal(_)) => Err(self.refusal(operation.name())),
+            (_, Phase::Fatal(_)) => Err(self.rejection(operation.name())),
             (Operation::Init, Phase::New) => Ok(Phase::Starting),
-            (Operation::Init, _) => Err(self.wrong(operation.name(), "it was called before")),
+            (Operation::Init, _) => Err(self.state_error(operation.name(), "it was called before")),
             (Operation::Commit, Phase::Open) => Ok(Phase::Committing),
             // The coordinator decides whether the producer was fenced or only has an old epoch.
-            (Operation::Commit, Phase::Abortable(cause)) if self.started && epoch_is_old(cause) => {
+            (Operation::Commit, Phase::Abortable(cause)) if self.started && is_old_epoch(cause) => {
                 Ok(self.phase.clone())
             }
             (Operation::Abort, Phase::Open | Phase::Abortable(_)) => Ok(Phase::Aborting),
-            (_, _) => Err(self.refusal(operation.name())),
+            (_, _) => Err(self.rejection(operation.name())),
         };
         self.phase = next?;
         Ok(self.start(operation))
     }
 
     /// Starts the request for a newer epoch of the current producer ID (KIP-360).
-    pub(crate) fn renew(&mut self) -> Result<Entry> {
+    pub(crate) fn renew(&mut self) -> Result<OperationEntry> {
         self.check_pending("begin_transaction")?;
         self.phase = Phase::Starting;
         Ok(self.start(Operation::Init))
     }
 
-    fn start(&mut self, operation: Operation) -> Entry {
+    fn start(&mut self, operation: Operation) -> OperationEntry {
         let (sender, outcome) = watch::channel(None);
         self.pending = Some(Pending { operation, outcome: outcome.clone() });
-        Entry::Work(sender, outcome)
+        OperationEntry::Start(sender, outcome)
     }
 
     /// Records that a call has returned this outcome. A late call, such as one whose wait was cancelled, does not
     /// affect an operation that was started since.
-    pub(crate) fn seen(&mut self, outcome: &watch::Receiver<Outcome>) {
+    pub(crate) fn outcome_returned(&mut self, outcome: &watch::Receiver<Outcome>) {
         self.pending.take_if(|pending| pending.outcome.same_channel(outcome));
     }
 
@@ -267,7 +269,7 @@ impl Transaction {
     pub(crate) fn ended(&mut self) {
         self.started = false;
         self.first_request = None;
-        self.bump = false;
+        self.bump_epoch = false;
         self.registered.clear();
         self.unregistered.clear();
     }
@@ -277,7 +279,7 @@ impl Transaction {
         let fatal = is_fatal(error);
         if self.protocol == Protocol::V1 {
             // After a failed batch, the sequences of later batches of the same epoch would not follow.
-            self.bump |= self.started || is_forgotten(error);
+            self.bump_epoch |= self.started || is_unknown_producer(error);
         }
         match self.phase {
             Phase::Fatal(_) => false,
@@ -294,7 +296,7 @@ impl Transaction {
     }
 
     /// Fails the producer permanently. The first cause is kept.
-    pub(crate) fn fail_for_good(&mut self, error: Error) {
+    pub(crate) fn fail_fatal(&mut self, error: Error) {
         if !matches!(self.phase, Phase::Fatal(_)) {
             self.phase = Phase::Fatal(error);
         }
@@ -312,7 +314,7 @@ impl Transaction {
     }
 
     /// Records that a batch is sent, which starts the transaction in protocol V2.
-    pub(crate) fn writes(&mut self) {
+    pub(crate) fn batch_sent(&mut self) {
         if self.protocol == Protocol::V2 {
             self.start_clock();
             self.started = true;
@@ -345,7 +347,7 @@ impl Transaction {
     /// Returns true if a registration must be started now, and marks it as started. A rejected registration is not
     /// repeated: it would be rejected again until the application aborts the transaction.
     pub(crate) fn start_registering(&mut self) -> bool {
-        let start = self.goes_on() && !self.registering && !self.unregistered.is_empty();
+        let start = self.in_progress() && !self.registering && !self.unregistered.is_empty();
         if start {
             self.start_clock();
         }
@@ -373,24 +375,24 @@ impl Transaction {
     }
 
     /// Returns true while the transaction is open or being committed, so that requests may be retried.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn in_progress(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Committing)
     }
 
     /// Returns true while requests are pending that must complete before the transaction ends.
     pub(crate) fn busy(&self) -> bool {
-        self.registering || self.offsets_under_way > 0
+        self.registering || self.pending_offset_requests > 0
     }
 }
 
 /// Returns true if a leader has reported a newer epoch: that of another producer, or of the coordinator after a timeout
 /// of the transaction.
-pub(crate) fn epoch_is_old(error: &Error) -> bool {
+pub(crate) fn is_old_epoch(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_EPOCH.code())
 }
 
 /// Returns true if the coordinator no longer knows the producer, and therefore has no transaction to end.
-pub(crate) fn is_forgotten(error: &Error) -> bool {
+pub(crate) fn is_unknown_producer(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_ID_MAPPING.code())
 }
 

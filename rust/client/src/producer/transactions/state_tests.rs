@@ -6,9 +6,11 @@ const SLOT: Slot = Slot { topic: 0, partition: 1 };
 
 fn ready(protocol: Protocol) -> Transaction {
     let mut transaction = Transaction::new("t".into(), Duration::from_millis(20));
-    let Ok(Entry::Work(_, outcome)) = transaction.enter(Operation::Init) else { panic!("nothing to do") };
+    let Ok(OperationEntry::Start(_, outcome)) = transaction.start_or_join(Operation::Init) else {
+        panic!("nothing to do")
+    };
     transaction.ready();
-    transaction.seen(&outcome);
+    transaction.outcome_returned(&outcome);
     transaction.begin(protocol).unwrap();
     transaction
 }
@@ -24,31 +26,38 @@ fn code(code: ErrorCode) -> Error {
 #[test]
 fn a_call_that_timed_out_is_joined_and_not_overtaken() {
     let mut transaction = ready(Protocol::V2);
-    let Ok(Entry::Work(sender, _)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
-    assert!(text(transaction.enter(Operation::Abort)).contains("call commit_transaction again"));
+    let Ok(OperationEntry::Start(sender, _)) = transaction.start_or_join(Operation::Commit) else {
+        panic!("nothing to do")
+    };
+    assert!(text(transaction.start_or_join(Operation::Abort)).contains("call commit_transaction again"));
     assert!(text(transaction.begin(Protocol::V2)).contains("call commit_transaction again"));
-    assert!(text(transaction.admits("send")).contains("being committed"));
+    assert!(text(transaction.check_state("send")).contains("being committed"));
     transaction.ready();
     sender.send_replace(Some(Ok(())));
     // The operation is complete, but no call has returned its outcome yet.
     assert!(transaction.begin(Protocol::V2).is_err());
-    let Ok(Entry::Join(outcome)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
+    let Ok(OperationEntry::Join(outcome)) = transaction.start_or_join(Operation::Commit) else { panic!("begun anew") };
     assert_eq!(*outcome.borrow(), Some(Ok(())));
-    transaction.seen(&outcome);
+    transaction.outcome_returned(&outcome);
     transaction.begin(Protocol::V2).unwrap();
 }
 
 #[test]
 fn who_learns_late_of_an_outcome_leaves_what_was_begun_since_alone() {
     let mut transaction = ready(Protocol::V2);
-    let Ok(Entry::Work(_, late)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
-    let Ok(Entry::Join(joined)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
+    let Ok(OperationEntry::Start(_, late)) = transaction.start_or_join(Operation::Commit) else {
+        panic!("nothing to do")
+    };
+    let Ok(OperationEntry::Join(joined)) = transaction.start_or_join(Operation::Commit) else { panic!("begun anew") };
     transaction.ready();
-    transaction.seen(&joined);
+    transaction.outcome_returned(&joined);
     transaction.begin(Protocol::V2).unwrap();
-    let Ok(Entry::Work(..)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
-    transaction.seen(&late);
-    assert!(matches!(transaction.enter(Operation::Commit), Ok(Entry::Join(_))), "the second commit is under way");
+    let Ok(OperationEntry::Start(..)) = transaction.start_or_join(Operation::Commit) else { panic!("nothing to do") };
+    transaction.outcome_returned(&late);
+    assert!(
+        matches!(transaction.start_or_join(Operation::Commit), Ok(OperationEntry::Join(_))),
+        "the second commit is under way"
+    );
 }
 
 #[test]
@@ -57,24 +66,26 @@ fn after_an_abortable_error_only_an_abort_is_let_through() {
     transaction.registered(&[SLOT]);
     assert!(transaction.fail(&code(ErrorCode::MESSAGE_TOO_LARGE)));
     assert!(!transaction.fail(&code(ErrorCode::INVALID_RECORD)), "the first cause stays");
-    for refused in [transaction.admits("send"), transaction.begin(Protocol::V1)] {
-        assert!(text(refused).contains("must be aborted: test: MESSAGE_TOO_LARGE"));
+    for rejected in [transaction.check_state("send"), transaction.begin(Protocol::V1)] {
+        assert!(text(rejected).contains("must be aborted: test: MESSAGE_TOO_LARGE"));
     }
-    assert!(transaction.enter(Operation::Commit).unwrap_err().abortable());
-    let Ok(Entry::Work(_, outcome)) = transaction.enter(Operation::Abort) else { panic!("nothing to do") };
-    assert!(transaction.bump, "its sequences are uncertain");
-    transaction.seen(&outcome);
+    assert!(transaction.start_or_join(Operation::Commit).unwrap_err().abortable());
+    let Ok(OperationEntry::Start(_, outcome)) = transaction.start_or_join(Operation::Abort) else {
+        panic!("nothing to do")
+    };
+    assert!(transaction.bump_epoch, "its sequences are uncertain");
+    transaction.outcome_returned(&outcome);
     transaction.ready();
-    assert!(!transaction.bump && !transaction.started);
+    assert!(!transaction.bump_epoch && !transaction.started);
     assert!(transaction.begin(Protocol::V1).is_ok());
 }
 
 #[test]
 fn an_old_epoch_is_taken_to_the_coordinator_by_the_commit() {
     let mut transaction = ready(Protocol::V2);
-    transaction.writes();
+    transaction.batch_sent();
     transaction.fail(&code(ErrorCode::INVALID_PRODUCER_EPOCH));
-    assert!(matches!(transaction.enter(Operation::Commit), Ok(Entry::Work(..))));
+    assert!(matches!(transaction.start_or_join(Operation::Commit), Ok(OperationEntry::Start(..))));
     assert!(matches!(transaction.phase(), Phase::Abortable(_)));
 }
 
@@ -84,10 +95,10 @@ fn after_a_fatal_error_every_call_raises_it() {
         let mut transaction = ready(Protocol::V2);
         assert!(transaction.fail(&code(fatal)));
         transaction.ready();
-        transaction.fail_for_good(code(ErrorCode::UNKNOWN_SERVER_ERROR));
-        let mut errors = vec![transaction.admits("send"), transaction.begin(Protocol::V2)];
+        transaction.fail_fatal(code(ErrorCode::UNKNOWN_SERVER_ERROR));
+        let mut errors = vec![transaction.check_state("send"), transaction.begin(Protocol::V2)];
         for operation in [Operation::Init, Operation::Commit, Operation::Abort] {
-            errors.push(transaction.enter(operation).map(drop));
+            errors.push(transaction.start_or_join(operation).map(drop));
         }
         for error in errors {
             assert_eq!(error.unwrap_err(), Error::Transaction { fatal: true, cause: Box::new(code(fatal)) });
@@ -99,7 +110,7 @@ fn after_a_fatal_error_every_call_raises_it() {
 fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_only() {
     let mut transaction = ready(Protocol::V1);
     assert!(!transaction.may_write(SLOT) && !transaction.may_write(SLOT));
-    transaction.writes();
+    transaction.batch_sent();
     assert!(!transaction.started);
     assert!(transaction.start_registering() && !transaction.start_registering(), "one request at a time");
     assert_eq!(transaction.unregistered(), [SLOT]);
@@ -111,16 +122,16 @@ fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_on
 
     let mut transaction = ready(Protocol::V2);
     assert!(transaction.may_write(SLOT) && !transaction.start_registering() && !transaction.started);
-    transaction.writes();
+    transaction.batch_sent();
     assert!(transaction.started);
 }
 
 #[test]
 fn a_registration_that_was_refused_is_not_asked_for_again() {
-    for refused in [ErrorCode::TOPIC_AUTHORIZATION_FAILED, ErrorCode::PRODUCER_FENCED] {
+    for rejected in [ErrorCode::TOPIC_AUTHORIZATION_FAILED, ErrorCode::PRODUCER_FENCED] {
         let mut transaction = ready(Protocol::V1);
         assert!(!transaction.may_write(SLOT) && transaction.start_registering());
-        transaction.fail(&code(refused));
+        transaction.fail(&code(rejected));
         transaction.registering = false;
         assert!(!transaction.may_write(SLOT) && !transaction.start_registering());
     }
@@ -132,7 +143,7 @@ fn an_error_after_the_timeout_names_it() {
     let fenced = code(ErrorCode::PRODUCER_FENCED);
     std::thread::sleep(Duration::from_millis(40));
     assert_eq!(transaction.explain(fenced.clone()), fenced, "the coordinator knows nothing of it yet");
-    transaction.writes();
+    transaction.batch_sent();
     std::thread::sleep(Duration::from_millis(40));
     let explained = transaction.explain(fenced.clone());
     let text = explained.to_string();
@@ -148,8 +159,8 @@ fn an_error_after_the_timeout_names_it() {
 fn a_forgotten_producer_has_nothing_to_end_but_needs_another_epoch() {
     let mut transaction = ready(Protocol::V1);
     transaction.fail(&code(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
-    assert!(transaction.bump);
+    assert!(transaction.bump_epoch);
     let mut unsent = ready(Protocol::V1);
     unsent.fail(&Error::timeout("delivery", std::time::Duration::from_secs(1)));
-    assert!(!unsent.bump, "nothing was sent");
+    assert!(!unsent.bump_epoch, "nothing was sent");
 }
