@@ -96,11 +96,11 @@ impl Accumulator {
         if self.topics.get(self.last_topic).is_some_and(|topic| *topic.name == *name) {
             return Some(self.last_topic);
         }
-        let found = self.index.get(name).copied();
-        if let Some(found) = found {
-            self.last_topic = found;
+        let index = self.index.get(name).copied();
+        if let Some(index) = index {
+            self.last_topic = index;
         }
-        found
+        index
     }
 
     pub(crate) fn topic(&self, index: usize) -> Option<&Topic> {

@@ -113,7 +113,7 @@ impl BatchResult {
             next = index + 1;
         }
         let mut reserved = self.reserved;
-        let piece = |(first, count, error)| BatchResult {
+        let part = |(first, count, error)| BatchResult {
             state: Arc::clone(&self.state),
             first: self.first + first,
             count,
@@ -122,7 +122,7 @@ impl BatchResult {
             late: self.late,
             outcome: Err(error),
         };
-        runs.into_iter().map(piece).collect()
+        runs.into_iter().map(part).collect()
     }
 }
 

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_waiter_is_served_before_later_small_requests() {
+    async fn waiter_precedes_later_requests() {
         let memory = std::sync::Arc::new(BufferMemory::new(100));
         assert!(memory.try_reserve(80));
         assert!(!memory.try_reserve(30));

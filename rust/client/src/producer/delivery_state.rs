@@ -147,9 +147,9 @@ impl BatchState {
         }
         while let Some(ready) = self.take_waiters(first, count) {
             for (index, handler) in ready {
-                let found = || outcome.clone().map(|appended| appended.at(index - first));
+                let record_outcome = || outcome.clone().map(|appended| appended.at(index - first));
                 match handler {
-                    CompletionHandler::Callback(callback) => call(|| callback(found())),
+                    CompletionHandler::Callback(callback) => call(|| callback(record_outcome())),
                     CompletionHandler::Notification(notice) => call(notice),
                     CompletionHandler::Listener(listener, number) => notifications.add(listener, number),
                 }
@@ -162,8 +162,8 @@ impl BatchState {
     /// them as completed.
     fn take_waiters(&self, first: u32, count: u32) -> Option<Vec<(u32, CompletionHandler)>> {
         let mut inner = self.lock();
-        let of = |(index, _): &(u32, CompletionHandler)| (first..first + count).contains(index);
-        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.waiters).into_iter().partition(of);
+        let in_run = |(index, _): &(u32, CompletionHandler)| (first..first + count).contains(index);
+        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.waiters).into_iter().partition(in_run);
         inner.waiters = rest;
         if !ready.is_empty() {
             return Some(ready);

@@ -5,26 +5,26 @@ use crate::error::Error;
 use crate::producer::Delivery;
 
 #[test]
-fn who_asks_while_others_are_called_does_not_overtake_them() {
+fn late_callback_runs_after_earlier_ones() {
     let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
     let called = Arc::new(Mutex::new(Vec::new()));
-    let note = |index: u32| {
+    let record = |index: u32| {
         let called = Arc::clone(&called);
         CompletionHandler::Callback(Box::new(move |_| called.lock().unwrap().push(index)))
     };
-    let (late, again) = (note(2), Arc::clone(&state));
+    let (late, again) = (record(2), Arc::clone(&state));
     let first = Arc::clone(&called);
-    let asks = move |_| {
+    let register = move |_| {
         first.lock().unwrap().push(0);
         again.on_done(2, late);
     };
-    state.on_done(0, CompletionHandler::Callback(Box::new(asks)));
-    state.on_done(1, note(1));
+    state.on_done(0, CompletionHandler::Callback(Box::new(register)));
+    state.on_done(1, record(1));
     state.close(3);
     state.complete(0, 3, Err(Error::closed("the producer")), &mut PendingNotifications::default(), None);
     assert_eq!(*called.lock().unwrap(), [0, 1, 2]);
     assert!(state.all_done());
-    state.on_done(1, note(3));
+    state.on_done(1, record(3));
     assert_eq!(called.lock().unwrap().last(), Some(&3), "anyone who comes later is called at once");
 }
 
@@ -38,7 +38,7 @@ impl CompletionListener for RecordingListener {
 }
 
 #[test]
-fn a_watcher_is_told_once_of_all_that_one_answer_settles() {
+fn listener_is_called_once_per_response() {
     let batches = [0, 1].map(|partition| Arc::new(BatchState::new(Arc::from("t"), partition, 0)));
     let (listener, other) = (Arc::new(RecordingListener::default()), Arc::new(RecordingListener::default()));
     let delivery = |batch: &Arc<BatchState>, index| Delivery { state: Arc::clone(batch), index, timestamp: -1 };
@@ -70,7 +70,7 @@ fn reported(unread: &Unread) -> Option<String> {
 }
 
 #[test]
-fn a_reader_that_goes_without_a_look_leaves_failures_unread() {
+fn dropped_reader_leaves_failures_unread() {
     let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
     let unread = Arc::new(Unread::default());
     let (first, other) = (state.read_guard(0, 100), state.read_guard(90, 1));
@@ -91,7 +91,7 @@ fn a_reader_that_goes_without_a_look_leaves_failures_unread() {
 }
 
 #[test]
-fn failures_do_not_count_as_unread_while_they_are_waited_for() {
+fn awaited_failures_are_not_unread() {
     let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
     let unread = Arc::new(Unread::default());
     state.complete(0, 4, Err(Error::closed("the producer")), &mut PendingNotifications::default(), Some(&unread));

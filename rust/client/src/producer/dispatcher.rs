@@ -89,7 +89,7 @@ fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> EncodeJob
 struct InFlightRequest {
     started: Instant,
     batches: Vec<Outgoing>,
-    answer: Pin<Box<dyn Future<Output = Result<ProduceResponse>> + Send>>,
+    response: Pin<Box<dyn Future<Output = Result<ProduceResponse>> + Send>>,
 }
 
 async fn send_request(
@@ -106,33 +106,33 @@ async fn send_request(
     let skipped = SkippedBatches::default();
     let cluster = shared.produce_cluster().with_max_version(ApiKey::Produce, request::newest_version(&batches));
     let check_deadline = check_deadline(&batches);
-    let skipped_by_build = skipped.clone();
+    let build_skipped = skipped.clone();
     let build = move |version| {
-        check_deadline().and_then(|()| request::build(version, partition_payloads, settings, &skipped_by_build))
+        check_deadline().and_then(|()| request::build(version, partition_payloads, settings, &build_skipped))
     };
     let started = Instant::now();
-    let answer: Pin<Box<dyn Future<Output = _> + Send>> =
+    let response: Pin<Box<dyn Future<Output = _> + Send>> =
         match cluster.dispatch(node, CallerDeadline::to_send(settings.request_timeout), build).await {
-            Ok(answer) => Box::pin(answer),
+            Ok(response) => Box::pin(response),
             Err(error) => Box::pin(ready(Err(error))),
         };
     skipped.apply_to(&mut batches);
-    if let Err(mpsc::error::SendError(InFlightRequest { batches, answer, .. })) =
-        sent.send(InFlightRequest { started, batches, answer })
+    if let Err(mpsc::error::SendError(InFlightRequest { batches, response, .. })) =
+        sent.send(InFlightRequest { started, batches, response })
     {
-        handle_response(shared, node, batches, answer.await);
+        handle_response(shared, node, batches, response.await);
     }
 }
 
 /// Handles responses one after the other, in the order of the requests: with a task per response, two cores could call
 /// the callbacks of a partition's second batch before those of its first.
 async fn receive_responses(shared: Arc<Shared>, node: i32, mut responses: mpsc::UnboundedReceiver<InFlightRequest>) {
-    while let Some(InFlightRequest { started, batches, answer }) = responses.recv().await {
-        let answer = answer.await;
-        if answer.is_ok() {
+    while let Some(InFlightRequest { started, batches, response }) = responses.recv().await {
+        let response = response.await;
+        if response.is_ok() {
             count_request(&shared, started, &batches);
         }
-        handle_response(&shared, node, batches, answer);
+        handle_response(&shared, node, batches, response);
     }
 }
 
@@ -159,9 +159,9 @@ async fn send_without_response(shared: &Arc<Shared>, node: i32, mut batches: Vec
     let skipped = SkippedBatches::default();
     let cluster = shared.cluster.with_max_version(ApiKey::Produce, request::newest_version(&batches));
     let check_deadline = check_deadline(&batches);
-    let skipped_by_build = skipped.clone();
+    let build_skipped = skipped.clone();
     let build = move |version| {
-        check_deadline().and_then(|()| request::build(version, partition_payloads, settings, &skipped_by_build))
+        check_deadline().and_then(|()| request::build(version, partition_payloads, settings, &build_skipped))
     };
     let started = Instant::now();
     let sent = cluster.send_oneway(node, CallerDeadline::to_send(settings.request_timeout), build).await;
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_error() {
+    fn panic_while_encoding_is_an_error() {
         assert_eq!(catch_panic(|| 7), Ok(7));
         let number = 5;
         for encode in [|_| panic!("index out of range"), |number| panic!("index {number} out of range")] as [fn(i32); 2]

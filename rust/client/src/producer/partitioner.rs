@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn sticks_for_a_batch_and_moves_on() {
+    fn sticks_for_one_batch() {
         let (mut sticky, rule, choices) = (Sticky::default(), rule(Partitioner::Murmur2), even(&[0, 1, 2], 4));
         let first = pick(&mut sticky, &rule, &choices, 60);
         assert_eq!(pick(&mut sticky, &rule, &choices, 60), first);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_what_single_picks_are() {
+    fn run_equals_single_picks() {
         let (rule, choices) = (rule(Partitioner::Murmur2), even(&[0, 1, 2], 3));
         let mut sticky = Sticky::default();
         assert_eq!(sticky.assign_run(&rule, &choices, &[60; 5], 100).1, 2);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn round_robin_takes_turns_whatever_the_key() {
+    fn round_robin_ignores_keys() {
         let (mut sticky, rule, choices) = (Sticky::default(), rule(Partitioner::RoundRobin), even(&[0, 2, 3], 4));
         assert_eq!(rule.by_key(Some(b"k"), 4), None);
         let mut seen: Vec<i32> = (0..6).map(|_| pick(&mut sticky, &rule, &choices, 1)).collect();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn long_queues_are_spared() {
+    fn adaptive_prefers_short_queues() {
         let choices = Choices::new([(0, 9), (1, 0), (2, 9)].into_iter(), 3, true);
         let drawn = (0..6000).filter(|_| choices.pick_random() == 1).count();
         // 10 of 12 parts, 5000 of 6000.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_go_where_java_sends_them() {
+    fn murmur2_matches_java() {
         // murmur2("foobar") = -790332482 in Java's own test; masked to 31 bits before the modulo.
         let rule = rule(Partitioner::Murmur2);
         assert_eq!(rule.by_key(Some(b"foobar"), 1000), Some((-790_332_482_i32 & 0x7fff_ffff) % 1000));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_keys_go_where_librdkafka_sends_them() {
+    fn null_and_empty_keys_match_librdkafka() {
         // CRC-32 of empty input is 0.
         assert_eq!(rule(Partitioner::Consistent).by_key(None, 7), Some(0));
         assert_eq!(rule(Partitioner::Consistent).by_key(Some(b""), 7), Some(0));

@@ -222,7 +222,7 @@ impl<'a> ResponseIndex<'a> {
 
     pub(crate) fn is_too_large(&self, outgoing: &Outgoing) -> bool {
         self.find(&outgoing.batch)
-            .map(|answer| ErrorCode::from_i16(answer.error_code))
+            .map(|response| ErrorCode::from_i16(response.error_code))
             .is_some_and(|code| matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE))
     }
 
@@ -238,15 +238,18 @@ impl<'a> ResponseIndex<'a> {
 
     pub(crate) fn batch_result(&self, batch: &Batch) -> std::result::Result<Appended, Failure> {
         let (topic, partition) = (&batch.state.topic, batch.state.partition);
-        let Some(answer) = self.find(batch) else {
+        let Some(response) = self.find(batch) else {
             let error = Error::corrupt(format!("the broker's Produce response leaves out {topic}-{partition}"));
             return Err(Failure::new(error, FailureKind::Retriable));
         };
-        let code = ErrorCode::from_i16(answer.error_code);
+        let code = ErrorCode::from_i16(response.error_code);
         let numbered = batch.numbered.is_some();
         let kind = match code {
             ErrorCode::NONE => {
-                return Ok(Appended { base_offset: answer.base_offset, log_append_time: answer.log_append_time_ms });
+                return Ok(Appended {
+                    base_offset: response.base_offset,
+                    log_append_time: response.log_append_time_ms,
+                });
             }
             // Appended by an earlier attempt, whose offset the broker no longer knows.
             ErrorCode::DUPLICATE_SEQUENCE_NUMBER if numbered => {
@@ -260,12 +263,12 @@ impl<'a> ResponseIndex<'a> {
             code if code.retriable() => FailureKind::Retriable,
             _ => FailureKind::Rejected,
         };
-        let error = Error::server(code, describe(answer, batch));
-        if kind != FailureKind::Rejected || answer.record_errors.is_empty() {
+        let error = Error::server(code, describe(response, batch));
+        if kind != FailureKind::Rejected || response.record_errors.is_empty() {
             return Err(Failure::new(error, kind));
         }
         let records: BTreeMap<u32, Error> =
-            answer.record_errors.iter().filter_map(|record| rejected(record, answer, batch)).collect();
+            response.record_errors.iter().filter_map(|record| rejected(record, response, batch)).collect();
         let text = format!(
             "Produce to {topic}-{partition}: the record was rejected together with its batch of {}, because of {} of the \
              others ({error}): send it again",
@@ -279,28 +282,28 @@ impl<'a> ResponseIndex<'a> {
 /// Returns the index and the error of a record that caused the broker to reject its batch.
 fn rejected(
     record: &BatchIndexAndErrorMessage,
-    answer: &PartitionProduceResponse,
+    response: &PartitionProduceResponse,
     batch: &Batch,
 ) -> Option<(u32, Error)> {
     // An index outside the batch is ignored: all records then have the error of the others.
     let index = u32::try_from(record.batch_index).ok().filter(|index| *index < batch.count)?;
     let (topic, partition) = (&batch.state.topic, batch.state.partition);
-    let reason = record.batch_index_error_message.as_deref().or(answer.error_message.as_deref());
+    let reason = record.batch_index_error_message.as_deref().or(response.error_message.as_deref());
     let text = format!("Produce to {topic}-{partition}: {}", reason.unwrap_or("the broker rejects this record"));
-    Some((index, Error::server(ErrorCode::from_i16(answer.error_code), text)))
+    Some((index, Error::server(ErrorCode::from_i16(response.error_code), text)))
 }
 
-fn describe(answer: &PartitionProduceResponse, batch: &Batch) -> String {
+fn describe(response: &PartitionProduceResponse, batch: &Batch) -> String {
     let (topic, partition) = (&batch.state.topic, batch.state.partition);
     let mut text = format!("Produce of {} records ({} bytes) to {topic}-{partition}", batch.count, batch.size());
-    if let Some(message) = &answer.error_message {
+    if let Some(message) = &response.error_message {
         text.push_str(&format!(": {message}"));
     }
-    if let Some(first) = answer.record_errors.first() {
+    if let Some(first) = response.record_errors.first() {
         let reason = first.batch_index_error_message.as_deref().unwrap_or("no reason given");
         text.push_str(&format!(" (record {} of the batch: {reason})", first.batch_index));
     }
-    if ErrorCode::from_i16(answer.error_code) == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT {
+    if ErrorCode::from_i16(response.error_code) == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT {
         text.push_str(
             ": idempotence and transactions need a topic with message.format.version 0.11.0 or later: raise it, or set \
              enable.idempotence to false",

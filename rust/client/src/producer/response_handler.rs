@@ -19,22 +19,22 @@ pub(super) fn complete_all(
     node: i32,
     throttle: Duration,
     batches: Vec<Outgoing>,
-    mut answer: impl FnMut(&Outgoing) -> std::result::Result<Appended, Failure>,
+    mut outcome_of: impl FnMut(&Outgoing) -> std::result::Result<Appended, Failure>,
 ) {
     let now = Instant::now();
-    let mut answered = Vec::with_capacity(batches.len());
+    let mut completed = Vec::with_capacity(batches.len());
     for mut outgoing in batches {
         let outcome = match outgoing.skip_error.take() {
             Some(error) => Err(Failure::new(error, FailureKind::Rejected)),
-            None => answer(&outgoing),
+            None => outcome_of(&outgoing),
         };
-        answered.push((outgoing, outcome));
+        completed.push((outgoing, outcome));
     }
-    let mut results = Vec::with_capacity(answered.len());
+    let mut results = Vec::with_capacity(completed.len());
     {
         let mut accumulator = shared.lock();
         accumulator.request_completed(node, throttle);
-        for (Outgoing { slot, batch, .. }, mut outcome) in answered {
+        for (Outgoing { slot, batch, .. }, mut outcome) in completed {
             let late = accumulator.queue_of(slot).is_some_and(|(queue, _)| queue.is_expired(batch.order));
             let records = match &mut outcome {
                 Ok(_) => {
@@ -71,9 +71,9 @@ pub(super) fn fail_request(shared: &Shared, node: i32, batches: Vec<Outgoing>, e
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
     // A failed login or handshake concerns only this attempt: accepted records are retried until `delivery.timeout.ms`.
-    let again = error.retriable() || error.of_handshake() || (garbled && numbered);
-    let kind = if again { FailureKind::Retriable } else { FailureKind::Unknown };
-    if again {
+    let retriable = error.retriable() || error.of_handshake() || (garbled && numbered);
+    let kind = if retriable { FailureKind::Retriable } else { FailureKind::Unknown };
+    if retriable {
         // The leader may have moved to another broker.
         shared.cluster.request_refresh();
     }
@@ -84,9 +84,9 @@ pub(super) fn handle_response(
     shared: &Shared,
     node: i32,
     batches: Vec<Outgoing>,
-    answer: Result<request::ProduceResponse>,
+    response: Result<request::ProduceResponse>,
 ) {
-    let response = match answer {
+    let response = match response {
         Ok(response) => response,
         Err(error) => return fail_request(shared, node, batches, error),
     };
@@ -98,15 +98,15 @@ pub(super) fn handle_response(
     let mut leaders = Vec::new();
     let throttle = results.throttle();
     complete_all(shared, node, throttle, batches, |outgoing| {
-        let answer = results.result(outgoing);
-        if let Err(failure) = &answer {
+        let outcome = results.result(outgoing);
+        if let Err(failure) = &outcome {
             refresh |= failure.error.refresh_metadata();
             leaders.extend(results.current_leader(outgoing).map(|leader| {
                 let state = &outgoing.batch.state;
                 (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
             }));
         }
-        answer
+        outcome
     });
     for outgoing in too_large {
         split_batch(shared, outgoing, &results);
@@ -129,7 +129,7 @@ fn split_batch(shared: &Shared, outgoing: Outgoing, results: &ResponseIndex<'_>)
         // Queues are never removed, so every slot that was sent has one.
         let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
         match halves {
-            Ok(pieces) => queue.split(order, pieces),
+            Ok(parts) => queue.split(order, parts),
             Err(failed) => {
                 let (batch, error) = *failed;
                 let error = results.batch_result(&batch).err().map_or(error, |failure| failure.error);

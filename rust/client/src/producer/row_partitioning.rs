@@ -95,8 +95,8 @@ impl<'a> RowPlan<'a> {
         let partitions = self.choices()?.count();
         for row in 0..self.rows.rows() {
             let has_headers = self.rows.headers(row).next().is_some();
-            let what = || format!("row {} for topic {}", self.first + row, self.topic);
-            self.shared.settings.check_headers(has_headers, what)?;
+            let description = || format!("row {} for topic {}", self.first + row, self.topic);
+            self.shared.settings.check_headers(has_headers, description)?;
             if let Some(partition) = self.rows.partition(row)
                 && !(0..partitions).contains(&partition)
             {

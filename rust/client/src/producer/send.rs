@@ -87,9 +87,9 @@ impl Producer {
         for (name, value) in record.headers {
             size += HEADER_OVERHEAD + name.len() + value.as_ref().map_or(0, bytes::Bytes::len);
         }
-        let what = || format!("a record for topic {}", record.topic);
-        self.shared.check_size(size, what)?;
-        self.shared.settings.check_headers(!record.headers.is_empty(), what)?;
+        let description = || format!("a record for topic {}", record.topic);
+        self.shared.check_size(size, description)?;
+        self.shared.settings.check_headers(!record.headers.is_empty(), description)?;
         Ok((timestamp, size))
     }
 }

@@ -45,14 +45,14 @@ impl Settings {
     }
 
     /// Rejects a record with headers if the message format does not support them.
-    pub(crate) fn check_headers(&self, any: bool, what: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn check_headers(&self, any: bool, description: impl FnOnce() -> String) -> Result<()> {
         if !any || self.magic >= 2 {
             return Ok(());
         }
         Err(Error::configuration(format!(
             "{} has headers, which message format v{} cannot hold: leave them out, or set message.format.version to 0.11.0 \
              or later (and leave out api.version.produce)",
-            what(),
+            description(),
             self.magic
         )))
     }
@@ -99,8 +99,8 @@ impl Shared {
         let in_range = |count: i32| partition.is_none_or(|partition| (0..count).contains(&partition));
         self.lock().check_open()?;
         if count(self).is_none() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let metadata = self.cluster.topics(&[topic], left).await?;
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let metadata = self.cluster.topics(&[topic], remaining).await?;
             self.lock().add_topic(topic, &metadata).ok_or_else(|| topic_missing(topic))?;
         }
         let retry_until = deadline.min(Instant::now() + PARTITION_RETRY_TIME);
@@ -182,7 +182,7 @@ impl Shared {
     }
 
     /// Rejects a record that is larger than `max.request.size` or `buffer.memory`.
-    pub(crate) fn check_size(&self, size: usize, what: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn check_size(&self, size: usize, description: impl FnOnce() -> String) -> Result<()> {
         let encoded = size + HEADER_LEN;
         let (request, memory) = (self.settings.max_request_size, self.memory.total());
         if encoded <= request && size <= memory {
@@ -193,7 +193,7 @@ impl Shared {
         } else {
             format!("buffer.memory ({memory} bytes)")
         };
-        let text = format!("{} takes {encoded} bytes, more than {limit}: raise it or send less", what());
+        let text = format!("{} takes {encoded} bytes, more than {limit}: raise it or send less", description());
         Err(Error::server(ErrorCode::MESSAGE_TOO_LARGE, text))
     }
 

@@ -66,7 +66,7 @@ fn rebuild(bytes: Bytes, cut: u32) -> Result<(BatchBuilder, BatchBuilder)> {
     let options = BatchOptions { max_bytes: usize::MAX, ..BatchOptions::default() };
     let mut halver = Halver {
         base_timestamp: batch.header.base_timestamp,
-        left: cut,
+        remaining: cut,
         first: BatchBuilder::new(options),
         second: BatchBuilder::new(options),
         failure: None,
@@ -80,7 +80,7 @@ fn rebuild(bytes: Bytes, cut: u32) -> Result<(BatchBuilder, BatchBuilder)> {
 
 struct Halver {
     base_timestamp: i64,
-    left: u32,
+    remaining: u32,
     first: BatchBuilder,
     second: BatchBuilder,
     failure: Option<String>,
@@ -88,8 +88,8 @@ struct Halver {
 
 impl RecordVisitor for Halver {
     fn record(&mut self, data: &[u8], record: &RawRecord) -> ControlFlow<()> {
-        let builder = if self.left > 0 { &mut self.first } else { &mut self.second };
-        self.left = self.left.saturating_sub(1);
+        let builder = if self.remaining > 0 { &mut self.first } else { &mut self.second };
+        self.remaining = self.remaining.saturating_sub(1);
         let timestamp = self.base_timestamp.wrapping_add(record.timestamp_delta);
         match builder.append(timestamp, record.key(data), record.value(data), record.headers(data)) {
             Ok(_) => ControlFlow::Continue(()),

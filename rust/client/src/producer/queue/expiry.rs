@@ -27,7 +27,7 @@ impl PartitionQueue {
         }
         for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired && sent.deadline <= now) {
             sent.expired = true;
-            let what = format!(
+            let operation = format!(
                 "delivery of {} records to {}-{} (in flight, no response yet)",
                 sent.count, sent.state.topic, sent.state.partition
             );
@@ -37,7 +37,7 @@ impl PartitionQueue {
                 count: sent.count,
                 reserved: 0,
                 late: false,
-                outcome: Err(Error::timeout(what, rules.delivery_timeout)),
+                outcome: Err(Error::timeout(operation, rules.delivery_timeout)),
             });
         }
     }
@@ -80,6 +80,6 @@ pub(super) fn timed_out(batch: &Batch, cause: Option<&Error>, rules: &Rules) -> 
         0 => "no leader could take them".to_owned(),
         attempts => format!("attempts: {attempts}"),
     };
-    let what = format!("delivery of {count} records to {topic}-{partition} ({attempts})");
-    Error::timeout_because(what, rules.delivery_timeout, cause.cloned())
+    let operation = format!("delivery of {count} records to {topic}-{partition} ({attempts})");
+    Error::timeout_because(operation, rules.delivery_timeout, cause.cloned())
 }

@@ -223,13 +223,13 @@ impl PartitionQueue {
     pub(crate) fn handle_result(
         &mut self,
         mut batch: Batch,
-        answer: std::result::Result<Appended, Failure>,
+        outcome: std::result::Result<Appended, Failure>,
         rules: &Rules,
         now: Instant,
     ) -> Option<BatchResult> {
         let expired = self.remove_in_flight(batch.order);
-        let late = |results: BatchResult| Some(BatchResult { late: expired, ..results });
-        let failure = match answer {
+        let late = |result: BatchResult| Some(BatchResult { late: expired, ..result });
+        let failure = match outcome {
             Ok(appended) => {
                 self.established |= batch.numbered.map(|(identity, _)| identity) == self.identity;
                 self.gaps.retain(|gap| *gap > batch.order);
@@ -298,16 +298,16 @@ impl PartitionQueue {
     }
 
     /// Replaces a batch in flight that was too large by its parts, which continue its sequences.
-    pub(crate) fn split(&mut self, order: u64, pieces: Vec<Batch>) -> Vec<BatchResult> {
+    pub(crate) fn split(&mut self, order: u64, parts: Vec<Batch>) -> Vec<BatchResult> {
         let expired = self.remove_in_flight(order);
         let mut results = Vec::new();
-        for piece in pieces {
+        for part in parts {
             if expired {
                 // The records already have their error; this result only releases their memory.
-                let error = piece.cause.clone().unwrap_or_else(|| Error::closed("the producer"));
-                results.push(BatchResult { late: true, ..self.fail(piece, error) });
+                let error = part.cause.clone().unwrap_or_else(|| Error::closed("the producer"));
+                results.push(BatchResult { late: true, ..self.fail(part, error) });
             } else {
-                self.insert(piece);
+                self.insert(part);
             }
         }
         results

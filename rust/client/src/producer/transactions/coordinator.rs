@@ -58,7 +58,7 @@ impl Transactions {
         committed: bool,
     ) -> Result<Option<ProducerIdAndEpoch>> {
         let identity = identity.ok_or_else(|| Error::closed("the producer's identity"))?;
-        let what = self.context(if committed { "EndTxn (commit)" } else { "EndTxn (abort)" });
+        let context = self.context(if committed { "EndTxn (commit)" } else { "EndTxn (abort)" });
         let build = |version| {
             if protocol == Protocol::V2 && version < END_V2 {
                 return Err(too_old(EndTxnRequest::KEY, version, END_V2));
@@ -76,7 +76,7 @@ impl Transactions {
                 let next = ProducerIdAndEpoch { producer_id: response.producer_id, epoch: response.producer_epoch };
                 return Ok(Verdict::Done((next.producer_id >= 0).then_some(next)));
             };
-            Verdict::of(fenced_or(code), &what)
+            Verdict::of(fenced_or(code), &context)
         };
         let coordinator = self.coordinator.with(|cluster| self.with_protocol(cluster, protocol));
         coordinator.call(NO_TIMEOUT, build, judge).await
@@ -87,8 +87,8 @@ impl Transactions {
     }
 
     /// Returns the context for errors of a request.
-    pub(in crate::producer) fn context(&self, what: &str) -> String {
-        format!("{what} of transactional id {}", self.id)
+    pub(in crate::producer) fn context(&self, request: &str) -> String {
+        format!("{request} of transactional id {}", self.id)
     }
 }
 

@@ -51,10 +51,10 @@ pub(crate) async fn send(shared: &Arc<Shared>, member: GroupMember, offsets: Off
         transaction.pending_offset_requests += 1;
         (identity, transaction.protocol)
     };
-    let (sender, answer) = oneshot::channel();
+    let (sender, outcome) = oneshot::channel();
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let outcome = work(&shared, identity, protocol, &member, &offsets).await;
+        let outcome = run(&shared, identity, protocol, &member, &offsets).await;
         if let Some(transaction) = &mut shared.lock().transaction {
             transaction.pending_offset_requests -= 1;
         }
@@ -64,14 +64,14 @@ pub(crate) async fn send(shared: &Arc<Shared>, member: GroupMember, offsets: Off
         // The caller may have stopped waiting; the commit waits for the request anyway.
         let _ = sender.send(outcome);
     });
-    match tokio::time::timeout(limit, answer).await {
+    match tokio::time::timeout(limit, outcome).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(Error::closed("the producer")),
         Err(_) => Err(Error::timeout(format!("{CALL} (it continues; the commit waits for it)"), limit)),
     }
 }
 
-async fn work(
+async fn run(
     shared: &Shared,
     identity: Option<ProducerIdAndEpoch>,
     protocol: Protocol,
@@ -116,10 +116,10 @@ impl Transactions {
                 ..Default::default()
             })
         };
-        let what = self.context(&format!("AddOffsetsToTxn of group {group}"));
+        let context = self.context(&format!("AddOffsetsToTxn of group {group}"));
         let judge = |_, response: AddOffsetsToTxnResponse| {
             let Err(code) = ErrorCode::from_i16(response.error_code).ok() else { return Ok(Verdict::Done(())) };
-            let verdict = Verdict::of(fenced_or(code), &what)?;
+            let verdict = Verdict::of(fenced_or(code), &context)?;
             if in_progress(shared) { Ok(verdict) } else { Err(transaction_ended()) }
         };
         self.coordinator.call(NO_TIMEOUT, build, judge).await
@@ -161,7 +161,7 @@ impl Transactions {
         let no_member = member.generation < 0 && member.member_id.is_empty();
         if version < FIRST_WITH_MEMBER && !no_member {
             return Err(Error::UnsupportedVersion(format!(
-                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{FIRST_WITH_MEMBER}) can refuse the offsets transaction_of a member that \
+                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{FIRST_WITH_MEMBER}) can refuse the offsets of a member that \
                  lost its partitions; give the group alone to do without"
             )));
         }
@@ -198,8 +198,9 @@ impl Transactions {
                 missing.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
                 // Without an error the offset is pending.
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
-                let what = format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
-                let verdict = Verdict::of(fenced_or(code), &self.context(&what))?;
+                let context =
+                    format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
+                let verdict = Verdict::of(fenced_or(code), &self.context(&context))?;
                 retry = Some(match verdict {
                     // The group coordinator could not replicate the commit in time: the coordinator may have changed.
                     Verdict::Retry(error) if code == ErrorCode::REQUEST_TIMED_OUT => Verdict::Moved(error),

@@ -47,7 +47,7 @@ async fn run_or_join(
     let mut outcome = match entry {
         OperationEntry::Join(outcome) => outcome,
         OperationEntry::Start(sender, outcome) => {
-            tokio::spawn(work(Arc::clone(shared), operation, sender));
+            tokio::spawn(run_operation(Arc::clone(shared), operation, sender));
             outcome
         }
     };
@@ -66,7 +66,7 @@ async fn run_or_join(
     }
 }
 
-async fn work(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<Outcome>) {
+async fn run_operation(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<Outcome>) {
     let mut stop = shared.stop.subscribe();
     let done = tokio::select! {
         done = async {
@@ -141,9 +141,9 @@ pub(crate) async fn abort_on_close(shared: &Arc<Shared>, limit: Duration) {
                 (None, _) => return,
             }
         };
-        let left = deadline.saturating_duration_since(Instant::now());
-        match perform(shared, operation, left).await {
-            Err(error) if operation == Operation::Abort || left.is_zero() => {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        match perform(shared, operation, remaining).await {
+            Err(error) if operation == Operation::Abort || remaining.is_zero() => {
                 tracing::warn!(%error, "a transaction is left open until transaction.timeout.ms");
                 return;
             }
@@ -156,12 +156,12 @@ pub(crate) async fn abort_on_close(shared: &Arc<Shared>, limit: Duration) {
 async fn init(shared: &Shared) -> Result<()> {
     let transactions = transactions(shared)?;
     let current = shared.lock().identity;
-    let answer = transactions.identity(current).await;
+    let response = transactions.identity(current).await;
     let mut accumulator = shared.lock();
-    let done = answer.map(|identity| accumulator.set_producer_id(identity));
+    let done = response.map(|identity| accumulator.set_producer_id(identity));
     match done {
         Ok(()) => {
-            transaction_of(&mut accumulator, "init_transactions")?.ready();
+            transaction_of(&mut accumulator, "init_transactions")?.set_ready();
             Ok(())
         }
         Err(error) => {
@@ -184,7 +184,7 @@ async fn commit(shared: &Shared) -> Result<()> {
             }
             Some(error) => return Err(error),
             None if !transaction.started => {
-                transaction.ready();
+                transaction.set_ready();
                 return Ok(());
             }
             None => None,
@@ -238,7 +238,7 @@ fn finish(shared: &Shared, renewed: Option<ProducerIdAndEpoch>) -> Result<()> {
     if let Some(identity) = renewed {
         accumulator.set_producer_id(identity);
     }
-    transaction_of(&mut accumulator, "the end of a transaction")?.ready();
+    transaction_of(&mut accumulator, "the end of a transaction")?.set_ready();
     Ok(())
 }
 

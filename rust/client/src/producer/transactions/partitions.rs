@@ -111,8 +111,8 @@ impl Transactions {
                 results_seen += 1;
                 // Without an error the partition is registered.
                 let Err(code) = ErrorCode::from_i16(partition.partition_error_code).ok() else { continue };
-                let what = format!("AddPartitionsToTxn of {}-{}", topic.name, partition.partition_index);
-                match Verdict::of(fenced_or(code), &self.context(&what)) {
+                let context = format!("AddPartitionsToTxn of {}-{}", topic.name, partition.partition_index);
+                match Verdict::of(fenced_or(code), &self.context(&context)) {
                     Ok(verdict) => retry = Some(verdict),
                     Err(error) if code == ErrorCode::OPERATION_NOT_ATTEMPTED => rejected = rejected.or(Some(error)),
                     Err(error) => return Err(error),

@@ -179,11 +179,9 @@ impl Transaction {
     fn check_pending(&self, call: &str) -> Result<()> {
         match &self.pending {
             Some(pending) => {
-                let before = pending.operation.name();
-                Err(self.state_error(
-                    call,
-                    &format!("an earlier call of {before} has not come to its end: call {before} again"),
-                ))
+                let earlier = pending.operation.name();
+                Err(self
+                    .state_error(call, &format!("an earlier call of {earlier} has not ended: call {earlier} again")))
             }
             None => Ok(()),
         }
@@ -257,16 +255,16 @@ impl Transaction {
     }
 
     /// Enters the ready phase after the end of a transaction or with a new producer ID.
-    pub(crate) fn ready(&mut self) {
+    pub(crate) fn set_ready(&mut self) {
         if matches!(self.phase, Phase::Fatal(_)) {
             return;
         }
         self.phase = Phase::Ready;
-        self.ended();
+        self.reset();
     }
 
     /// Resets the state after the coordinator has ended the transaction.
-    pub(crate) fn ended(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.started = false;
         self.first_request = None;
         self.bump_epoch = false;

@@ -9,7 +9,7 @@ fn ready(protocol: Protocol) -> Transaction {
     let Ok(OperationEntry::Start(_, outcome)) = transaction.start_or_join(Operation::Init) else {
         panic!("nothing to do")
     };
-    transaction.ready();
+    transaction.set_ready();
     transaction.outcome_returned(&outcome);
     transaction.begin(protocol).unwrap();
     transaction
@@ -24,7 +24,7 @@ fn code(code: ErrorCode) -> Error {
 }
 
 #[test]
-fn a_call_that_timed_out_is_joined_and_not_overtaken() {
+fn timed_out_call_is_joined() {
     let mut transaction = ready(Protocol::V2);
     let Ok(OperationEntry::Start(sender, _)) = transaction.start_or_join(Operation::Commit) else {
         panic!("nothing to do")
@@ -32,7 +32,7 @@ fn a_call_that_timed_out_is_joined_and_not_overtaken() {
     assert!(text(transaction.start_or_join(Operation::Abort)).contains("call commit_transaction again"));
     assert!(text(transaction.begin(Protocol::V2)).contains("call commit_transaction again"));
     assert!(text(transaction.check_state("send")).contains("being committed"));
-    transaction.ready();
+    transaction.set_ready();
     sender.send_replace(Some(Ok(())));
     // The operation is complete, but no call has returned its outcome yet.
     assert!(transaction.begin(Protocol::V2).is_err());
@@ -43,13 +43,13 @@ fn a_call_that_timed_out_is_joined_and_not_overtaken() {
 }
 
 #[test]
-fn who_learns_late_of_an_outcome_leaves_what_was_begun_since_alone() {
+fn late_outcome_keeps_newer_operation() {
     let mut transaction = ready(Protocol::V2);
     let Ok(OperationEntry::Start(_, late)) = transaction.start_or_join(Operation::Commit) else {
         panic!("nothing to do")
     };
     let Ok(OperationEntry::Join(joined)) = transaction.start_or_join(Operation::Commit) else { panic!("begun anew") };
-    transaction.ready();
+    transaction.set_ready();
     transaction.outcome_returned(&joined);
     transaction.begin(Protocol::V2).unwrap();
     let Ok(OperationEntry::Start(..)) = transaction.start_or_join(Operation::Commit) else { panic!("nothing to do") };
@@ -61,7 +61,7 @@ fn who_learns_late_of_an_outcome_leaves_what_was_begun_since_alone() {
 }
 
 #[test]
-fn after_an_abortable_error_only_an_abort_is_let_through() {
+fn abortable_error_requires_abort() {
     let mut transaction = ready(Protocol::V1);
     transaction.registered(&[SLOT]);
     assert!(transaction.fail(&code(ErrorCode::MESSAGE_TOO_LARGE)));
@@ -75,13 +75,13 @@ fn after_an_abortable_error_only_an_abort_is_let_through() {
     };
     assert!(transaction.bump_epoch, "its sequences are uncertain");
     transaction.outcome_returned(&outcome);
-    transaction.ready();
+    transaction.set_ready();
     assert!(!transaction.bump_epoch && !transaction.started);
     assert!(transaction.begin(Protocol::V1).is_ok());
 }
 
 #[test]
-fn an_old_epoch_is_taken_to_the_coordinator_by_the_commit() {
+fn commit_resolves_old_epoch() {
     let mut transaction = ready(Protocol::V2);
     transaction.batch_sent();
     transaction.fail(&code(ErrorCode::INVALID_PRODUCER_EPOCH));
@@ -90,11 +90,11 @@ fn an_old_epoch_is_taken_to_the_coordinator_by_the_commit() {
 }
 
 #[test]
-fn after_a_fatal_error_every_call_raises_it() {
+fn fatal_error_fails_all_calls() {
     for fatal in [ErrorCode::PRODUCER_FENCED, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED] {
         let mut transaction = ready(Protocol::V2);
         assert!(transaction.fail(&code(fatal)));
-        transaction.ready();
+        transaction.set_ready();
         transaction.fail_fatal(code(ErrorCode::UNKNOWN_SERVER_ERROR));
         let mut errors = vec![transaction.check_state("send"), transaction.begin(Protocol::V2)];
         for operation in [Operation::Init, Operation::Commit, Operation::Abort] {
@@ -107,7 +107,7 @@ fn after_a_fatal_error_every_call_raises_it() {
 }
 
 #[test]
-fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_only() {
+fn v1_registers_partitions_before_writes() {
     let mut transaction = ready(Protocol::V1);
     assert!(!transaction.may_write(SLOT) && !transaction.may_write(SLOT));
     transaction.batch_sent();
@@ -117,7 +117,7 @@ fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_on
     transaction.registered(&[SLOT]);
     transaction.registering = false;
     assert!(transaction.may_write(SLOT) && transaction.started && !transaction.start_registering());
-    transaction.ended();
+    transaction.reset();
     assert!(!transaction.may_write(SLOT), "the next transaction begins anew");
 
     let mut transaction = ready(Protocol::V2);
@@ -127,7 +127,7 @@ fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_on
 }
 
 #[test]
-fn a_registration_that_was_refused_is_not_asked_for_again() {
+fn rejected_registration_is_not_retried() {
     for rejected in [ErrorCode::TOPIC_AUTHORIZATION_FAILED, ErrorCode::PRODUCER_FENCED] {
         let mut transaction = ready(Protocol::V1);
         assert!(!transaction.may_write(SLOT) && transaction.start_registering());
@@ -138,7 +138,7 @@ fn a_registration_that_was_refused_is_not_asked_for_again() {
 }
 
 #[test]
-fn an_error_after_the_timeout_names_it() {
+fn error_after_timeout_reports_timeout() {
     let mut transaction = ready(Protocol::V2);
     let fenced = code(ErrorCode::PRODUCER_FENCED);
     std::thread::sleep(Duration::from_millis(40));
@@ -156,7 +156,7 @@ fn an_error_after_the_timeout_names_it() {
 }
 
 #[test]
-fn a_forgotten_producer_has_nothing_to_end_but_needs_another_epoch() {
+fn unknown_producer_needs_new_epoch() {
     let mut transaction = ready(Protocol::V1);
     transaction.fail(&code(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
     assert!(transaction.bump_epoch);
