@@ -1,5 +1,5 @@
-//! Commits of one consumer, one after the other: a late answer can never undo a newer commit. Those that wait meanwhile
-//! go out as one.
+//! Queue of one consumer's commits. Commits are sent one at a time, so that a late response cannot undo a newer commit,
+//! and those queued in between are sent as one request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,40 +22,40 @@ use crate::types::{OffsetAndMetadata, TopicPartition};
 /// Offsets by partition.
 pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
 
-/// How often a member looks whether its epoch has moved on.
+/// Interval at which a changed member epoch is checked for.
 const EPOCH_POLL: Duration = Duration::from_millis(50);
-/// The wait for another epoch, after which a commit is sent again with the same one: the coordinator may be behind.
+/// Maximum wait for a newer epoch, after which a commit is retried with the same one: the coordinator may be behind.
 const SAME_EPOCH: Duration = Duration::from_secs(1);
 
-/// When offsets that did not change are committed again: a group that has no members keeps what it committed for
-/// `offsets.retention.minutes` only (KIP-211), one at the least.
+/// Interval after which unchanged offsets are committed again: a group without members keeps its offsets only for
+/// `offsets.retention.minutes` (KIP-211), of which the minimum is one minute.
 const RENEWAL: Duration = Duration::from_secs(30);
 
-/// A commit on its way, and who wants to know.
+/// A commit in the queue.
 struct Job {
     who: MemberIdentity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
     patience: Duration,
-    /// The metadata at the call: the offsets are those of its topics.
+    /// Metadata at the time of the call, which identifies the topics of the offsets.
     metadata: Arc<Metadata>,
     answer: Box<dyn FnOnce(Result<Outcomes>) + Send>,
 }
 
-/// Commits that waited together: the newest offset of each partition goes out for all of them.
+/// Commits sent as one request, with the newest offset of each partition.
 struct Batch {
     who: MemberIdentity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
     patience: Duration,
-    /// Ids of the topics that the offsets belong to, where they are known.
+    /// Ids of the topics that the offsets belong to, where known.
     topic_ids: TopicIds,
 }
 
 impl Batch {
-    /// What waits in the name of one member, from the front.
+    /// Takes the commits of one member from the front of the queue.
     fn take(waiting: &mut VecDeque<Job>) -> Option<(Batch, Vec<Job>)> {
         let first = waiting.front()?;
         let mut batch = Batch {
@@ -86,12 +86,12 @@ impl Batch {
     }
 }
 
-/// Fails a partition that a commit has no outcome for: nothing shows that it was committed.
+/// Returns the error of a partition that is missing from a response: it may not have been committed.
 fn without_outcome(tp: &TopicPartition) -> Error {
     Error::protocol("the coordinator", format!("OffsetCommit has no outcome for {tp}"))
 }
 
-/// Answers every job with what became of its partitions, in the order of the calls.
+/// Completes every commit with the results of its partitions, in the order of the calls.
 fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
     let outcome = outcome.map(|outcomes| outcomes.into_iter().collect::<BTreeMap<_, _>>());
     for job in jobs {
@@ -103,17 +103,17 @@ fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
     }
 }
 
-/// Hands commits to a task that makes them in the order of the calls.
+/// Queues commits for a task that sends them in the order of the calls.
 #[derive(Debug)]
 pub(crate) struct Commits {
     jobs: mpsc::UnboundedSender<Job>,
     cluster: Cluster,
     waiting: Mutex<Option<(mpsc::UnboundedReceiver<Job>, Committer)>>,
-    /// An automatic commit is under way.
+    /// True while an automatic commit is in flight.
     pub(crate) automatic: Arc<AtomicBool>,
-    /// What was committed last, so that the same is not committed again by itself.
+    /// Last committed offsets, which automatic commits do not commit again.
     last: Arc<Mutex<Last>>,
-    /// The error of the last commit, or of the one in flight if it has to be sent again.
+    /// Error of the last commit, or of the one in flight if it is being retried.
     trouble: Trouble,
 }
 
@@ -123,12 +123,12 @@ fn note(trouble: &Trouble, error: Option<Error>) {
     *trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
 }
 
-/// Offsets that were committed, and when.
+/// Committed offsets and the time of the commit.
 #[derive(Debug, Default)]
 struct Last(BTreeMap<TopicPartition, (i64, Instant)>);
 
 impl Last {
-    /// The offsets that are others than these, or were committed too long ago.
+    /// Returns the offsets that differ from the committed ones, or were committed longer than `RECOMMIT_INTERVAL` ago.
     fn news(&self, offsets: Offsets, now: Instant) -> Offsets {
         let known = |tp: &TopicPartition, new: i64| {
             self.0.get(tp).is_some_and(|(offset, at)| *offset == new && now.duration_since(*at) < RENEWAL)
@@ -137,7 +137,7 @@ impl Last {
     }
 }
 
-/// What a commit needs.
+/// Sends the commits of a consumer.
 #[derive(Debug, Clone)]
 pub(crate) struct Committer {
     pub(crate) cluster: Cluster,
@@ -153,7 +153,7 @@ impl Commits {
         Self { jobs, cluster, waiting, automatic: Arc::default(), last: Arc::default(), trouble: Arc::default() }
     }
 
-    /// Returns the last error of a commit that others wait for.
+    /// Returns the error of the last commit, as the cause of a timeout.
     pub(crate) fn trouble(&self) -> Option<Error> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -162,7 +162,7 @@ impl Commits {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`submit_then`](Self::submit_then); the receiver gets the answer.
+    /// Like [`submit_then`](Self::submit_then), but returns a receiver of the result.
     pub(crate) fn submit(
         &self,
         who: MemberIdentity,
@@ -172,14 +172,14 @@ impl Commits {
     ) -> oneshot::Receiver<Result<Outcomes>> {
         let (answer, receiver) = oneshot::channel();
         self.submit_then(who, offsets, limit, patience, |outcome| {
-            // Anyone who asked may have given up.
+            // The receiver may have been dropped.
             let _ = answer.send(outcome);
         });
         receiver
     }
 
-    /// Takes its place behind earlier commits at once. `then` is called with the answer, in the order of the commits. What
-    /// the coordinator does not know is asked about again for as long as `patience`. Must be called within a runtime.
+    /// Queues a commit after earlier ones. `then` is called with the result, in the order of the commits. Unknown
+    /// topics are retried for `patience`. Must be called within a tokio runtime.
     pub(crate) fn submit_then(
         &self,
         who: MemberIdentity,
@@ -198,18 +198,18 @@ impl Commits {
         }
     }
 
-    /// Waits until everything that was submitted before is done.
+    /// Waits until all earlier commits have completed.
     pub(crate) async fn settle(&self, limit: Duration) {
         let nothing = self.submit(MemberIdentity::default(), Offsets::new(), limit, Duration::ZERO);
         let _ = timeout(limit, nothing).await;
     }
 
-    /// The offsets that differ from what was committed last, or were committed too long ago.
+    /// Returns the offsets that differ from the last committed ones, or were committed too long ago.
     pub(crate) fn news(&self, offsets: Offsets) -> Offsets {
         self.last().news(offsets, Instant::now())
     }
 
-    /// What others may commit from now on is not ours to remember.
+    /// Forgets partitions that other members may commit from now on.
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
         let mut last = self.last();
         for tp in partitions {
@@ -217,7 +217,7 @@ impl Commits {
         }
     }
 
-    /// Whether an automatic commit may start: one at a time.
+    /// Returns true if an automatic commit may start; only one may be in flight.
     pub(crate) fn start_automatic(&self) -> bool {
         !self.automatic.swap(true, Ordering::AcqRel)
     }
@@ -253,10 +253,10 @@ async fn work(
 }
 
 impl Committer {
-    /// The outcomes have the order of the offsets.
+    /// Commits a batch; returns the results in the order of its offsets.
     async fn commit(&self, batch: &Batch, trouble: &Trouble) -> Result<Outcomes> {
         let mut who = batch.who.clone();
-        // What the member has no more when its epoch went on.
+        // Partitions that the member no longer owned when its epoch changed.
         let mut gone = BTreeMap::new();
         let mut offsets = batch.offsets.clone();
         loop {
@@ -272,7 +272,7 @@ impl Committer {
                 return Ok(batch.offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect());
             };
             match *code {
-                // The epoch went on without a word about these partitions: it is the same member (KIP-848).
+                // The epoch changed without affecting these partitions: it is the same member (KIP-848).
                 ErrorCode::STALE_MEMBER_EPOCH => {
                     note(trouble, Some(error.clone()));
                     let owned = self.membership.committable();
@@ -291,7 +291,8 @@ impl Committer {
                     self.membership.complain(&who, Complaint::Rejoin);
                     return outcome;
                 }
-                // The member comes back under its id: by another it would wait for itself, for a session timeout.
+                // The member rejoins with its id: with a new one it would wait a session timeout for its own old
+                // membership.
                 ErrorCode::ILLEGAL_GENERATION => {
                     self.membership.complain(&who, Complaint::Stale);
                     return outcome;
@@ -305,7 +306,7 @@ impl Committer {
         }
     }
 
-    /// Waits for an epoch after `who`'s, or for the time after which the same is worth another attempt.
+    /// Waits for an epoch newer than that of `identity`, or until a retry with the same epoch is due.
     async fn newer(&self, who: &MemberIdentity, deadline: Instant) -> Option<MemberIdentity> {
         let again = Instant::now() + SAME_EPOCH;
         loop {
@@ -341,7 +342,7 @@ mod tests {
         assert_eq!(news(Duration::ZERO), [changed, unknown]);
         assert_eq!(news(RENEWAL - Duration::from_millis(1)), [changed, unknown]);
         assert_eq!(news(RENEWAL), [changed, same, unknown]);
-        // The shortest retention there is (KIP-211), two commits in time.
+        // Allows two commits within the shortest possible retention (KIP-211).
         assert!(RENEWAL * 2 <= Duration::from_secs(60));
     }
 }

@@ -1,4 +1,4 @@
-//! A consumer's group: its membership, its commits, and what is committed by itself.
+//! Group of one consumer: membership, commits and automatic commits.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,33 +23,33 @@ use crate::metrics::Source;
 use crate::offsets::{Outcomes, PATIENCE};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// An asynchronous commit that is done.
+/// A completed asynchronous commit.
 #[derive(Debug)]
 pub struct Completed {
-    /// What `commit_async` returned.
+    /// Id returned by `commit_async`.
     pub id: u64,
-    /// Each partition's result, or why nothing was committed.
+    /// Result of each partition, or the error of the whole commit.
     pub outcome: Result<Outcomes>,
 }
 
-/// The automatic commit of one event that takes partitions away. Several polls may wait for it, if the first has no
-/// time; an event for the same partitions later on has a commit of its own.
+/// Automatic commit of the partitions revoked by one event. Several polls may wait for it if the first one runs out of
+/// time; a later event for the same partitions has its own commit.
 struct LastCommit {
     ticket: u64,
     until: Instant,
     outcome: oneshot::Receiver<Result<Outcomes>>,
 }
 
-/// The group of one consumer.
+/// Group membership and commits of one consumer.
 pub(crate) struct ConsumerGroup {
     options: GroupOptions,
     pub(crate) coordinator: Coordinator,
     pub(crate) membership: Arc<Membership>,
     commits: Arc<Commits>,
-    /// The automatic commit before partitions are given up.
+    /// Automatic commit before partitions are revoked.
     last_commit: tokio::sync::Mutex<Option<LastCommit>>,
     bell: Arc<dyn Bell>,
-    /// Made into a task by the first subscription.
+    /// Member that the first subscription turns into a task.
     member: Mutex<Option<Member>>,
     task: Mutex<Option<JoinHandle<()>>>,
     stored: Mutex<BTreeMap<TopicPartition, OffsetAndMetadata>>,
@@ -73,7 +73,7 @@ impl Drop for ConsumerGroup {
 }
 
 impl ConsumerGroup {
-    /// Without I/O. `custom` assignors go before those that have names.
+    /// Creates the group without I/O. `custom` assignors take precedence over built-in assignors of the same name.
     pub(crate) fn new(
         cluster: &Cluster,
         coordinator: Coordinator,
@@ -130,7 +130,7 @@ impl ConsumerGroup {
         })
     }
 
-    /// Subscribes, or changes the subscription. Must be called within a tokio runtime.
+    /// Sets or replaces the subscription. Must be called within a tokio runtime.
     pub(crate) fn subscribe(&self, wanted: Wanted) {
         self.membership.want(Some(wanted));
         if let Some(member) = lock(&self.member).take() {
@@ -138,12 +138,12 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether `poll` and `close` commit by themselves.
+    /// Returns true if `poll` and `close` commit automatically (`enable.auto.commit`).
     pub(crate) fn commits_by_itself(&self) -> bool {
         self.options.auto_commit.is_some()
     }
 
-    /// Whether rows count as finished without `store_offsets`.
+    /// Returns true if rows count as finished without `store_offsets` (`enable.auto.offset.store`).
     pub(crate) fn stores_by_itself(&self) -> bool {
         self.options.auto_store
     }
@@ -152,12 +152,13 @@ impl ConsumerGroup {
         lock(&self.stored).extend(offsets);
     }
 
-    /// What was stored.
+    /// Returns the stored offsets.
     pub(crate) fn stored(&self) -> Offsets {
         lock(&self.stored).iter().map(|(tp, offset)| (tp.clone(), offset.clone())).collect()
     }
 
-    /// Offsets of partitions that others have from now on must not come back with them (redpanda-data/connect#4477).
+    /// Discards stored and committed offsets of partitions that are now assigned to other members, so that they do not
+    /// reappear with the partitions (redpanda-data/connect#4477).
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
         {
             let mut stored = lock(&self.stored);
@@ -172,7 +173,8 @@ impl ConsumerGroup {
         self.membership.committer(self.coordinator.group())
     }
 
-    /// Commits, behind earlier commits, and waits. A commit of no offsets only waits for earlier ones, member or not.
+    /// Commits after earlier commits and waits for the result. Without offsets it only waits for earlier commits,
+    /// member or not.
     pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
         if offsets.is_empty() {
             self.settle(limit).await;
@@ -186,8 +188,8 @@ impl ConsumerGroup {
         let left = || deadline.saturating_duration_since(Instant::now());
         let who = match self.committer() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
-                // A cooperative member keeps its partitions while a generation forms. Once all members have come, it may
-                // commit in the new one.
+                // A cooperative member keeps its partitions during a rebalance. Once all members have joined, it may
+                // commit in the new generation.
                 let before = self.committer_now(&offsets)?;
                 match self.commit_as(before, offsets.clone(), left(), patience).await {
                     Err(refused) if refused.code().is_some_and(of_another_generation) => {}
@@ -224,8 +226,8 @@ impl ConsumerGroup {
         self.membership.owns_all(offsets.iter().map(|(tp, _)| tp))
     }
 
-    /// Returns the member to commit as without a wait: while a generation forms, a cooperative member commits what it has
-    /// in the generation before, which the coordinator accepts until all members have joined.
+    /// Returns the identity to commit with, without waiting. During a rebalance, a cooperative member commits its
+    /// partitions in the previous generation, which the coordinator accepts until all members have joined.
     fn committer_now(&self, offsets: &Offsets) -> Result<MemberIdentity> {
         match self.committer() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
@@ -236,17 +238,17 @@ impl ConsumerGroup {
         }
     }
 
-    /// Commits in the background; `take_completed` returns the outcomes in the order of the calls, including the error of
-    /// a consumer that may not commit now.
+    /// Commits in the background. `take_completed` returns the results in the order of the calls, including the error
+    /// of a consumer that cannot commit now.
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> u64 {
         let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
         let (who, offsets, refused) = match self.committer_now(&offsets) {
             _ if offsets.is_empty() => (MemberIdentity::default(), offsets, None),
             Ok(who) => (who, offsets, None),
-            // Without offsets it takes its place in the order of the calls, and makes no request.
+            // An empty commit sends no request, but keeps the order of the results.
             Err(error) => (MemberIdentity::default(), Offsets::new(), Some(error)),
         };
-        // Numbers in the order in which commits are made.
+        // Ids have the order of the commits.
         let mut tickets = lock(&self.tickets);
         *tickets += 1;
         let id = *tickets;
@@ -258,7 +260,7 @@ impl ConsumerGroup {
         id
     }
 
-    /// Waits until everything that was submitted before is done.
+    /// Waits until all earlier commits have completed.
     pub(crate) async fn settle(&self, limit: Duration) {
         self.commits.settle(limit).await;
     }
@@ -271,7 +273,8 @@ impl ConsumerGroup {
         lock(&self.completed).drain(..).collect()
     }
 
-    /// With `enable.auto.commit`, commits in the background what `finished` returns, if it is time.
+    /// With `enable.auto.commit`, commits the offsets that `finished` returns in the background, if
+    /// `auto.commit.interval.ms` has elapsed.
     pub(crate) fn commit_if_due(&self, finished: impl FnOnce() -> Offsets) {
         let Some(interval) = self.options.auto_commit else { return };
         {
@@ -281,7 +284,8 @@ impl ConsumerGroup {
             }
             *due = Instant::now() + interval;
         }
-        // A generation forms, or the member is outside: what is finished is committed before the partitions go, or later.
+        // During a rebalance or without a membership, finished offsets are committed before partitions are revoked, or
+        // later.
         let Ok(who) = self.committer() else { return };
         if !self.commits.start_automatic() {
             return;
@@ -301,8 +305,9 @@ impl ConsumerGroup {
         });
     }
 
-    /// With `enable.auto.commit`, commits what is finished of `gone` before it is given up, behind earlier commits; what
-    /// fails is logged, and read again. False when there was no time for it: the same call goes on with the same commit.
+    /// With `enable.auto.commit`, commits the finished offsets of `revoked` after earlier commits, before the
+    /// partitions are revoked. Failures are logged, and the records are consumed again. Returns false if `deadline`
+    /// passed first: the next call waits for the same commit.
     pub(crate) async fn commit_gone(
         &self,
         gone: &[TopicPartition],
@@ -310,7 +315,7 @@ impl ConsumerGroup {
         deadline: Instant,
     ) -> bool {
         let mut last = self.last_commit.lock().await;
-        // Without an event the program unsubscribed meanwhile, which commits by itself.
+        // Without an event, the application has unsubscribed in between, which commits on its own.
         let Some(ticket) = self.membership.ticket() else { return true };
         if last.as_ref().is_none_or(|last| last.ticket != ticket) {
             let who = match self.committer() {
@@ -341,8 +346,8 @@ impl ConsumerGroup {
         true
     }
 
-    /// With `enable.auto.commit`, commits in the background what is finished of partitions that the program no longer
-    /// reads, behind earlier commits and before later ones. Must be called within a tokio runtime.
+    /// With `enable.auto.commit`, commits in the background the finished offsets of partitions that the application no
+    /// longer consumes, after earlier commits and before later ones. Must be called within a tokio runtime.
     pub(crate) fn commit_unassigned(&self, finished: Offsets, limit: Duration) {
         let gone: Vec<_> = finished.iter().map(|(tp, _)| tp.clone()).collect();
         let offsets = self.commits.news(finished);
@@ -357,16 +362,17 @@ impl ConsumerGroup {
         self.forget(&gone);
     }
 
-    /// Drops the commit of an event that is acknowledged, by whatever other way it ended.
+    /// Drops the commit of an event that was acknowledged in another way.
     pub(crate) fn acknowledge(&self) {
         self.membership.acknowledge();
-        // A call that waits for a commit holds the lock, and compares tickets before it takes the commit for its own.
+        // A call that waits for a commit holds the lock, and compares event ids before it reuses a commit.
         if let Ok(mut last) = self.last_commit.try_lock() {
             *last = None;
         }
     }
 
-    /// With `enable.auto.commit`, commits now, at the end. What fails is logged, and read again.
+    /// With `enable.auto.commit`, commits when the consumer closes. Failures are logged, and the records are consumed
+    /// again.
     pub(crate) async fn commit_finished(&self, finished: Offsets, limit: Duration) {
         let offsets = self.commits.news(finished);
         if offsets.is_empty() {
@@ -375,11 +381,11 @@ impl ConsumerGroup {
         report(self.coordinator.group(), self.commit_patiently(offsets, limit, Duration::ZERO).await);
     }
 
-    /// Has the group share its partitions anew, at the next poll.
+    /// Triggers a rebalance at the next poll.
     pub(crate) fn enforce_rebalance(&self, reason: &str) {
         match self.options.protocol {
             GroupProtocol::Classic => self.membership.enforce(reason),
-            // The coordinator alone decides (KIP-848).
+            // Only the coordinator triggers rebalances (KIP-848).
             GroupProtocol::Consumer => tracing::warn!(
                 group = self.coordinator.group(),
                 "enforce_rebalance does nothing with group.protocol=consumer: the coordinator decides when to rebalance"
@@ -399,7 +405,7 @@ impl ConsumerGroup {
     }
 }
 
-/// Whether a coordinator refuses a commit because its generation is over.
+/// Returns true if the coordinator rejected a commit because its generation is over.
 fn of_another_generation(code: i16) -> bool {
     [ErrorCode::REBALANCE_IN_PROGRESS, ErrorCode::ILLEGAL_GENERATION].iter().any(|refusal| refusal.code() == code)
 }

@@ -1,7 +1,8 @@
-//! The consumer protocol (KIP-848): the coordinator assigns, and gives each member its part in answers to heartbeats.
+//! Membership by the consumer protocol (KIP-848): the coordinator computes the assignment and sends it in heartbeat
+//! responses.
 //!
-//! A member gives up what is no longer its own, says so, and only then gets what is new: the coordinator sees to it that
-//! nobody else has it any more.
+//! A member first revokes partitions and reports that, and only then receives new ones: the coordinator ensures that no
+//! partition is assigned twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -25,22 +26,22 @@ use crate::types::TopicPartition;
 
 const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
-/// A static member that will be back.
+/// Epoch of a static member that leaves and will return.
 const LEAVE_FOR_NOW: i32 = -2;
-/// From this version on members choose their ids, and the coordinator matches patterns.
+/// First version with client-side member ids and patterns.
 const OWN_IDS: i16 = 1;
-/// Until the coordinator has sent its own.
+/// Heartbeat interval until the coordinator has sent one.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
-/// How soon a heartbeat that did not get through is tried again, at most.
+/// Maximum delay before a failed heartbeat is retried.
 const AGAIN: Duration = Duration::from_millis(500);
-/// The wait of a static member for a predecessor that did not leave: Kafka's default of
-/// `group.consumer.max.session.timeout.ms`. A predecessor that is a member after that still runs.
+/// Maximum wait of a static member for a predecessor that did not leave: Kafka's default of
+/// `group.consumer.max.session.timeout.ms`. A predecessor that is still a member after that is running.
 const SESSION: Duration = Duration::from_secs(60);
 
 type Handing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 type Lookup<'a> = Pin<Box<dyn Future<Output = std::result::Result<Option<Topics>, End>> + Send + 'a>>;
 
-/// The names that a wish comes to.
+/// Subscription with the names of its topics.
 #[derive(Debug, Clone)]
 struct Topics {
     wanted: Arc<Wanted>,
@@ -48,7 +49,7 @@ struct Topics {
     names: BTreeSet<String>,
 }
 
-/// Lives until the membership ends.
+/// Runs one membership until it ends.
 pub(super) async fn live(member: &Member) -> End {
     let identity = member.membership.identity();
     if identity.member_id.is_empty() {
@@ -75,24 +76,24 @@ pub(super) async fn live(member: &Member) -> End {
 
 enum Never {}
 
-/// One membership.
+/// One membership, from joining to its end.
 struct Life<'a> {
     member: &'a Member,
     epoch: i32,
     interval: Duration,
-    /// What the coordinator believes that the member owns.
+    /// Partitions last reported to the coordinator as owned.
     told: Option<Owned>,
-    /// Of the wish that was sent.
+    /// Version of the subscription that was sent.
     version: u64,
-    /// Of the newest wish whose names are known.
+    /// Newest subscription whose topics are known.
     topics: Option<Topics>,
-    /// The assignment that the coordinator sent last, until its topics have names.
+    /// Last assignment of the coordinator, until the names of its topics are known.
     assigned: Option<Assignment>,
-    /// What the coordinator wants it to own.
+    /// Partitions that the coordinator has assigned.
     target: Option<Owned>,
-    /// What it owned before it gives something up: that is reported until the last commits are through.
+    /// Partitions owned before a revocation, which are reported until the last commits have completed.
     before: Option<Owned>,
-    /// Topics that are assigned and that nobody can name yet: each is logged once, however often it is assigned.
+    /// Assigned topics without a known name, each of which is logged once.
     strangers: BTreeSet<Uuid>,
 }
 
@@ -111,7 +112,7 @@ impl<'a> Life<'a> {
             if self.assigned.is_some() && lookup.is_none() {
                 lookup = Some(Box::pin(look_up(self.member, true)));
             }
-            // An older assignment may have what this one takes away: the coordinator counts on both.
+            // Waits for the names of a newer assignment, which may revoke partitions of this one.
             if handing.is_none() && self.assigned.is_none() {
                 handing = self.reconcile();
             }
@@ -144,7 +145,7 @@ impl<'a> Life<'a> {
                 topics = looked => {
                     lookup = None;
                     self.topics = topics?.or(self.topics.take());
-                    // A topic that has no name now is left out, and the assignment comes again.
+                    // A topic without a name is omitted; the coordinator then sends the assignment again.
                     if let Some(assignment) = self.assigned.take() {
                         self.target = Some(self.named(assignment)?);
                     }
@@ -159,13 +160,13 @@ impl<'a> Life<'a> {
                 () = membership.overdue() => return Err(End::Overdue),
                 () = sleep_until(next) => {}
             }
-            // Never given up half-way: an assignment that its answer brings is sent once.
+            // A heartbeat is never cancelled: the coordinator sends an assignment only once.
             self.beat().await?;
             next = Instant::now() + self.interval;
         }
     }
 
-    /// Starts the next step from what is owned to what is wanted, if there is one.
+    /// Starts the next step from the owned partitions to the target assignment, if they differ.
     fn reconcile(&mut self) -> Option<Handing<'a>> {
         let target = self.target.clone()?;
         let owned: Owned = self.member.membership.owned().into_iter().collect();
@@ -193,7 +194,7 @@ impl<'a> Life<'a> {
         }))
     }
 
-    /// One heartbeat, tried until there is an answer.
+    /// Sends a heartbeat and retries it until the coordinator responds.
     async fn beat(&mut self) -> std::result::Result<(), End> {
         let member = self.member;
         let group = member.coordinator.group();
@@ -225,7 +226,7 @@ impl<'a> Life<'a> {
                             member.coordinator.forget();
                             member.cluster.request_refresh();
                         }
-                        // Kafka 3.7 to 3.9 know the request and refuse it, unless they were set up for it.
+                        // Kafka 3.7 to 3.9 know the request but reject it unless the protocol is enabled.
                         ErrorCode::UNSUPPORTED_VERSION => return Err(classic_only(&error.to_string())),
                         ErrorCode::UNRELEASED_INSTANCE_ID if began.elapsed() < SESSION => {
                             member.wait_for_instance(&error);
@@ -238,7 +239,7 @@ impl<'a> Life<'a> {
                 }
                 Err(Error::UnsupportedVersion(text)) => return Err(classic_only(&text)),
                 Err(error) if error.retriable() => {
-                    // The answer may have been lost with the connection: everything is sent once more.
+                    // The response may have been lost with the connection: the next heartbeat is a full one.
                     self.told = None;
                     error
                 }
@@ -253,7 +254,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The version of the wish whose names are known.
+    /// Returns the version of the newest subscription whose topics are known.
     fn known_version(&self) -> u64 {
         self.topics.as_ref().map_or(self.version, |topics| topics.version)
     }
@@ -262,7 +263,7 @@ impl<'a> Life<'a> {
         let member = self.member;
         let topics = match &self.topics {
             Some(topics) if self.epoch != JOIN => topics.clone(),
-            // No membership exists yet that could be lost.
+            // Before joining, waiting for metadata cannot cost the membership.
             _ => {
                 let (wanted, version) = member.membership.wish().await;
                 let names = member.names(&wanted, version).await?;
@@ -273,10 +274,10 @@ impl<'a> Life<'a> {
         let all = self.epoch == JOIN || self.told.is_none();
         let new_wish = all || topics.version != self.version;
         let ids = if all || self.told.as_ref() != Some(owned) { Some(by_id(member, owned)?) } else { None };
-        // Brokers that match no patterns get the names that match now.
+        // Brokers that do not support patterns get the names that match now.
         let names = Some(topics.names.clone()).filter(|_| new_wish);
         let build = |api: i16| {
-            // Before that version the coordinator chooses the id, so a member that has no answer cannot leave.
+            // In version 0 the coordinator chooses the id, so a member without a response cannot leave.
             if api >= OWN_IDS {
                 member.join_sent.store(true, Ordering::Release);
             }
@@ -300,7 +301,7 @@ impl<'a> Life<'a> {
         Ok((topics, answer))
     }
 
-    /// Takes an answer in.
+    /// Applies a heartbeat response.
     fn heed(&mut self, answer: ConsumerGroupHeartbeatResponse) {
         let member = self.member;
         let id = answer.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);
@@ -316,10 +317,10 @@ impl<'a> Life<'a> {
         self.assigned = answer.assignment.or(self.assigned.take());
     }
 
-    /// The assignment by name. A topic whose id nobody knows is left out: the coordinator names it again.
+    /// Returns the assignment by topic name. Topics with an unknown id are omitted; the coordinator sends them again.
     fn named(&mut self, assignment: Assignment) -> std::result::Result<Owned, End> {
         let metadata = self.member.cluster.metadata();
-        // Every broker that speaks this protocol has ids, and gives them to anyone who asks in a version that has them.
+        // All brokers with this protocol support topic ids, in Metadata versions that have them.
         if !self.member.can_name(&assignment) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
             let text = "group.protocol=consumer needs the ids of topics, which Metadata has from version 10 (Kafka 2.8) \
                         on: omit api.version.metadata, or set group.protocol to classic";
@@ -338,7 +339,7 @@ impl<'a> Life<'a> {
                     if strangers.insert(topic_id) && !self.strangers.contains(&topic_id) {
                         tracing::warn!(?topic_id, "assigned a topic that the metadata does not have");
                     }
-                    // Whatever is sent next is sent in full.
+                    // Makes the next heartbeat a full one.
                     self.told = None;
                 }
             }
@@ -349,7 +350,7 @@ impl<'a> Life<'a> {
 }
 
 impl Member {
-    /// Reports, once in a warning, that the member before with the same `group.instance.id` did not leave.
+    /// Logs a warning, once, that the previous member with this `group.instance.id` did not leave.
     fn wait_for_instance(&self, error: &Error) {
         if !self.troubled.swap(true, Ordering::AcqRel) {
             tracing::warn!(
@@ -369,8 +370,8 @@ impl Member {
     }
 }
 
-/// Looks up the topics that are wanted now, and with `unnamed` those of an assignment too; `None` where no broker could
-/// say.
+/// Looks up the subscribed topics, and if `refresh` is set those of an assignment. Returns `None` if no broker
+/// responded.
 async fn look_up(member: &Member, unnamed: bool) -> std::result::Result<Option<Topics>, End> {
     let (wanted, version) = member.membership.wish().await;
     let looked = async {
@@ -395,7 +396,7 @@ fn by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> {
     let metadata = member.cluster.metadata();
     let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
     for tp in owned {
-        // A topic that was deleted cannot be named, and is not owned any more.
+        // A deleted topic has no id and is no longer owned.
         if let Some(topic) = metadata.topic(&tp.topic) {
             topics.entry(topic.topic_id).or_default().push(tp.partition);
         }
@@ -406,7 +407,7 @@ fn by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> {
         .collect())
 }
 
-/// Leaves the group; a static member says that it will be back.
+/// Leaves the group; a static member announces that it will return.
 pub(super) async fn leave(member: &Member) {
     let identity = member.membership.identity();
     if identity.generation < 0 && !member.join_sent.load(Ordering::Acquire) {
@@ -430,18 +431,18 @@ pub(super) async fn leave(member: &Member) {
     }
 }
 
-/// A random id, written as Kafka writes its own.
+/// Returns a random member id in Kafka's format.
 fn new_id() -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..22).map(|_| char::from(*fastrand::choice(DIGITS).unwrap_or(&b'A'))).collect()
 }
 
-/// The member with the same `group.instance.id` did not end with its session.
+/// Returns the error of a static member whose `group.instance.id` is still in use after the session timeout.
 fn still_runs(error: Error) -> End {
     End::Fatal(error.context("another consumer runs with this group.instance.id: give each one its own"))
 }
 
-/// The broker has no groups of this protocol.
+/// Returns the error of a broker that does not support this protocol.
 fn classic_only(text: &str) -> End {
     End::Fatal(Error::UnsupportedVersion(format!("{text}: brokers before Kafka 4.0 need group.protocol=classic")))
 }

@@ -1,4 +1,4 @@
-//! Heartbeats of a classic member: whatever it waits for, they go on.
+//! Heartbeats of a classic group member, sent while the member waits for other work.
 
 use std::time::Duration;
 
@@ -12,32 +12,33 @@ use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::error::Error;
 
-/// How soon a heartbeat that did not get through is tried again, at most.
+/// Maximum delay before a failed heartbeat is retried.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What ended a wait.
+/// Outcome of [`Heartbeater::run_until`].
 #[derive(Debug)]
 pub(super) enum Beat<T> {
-    /// What was waited for.
+    /// The work finished first.
     Done(T),
-    /// The group rebalances: the member has to join again.
+    /// The coordinator started a rebalance; the member must rejoin.
     Rebalance,
 }
 
-/// Keeps the coordinator believing in a member.
+/// Sends heartbeats for one generation of a classic member.
 #[derive(Debug)]
 pub(super) struct Heart<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) coordinator: &'a Coordinator,
     pub(super) membership: &'a Membership,
-    /// A generation that was joined and not entered yet; otherwise that of the membership.
+    /// Generation after JoinGroup and before SyncGroup; `None` uses the generation of the membership.
     pub(super) joined: Option<i32>,
     pub(super) interval: Duration,
     pub(super) session_timeout: Duration,
 }
 
 impl Heart<'_> {
-    /// Waits for `work`, heartbeats going on. A rebalance ends the wait, unless one is under way already.
+    /// Runs `work` to completion while sending heartbeats every `interval`. Returns early when the coordinator reports
+    /// a rebalance, if `stop_on_rebalance` is set, and returns `Err` when the membership has ended.
     pub(super) async fn beating<T>(&self, heed_rebalance: bool, work: impl Future<Output = T>) -> Result<Beat<T>, End> {
         tokio::pin!(work);
         let mut next = Instant::now() + self.interval;

@@ -1,4 +1,4 @@
-//! A member of a group: what its task and both protocols work with.
+//! A group member: state shared by its task and both protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +19,19 @@ use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::{TopicPartition, join_limited};
 
-/// How a membership ended.
+/// Reason why a membership ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The coordinator no longer knows the member or its generation: it may join again.
+    /// The coordinator no longer knows the member or its generation. The member may rejoin.
     Fenced {
-        /// Whether the member's id still stands.
+        /// True if the member id is still valid.
         keep_id: bool,
-        /// What the coordinator said.
+        /// Error code of the coordinator.
         error: Error,
     },
-    /// The program did not poll for too long.
+    /// The application did not poll for `max.poll.interval.ms`.
     Overdue,
-    /// Joining again would not help.
+    /// Rejoining would not help.
     Fatal(Error),
 }
 
@@ -44,13 +44,13 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Notifies the polling thread that something waits for it.
+/// Wakes the polling thread.
 pub(crate) trait Bell: Send + Sync {
-    /// It looks again.
+    /// Makes the polling thread check for rebalances, errors and completed commits.
     fn ring(&self);
 }
 
-/// A member of a group.
+/// A group member.
 pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     pub(crate) coordinator: Coordinator,
@@ -60,13 +60,14 @@ pub(crate) struct Member {
     pub(crate) membership: Arc<Membership>,
     pub(crate) commits: Arc<Commits>,
     pub(crate) bell: Arc<dyn Bell>,
-    /// The partitions of the last generation and its number: eager members own nothing when they join, and their
-    /// assignors report these, as Java's do since `onAssignment`. Kept when the member is fenced: the coordinator may
-    /// have forgotten the group, and a claim of an old generation yields to newer ones.
+    /// Partitions and number of the last generation. Eager members own nothing when they join, and their assignors
+    /// report these instead, like Java's since `onAssignment`. Kept when the member is fenced: the coordinator may have
+    /// lost the group, and newer generations take precedence over an old one.
     pub(crate) previous: Mutex<Option<(Vec<TopicPartition>, i32)>>,
-    /// A request to join was sent and may have been handled, answered or not (KIP-848).
+    /// Set once a request to join was sent, which the coordinator may have handled even if no response arrived
+    /// (KIP-848).
     pub(crate) join_sent: AtomicBool,
-    /// What keeps the membership from being was reported once.
+    /// Set once a join failure has been logged as a warning.
     pub(crate) troubled: AtomicBool,
 }
 
@@ -77,17 +78,18 @@ impl std::fmt::Debug for Member {
 }
 
 impl Member {
-    /// Hands an event over to the polling thread, and waits until it is dealt with.
+    /// Dispatches a rebalance event to the polling thread and waits until it is acknowledged.
     pub(super) async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) {
         self.membership.hand(make, &|| self.bell.ring()).await;
     }
 
-    /// What was submitted before is committed, or failed, before partitions go to others.
+    /// Waits until earlier commits have completed, before partitions are reassigned.
     pub(super) async fn settle(&self) {
         self.commits.settle(rebalance_limit(&self.options)).await;
     }
 
-    /// Reports why there is no membership yet, once in a warning; polls are empty meanwhile.
+    /// Logs a failed attempt to join: the first as a warning, later ones as debug messages. Polls return nothing until
+    /// the group is joined.
     pub(super) fn trouble(&self, what: &str, error: &Error) {
         let group = self.coordinator.group();
         if self.troubled.swap(true, Ordering::AcqRel) {
@@ -97,14 +99,14 @@ impl Member {
         }
     }
 
-    /// What was reported last is over.
+    /// Logs that joining works again, if a failure was logged before.
     pub(super) fn well(&self) {
         if self.troubled.swap(false, Ordering::AcqRel) {
             tracing::info!(group = self.coordinator.group(), "the group can be joined again");
         }
     }
 
-    /// Asks for metadata until it comes: what keeps it from coming passes, or ends the membership.
+    /// Retries a metadata request until it succeeds. Errors that are not retriable end the membership.
     pub(super) async fn learn<T, F: Future<Output = Result<T>>>(
         &self,
         ask: impl Fn() -> F,
@@ -123,8 +125,8 @@ impl Member {
         }
     }
 
-    /// The names of the topics that are wanted now. Topics that cannot be read are reported, once for each subscription:
-    /// the others are read.
+    /// Returns the names of the subscribed topics. Logs or reports unavailable topics once per subscription; the other
+    /// topics are consumed.
     pub(super) async fn names(&self, wanted: &Wanted, version: u64) -> Result<BTreeSet<String>> {
         let limit = self.cluster.options().default_api_timeout;
         let metadata = match wanted {
@@ -140,7 +142,7 @@ impl Member {
         Ok(wanted.names(&metadata, self.options.exclude_internal_topics))
     }
 
-    /// Reports topics that brokers do not have, in a warning, and those that they reject, as errors of polls.
+    /// Logs missing topics as a warning, and reports topics that brokers reject as errors of `poll`.
     fn report_topics(&self, names: &BTreeSet<String>, version: u64, metadata: &Metadata) {
         let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
         let missing = names.iter().filter(|name| metadata.topic(name).is_none());
@@ -167,7 +169,7 @@ impl Member {
     }
 }
 
-/// The longest that a rebalance waits for commits.
+/// Returns the maximum time for which a rebalance waits for commits.
 pub(super) fn rebalance_limit(options: &GroupOptions) -> Duration {
     match options.protocol {
         GroupProtocol::Classic => options.max_poll_interval.min(options.session_timeout),
@@ -175,7 +177,7 @@ pub(super) fn rebalance_limit(options: &GroupOptions) -> Duration {
     }
 }
 
-/// As requests carry it.
+/// Converts a duration to the milliseconds of a request.
 pub(super) fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

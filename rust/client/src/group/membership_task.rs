@@ -1,4 +1,4 @@
-//! A member's task: it lives by one of the two protocols, and comes back after whatever ends its membership.
+//! Task that keeps a consumer's group membership: runs the configured protocol and rejoins after the membership ends.
 
 use super::member::{End, Member};
 use super::membership::Rebalance;
@@ -9,7 +9,7 @@ use crate::metrics::Event;
 use crate::retry::Retry;
 
 impl Member {
-    /// Keeps the membership that the subscription asks for, until the consumer closes.
+    /// Keeps the membership required by the subscription until the consumer is closed.
     pub(crate) async fn run(self) {
         let mut joins = 0;
         let mut retry = Retry::endless(self.cluster.options());
@@ -45,8 +45,8 @@ impl Member {
                     tracing::warn!(group, %error, "the membership is void: joining again");
                     self.membership.outside(keep_id);
                     self.lose().await;
-                    // At once after a generation that was entered; a coordinator that goes on refusing is not asked in a
-                    // hot loop.
+                    // Rejoins immediately if a generation was entered, and with backoff if the coordinator rejects
+                    // every attempt.
                     if self.membership.joins() == joins {
                         let again = retry.wait(error, || format!("joining group {group}"));
                         tokio::select! {
@@ -60,7 +60,7 @@ impl Member {
                     }
                 }
                 Some(End::Fatal(error)) => {
-                    // A custom assignor cannot be called while the interpreter exits: that is no failure to report.
+                    // A custom assignor cannot be called while the interpreter exits, which is not an error to log.
                     if !matches!(error, Error::Closed(_)) {
                         tracing::error!(group, %error, "no membership");
                     }
@@ -69,7 +69,7 @@ impl Member {
                     self.membership.park(Some(error.clone()));
                     self.bell.ring();
                     self.lose().await;
-                    // A program that polls on all the same asks no coordinator in a hot loop either.
+                    // Backs off here too, in case the application continues to poll after the error.
                     let again = retry.wait(error, || format!("joining group {group}"));
                     tokio::select! {
                         biased;

@@ -1,4 +1,4 @@
-//! What a member of a group wants to read.
+//! A subscription of a group member: topic names or a pattern.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use regex::Regex;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 
-/// Topics by name, or all whose whole name matches a pattern.
+/// Topics to consume, by name or by a pattern that matches the whole name.
 #[derive(Debug, Clone)]
 pub enum Wanted {
-    /// These.
+    /// Topics by name.
     Topics(BTreeSet<String>),
-    /// All that match.
+    /// Topics whose whole name matches the pattern.
     Pattern(Regex),
 }
 
 impl Wanted {
-    /// These topics.
+    /// Subscribes to topics by name.
     ///
     /// # Errors
     /// [`Error::Configuration`] for an empty name.
@@ -29,19 +29,19 @@ impl Wanted {
         Ok(Wanted::Topics(names))
     }
 
-    /// Every topic whose whole name matches `pattern`, in the syntax of RE2.
+    /// Subscribes to every topic whose whole name matches `pattern`, in RE2 syntax.
     ///
     /// # Errors
     /// [`Error::Configuration`] for a pattern that cannot be read.
     pub fn pattern(pattern: &str) -> Result<Wanted> {
         let whole = Regex::new(&format!("^(?:{pattern})$"));
         let bad = |error| Error::configuration(format!("cannot subscribe to the pattern {pattern:?}: {error}"));
-        // The pattern by itself first, for an error that shows what was given.
+        // Compiles the original pattern first, so that the error shows the caller's text.
         Regex::new(pattern).map_err(bad)?;
         Ok(Wanted::Pattern(whole.map_err(bad)?))
     }
 
-    /// The pattern as it was given.
+    /// Returns the pattern as the caller wrote it.
     pub fn given_pattern(&self) -> Option<&str> {
         match self {
             Wanted::Topics(_) => None,
@@ -49,7 +49,7 @@ impl Wanted {
         }
     }
 
-    /// The names that are wanted now.
+    /// Returns the names of the subscribed topics according to `metadata`.
     pub(crate) fn names(&self, metadata: &Metadata, exclude_internal: bool) -> BTreeSet<String> {
         match self {
             Wanted::Topics(names) => names.clone(),

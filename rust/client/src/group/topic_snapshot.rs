@@ -1,14 +1,14 @@
-//! What a leader remembers of topics, to know a change that moves partitions.
+//! Snapshot of topics, by which a group leader detects changes that require a rebalance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::metadata::Metadata;
 
-/// How many partitions there are, and on which racks.
+/// Racks of the replicas, by topic and partition.
 pub(super) type Seen = BTreeMap<String, Vec<BTreeSet<String>>>;
 
-/// Racks count where this member has one (KIP-881). A broker that is gone keeps the rack that it had, in `known`: its
-/// restart moves no partitions.
+/// Takes a snapshot of the topics in `names`. Racks are included if this member has one (KIP-881). A broker that is
+/// down keeps its last known rack from `known`, so that a restart does not trigger a rebalance.
 pub(super) fn seen(
     known: &mut BTreeMap<i32, String>,
     rack: &str,
@@ -34,7 +34,8 @@ mod tests {
     use super::*;
     use crate::cluster::metadata::RequestedTopics;
 
-    /// A topic whose partitions have these replicas, in a cluster of these brokers and their racks.
+    /// Returns the metadata of a cluster with these brokers and racks, and one topic whose partitions have these
+    /// replicas.
     fn metadata(brokers: &[(i32, &str)], replicas: &[&[i32]]) -> Metadata {
         let broker = |(node_id, rack): &(i32, &str)| MetadataResponseBroker {
             node_id: *node_id,

@@ -1,4 +1,4 @@
-//! Subscriptions, assignments and the sticky assignors' user data as bytes.
+//! Encoding of subscriptions, assignments and the sticky assignors' user data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 impl Subscription {
-    /// What JoinGroup carries for this member. Java's order: topics by name, partitions by topic and number.
+    /// Encodes the subscription for JoinGroup. Like Java, topics are sorted by name, and partitions by topic and
+    /// number.
     pub fn encode(&self) -> Bytes {
         let mut topics: Vec<String> = self.topics.iter().filter(|topic| fits(topic)).cloned().collect();
         topics.sort_unstable();
@@ -27,7 +28,7 @@ impl Subscription {
         bytes(message.to_bytes())
     }
 
-    /// Reads what another member sent; its instance id is not in there.
+    /// Decodes the subscription of a member. The instance id is not part of the encoding.
     pub fn decode(bytes: Bytes) -> Result<Subscription> {
         let message = ConsumerProtocolSubscription::from_bytes(bytes)
             .map_err(|error| Error::corrupt(format!("the subscription of a member cannot be read: {error}")))?;
@@ -42,13 +43,13 @@ impl Subscription {
     }
 }
 
-/// What SyncGroup carries for a member.
+/// Encodes an assignment for SyncGroup.
 pub fn encode_assignment(partitions: &[TopicPartition], user_data: Option<Bytes>) -> Bytes {
     let assigned_partitions = by_topic(partitions);
     bytes(ConsumerProtocolAssignment { assigned_partitions, user_data, ..Default::default() }.to_bytes())
 }
 
-/// Partitions and user data that the leader sent; no bytes at all say that there is nothing to read.
+/// Decodes the partitions and user data of an assignment; empty bytes are an empty assignment.
 pub fn decode_assignment(bytes: Bytes) -> Result<(Vec<TopicPartition>, Option<Bytes>)> {
     if bytes.is_empty() {
         return Ok((Vec::new(), None));
@@ -58,34 +59,34 @@ pub fn decode_assignment(bytes: Bytes) -> Result<(Vec<TopicPartition>, Option<By
     Ok((flat(message.assigned_partitions), message.user_data))
 }
 
-/// What "sticky" adds to a subscription, as members of eager rebalances own nothing when they join: the partitions
-/// that it had, and since which generation.
+/// Encodes the user data of "sticky": the previous partitions and their generation, as eager members own nothing when
+/// they join.
 pub(super) fn encode_previous(partitions: &[TopicPartition], generation: i32) -> Bytes {
     bytes(StickyUserData { previous_assignment: by_topic(partitions), generation, ..Default::default() }.to_bytes())
 }
 
-/// The inverse, without a generation where the member gives none; `None` for what is nothing of the kind.
+/// Decodes user data of "sticky". The generation is optional; returns `None` for other data.
 pub(super) fn decode_previous(bytes: &Bytes) -> Option<(Vec<TopicPartition>, Option<i32>)> {
     let data = StickyUserData::from_bytes(bytes).ok()?;
     Some((flat(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))
 }
 
-/// What "cooperative-sticky" adds, for leaders that do not know the generation in the subscription yet.
+/// Encodes the user data of "cooperative-sticky", for leaders that do not read the generation of the subscription.
 pub(super) fn encode_generation(generation: i32) -> Bytes {
     Bytes::copy_from_slice(&generation.to_be_bytes())
 }
 
-/// The inverse.
+/// Decodes user data of "cooperative-sticky".
 pub(super) fn decode_generation(mut bytes: &[u8]) -> Option<i32> {
     bytes.try_get_i32().ok()
 }
 
-/// Whether the wire can express a name; one that it cannot is no topic's and no rack's, and is left out.
+/// Returns true if a name is short enough to be encoded. Longer ones are not valid and are omitted.
 fn fits(name: &str) -> bool {
     i16::try_from(name.len()).is_ok()
 }
 
-/// Partitions by topic, both in order.
+/// Groups partitions by topic, both sorted.
 fn by_topic(partitions: &[TopicPartition]) -> Vec<Wire> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for partition in partitions.iter().filter(|partition| fits(&partition.topic)) {
@@ -106,7 +107,7 @@ fn flat(topics: Vec<Wire>) -> Vec<TopicPartition> {
     topics.into_iter().flat_map(partitions).collect()
 }
 
-/// With names that fit, only more than two billion elements could fail.
+/// Encoding can fail only for more than two billion elements, since long names are omitted.
 fn bytes(encoded: std::result::Result<Bytes, EncodeError>) -> Bytes {
     encoded.unwrap_or_default()
 }
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(Subscription::decode(whole.encode()), Ok(whole.clone()));
         let least = Subscription::default();
         assert_eq!(Subscription::decode(least.encode()), Ok(least));
-        // Beside the bytes, not among them.
+        // The instance id is not encoded.
         let fixed = Subscription { instance_id: Some("i".into()), ..whole.clone() };
         assert_eq!(Subscription::decode(fixed.encode()), Ok(whole));
     }

@@ -1,4 +1,4 @@
-//! Members, topics and partitions by numbers, which are their order by name: what all assignors work on.
+//! Members, topics and partitions as indexes in the order of their names, as used by all assignors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::{Assignment, Members, Subscription, Topics};
 use crate::types::TopicPartition;
 
-/// A topic that exists and has subscribers.
+/// An existing topic with subscribers.
 #[derive(Debug)]
 pub(super) struct Topic<'a> {
     pub(super) name: &'a str,
-    /// The number of its first partition; the others follow.
+    /// Index of its first partition; the others follow.
     pub(super) first: usize,
     /// Racks of the replicas, by partition.
     pub(super) racks: &'a [Vec<String>],
-    /// Numbers of the members that want it, ascending.
+    /// Indexes of the subscribed members, ascending.
     pub(super) subscribers: Vec<usize>,
 }
 
 impl Topic<'_> {
-    /// The numbers of its partitions.
+    /// Returns the indexes of its partitions.
     pub(super) fn partitions(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.racks.len()
     }
@@ -29,12 +29,12 @@ impl Topic<'_> {
     }
 }
 
-/// A group that is to be assigned. Numbers of members, topics and partitions come from here and are valid indexes.
+/// Input of an assignor. Indexes of members, topics and partitions come from here and are valid.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) members: Vec<(&'a str, &'a Subscription)>,
     pub(super) topics: Vec<Topic<'a>>,
-    /// The topic of each partition.
+    /// Index of the topic, by partition.
     topic_of: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Group<'a> {
         group
     }
 
-    /// How many partitions there are; their numbers are below it.
+    /// Returns the number of partitions, which is the upper bound of their indexes.
     pub(super) fn partitions(&self) -> usize {
         self.topic_of.len()
     }
@@ -66,29 +66,29 @@ impl<'a> Group<'a> {
         &self.topics[self.topic_of[partition]]
     }
 
-    /// The number of a partition within its topic.
+    /// Returns the number of a partition within its topic.
     pub(super) fn index_in_topic(&self, partition: usize) -> usize {
         partition - self.topic_of(partition).first
     }
 
-    /// Racks of a partition's replicas.
+    /// Returns the racks of a partition's replicas.
     pub(super) fn racks(&self, partition: usize) -> &'a [String] {
         let topic = self.topic_of(partition);
         &topic.racks[partition - topic.first]
     }
 
-    /// The rack that a member is in; an empty name is none.
+    /// Returns the rack of a member. An empty name counts as none.
     pub(super) fn rack(&self, member: usize) -> Option<&'a str> {
         self.members[member].1.rack.as_deref().filter(|rack| !rack.is_empty())
     }
 
-    /// Finds partitions by name, as members give them.
+    /// Returns an index of partitions by name.
     pub(super) fn lookup(&self) -> Lookup<'_> {
         Lookup(self.topics.iter().map(|topic| (topic.name, topic)).collect())
     }
 
-    /// Every member's place in Kafka's order: static members by their instance ids, so that a restart which changes
-    /// member ids changes no assignment (KIP-345), then the others by member id.
+    /// Returns every member's rank in Kafka's order: static members by instance id, so that restarts with new member
+    /// ids do not change the assignment (KIP-345), then the others by member id.
     pub(super) fn ranks(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.members.len()).collect();
         order.sort_by_key(|member| {
@@ -102,7 +102,7 @@ impl<'a> Group<'a> {
         ranks
     }
 
-    /// Partitions by member number, as the names that they have.
+    /// Converts partitions by member index to an assignment by name.
     pub(super) fn named(&self, assigned: Vec<Vec<usize>>) -> Assignment {
         let names: Vec<Arc<str>> = self.topics.iter().map(|topic| topic.name.into()).collect();
         let named = |partition: usize| {
@@ -122,7 +122,7 @@ impl<'a> Group<'a> {
 pub(super) struct Lookup<'a>(HashMap<&'a str, &'a Topic<'a>>);
 
 impl Lookup<'_> {
-    /// The number of a partition; of one that does not exist, or that nobody wants, there is none.
+    /// Returns the index of a partition, or `None` if it does not exist or has no subscriber.
     pub(super) fn number(&self, partition: &TopicPartition) -> Option<usize> {
         let topic = self.0.get(&*partition.topic)?;
         let index = usize::try_from(partition.partition).ok()?;
@@ -130,8 +130,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Whether racks make a difference: some member is where some replica is, and not all partitions are in the same
-/// racks (KIP-881).
+/// Returns true if racks affect the assignment: a member is in the rack of a replica, and not all partitions have the
+/// same racks (KIP-881).
 pub(super) fn racks_matter<'a>(
     members: impl Iterator<Item = &'a str>,
     partitions: impl Iterator<Item = &'a [String]> + Clone,

@@ -1,7 +1,7 @@
-//! Who reads what: the assignors of Kafka's consumers, by which the leader of a classic group divides partitions.
+//! Partition assignors of Kafka's consumers, used by the leader of a classic group.
 //!
-//! They are pure functions of what the members said, so a group may mix clients: the rules and the bytes are those of
-//! Java's assignors of the same names, whichever of them leads.
+//! They are pure functions of the members' subscriptions and match Java's assignors of the same names in rules and
+//! encoding, so that a group may mix clients, whichever of them leads.
 
 mod encoding;
 mod group;
@@ -25,55 +25,55 @@ pub use range::Range;
 pub use roundrobin::RoundRobin;
 pub use sticky::{CooperativeSticky, Sticky};
 
-/// What a member said when it joined.
+/// Subscription of a member, sent with JoinGroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subscription {
-    /// The topics that it wants.
+    /// Subscribed topics.
     pub topics: Vec<String>,
-    /// What its assignor has to say.
+    /// User data of the assignor.
     pub user_data: Option<Bytes>,
-    /// The partitions that it reads now; none in an eager rebalance.
+    /// Partitions that the member owns; empty in an eager rebalance.
     pub owned: Vec<TopicPartition>,
-    /// The generation of which it owns them.
+    /// Generation in which the partitions were assigned.
     pub generation: Option<i32>,
-    /// The rack that it is in (KIP-881).
+    /// Rack of the member (KIP-881).
     pub rack: Option<String>,
-    /// The id of a static member (KIP-345). It is not among the encoded bytes: JoinGroup has it beside them.
+    /// Group instance id of a static member (KIP-345). JoinGroup has a separate field for it, so it is not encoded.
     pub instance_id: Option<String>,
 }
 
-/// Partitions of the topics that members are subscribed to: racks of the replicas (none where they are not known) by
-/// partition number. A topic that does not exist is absent.
+/// Subscribed topics: racks of the replicas by partition number (empty if unknown). Topics that do not exist are
+/// absent.
 pub type Topics = BTreeMap<String, Vec<Vec<String>>>;
-/// What the members said, by member id.
+/// Subscriptions by member id.
 pub type Members = BTreeMap<String, Subscription>;
-/// What every member is to read, by member id.
+/// Assigned partitions by member id.
 pub type Assignment = BTreeMap<String, Vec<TopicPartition>>;
 
-/// A way to divide partitions among members.
+/// Assigns partitions to the members of a group.
 pub trait Assignor: Send + Sync + Debug {
-    /// The name of its protocol, which all members of a group must know.
+    /// Returns the name of its protocol, which all members of a group must support.
     fn name(&self) -> &str;
 
-    /// Whether members go on reading what they keep while the group rebalances (KIP-429).
+    /// Returns true if members continue to consume their partitions during a rebalance (KIP-429).
     fn cooperative(&self) -> bool {
         false
     }
 
-    /// Returns data that a member sends the leader in its next subscription: `owned` is what it was assigned in `generation`, of a
-    /// cooperative member what it still has of that.
+    /// Returns the user data of the member's next subscription. `owned` are the partitions assigned in `generation`;
+    /// for a cooperative member, those of them that it still has.
     ///
     /// # Errors
-    /// What an assignor of the program's own raises.
+    /// Errors of a custom assignor.
     fn user_data(&self, _owned: &[TopicPartition], _generation: i32) -> Result<Option<Bytes>> {
         Ok(None)
     }
 
-    /// Divides the partitions; every member is in the result.
+    /// Assigns the partitions. Every member is in the result.
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment>;
 }
 
-/// The assignor of a name, which may be that of Java's class.
+/// Returns the built-in assignor with this name or Java class name.
 pub fn by_name(name: &str) -> Option<Arc<dyn Assignor>> {
     let java = "org.apache.kafka.clients.consumer.";
     match name.strip_prefix(java).unwrap_or(name) {

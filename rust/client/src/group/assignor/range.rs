@@ -1,5 +1,5 @@
-//! The range assignor: each topic by itself in ranges, so that equal topics are divided equally and partitions of the
-//! same number meet at the same member.
+//! Range assignor: assigns ranges of each topic, so that topics with the same number of partitions are divided equally
+//! and partitions with the same number are assigned to the same member.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::group::{Group, Topic, racks_matter};
 use super::{Assignment, Assignor, Members, Topics};
 use crate::error::Result;
 
-/// Divides each topic into ranges, in the racks of the members as far as that leaves the ranges equal (KIP-881).
+/// Assigns ranges of each topic, preferring members in the racks of the replicas if the ranges remain equal (KIP-881).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Range;
 
@@ -31,13 +31,13 @@ impl Assignor for Range {
     }
 }
 
-/// What is left to divide of one topic.
+/// Partial assignment of one topic.
 struct Division<'a> {
     topic: &'a Topic<'a>,
-    /// Those who share it, in order.
+    /// Subscribed members, by rank.
     sharers: Vec<Sharer<'a>>,
     unassigned: Vec<usize>,
-    /// What everybody gets, and how many may still get one more.
+    /// Number of partitions per member, and the number of members that may still get one more.
     each: usize,
     extras: usize,
     racks_matter: bool,
@@ -61,13 +61,13 @@ impl<'a> Division<'a> {
         Division { topic, sharers, unassigned, each: count / share, extras: count % share, racks_matter }
     }
 
-    /// Whether a sharer is where a replica is; one that names no rack is everywhere.
+    /// Returns true if a member is in the rack of a replica. A member without a rack matches all.
     fn in_rack(&self, sharer: usize, partition: usize) -> bool {
         let racks = &self.topic.racks[partition - self.topic.first];
         self.sharers[sharer].rack.is_none_or(|rack| racks.iter().any(|other| other == rack))
     }
 
-    /// How many partitions a sharer may still get.
+    /// Returns the number of partitions that a member may still get.
     fn room(&self, sharer: usize) -> usize {
         (self.each + usize::from(self.extras > 0)).saturating_sub(self.sharers[sharer].assigned)
     }
@@ -81,7 +81,7 @@ impl<'a> Division<'a> {
         assigned[taker.member].extend_from_slice(partitions);
     }
 
-    /// Gives everybody the first of the partitions that are left, as many as there is room for.
+    /// Assigns each member the first unassigned partitions, up to its capacity.
     fn assign_ranges(&mut self, in_rack: bool, assigned: &mut [Vec<usize>]) {
         for sharer in 0..self.sharers.len() {
             let mut room = self.room(sharer);
@@ -99,8 +99,9 @@ impl<'a> Division<'a> {
     }
 }
 
-/// What can be assigned within racks and leaves ranges equal. Topics of as many partitions and the same subscribers
-/// stay together: a partition number goes to a member that matches in all of them, or waits.
+/// Assigns partitions within racks as far as ranges remain equal. Topics with the same subscribers and number of
+/// partitions are co-partitioned: a partition number is assigned to a member that matches in all of them, or left
+/// unassigned.
 fn by_racks(divisions: &mut [Division<'_>], assigned: &mut [Vec<usize>]) {
     let mut alike: BTreeMap<(Vec<usize>, usize), Vec<&mut Division<'_>>> = BTreeMap::new();
     for division in divisions {
@@ -118,7 +119,7 @@ fn by_racks(divisions: &mut [Division<'_>], assigned: &mut [Vec<usize>]) {
 
 fn assign_together(divisions: &mut [&mut Division<'_>], partitions: usize, assigned: &mut [Vec<usize>]) {
     let Some(first) = divisions.first() else { return };
-    // Nobody names a rack: there is nothing to match.
+    // No member has a rack.
     if first.sharers.iter().all(|sharer| sharer.rack.is_none()) {
         return;
     }

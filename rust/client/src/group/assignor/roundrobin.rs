@@ -1,10 +1,10 @@
-//! The round robin assignor: all partitions of all topics in a row, dealt to the members in turn.
+//! Round robin assignor: assigns the partitions of all topics to the members in turn.
 
 use super::group::Group;
 use super::{Assignment, Assignor, Members, Topics};
 use crate::error::Result;
 
-/// Deals partitions in turn, passing over members that do not want the topic.
+/// Assigns partitions in turn, skipping members that are not subscribed to the topic.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoundRobin;
 
@@ -17,7 +17,7 @@ impl Assignor for RoundRobin {
         let group = Group::new(topics, members);
         let ranks = group.ranks();
         let mut assigned = vec![Vec::new(); group.members.len()];
-        // The place of the member whose turn it is.
+        // Rank of the next member.
         let mut turn = 0;
         for topic in &group.topics {
             let mut takers: Vec<(usize, usize)> = topic.subscribers.iter().map(|m| (ranks[*m], *m)).collect();

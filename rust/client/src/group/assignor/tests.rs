@@ -1,4 +1,4 @@
-//! The rules of the assignors, one by one.
+//! Unit tests of the assignors.
 
 use super::*;
 use crate::group::assignor::encoding::encode_previous;
@@ -8,7 +8,7 @@ fn topic(name: &str, racks: &[&str]) -> (String, Vec<Vec<String>>) {
     (name.to_owned(), racks.iter().map(of_partition).collect())
 }
 
-/// `"t-0 t-1"` as partitions.
+/// Parses partitions, such as `"t-0 t-1"`.
 fn partitions(list: &str) -> Vec<TopicPartition> {
     let partition = |text: &str| {
         let (topic, number) = text.rsplit_once('-').unwrap();
@@ -17,7 +17,7 @@ fn partitions(list: &str) -> Vec<TopicPartition> {
     list.split_whitespace().map(partition).collect()
 }
 
-/// A member that wants `"t u"`.
+/// Returns a member subscribed to topics, such as `"t u"`.
 fn wants(topics: &str) -> Subscription {
     Subscription { topics: topics.split_whitespace().map(str::to_owned).collect(), ..Subscription::default() }
 }
@@ -31,7 +31,7 @@ impl Subscription {
         Subscription { rack: Some(rack.to_owned()), ..self }
     }
 
-    /// In the words of both sticky assignors.
+    /// Adds previously owned partitions in the encoding of both sticky assignors.
     fn had(self, list: &str, generation: i32) -> Subscription {
         let owned = partitions(list);
         let user_data = Some(encode_previous(&owned, generation));
@@ -39,7 +39,7 @@ impl Subscription {
     }
 }
 
-/// The assignment as `member: partitions` lines.
+/// Returns the assignment as lines of `member: partitions`.
 fn assign<const T: usize, const M: usize>(
     assignor: &str,
     topics: [(String, Vec<Vec<String>>); T],
@@ -101,14 +101,14 @@ fn range_goes_by_racks_as_far_as_ranges_stay_equal() {
     let members = || [("a", wants("t").at("x")), ("b", wants("t").at("y"))];
     assert_eq!(assign("range", [topic("t", &["y", "x", "y", "x"])], members()), ["a: t-1 t-3", "b: t-0 t-2"]);
     assert_eq!(assign("range", [topic("t", &["y", "y", "y", "x"])], members()), ["a: t-2 t-3", "b: t-0 t-1"]);
-    // All are everywhere: there is nothing to match.
+    // All partitions have the same racks, which therefore do not matter.
     assert_eq!(assign("range", [topic("t", &["x y", "y x", "x y"])], members()), ["a: t-0 t-1", "b: t-2"]);
 }
 
 #[test]
 fn range_keeps_equal_topics_together_rather_than_near() {
     let members = [("a", wants("t u").at("x")), ("b", wants("t u").at("y"))];
-    // Partition 0 of both is in y, partition 1 of both is not in the same rack.
+    // Partition 0 of both topics is in rack y; partition 1 is in different racks.
     let given = assign("range", [topic("t", &["y", "x"]), topic("u", &["y", "z"])], members);
     assert_eq!(given, ["a: t-1 u-1", "b: t-0 u-0"]);
 }
@@ -144,7 +144,7 @@ fn the_latest_generation_is_right_and_of_two_equal_ones_neither() {
 fn user_data_that_cannot_be_read_says_nothing() {
     let junk = Subscription { user_data: Some(Bytes::from_static(b"junk")), ..wants("t") };
     assert_eq!(assign("sticky", [topic("t", &["", ""])], [("a", wants("t")), ("b", junk)]), ["a: t-0", "b: t-1"]);
-    // What is not there any more, or never was.
+    // Partitions and topics that do not exist.
     let dreamer = wants("t").had("t-1 t-7 t--1 gone-0", 1);
     assert_eq!(assign("sticky", [topic("t", &["", ""])], [("a", dreamer), ("b", wants("t"))]), ["a: t-1", "b: t-0"]);
 }
@@ -152,10 +152,10 @@ fn user_data_that_cannot_be_read_says_nothing() {
 #[test]
 fn members_of_different_wishes_are_as_equal_as_they_can_be() {
     let topics = || [topic("t", &["", ""]), topic("u", &["", "", ""])];
-    // a has all of t and could share it; u is c's alone.
+    // Member a owns all of t, which b also subscribes to; only c subscribes to u.
     let members = [("a", wants("t").had("t-0 t-1", 1)), ("b", wants("t")), ("c", wants("u"))];
     assert_eq!(assign("sticky", topics(), members), ["a: t-1", "b: t-0", "c: u-0 u-1 u-2"]);
-    // What a does not want any more goes.
+    // A partition of a topic that a is no longer subscribed to is revoked.
     let members = [("a", wants("t").had("t-0 u-0", 1)), ("b", wants("t u").had("t-1 u-1 u-2", 1))];
     assert_eq!(assign("sticky", topics(), members), ["a: t-0 t-1", "b: u-0 u-1 u-2"]);
 }
@@ -165,7 +165,7 @@ fn sticky_members_give_up_what_is_far_if_it_can_be_near() {
     let members = || [("a", wants("t").at("x").had("t-0", 1)), ("b", wants("t").at("y").had("t-1", 1))];
     assert_eq!(assign("sticky", [topic("t", &["y", "x"])], members()), ["a: t-1", "b: t-0"]);
     assert_eq!(assign("sticky", [topic("t", &["y", "z"])], members()), ["a: t-1", "b: t-0"]);
-    // Nothing would be nearer.
+    // No other assignment matches more racks.
     assert_eq!(assign("sticky", [topic("t", &["z", "y"])], members()), ["a: t-0", "b: t-1"]);
 }
 
@@ -176,7 +176,7 @@ fn cooperative_members_get_what_moves_a_round_later() {
     assert_eq!(assign("cooperative-sticky", topics(), first), ["a: t-0 t-1", "b: "]);
     let second = [("a", wants("t").had("t-0 t-1", 2)), ("b", wants("t").had("", 2))];
     assert_eq!(assign("cooperative-sticky", topics(), second), ["a: t-0 t-1", "b: t-2 t-3"]);
-    // With different wishes too.
+    // Members with different subscriptions.
     let first = [("a", wants("t").had("t-0 t-1 t-2 t-3", 1)), ("b", wants("t u"))];
     assert_eq!(assign("cooperative-sticky", topics(), first), ["a: t-2 t-3", "b: "]);
 }

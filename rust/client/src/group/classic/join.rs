@@ -1,4 +1,4 @@
-//! Into a generation: JoinGroup, the leader's assignment, SyncGroup.
+//! Joining a generation: JoinGroup, the leader's assignment, SyncGroup.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -22,7 +22,7 @@ use crate::types::TopicPartition;
 const PROTOCOL_TYPE: &str = "consumer";
 
 impl Classic<'_> {
-    /// Joins and syncs; an error that is not the end says why it has to be done again.
+    /// Joins and syncs. The inner error is the reason to join again.
     pub(super) async fn join(
         &self,
         names: BTreeSet<String>,
@@ -49,7 +49,8 @@ impl Classic<'_> {
             let code = ErrorCode::from_i16(answer.error_code);
             match code {
                 ErrorCode::NONE => break answer,
-                // That is how members get their id: asked again at once, the first time.
+                // The coordinator assigns a member id this way; the first time, the request is repeated without a
+                // delay.
                 ErrorCode::MEMBER_ID_REQUIRED if !std::mem::replace(&mut named, true) => {
                     self.membership.set_member_id(&answer.member_id);
                 }
@@ -114,16 +115,17 @@ impl Classic<'_> {
             reason: self.membership.take_reason(),
             ..Default::default()
         };
-        // The coordinator answers when all members are there, at the latest after the longest of their poll intervals.
+        // The coordinator responds when all members have joined, or after the longest of their poll intervals.
         let limit = self.cluster.options().request_timeout.max(self.options.max_poll_interval + Duration::from_secs(5));
         self.coordinator.with_connections(ConnectionKind::Group).ask(limit, |_| Ok(request)).await
     }
 
-    /// What to do about a refusal to join or sync: try again after the error that is returned, or give up.
+    /// Handles an error code of JoinGroup or SyncGroup: returns the error if the request can be retried, or the end of
+    /// the membership.
     fn refused(&self, code: ErrorCode, api: &str) -> std::result::Result<Error, End> {
         let error = Error::server(code, format!("{api} in group {}", self.coordinator.group()));
         match code {
-            // A coordinator that has just begun: this is nobody's id.
+            // A coordinator that is still loading, as no id was sent.
             ErrorCode::UNKNOWN_MEMBER_ID if self.membership.identity().member_id.is_empty() => {}
             ErrorCode::UNKNOWN_MEMBER_ID => return Err(End::Fenced { keep_id: false, error }),
             ErrorCode::ILLEGAL_GENERATION => return Err(End::Fenced { keep_id: true, error }),
@@ -147,7 +149,7 @@ impl Classic<'_> {
         ))
     }
 
-    /// As leader: assigns partitions to all members.
+    /// Assigns partitions to all members, as the leader of the group.
     async fn lead(
         &self,
         answer: &JoinGroupResponse,
@@ -160,12 +162,12 @@ impl Classic<'_> {
         }
         let names: BTreeSet<String> = members.values().flat_map(|member| member.topics.iter().cloned()).collect();
         let limit = self.cluster.options().default_api_timeout;
-        // The session runs since JoinGroup was answered.
+        // The session timeout has been running since the response to JoinGroup, so heartbeats are sent.
         let learn = self.learn(|| self.cluster.learn(&names, limit));
         let metadata = self.alive(Some(answer.generation_id), learn).await??;
         let topics = topics_of(&metadata, &names);
         let seen = self.seen(&metadata, &names);
-        // A static leader that came back: the others keep what they have (KIP-814).
+        // A static leader that returned: all members keep their partitions (KIP-814).
         if answer.skip_assignment {
             return Ok((Led { names, seen }, Vec::new()));
         }
@@ -174,7 +176,7 @@ impl Classic<'_> {
             let text = format!("the coordinator chose the assignor {protocol:?}, which this consumer did not offer");
             End::Fatal(Error::protocol("the coordinator", text))
         })?;
-        // Custom assignors may take long: heartbeats continue meanwhile.
+        // Custom assignors may take long, so heartbeats continue.
         let assignor = Arc::clone(assignor);
         let assign = blocking(move || assignor.assign(&topics, &members));
         let assigned = self.alive(Some(answer.generation_id), assign).await?;
@@ -225,7 +227,7 @@ impl Classic<'_> {
     }
 }
 
-/// What assignors see of topics: the racks of each partition's replicas.
+/// Returns the racks of each partition's replicas, as input of assignors.
 fn topics_of<'a>(metadata: &Metadata, names: impl IntoIterator<Item = &'a String>) -> Topics {
     let racks = |nodes: &[i32]| nodes.iter().filter_map(|node| metadata.racks.get(node).cloned()).collect();
     let known = names.into_iter().filter_map(|name| Some((name, metadata.topic(name)?)));

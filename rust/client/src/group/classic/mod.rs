@@ -1,4 +1,4 @@
-//! The classic protocol: join, let a member assign, sync, stay.
+//! Membership by the classic protocol: JoinGroup, assignment by the leader, SyncGroup, heartbeats.
 
 mod join;
 
@@ -21,40 +21,40 @@ use crate::group::topic_snapshot::{Seen, seen};
 use crate::retry::Retry;
 use crate::types::TopicPartition;
 
-/// How often topics that do not exist are looked for.
+/// Interval at which missing topics are looked up.
 const MISSING_TOPICS: Duration = Duration::from_secs(1);
-/// From this version on a static member can leave too, and several at once (KIP-345).
+/// First version with a list of members, by which static members can leave too (KIP-345).
 const LEAVE_MANY: i16 = 3;
 
-/// What came of a rebalance.
+/// State at the time of joining a generation.
 struct Joined {
     version: u64,
     names: BTreeSet<String>,
     led: Option<Led>,
 }
 
-/// What a leader knew of the group's topics when it assigned them.
+/// Topics of the group as they were when this member, the leader, assigned them.
 struct Led {
     names: BTreeSet<String>,
     seen: Seen,
 }
 
-/// How an attempt at a generation went.
+/// Outcome of one attempt to join a generation.
 enum Round {
-    /// It was entered, and is over.
+    /// The generation was entered, and is over.
     Entered,
-    /// The group went on without this member.
+    /// The group continued without this member.
     Missed(Error),
 }
 
-/// Lives through generations until the membership ends.
+/// Runs generations until the membership ends.
 pub(super) async fn live(member: &Member) -> End {
     let classic = Classic { member, racks: Mutex::default() };
     let mut retry: Option<Retry> = None;
     loop {
         match classic.generation().await {
             Ok(Round::Entered) => retry = None,
-            // Once at once: that is how a rebalance goes that another one overtakes.
+            // The first retry has no delay, because another rebalance often starts during SyncGroup.
             Ok(Round::Missed(error)) => match &mut retry {
                 None => retry = Some(Retry::endless(member.cluster.options())),
                 Some(retry) => {
@@ -68,10 +68,10 @@ pub(super) async fn live(member: &Member) -> End {
     }
 }
 
-/// A member that follows the classic protocol.
+/// A member that uses the classic protocol.
 struct Classic<'a> {
     member: &'a Member,
-    /// Of all brokers that were ever seen.
+    /// Racks of all brokers seen so far.
     racks: Mutex<BTreeMap<i32, String>>,
 }
 
@@ -95,12 +95,12 @@ impl Classic<'_> {
         }
     }
 
-    /// Whether partitions are kept while the group rebalances: only if every assignor can do with it (KIP-429).
+    /// Returns true if partitions are kept during a rebalance, which every assignor must support (KIP-429).
     fn cooperative(&self) -> bool {
         self.assignors.iter().all(|assignor| assignor.cooperative())
     }
 
-    /// One generation, from giving up what has to be given up to the next rebalance.
+    /// Runs one generation, from revoking partitions to the next rebalance.
     async fn generation(&self) -> std::result::Result<Round, End> {
         let (wanted, version) = self.membership.wish().await;
         let names = self.alive(None, self.learn(|| self.names(&wanted, version))).await??;
@@ -148,7 +148,7 @@ impl Classic<'_> {
             if names != joined.names || led.is_some_and(|led| led.seen != self.seen(&metadata, &led.names)) {
                 return;
             }
-            // Topics that do not exist yet are looked for until they do. A name that is not valid never will.
+            // Missing topics are looked up until they exist. A topic with an invalid name never will.
             let invalid = |name: &str| metadata.topic_error(name) == Some(ErrorCode::INVALID_TOPIC_EXCEPTION);
             let is_missing = |name: &String| metadata.topic(name).is_none() && !invalid(name);
             let missing = |names: &BTreeSet<String>| names.iter().any(is_missing);
@@ -162,7 +162,7 @@ impl Classic<'_> {
         }
     }
 
-    /// Gives up what must be given up before the next generation forms.
+    /// Revokes partitions before the next generation forms.
     async fn prepare(&self, names: &BTreeSet<String>) -> std::result::Result<(), End> {
         let cooperative = self.cooperative();
         let gone = move |owned: &Owned| {
@@ -171,19 +171,19 @@ impl Classic<'_> {
         };
         self.hand(gone).await?;
         self.membership.joining();
-        // The coordinator refuses what comes after JoinGroup in the name of the generation before.
+        // After JoinGroup the coordinator rejects commits of the previous generation.
         self.alive(None, self.settle()).await?;
         self.membership.gave_up();
         Ok(())
     }
 
-    /// Hands an event over; heartbeats go on, and the program has to poll in time.
+    /// Dispatches a rebalance event while heartbeats continue. Fails if the application does not poll in time.
     async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), End> {
         self.alive(None, self.member.hand(make)).await
     }
 
-    /// Waits for `work`; heartbeats go on, in the name of the generation that was `joined` if there is one, and the
-    /// program has to poll in time.
+    /// Runs `work` while sending heartbeats, with the generation `joined` if given. Fails if the application does not
+    /// poll in time.
     async fn alive<T>(&self, joined: Option<i32>, work: impl Future<Output = T>) -> std::result::Result<T, End> {
         let work = async {
             tokio::select! {
@@ -192,7 +192,7 @@ impl Classic<'_> {
                 () = self.membership.overdue() => Err(End::Overdue),
             }
         };
-        // Who is no member yet has nothing to keep alive.
+        // No session exists before the first generation.
         if joined.is_none() && self.membership.identity().generation < 0 {
             return work.await;
         }
@@ -204,7 +204,7 @@ impl Classic<'_> {
         }
     }
 
-    /// Takes the partitions that were assigned; whether to join again at once, so that others get what was given up.
+    /// Applies an assignment. Returns true if the member must rejoin so that revoked partitions are reassigned.
     async fn apply(&self, assigned: Vec<TopicPartition>) -> std::result::Result<bool, End> {
         let assigned: BTreeSet<TopicPartition> = assigned.into_iter().collect();
         let revoked: Vec<_> = self.membership.owned().into_iter().filter(|tp| !assigned.contains(tp)).collect();
@@ -229,7 +229,7 @@ impl Classic<'_> {
     }
 }
 
-/// Notifies the coordinator that the member is gone. A static member stays for `session.timeout.ms` (KIP-345).
+/// Sends LeaveGroup. A static member does not leave and keeps its session for `session.timeout.ms` (KIP-345).
 pub(super) async fn leave(member: &Member, reason: &str) {
     let identity = member.membership.identity();
     if identity.member_id.is_empty() || identity.instance_id.is_some() {
@@ -254,7 +254,7 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     }
 }
 
-/// How a commit found out that the membership is void.
+/// Returns the end of a membership that a commit detected.
 fn fenced(keep_id: bool, code: ErrorCode) -> End {
     End::Fenced { keep_id, error: Error::server(code, "what the coordinator answered to a commit") }
 }

@@ -1,8 +1,8 @@
-//! What the thread that polls and the task that keeps the membership say to each other.
+//! Membership state shared by the polling thread and the task that keeps the membership.
 //!
-//! The task decides nothing about partitions by itself: it hands an event over and waits, heartbeats going on, until
-//! the polling thread has called the listener and says so. So partitions are given up between two polls, when the
-//! program is done with the rows of the last one.
+//! The task never changes the assignment on its own: it dispatches a rebalance event and waits, while heartbeats
+//! continue, until the polling thread has called the listener and acknowledged the event. Partitions are therefore
+//! revoked between two polls, after the application has finished with the rows of the last one.
 
 mod polling_side;
 mod task_side;
@@ -21,15 +21,15 @@ use crate::metrics::{Rebalances, Sink, Source};
 use crate::types::TopicPartition;
 pub use crate::types::{MemberIdentity, Rebalance};
 
-/// The partitions that a member has.
+/// Partitions assigned to the member.
 pub(crate) type Owned = BTreeSet<TopicPartition>;
 
-/// What another than the membership's own task found out.
+/// Reason to rejoin that was detected outside the membership task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Complaint {
     /// The group is rebalancing.
     Rejoin,
-    /// The generation is over, the member still known.
+    /// The generation is over; the member id is still valid.
     Stale,
     /// The coordinator no longer knows the member.
     Fenced,
@@ -37,11 +37,11 @@ pub(crate) enum Complaint {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// No member.
+    /// Not a member of the group.
     Outside,
-    /// A member that waits for its part.
+    /// A member that waits for an assignment.
     Joining,
-    /// A member.
+    /// A member with an assignment.
     Stable,
 }
 
@@ -55,44 +55,44 @@ struct Handed {
 #[derive(Debug)]
 struct State {
     wanted: Option<Arc<Wanted>>,
-    /// Rises with every subscription.
+    /// Incremented by every subscription.
     version: u64,
-    /// Nothing is done before the next poll.
+    /// True if the task waits for the next poll before it joins.
     parked: bool,
-    /// What `poll` is to raise before anything else is done, and whether for ever.
+    /// Error that `poll` raises before anything else; true if every poll raises it.
     failure: Option<(Error, bool)>,
     /// Errors for `poll` that do not end the membership.
     reports: VecDeque<Error>,
-    /// Topics of this subscription that were reported, with the error of each.
+    /// Topics of this subscription that were already reported, with the error of each.
     reported: BTreeSet<(String, ErrorCode)>,
     closing: bool,
     phase: Phase,
     identity: MemberIdentity,
     owned: Owned,
-    /// What the program gave up, and commits of it may be under way.
+    /// Partitions that were revoked and may still have commits in flight.
     leaving: Owned,
     handed: Option<Handed>,
     tickets: u64,
     complaint: Option<Complaint>,
-    /// Why the program wants the group to rebalance, until the coordinator hears of it.
+    /// Reason passed to `enforce_rebalance`, until it is sent to the coordinator.
     reason: Option<String>,
-    /// How often a generation was entered.
+    /// Number of generations entered so far.
     joins: u64,
     polling: usize,
     polled_at: Instant,
     rebalances: Rebalances,
 }
 
-/// The membership of one consumer in its group.
+/// Group membership of one consumer.
 #[derive(Debug)]
 pub(crate) struct Membership {
     state: Mutex<State>,
-    /// Rings for the task.
+    /// Wakes the task.
     changed: watch::Sender<()>,
     max_poll_interval: Duration,
 }
 
-/// Held while a thread is in `poll`: the program is alive.
+/// Guard held while a thread is in `poll`, during which `max.poll.interval.ms` does not elapse.
 #[derive(Debug)]
 pub(crate) struct Polling<'a>(&'a Membership);
 
@@ -156,7 +156,7 @@ impl Membership {
             if let Some(found) = look(&mut self.lock()) {
                 return found;
             }
-            // The sender is ours: it cannot be gone.
+            // `self` holds the sender, so the channel cannot be closed.
             let _ = changed.changed().await;
         }
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((membership.owned().len(), membership.committable().len()), (0, many.len()));
         membership.gave_up();
         assert!(membership.committable().is_empty());
-        // Quadratic, it takes minutes.
+        // A quadratic implementation takes minutes.
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 
@@ -217,7 +217,7 @@ mod tests {
         first.abort();
         assert!(first.await.is_err());
         let second = hand(Rebalance::Lost(one.clone()));
-        // It waits for the first to be dealt with.
+        // The second event waits until the first is acknowledged or requeued.
         while membership.changed.receiver_count() == 0 {
             tokio::task::yield_now().await;
         }
@@ -241,7 +241,7 @@ mod tests {
         assert!(!awaited().await, "nobody has polled");
         let long = membership.polling();
         assert!(awaited().await);
-        // It came too late for the member, which left meanwhile.
+        // The poll outlives the membership, which ended before it returned.
         membership.park(None);
         assert!(awaited().await);
         let refused = Error::server(samsarrow_wire::error_code::ErrorCode::GROUP_AUTHORIZATION_FAILED, "JoinGroup");

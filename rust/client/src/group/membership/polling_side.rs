@@ -1,4 +1,4 @@
-//! What the thread that polls asks of the membership, and says to it.
+//! Methods of [`Membership`] for the polling thread.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 impl Membership {
-    /// Wants other topics from now on; `None` ends the membership, and with it what is owned and handed over.
+    /// Replaces the subscription. `None` ends the membership and discards the assignment and any pending event.
     pub(crate) fn want(&self, wanted: Option<Wanted>) {
         {
             let mut state = self.lock();
@@ -29,7 +29,7 @@ impl Membership {
         self.ring();
     }
 
-    /// Ends the task once it has left the group.
+    /// Makes the task leave the group and end.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.want(None);
@@ -43,19 +43,20 @@ impl Membership {
         self.lock().owned.iter().cloned().collect()
     }
 
-    /// Whether the member has all of them.
+    /// Returns true if the member owns all of the partitions.
     pub(crate) fn owns_all<'a>(&self, mut partitions: impl Iterator<Item = &'a TopicPartition>) -> bool {
         let state = self.lock();
         partitions.all(|tp| state.owned.contains(tp))
     }
 
-    /// What can be committed: what it has, and what it gave up while nobody else has it.
+    /// Returns the partitions that can be committed: those owned, and those revoked but not yet reassigned.
     pub(crate) fn committable(&self) -> Owned {
         let state = self.lock();
         state.owned.union(&state.leaving).cloned().collect()
     }
 
-    /// What the program has to learn at the end: its partitions are given up, or others' already.
+    /// Returns the event for the rebalance listener when the consumer closes: partitions are revoked, or lost if the
+    /// membership has already ended.
     pub(crate) fn to_give_up(&self) -> Option<Rebalance> {
         let state = self.lock();
         let owned: Vec<_> = state.owned.iter().cloned().collect();
@@ -66,7 +67,7 @@ impl Membership {
         }
     }
 
-    /// The program polls until the guard is dropped.
+    /// Marks the application as polling until the guard is dropped.
     pub(crate) fn polling(&self) -> Polling<'_> {
         let unparked = {
             let mut state = self.lock();
@@ -79,8 +80,8 @@ impl Membership {
         Polling(self)
     }
 
-    /// Returns the error that ended the membership, once, and the next poll joins again; every time if joining again would
-    /// be wrong. Then the errors that were reported beside it.
+    /// Returns the error that ended the membership, after which the next poll rejoins. An error that makes rejoining
+    /// wrong is returned by every call. Then returns errors that did not end the membership.
     pub(crate) fn failure(&self) -> Option<Error> {
         let mut state = self.lock();
         match &state.failure {
@@ -90,7 +91,7 @@ impl Membership {
         }
     }
 
-    /// Whether [`failure`](Self::failure) or [`take`](Self::take) would find something.
+    /// Returns true if [`failure`](Self::failure) or [`take`](Self::take) would return something.
     pub(crate) fn has_news(&self) -> bool {
         let state = self.lock();
         state.failure.is_some()
@@ -98,7 +99,7 @@ impl Membership {
             || state.handed.as_ref().is_some_and(|handed| !handed.taken)
     }
 
-    /// The event that waits for the polling thread. It must be acknowledged.
+    /// Takes the pending event, which must then be acknowledged or requeued.
     pub(crate) fn take(&self) -> Option<Rebalance> {
         let mut state = self.lock();
         let handed = state.handed.as_mut().filter(|handed| !handed.taken)?;
@@ -110,21 +111,21 @@ impl Membership {
         Some(event)
     }
 
-    /// The number of the event that was taken and is not acknowledged: no other event of this consumer has it.
+    /// Returns the id of the event that was taken and not acknowledged yet. Ids are unique within a consumer.
     pub(crate) fn ticket(&self) -> Option<u64> {
         self.lock().handed.as_ref().filter(|handed| handed.taken).map(|handed| handed.ticket)
     }
 
-    /// The event that was taken was not seen by the program after all: the next poll takes it again.
+    /// Requeues the event that was taken, if the application has not seen it. The next poll takes it again.
     pub(crate) fn give_back(&self) {
         if let Some(handed) = &mut self.lock().handed {
             handed.taken = false;
         }
-        // What has overtaken it may be handed over instead.
+        // A newer event may replace it.
         self.ring();
     }
 
-    /// The event that was taken is dealt with.
+    /// Acknowledges the event that was taken.
     pub(crate) fn acknowledge(&self) {
         {
             let mut state = self.lock();
@@ -139,7 +140,7 @@ impl Membership {
         self.ring();
     }
 
-    /// Who commits now.
+    /// Returns the identity to commit with.
     ///
     /// # Errors
     /// `REBALANCE_IN_PROGRESS` while a new generation forms, `UNKNOWN_MEMBER_ID` for a subscriber that is no member.
@@ -156,7 +157,7 @@ impl Membership {
                     "OffsetCommit for group {group}: a new generation forms; poll, then commit what is still assigned"
                 ),
             )),
-            // Who was thrown out by another member of its name stays out.
+            // A member fenced by another one with the same `group.instance.id` does not rejoin.
             Phase::Outside if let Some((error, true)) = &state.failure => Err(error.clone()),
             Phase::Outside if state.joins == 0 => Err(Error::server(
                 ErrorCode::UNKNOWN_MEMBER_ID,
@@ -175,21 +176,21 @@ impl Membership {
         }
     }
 
-    /// Waits until no generation is forming.
+    /// Waits until the new generation is complete.
     pub(crate) async fn formed(&self) {
         self.until(|state| (state.phase != Phase::Joining).then_some(())).await;
     }
 
-    /// As it stands, for anyone who commits in the member's name (transactions).
+    /// Returns the current identity, for commits within transactions.
     pub(crate) fn identity(&self) -> MemberIdentity {
         self.lock().identity.clone()
     }
 
-    /// A commit met a coordinator that knows better.
+    /// Makes the task rejoin because of an error code in the response to a commit by `identity`.
     pub(crate) fn complain(&self, of: &MemberIdentity, complaint: Complaint) {
         {
             let mut state = self.lock();
-            // Of an identity that was replaced meanwhile it says nothing.
+            // The error no longer applies if the identity was replaced in between.
             if state.identity != *of || state.phase == Phase::Outside {
                 return;
             }
@@ -198,7 +199,7 @@ impl Membership {
         self.ring();
     }
 
-    /// Joins again, if it is a member.
+    /// Makes the task rejoin with `reason`, if it is a member.
     pub(crate) fn enforce(&self, reason: &str) {
         {
             let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! What the task that keeps the membership asks of it, and says to it.
+//! Methods of [`Membership`] for the task that keeps the membership.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::{Complaint, Handed, Membership, Owned, Phase, Rebalance};
 use crate::error::Error;
 
 impl Membership {
-    /// Why the program wants a rebalance, once.
+    /// Takes the reason passed to `enforce_rebalance`.
     pub(crate) fn take_reason(&self) -> Option<String> {
         self.lock().reason.take()
     }
 
-    /// How often a generation was entered.
+    /// Returns the number of generations entered so far.
     pub(crate) fn joins(&self) -> u64 {
         self.lock().joins
     }
 
-    /// Waits for a subscription and a program that polls; `None` when it is time to end.
+    /// Waits until there is a subscription and the application polls. Returns `None` when the consumer closes.
     pub(crate) async fn awaited(&self) -> Option<()> {
         self.until(|state| match (state.closing, &state.wanted) {
             (true, _) => Some(None),
@@ -30,32 +30,32 @@ impl Membership {
         .await
     }
 
-    /// Waits until there is no subscription any more.
+    /// Waits until the consumer has no subscription.
     pub(crate) async fn unwanted(&self) {
         self.until(|state| state.wanted.is_none().then_some(())).await;
     }
 
-    /// What is wanted, and the version of that wish. Without one it waits: `unwanted` reports that.
+    /// Returns the subscription and its version. Waits while the consumer has none, which `unsubscribed` reports.
     pub(crate) async fn wish(&self) -> (Arc<Wanted>, u64) {
         self.until(|state| state.wanted.clone().map(|wanted| (wanted, state.version))).await
     }
 
-    /// Waits for another wish than this.
+    /// Waits until the subscription differs from this version.
     pub(crate) async fn other_wish(&self, version: u64) {
         self.until(|state| (state.version != version).then_some(())).await;
     }
 
-    /// Waits for what others found out.
+    /// Waits until another thread or task requests a rejoin.
     pub(crate) async fn complaint(&self) -> Complaint {
         self.until(|state| state.complaint.take()).await
     }
 
-    /// Does nothing more before the program polls, and before a failure was raised.
+    /// Suspends the task until the next poll and, with a failure, until `poll` has raised it.
     pub(crate) fn park(&self, failure: Option<Error>) {
         let mut state = self.lock();
-        // A poll that has begun meanwhile may be a long one.
+        // A poll that began earlier may still be running, and counts.
         state.parked = failure.is_some() || state.polling == 0;
-        // Two members of one name would throw each other out for ever.
+        // Two members with the same `group.instance.id` would fence each other endlessly.
         let fenced = |error: &Error| error.code() == Some(ErrorCode::FENCED_INSTANCE_ID.code());
         state.failure = failure.map(|error| {
             let lasts = fenced(&error);
@@ -63,8 +63,7 @@ impl Membership {
         });
     }
 
-    /// Returns the errors of topics that were not reported yet for this version of the subscription, and marks them as
-    /// reported.
+    /// Returns the topic errors not reported yet for this version of the subscription, and marks them as reported.
     pub(crate) fn unreported(&self, version: u64, topics: Vec<(String, ErrorCode)>) -> Vec<(String, ErrorCode)> {
         let mut state = self.lock();
         if state.version != version {
@@ -88,12 +87,12 @@ impl Membership {
         state.rebalances.begin();
     }
 
-    /// The membership ends, and nobody wanted that.
+    /// Counts a failed rebalance in the metrics, because the membership ended unexpectedly.
     pub(crate) fn failed(&self) {
         self.lock().rebalances.fail();
     }
 
-    /// What was given up may be others' from now on.
+    /// Records that revoked partitions may be reassigned: their commits have completed.
     pub(crate) fn gave_up(&self) {
         self.lock().leaving.clear();
     }
@@ -111,7 +110,7 @@ impl Membership {
         self.ring();
     }
 
-    /// No member any more; `keep_id` where only the generation is void.
+    /// Ends the membership. `keep_id` is set if only the generation is invalid.
     pub(crate) fn outside(&self, keep_id: bool) {
         {
             let mut state = self.lock();
@@ -126,8 +125,8 @@ impl Membership {
         self.ring();
     }
 
-    /// Hands over the event that `make` finds for what is owned, and waits until it is dealt with. An event that nobody
-    /// has taken yet is replaced.
+    /// Dispatches the event that `make` returns for the owned partitions, and waits until it is acknowledged. Replaces
+    /// a pending event that was not taken yet.
     pub(crate) async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>, bell: &(dyn Fn() + Send + Sync)) {
         let ticket = self
             .until(|state| {
@@ -144,12 +143,12 @@ impl Membership {
         self.until(|state| state.handed.as_ref().is_none_or(|handed| handed.ticket != ticket).then_some(())).await;
     }
 
-    /// Waits until the program has not polled for `max.poll.interval.ms`.
+    /// Waits until the application has not polled for `max.poll.interval.ms`.
     pub(crate) async fn overdue(&self) {
         loop {
             let at = {
                 let state = self.lock();
-                // Who polls now cannot be late before the interval is over once more.
+                // A thread in `poll` cannot exceed the interval for at least one more interval.
                 (state.polling == 0).then(|| state.polled_at + self.max_poll_interval)
             };
             match at {

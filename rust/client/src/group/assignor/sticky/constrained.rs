@@ -1,4 +1,4 @@
-//! All members want the same topics: everybody gets the same number of partitions, a few of them one more.
+//! Sticky assignment of members with equal subscriptions: each gets the minimum quota, and some get one more.
 
 use super::Far;
 use super::previous_owners::Claims;
@@ -6,7 +6,7 @@ use super::racks::Racks;
 use crate::error::{Error, Result};
 use crate::group::assignor::group::Group;
 
-/// Partitions by member.
+/// Returns the partitions by member.
 pub(super) fn assign(group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far: Far) -> Result<Vec<Vec<usize>>> {
     let mut shares = Shares::new(group);
     shares.keep_owned(group, claims, racks, far);
@@ -21,12 +21,12 @@ pub(super) fn assign(group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far:
 
 struct Shares {
     assigned: Vec<Vec<usize>>,
-    /// What everybody gets.
+    /// Minimum number of partitions per member.
     least: usize,
-    /// How many get one more, and how many have it.
+    /// Number of members that get one more, and of those that already have.
     extras: usize,
     with_extra: usize,
-    /// Members with less than the least, and members with exactly that which may get one more.
+    /// Members below the minimum quota, and members at it that may get one more.
     below: Vec<usize>,
     at_least: Vec<usize>,
 }
@@ -44,11 +44,11 @@ impl Shares {
         }
     }
 
-    /// Members keep what they have up to their share.
+    /// Keeps the previous partitions of each member up to its quota.
     fn keep_owned(&mut self, group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far: Far) {
         for (member, mut owned) in claims.by_member(group.members.len()).into_iter().enumerate() {
             owned.retain(|partition| far == Far::Kept || !racks.mismatch(member, *partition));
-            // Low numbers of all topics rather than all of the first topics.
+            // Keeps low partition numbers of all topics rather than all partitions of the first topics.
             owned.sort_by_key(|partition| (group.index_in_topic(*partition), *partition));
             if owned.len() < self.least {
                 self.below.push(member);
@@ -65,7 +65,7 @@ impl Shares {
         }
     }
 
-    /// Once all extras are out, members with their share are done.
+    /// Counts a member above the minimum. Once all extra partitions are assigned, members at the minimum are complete.
     fn took_extra(&mut self) {
         self.with_extra += 1;
         if self.with_extra == self.extras {
@@ -81,7 +81,8 @@ impl Shares {
         (0..free.len()).filter(|partition| free[*partition]).collect()
     }
 
-    /// Deals partitions in turn to members in their racks; those that find none stay in the list.
+    /// Assigns partitions in turn to members in the racks of their replicas. Those without such a member stay in the
+    /// list.
     fn fill_in_racks(&mut self, unassigned: &mut Vec<usize>, racks: &Racks<'_>) {
         let mut turn = 0;
         unassigned.retain(|partition| {
@@ -114,7 +115,7 @@ impl Shares {
         });
     }
 
-    /// Deals what is left in turn: first everybody gets the least, then some get one more.
+    /// Assigns the remaining partitions in turn: first up to the minimum quota, then one more each.
     fn fill(&mut self, unassigned: &[usize]) -> Result<()> {
         let mut rest = unassigned.iter();
         while !self.below.is_empty() {
@@ -139,7 +140,7 @@ impl Shares {
     }
 }
 
-/// By the arithmetic of shares this cannot be; it would be a mistake of ours, better reported than assigned.
+/// Returns the error of inconsistent quotas, which would be a bug: better reported than assigned.
 fn shares_do_not_add_up() -> Error {
     Error::corrupt("the shares of the group's members do not add up to the partitions: please report this")
 }

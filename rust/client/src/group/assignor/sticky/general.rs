@@ -1,5 +1,5 @@
-//! Members want different topics: what is new goes to the least loaded that want it, then partitions move from more to
-//! less loaded members until no move helps.
+//! Sticky assignment of members with different subscriptions: new partitions go to the least loaded subscribers, then
+//! partitions move to less loaded members until no move improves the balance.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::previous_owners::Claims;
 use super::racks::Racks;
 use crate::group::assignor::group::Group;
 
-/// Partitions by member.
+/// Returns the partitions by member.
 pub(super) fn assign(group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far: Far) -> Vec<Vec<usize>> {
     let mut balance = Balance::new(group, claims);
     let revoked = balance.keep_owned(racks, far);
@@ -18,14 +18,14 @@ pub(super) fn assign(group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far:
     balance.assign_new(&new, racks);
     let movable = |partition: &usize| group.topic_of(*partition).subscribers.len() > 1;
     if !revoked {
-        // Rather move what nobody has read yet.
+        // Moves partitions without a previous owner first.
         balance.rebalance(new.iter().copied().filter(movable));
     }
     balance.rebalance(all.iter().copied().filter(movable));
     balance.by_member()
 }
 
-/// Partitions of topics with few subscribers first, as they have the fewest places to go to.
+/// Returns the partitions of topics with few subscribers first, as they have the fewest possible owners.
 fn hardest_first(group: &Group<'_>) -> Vec<usize> {
     let mut topics: Vec<_> = group.topics.iter().collect();
     topics.sort_by_key(|topic| (topic.subscribers.len(), topic.first));
@@ -35,11 +35,11 @@ fn hardest_first(group: &Group<'_>) -> Vec<usize> {
 struct Balance<'a> {
     group: &'a Group<'a>,
     claims: &'a Claims,
-    /// By partition.
+    /// Owner by partition.
     owner: Vec<Option<usize>>,
-    /// By member.
+    /// Number of partitions by member.
     counts: Vec<usize>,
-    /// Members by their counts.
+    /// Members ordered by number of partitions.
     loads: BTreeSet<(usize, usize)>,
     movements: Movements,
 }
@@ -56,7 +56,7 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Members keep what they have and want; whether anything had to be taken from one.
+    /// Keeps the previous partitions of members that are still subscribed. Returns true if any partition was revoked.
     fn keep_owned(&mut self, racks: &Racks<'_>, far: Far) -> bool {
         let mut revoked = false;
         for partition in 0..self.group.partitions() {
@@ -71,7 +71,7 @@ impl<'a> Balance<'a> {
         revoked
     }
 
-    /// Each goes to the least loaded of its subscribers, of those in its racks if there are any.
+    /// Assigns each partition to its least loaded subscriber, preferring those in the racks of its replicas.
     fn assign_new(&mut self, partitions: &[usize], racks: &Racks<'_>) {
         let mut far = Vec::new();
         for partition in partitions {
@@ -92,8 +92,8 @@ impl<'a> Balance<'a> {
         subscribers.filter(|member| fits(*member)).min_by_key(|member| (self.counts[*member], *member))
     }
 
-    /// Moves partitions to less loaded members, again and again until none moves. Every move makes the loads more equal,
-    /// so it ends, and there is nothing to take back.
+    /// Moves partitions to less loaded members until none moves. Every move improves the balance, so the loop ends and
+    /// needs no rollback.
     fn rebalance(&mut self, partitions: impl Iterator<Item = usize> + Clone) {
         let mut moved = true;
         while moved {
@@ -107,7 +107,7 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Whether no two members differ by more than one.
+    /// Returns true if the numbers of partitions of any two members differ by one or less.
     fn is_level(&self) -> bool {
         match (self.loads.first(), self.loads.last()) {
             (Some((least, _)), Some((most, _))) => most - least <= 1,
@@ -115,8 +115,8 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Moves a partition, or another in its stead, if a subscriber has at least two fewer than its owner: back to the
-    /// one that had it before, or else to the least loaded.
+    /// Moves a partition, or a substitute, if a subscriber has two or more fewer than its owner: to its former owner,
+    /// or otherwise to the least loaded subscriber.
     fn improve(&mut self, partition: usize) -> bool {
         let Some(owner) = self.owner[partition] else { return false };
         let gains = |member: &usize| self.counts[*member] + 1 < self.counts[owner];

@@ -1,7 +1,7 @@
-//! The sticky assignors: balance first, and then members keep what they have.
+//! Sticky assignors: balanced first, then as close to the previous assignment as possible.
 //!
-//! Where all members want the same topics, everybody's share is known beforehand (`constrained`); otherwise partitions
-//! are moved until nothing gets better (`general`).
+//! If all members have the same subscription, quotas are known in advance (`constrained`); otherwise partitions are
+//! moved until the balance no longer improves (`general`).
 
 mod constrained;
 mod general;
@@ -22,11 +22,12 @@ use crate::types::TopicPartition;
 use previous_owners::{Claims, Told};
 use racks::Racks;
 
-/// Sticky over eager rebalances: everybody stops reading, and most get back what they had.
+/// Sticky assignor with eager rebalances: members revoke all partitions, and most get the same ones again.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sticky;
 
-/// Sticky over cooperative rebalances: only what moves is given up, and is assigned in the round after (KIP-429).
+/// Sticky assignor with cooperative rebalances: only partitions that move are revoked, and are assigned in the next
+/// rebalance (KIP-429).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CooperativeSticky;
 
@@ -36,7 +37,7 @@ impl Assignor for Sticky {
     }
 
     fn user_data(&self, owned: &[TopicPartition], generation: i32) -> Result<Option<Bytes>> {
-        // A member that never had an assignment says nothing.
+        // A member that never had an assignment sends none.
         Ok((generation >= 0 || !owned.is_empty()).then(|| encode_previous(owned, generation)))
     }
 
@@ -67,10 +68,10 @@ impl Assignor for CooperativeSticky {
     }
 }
 
-/// Partitions by member, as the members may take them up at once.
+/// Returns the partitions by member, without those that a cooperative member cannot take yet.
 ///
-/// Giving up what is in other racks is worth it only if more is near when all is handed over. Java gives it up anyway,
-/// and where it cannot be nearer deals it to others each time, which could make one rebalance follow another forever.
+/// Revokes partitions from members in other racks only if the final assignment matches more racks. Java always revokes
+/// them, and reassigns those that match no rack each time, which could trigger one rebalance after another.
 fn assign(group: &Group<'_>, claims: &Claims, cooperative: bool) -> Result<Vec<Vec<usize>>> {
     let (racks, alike) = (Racks::new(group), alike(group));
     let run = |claims: &Claims, far| match alike {
@@ -84,7 +85,7 @@ fn assign(group: &Group<'_>, claims: &Claims, cooperative: bool) -> Result<Vec<V
         return Ok(at_once(kept));
     }
     let nearer = at_once(run(claims, Far::GivenUp)?);
-    // The round after has to lead there too.
+    // The next rebalance has to lead to the same result.
     let settled = run(&Claims::held(group, &nearer), Far::Kept)?;
     let worth = |assigned: &[Vec<usize>]| {
         let squares: usize = assigned.iter().map(|partitions| partitions.len().pow(2)).sum();
@@ -93,15 +94,15 @@ fn assign(group: &Group<'_>, claims: &Claims, cooperative: bool) -> Result<Vec<V
     Ok(if worth(&settled) > worth(&kept) { nearer } else { at_once(kept) })
 }
 
-/// What becomes of partitions whose members are in other racks than the replicas.
+/// Treatment of partitions whose owners are not in the racks of the replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Far {
     Kept,
     GivenUp,
 }
 
-/// What another member still reads it has to give up first; the rebalance that follows assigns it. Of two that say they
-/// read it, Java trusts the later one where all want the same, and both where they do not.
+/// Omits partitions that another member still owns, which the next rebalance assigns. If two members claim a partition,
+/// Java trusts the newer generation for equal subscriptions, and both for different ones.
 fn withhold(mut assigned: Vec<Vec<usize>>, claims: &Claims, alike: bool) -> Vec<Vec<usize>> {
     for (member, partitions) in assigned.iter_mut().enumerate() {
         partitions.retain(|partition| match alike {
@@ -112,7 +113,7 @@ fn withhold(mut assigned: Vec<Vec<usize>>, claims: &Claims, alike: bool) -> Vec<
     assigned
 }
 
-/// Whether all members want the same topics, those that do not exist included, as Java has it.
+/// Returns true if all members have the same subscription, including topics that do not exist, like Java.
 fn alike(group: &Group<'_>) -> bool {
     let mut wants = group.members.iter().map(|(_, member)| member.topics.iter().collect::<BTreeSet<_>>());
     let first = wants.next();

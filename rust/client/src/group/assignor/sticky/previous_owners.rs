@@ -1,4 +1,4 @@
-//! Which member had which partition, as far as members agree.
+//! Previous owners of partitions, according to the members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use crate::group::assignor::encoding::{decode_generation, decode_previous};
 use crate::group::assignor::group::Group;
 use crate::types::TopicPartition;
 
-/// The generation of members that give none.
+/// Generation of members that report none.
 const NONE: i32 = -1;
 
-/// What a member says of its past.
+/// Previous partitions reported by one member.
 #[derive(Debug)]
 pub(super) struct Told {
     partitions: Vec<TopicPartition>,
@@ -18,14 +18,14 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// As eager members do, which own nothing when they join. What cannot be read says nothing.
+    /// Reads the user data of an eager member, which owns nothing when it joins. Invalid data counts as no partitions.
     pub(super) fn in_user_data(subscription: &Subscription) -> Told {
         let previous = subscription.user_data.as_ref().and_then(decode_previous);
         let (partitions, generation) = previous.unwrap_or_default();
         Told { partitions, generation: generation.unwrap_or(NONE) }
     }
 
-    /// As cooperative members do; the generation was in the user data before it had a place of its own.
+    /// Reads the owned partitions of a cooperative member. Older members send the generation in the user data.
     pub(super) fn as_owned(subscription: &Subscription) -> Told {
         let older = || subscription.user_data.as_deref().and_then(decode_generation);
         let generation = subscription.generation.or_else(older).unwrap_or(NONE);
@@ -37,18 +37,18 @@ impl Told {
 struct Claim {
     member: usize,
     generation: i32,
-    /// Another member says the same of the same generation: one of them is wrong, and nobody knows which.
+    /// True if another member claims the partition in the same generation, so that the owner is unknown.
     disputed: bool,
 }
 
-/// The claims of all members.
+/// Previous owners of all partitions.
 #[derive(Debug)]
 pub(super) struct Claims {
-    /// By partition, the latest.
+    /// Claim of the newest generation, by partition.
     latest: Vec<Option<Claim>>,
-    /// All there are, by partition and member.
+    /// All claims, as partition and member.
     all: BTreeSet<(usize, usize)>,
-    /// The member before the latest generation that had a partition last.
+    /// Last owner before the newest generation, and its generation, by partition.
     former: BTreeMap<usize, (usize, i32)>,
 }
 
@@ -71,7 +71,7 @@ impl Claims {
         claims
     }
 
-    /// Those of members that have just been given these partitions.
+    /// Returns the owners according to an assignment.
     pub(super) fn held(group: &Group<'_>, assigned: &[Vec<usize>]) -> Claims {
         let mut claims = Claims::none(group);
         for (member, partitions) in assigned.iter().enumerate() {
@@ -100,27 +100,27 @@ impl Claims {
         }
     }
 
-    /// The member that has a partition, unless members disagree.
+    /// Returns the owner of a partition, unless members disagree.
     pub(super) fn owner(&self, partition: usize) -> Option<usize> {
         self.latest[partition].filter(|claim| !claim.disputed).map(|claim| claim.member)
     }
 
-    /// The member of an older generation that had it last.
+    /// Returns the last owner in an older generation.
     pub(super) fn former_owner(&self, partition: usize) -> Option<usize> {
         self.former.get(&partition).map(|(member, _)| *member)
     }
 
-    /// Whether a partition has no member but this one, as far as the latest claims show.
+    /// Returns true if the newest claims name no owner other than this member.
     pub(super) fn is_held_by_no_other(&self, partition: usize, member: usize) -> bool {
         self.latest[partition].is_none_or(|claim| claim.member == member && !claim.disputed)
     }
 
-    /// Whether a member says that it has a partition, or nobody says so.
+    /// Returns true if this member claims the partition, or no member does.
     pub(super) fn is_new_or_told_by(&self, partition: usize, member: usize) -> bool {
         self.latest[partition].is_none() || self.all.contains(&(partition, member))
     }
 
-    /// The partitions of each member.
+    /// Returns the owned partitions by member.
     pub(super) fn by_member(&self, members: usize) -> Vec<Vec<usize>> {
         let mut owned = vec![Vec::new(); members];
         for partition in 0..self.latest.len() {

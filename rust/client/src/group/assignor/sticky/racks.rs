@@ -1,10 +1,10 @@
-//! Members and partitions in racks (KIP-881).
+//! Rack awareness of the sticky assignors (KIP-881).
 
 use std::collections::BTreeMap;
 
 use crate::group::assignor::group::{Group, racks_matter};
 
-/// Where everybody is; nothing is anywhere if racks make no difference.
+/// Racks of members and replicas; disabled if they do not affect the assignment.
 #[derive(Debug)]
 pub(super) struct Racks<'a> {
     group: &'a Group<'a>,
@@ -22,19 +22,19 @@ impl<'a> Racks<'a> {
         self.group.racks(partition).iter().any(|other| other == rack)
     }
 
-    /// Whether a member is in a rack without a replica of the partition; one that names no rack never is.
+    /// Returns true if a member is in a rack without a replica of the partition; false for a member without a rack.
     pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
         self.matter && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
     }
 
-    /// How many partitions are with members in their racks.
+    /// Returns the number of partitions whose owners are in the racks of their replicas.
     pub(super) fn matches(&self, assigned: &[Vec<usize>]) -> usize {
         let near =
             |member: usize, of_member: &Vec<usize>| of_member.iter().filter(|p| !self.mismatch(member, **p)).count();
         assigned.iter().enumerate().map(|(member, of_member)| near(member, of_member)).sum()
     }
 
-    /// The place of the next member, in a circle from `from` on, that is in a rack with a replica.
+    /// Returns the position of the next member in the rack of a replica, searching circularly from `from`.
     pub(super) fn next_match(&self, partition: usize, members: &[usize], from: usize) -> Option<usize> {
         let matches = |at: &usize| self.group.rack(members[*at]).is_some_and(|rack| self.has_replica(rack, partition));
         if !self.matter {
@@ -43,7 +43,8 @@ impl<'a> Racks<'a> {
         (from..members.len()).find(matches).or_else(|| (0..from.min(members.len())).find(matches))
     }
 
-    /// Puts those partitions first that have the fewest members in their racks, as they are hardest to place.
+    /// Sorts partitions by the number of members in the racks of their replicas, fewest first, as those are hardest to
+    /// assign.
     pub(super) fn sort_hardest_first(&self, partitions: &mut [usize]) {
         if !self.matter {
             return;
