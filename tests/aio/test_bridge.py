@@ -48,7 +48,7 @@ def test_a_call_is_made_once(admin: Admin) -> None:
     async def main() -> None:
         once = call(admin)
         assert await once == 1
-        with pytest.raises(RuntimeError, match="a call is made once"):
+        with pytest.raises(RuntimeError, match="this call was already started"):
             await once
 
     RUN["asyncio"](main)

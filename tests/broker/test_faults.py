@@ -123,7 +123,7 @@ def test_requests_are_counted(broker, consumer):
         ("fetch", {"error": "NOT_COORDINATOR"}, "did you mean Fetch"),
         ("Fetch", {"error": "NOT_COORDINATER"}, "error NOT_COORDINATER is unknown; did you mean NOT_COORDINATOR"),
         ("Fetch", {"error": "NONE"}, "error NONE is unknown"),
-        ("Fetch", {}, "what is to fail"),
+        ("Fetch", {}, "no fault given"),
         ("Fetch", {"error": "NOT_COORDINATOR", "garbage": True}, "exclude each other"),
         ("Fetch", {"drop": "later"}, '"before" or "after"'),
         ("Fetch", {"delay": -1}, "0 or more"),

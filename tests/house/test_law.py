@@ -98,8 +98,8 @@ def test_unsafe_lives_in_few_places() -> None:
     ]
 
 
-def test_one_gate_leads_to_python() -> None:
-    """A thread that attaches or detaches elsewhere may be on the way to Python while it ends."""
+def test_only_the_interpreter_guard_attaches_to_python() -> None:
+    """A thread that attaches or detaches elsewhere may be about to attach while the interpreter exits."""
     calls = re.compile(r"\b(?:py|Python)(?:\(\))?\s*(?:\.|::)\s*(?:attach|try_attach|detach)\b")
     files = [path for room in ("bridge", "py") for path in sorted((ROOT / "rust" / room / "src").glob("**/*.rs"))]
-    assert [path.name for path in files if calls.search(path.read_text())] == ["gate.rs"]
+    assert [path.name for path in files if calls.search(path.read_text())] == ["interpreter_guard.rs"]

@@ -33,7 +33,7 @@ def test_a_capsule_that_was_consumed_is_refused(data):
     encoded = samsarrow.encode_batches(data)
     assert samsarrow.decode_batches(encoded).column("value").to_pylist() == [b"a", b"b"]
     for _ in range(3):
-        with pytest.raises(TypeError, match="consumed before: it must give a new one at each call"):
+        with pytest.raises(TypeError, match="consumed before: it must return a new one at each call"):
             samsarrow.encode_batches(data)
 
 

@@ -1,4 +1,5 @@
-//! Arrow across the border: the Arrow C data interface in PyCapsules. The only file with `unsafe` in it.
+//! Import and export of Arrow data by the Arrow C data interface in PyCapsules. The only file of this crate with
+//! `unsafe` code.
 #![allow(unsafe_code, reason = "the Arrow C data interface is made of raw structs")]
 
 use std::ffi::CStr;
@@ -19,36 +20,36 @@ use pyo3::types::{PyCapsule, PyTuple};
 use samsarrow_client::error::Error;
 
 use crate::error::to_py;
-use crate::gate;
+use crate::interpreter_guard;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// A `pyarrow.RecordBatch` over the same memory, with the metadata of the schema.
+/// Returns a `pyarrow.RecordBatch` that shares the memory and has the schema's metadata.
 pub fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
     static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let _pass = gate::enter(py);
+    let _guard = interpreter_guard::acquire(py);
     let import = IMPORT.get_or_try_init(py, || {
         py.import("pyarrow")?.getattr("RecordBatch")?.getattr("_import_from_c_capsule").map(Bound::unbind)
     })?;
     let data = StructArray::from(batch.clone()).into_data();
     let array = FFI_ArrowArray::new(&data);
-    let schema = FFI_ArrowSchema::try_from(batch.schema_ref().as_ref()).map_err(refused)?;
-    // The importer moves the structs out and marks them released; what is left is dropped with the capsules.
+    let schema = FFI_ArrowSchema::try_from(batch.schema_ref().as_ref()).map_err(import_error)?;
+    // The importer moves the structs out and marks them released; the capsules free the rest.
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
     let array = PyCapsule::new_with_value(py, array, ARRAY)?;
     import.bind(py).call1((schema, array))
 }
 
-/// The batches of anything that speaks the Arrow PyCapsule interface: a record batch, a table, a reader, a data frame.
+/// Batches of any object that supports the Arrow PyCapsule interface: a record batch, a table, a reader, a data frame.
 pub enum Input {
     /// One batch.
     Batch(RecordBatch),
-    /// Many, read one after the other.
+    /// Several batches, imported one at a time.
     Stream(Stream),
-    /// Batches of a `pyarrow.RecordBatchReader`, which Python reads: a stream of the C interface only has the text of the
-    /// exception that ends it.
+    /// A `pyarrow.RecordBatchReader`, read through Python. A stream of the C interface would reduce its exceptions to
+    /// text.
     Reader(Py<PyAny>),
 }
 
@@ -79,7 +80,8 @@ impl Stream {
     }
 }
 
-/// Returns the columns of a struct array as a batch. A null row has no place in one: its columns would be sent as a record.
+/// Returns the columns of a struct array as a batch. Rejects null rows: a batch has no row validity, so their columns
+/// would be sent as a record.
 fn record_batch(rows: &StructArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     if rows.null_count() > 0 {
         let text = "expected record batches or a table, got a struct array with null rows";
@@ -90,12 +92,13 @@ fn record_batch(rows: &StructArray, schema: &SchemaRef) -> Result<RecordBatch, A
 }
 
 impl Input {
-    /// Returns the next batch; None at the end. It may run Python, which may use any client: call it outside of the runtime.
+    /// Returns the next batch; None at the end. It may run Python code, which may use any client, so it must be called
+    /// outside of the runtime.
     ///
     /// # Errors
     /// The exception that a reader raises; `ConfigurationError` if a stream fails.
     pub fn next(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
-        let _pass = gate::enter(py);
+        let _guard = interpreter_guard::acquire(py);
         match self {
             Self::Batch(batch) => {
                 let taken = std::mem::replace(batch, RecordBatch::new_empty(batch.schema()));
@@ -103,7 +106,7 @@ impl Input {
             }
             Self::Stream(stream) => {
                 let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
-                let batch = gate::detach_within(py, || stream.next()).transpose();
+                let batch = interpreter_guard::detach_reentrant(py, || stream.next()).transpose();
                 batch.map_err(|error| to_py(py, &unread(error)))
             }
             Self::Reader(reader) => match reader.bind(py).call_method0(pyo3::intern!(py, "read_next_batch")) {
@@ -115,26 +118,27 @@ impl Input {
     }
 }
 
-/// Takes Arrow data from a Python object.
+/// Imports Arrow data from a Python object.
 ///
 /// # Errors
-/// `TypeError` if it is no Arrow data with columns.
+/// `TypeError` if the object is not Arrow data with columns.
 pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
-    let _pass = gate::enter(data.py());
+    let _guard = interpreter_guard::acquire(data.py());
     if data.is_instance(reader_class(data.py())?)? {
         return Ok(Input::Reader(data.clone().unbind()));
     }
-    // A stream is asked for first: a table has both, and its array would be one copy of everything.
+    // Streams are preferred: a table has both methods, and its array would be one copy of all data.
     if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let pointer = pointer::<FFI_ArrowArrayStream>(&capsule, STREAM)?;
-        // SAFETY: the capsule's name was checked, so it holds a valid stream, or one that was taken before. It is moved
-        // out and a released one left, which the capsule's destructor skips (Arrow PyCapsule interface).
+        // SAFETY: the capsule's name was checked, so it holds a valid stream or one that was already consumed. The
+        // stream is moved out and a released one is left, which the capsule's destructor skips (Arrow PyCapsule
+        // interface).
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
         unconsumed(stream.release().is_some(), "__arrow_c_stream__")?;
-        // It asks for the schema, which may run Python.
-        let reader = gate::detach_within(data.py(), || Stream::new(stream));
-        return Ok(Input::Stream(reader.map_err(refused)?));
+        // Importing requests the schema, which may run Python code.
+        let reader = interpreter_guard::detach_reentrant(data.py(), || Stream::new(stream));
+        return Ok(Input::Stream(reader.map_err(import_error)?));
     }
     if data.hasattr("__arrow_c_array__")? {
         return Ok(Input::Batch(array(data)?));
@@ -145,21 +149,21 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     )))
 }
 
-/// Returns the batch of an object with `__arrow_c_array__`.
+/// Imports a batch from an object with `__arrow_c_array__`.
 fn array(data: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let pair = data.call_method0("__arrow_c_array__")?;
     let pair = pair.cast::<PyTuple>()?;
     let schema = pointer::<FFI_ArrowSchema>(&pair.get_item(0)?, SCHEMA)?;
     let array = pointer::<FFI_ArrowArray>(&pair.get_item(1)?, ARRAY)?;
-    // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array
-    // is moved out and an empty one left, as the interface demands of a consumer.
+    // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array is
+    // moved out and an empty one is left, as the interface requires of a consumer.
     let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
     unconsumed(!array.is_released() && schema.release().is_some(), "__arrow_c_array__")?;
-    // Metadata that is not UTF-8 has no positions of rows, and nothing else is read from it.
+    // Metadata that is not UTF-8 is ignored: it has no row positions, and nothing else is read from it.
     let metadata = schema.metadata().unwrap_or_default();
-    // SAFETY: neither was released; the schema is only read.
+    // SAFETY: neither was released, and the schema is only read.
     let imported = unsafe { from_ffi(array, schema) };
-    let imported = imported.map_err(refused)?;
+    let imported = imported.map_err(import_error)?;
     let DataType::Struct(fields) = imported.data_type() else {
         let kind = imported.data_type();
         return Err(PyTypeError::new_err(format!("expected a record batch or table, got an Arrow array of {kind}")));
@@ -169,7 +173,7 @@ fn array(data: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     batch.map_err(|error| PyTypeError::new_err(error.to_string()))
 }
 
-/// The columns of Arrow data, of which nothing is read.
+/// Returns the schema of Arrow data without reading any batch.
 ///
 /// # Errors
 /// As [`from_python`].
@@ -181,24 +185,24 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
             let reader = reader.bind(data.py()).getattr("schema")?;
             let capsule = reader.call_method0("__arrow_c_schema__")?;
             let schema = pointer::<FFI_ArrowSchema>(&capsule, SCHEMA)?;
-            // SAFETY: the capsule's name was checked, and it lives until the end of this block; the schema is only read.
+            // SAFETY: the capsule's name was checked, and it outlives this block; the schema is only read.
             let schema = unsafe { schema.as_ref() };
-            Arc::new(Schema::try_from(schema).map_err(refused)?)
+            Arc::new(Schema::try_from(schema).map_err(import_error)?)
         }
     })
 }
 
 fn reader_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let found =
+    let class =
         CLASS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pyarrow")?.getattr("RecordBatchReader")?.unbind()));
-    Ok(found?.bind(py))
+    Ok(class?.bind(py))
 }
 
-/// The bytes in the one column of an Arrow record batch, without a copy: they stay the exporter's.
+/// Returns the bytes of a record batch with one column. They are not copied and remain owned by the exporter.
 ///
 /// # Errors
-/// `TypeError` if the data is anything but one column of unsigned bytes without nulls.
+/// `TypeError` unless the data is one column of unsigned bytes without nulls.
 pub fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     struct Owner(Buffer);
     impl AsRef<[u8]> for Owner {
@@ -216,12 +220,12 @@ pub fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Err(PyTypeError::new_err("expected a record batch with one column of uint8"))
 }
 
-/// What was moved out of a capsule is freed by anyone who did so: it must not be read again.
+/// Rejects a capsule whose content was moved out before: its consumer may have freed the memory.
 fn unconsumed(whole: bool, method: &str) -> PyResult<()> {
     if whole {
         return Ok(());
     }
-    let text = format!("{method}() gave a capsule that was consumed before: it must give a new one at each call");
+    let text = format!("{method}() returned a capsule that was consumed before: it must return a new one at each call");
     Err(PyTypeError::new_err(text))
 }
 
@@ -229,6 +233,6 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
     Ok(capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?.cast())
 }
 
-fn refused(error: ArrowError) -> PyErr {
-    PyValueError::new_err(format!("Arrow data cannot cross: {error}"))
+fn import_error(error: ArrowError) -> PyErr {
+    PyValueError::new_err(format!("Arrow data cannot be exchanged: {error}"))
 }

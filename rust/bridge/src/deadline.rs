@@ -1,16 +1,16 @@
-//! Deadlines of calls that Python divides into several.
+//! Deadlines of calls that Python splits into several steps.
 
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::gate;
+use crate::interpreter_guard;
 use crate::runtime::seconds;
 
-/// The end of a call's time.
+/// Deadline of a call.
 ///
-/// It is of the system's monotonic clock. Programs replace `time.monotonic`: freezegun stops it, and a call that counts
-/// with it never ends.
+/// It uses the system's monotonic clock, because applications replace `time.monotonic`: freezegun stops it, so that a
+/// call which measures time with it would never end.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub struct Deadline(Instant);
@@ -30,20 +30,22 @@ impl Deadline {
         seconds(py, Some(limit), Duration::ZERO).map(Self::after)
     }
 
-    /// Returns the seconds that are left, 0 once it has passed.
+    /// Returns the remaining seconds, or 0 once the deadline has passed.
     fn left(&self) -> f64 {
         self.0.saturating_duration_since(Instant::now()).as_secs_f64()
     }
 
-    /// Returns true once it has passed.
+    /// Returns true once the deadline has passed.
     fn passed(&self) -> bool {
         self.0 <= Instant::now()
     }
 
-    /// Sleeps in this thread, whatever `time.sleep` is, for `limit` seconds or until the deadline.
+    /// Sleeps in this thread for `limit` seconds or until the deadline, without `time.sleep`, which may be replaced.
     fn sleep(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         let pause = seconds(py, Some(limit), Duration::ZERO)?;
-        gate::detach(py, || std::thread::sleep(pause.min(self.0.saturating_duration_since(Instant::now()))));
+        interpreter_guard::detach(py, || {
+            std::thread::sleep(pause.min(self.0.saturating_duration_since(Instant::now())))
+        });
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Results of what was sent: waited for, awaited, or given to a callback.
+//! Delivery results of sent records and batches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +16,12 @@ use samsarrow_client::producer::{
 
 use crate::aio;
 use crate::call::Call;
+use crate::callback_threads::{self, CALLBACKS, CallbackQueue, Context};
 use crate::error::{to_py, to_py_value};
-use crate::gate;
-use crate::lanes::{self, CALLBACKS, Context, Lane};
+use crate::interpreter_guard;
 use crate::runtime::{Owned, run, seconds};
 
-/// Longer than any wait that ends.
+/// Timeout that never expires in practice, about 31 years.
 pub const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
 /// The pending result of one record: waited for, awaited, or given to a callback. Several may wait, and the result stays.
@@ -35,13 +35,13 @@ impl Delivery {
         Self { core: Owned::new("delivery", core) }
     }
 
-    /// What the broker said, once it has within `timeout`.
+    /// Waits for the result for at most `timeout` seconds.
     fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<RecordMetadata>> {
         let core = self.core.get(py)?;
         let limit = seconds(py, timeout, FOREVER)?;
         match core.peek() {
             Some(outcome) => Ok(outcome),
-            None => run(py, within(limit, "the delivery", core.wait())),
+            None => run(py, with_timeout(limit, "the delivery", core.wait())),
         }
     }
 }
@@ -82,19 +82,19 @@ impl Delivery {
     #[pyo3(signature = (r#fn))]
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
         callable(r#fn.bind(py))?;
-        let (lane, context) = (uncrowded(py)?, Context::here(py)?);
+        let (queue, context) = (callbacks_with_capacity(py)?, Context::current(py)?);
         let delivery = slf.clone().unbind();
         slf.get().core.get(py)?.on_done(Box::new(move |_| {
-            lane.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
+            queue.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
         }));
         Ok(())
     }
 
-    /// Calls `callback(metadata, error)` once the result is there; one of the two is None.
+    /// Queues a call of `callback(metadata, error)` for when the result is available; one of the two is None.
     fn _tell(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
-        let (lane, context) = (CALLBACKS.get(py)?, Context::here(py)?);
+        let (queue, context) = (CALLBACKS.get(py)?, Context::current(py)?);
         self.core.get(py)?.on_done(Box::new(move |outcome| {
-            lane.push(usize::MAX, move |py| told(py, &context, callback, outcome));
+            queue.push(usize::MAX, move |py| callback_call(py, &context, callback, outcome));
         }));
         Ok(())
     }
@@ -102,17 +102,17 @@ impl Delivery {
     fn __await__(slf: Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let core = slf.get().core.get(py)?;
         if let Some(outcome) = core.peek() {
-            return aio::There::iterator(py, metadata(py, outcome.map_err(|error| to_py(py, &error))?)?);
+            return aio::Ready::iterator(py, metadata(py, outcome.map_err(|error| to_py(py, &error))?)?);
         }
         let (delivery, reading) = (slf.clone().unbind(), core.reading());
-        // A cancelled await does not take the result: the guard is dropped, and a failure counts as unread.
+        // A cancelled await drops the guard without reading the result, so that a failure still counts as unread.
         let take = move |py: Python<'_>, _| {
             let result = delivery.get().result(py, Some(0.0));
             drop(reading);
             result
         };
-        let (ticket, iterator) = aio::wait(py, Box::new(take))?;
-        let (inbox, number) = ticket.redeem();
+        let (completion, iterator) = aio::wait(py, Box::new(take))?;
+        let (inbox, number) = completion.into_parts();
         core.add_listener(inbox, number);
         Ok(iterator)
     }
@@ -121,7 +121,7 @@ impl Delivery {
         let core = self.core.get(py)?;
         let state = match core.look() {
             None => "pending".to_owned(),
-            Some(Ok(landed)) => format!("offset={}", landed.offset),
+            Some(Ok(record)) => format!("offset={}", record.offset),
             Some(Err(error)) => format!("failed: {error}"),
         };
         Ok(format!("<Delivery topic={:?} partition={} {state}>", core.topic(), core.partition()))
@@ -144,7 +144,7 @@ impl BatchDelivery {
     fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<Receipts>> {
         let parts = self.parts.get(py)?;
         let limit = seconds(py, timeout, FOREVER)?;
-        let all = async {
+        let wait_for_all = async {
             let _reading: Vec<_> = parts.iter().map(CoreBatch::reading).collect();
             for part in parts.iter() {
                 let _ = part.wait().await;
@@ -153,13 +153,13 @@ impl BatchDelivery {
         match peek(&parts) {
             Some(outcome) => Ok(outcome),
             None => {
-                run(py, within(limit, "the delivery of all rows", all))?;
+                run(py, with_timeout(limit, "the delivery of all rows", wait_for_all))?;
                 Ok(peek(&parts).unwrap_or_else(|| Ok(Vec::new())))
             }
         }
     }
 
-    /// Returns the first error, with the outcomes of all rows.
+    /// Returns the first error, with the outcomes of all rows as an attribute.
     fn failure(&self, py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         let (mut failed, mut all) = (0, 0);
         for part in self.parts.get(py)?.iter().flat_map(CoreBatch::outcomes) {
@@ -171,19 +171,19 @@ impl BatchDelivery {
         Ok(raised)
     }
 
-    /// Calls `done` once every row has its result, without reading it.
+    /// Calls `done` once all rows have a result, without marking failures as read.
     fn on_ready(&self, py: Python<'_>, done: impl FnOnce() + Send + 'static) -> PyResult<()> {
         let parts = self.parts.get(py)?;
         if parts.is_empty() {
             done();
             return Ok(());
         }
-        let left = Arc::new(AtomicUsize::new(parts.len()));
+        let pending = Arc::new(AtomicUsize::new(parts.len()));
         let done = Arc::new(Mutex::new(Some(done)));
         for part in parts.iter() {
-            let (left, done) = (Arc::clone(&left), Arc::clone(&done));
+            let (pending, done) = (Arc::clone(&pending), Arc::clone(&done));
             part.on_ready(move || {
-                if left.fetch_sub(1, Ordering::AcqRel) == 1
+                if pending.fetch_sub(1, Ordering::AcqRel) == 1
                     && let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take()
                 {
                     done();
@@ -207,7 +207,7 @@ impl BatchDelivery {
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         match self.outcome(py, timeout)? {
-            Ok(landed) => receipts(py, &landed),
+            Ok(partitions) => receipts(py, &partitions),
             Err(error) => Err(self.failure(py, &error)?),
         }
     }
@@ -217,16 +217,16 @@ impl BatchDelivery {
     fn outcomes(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let parts = self.parts.get(py)?;
-        let _pass = gate::enter(py);
+        let _guard = interpreter_guard::acquire(py);
         let class = class(py, &CLASS, "PartOutcome")?;
-        let one = |topic: &str, part: PartOutcome| {
+        let convert = |topic: &str, part: PartOutcome| {
             let (offset, error) = match part.outcome {
                 Ok(offset) => (Some(offset), None),
                 Err(error) => (None, Some(to_py_value(py, &error))),
             };
             class.call1((topic, part.partition, offset, part.count, (part.rows.start, part.rows.end), error))
         };
-        let all = parts.iter().flat_map(|batch| batch.outcomes().into_iter().map(|part| one(batch.topic(), part)));
+        let all = parts.iter().flat_map(|batch| batch.outcomes().into_iter().map(|part| convert(batch.topic(), part)));
         Ok(all.collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
     }
 
@@ -255,42 +255,42 @@ impl BatchDelivery {
     #[pyo3(signature = (r#fn))]
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
         callable(r#fn.bind(py))?;
-        let (lane, context) = (uncrowded(py)?, Context::here(py)?);
+        let (queue, context) = (callbacks_with_capacity(py)?, Context::current(py)?);
         let delivery = slf.clone().unbind();
         let parts = slf.get().parts.get(py)?.clone();
         let reading: Vec<_> = parts.iter().map(CoreBatch::reading).collect();
         slf.get().on_ready(py, move || {
-            // The callback gets the delivery, and with it the results of all rows.
+            // The callback receives the delivery with the results of all rows, so they count as read.
             parts.iter().for_each(|part| drop(part.peek()));
             drop(reading);
-            lane.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
+            queue.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
         })
     }
 
     fn __await__(slf: Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if slf.get().done(py)? {
-            return aio::There::iterator(py, slf.get().result(py, Some(0.0))?);
+            return aio::Ready::iterator(py, slf.get().result(py, Some(0.0))?);
         }
         let reading: Vec<_> = slf.get().parts.get(py)?.iter().map(CoreBatch::reading).collect();
         let delivery = slf.clone().unbind();
-        // As for one record: a cancelled await leaves failures unread.
+        // As for a single record, a cancelled await leaves failures unread.
         let take = move |py: Python<'_>, _| {
             let result = delivery.get().result(py, Some(0.0));
             drop(reading);
             result
         };
-        let (ticket, iterator) = aio::wait(py, Box::new(take))?;
-        slf.get().on_ready(py, move || ticket.settle(None))?;
+        let (completion, iterator) = aio::wait(py, Box::new(take))?;
+        slf.get().on_ready(py, move || completion.complete(None))?;
         Ok(iterator)
     }
 
-    /// Not false for want of rows: it is a result that is awaited.
+    /// True even without rows, because it is a pending result.
     #[allow(clippy::unused_self, reason = "Python's protocol")]
     fn __bool__(&self) -> bool {
         true
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.parts.get(py)?.iter().map(CoreBatch::len).sum::<u64>() as usize)
     }
@@ -313,12 +313,12 @@ impl CompletionListener for aio::Inbox {
     }
 }
 
-/// What to wait for before more callbacks are asked for, if too many wait to be called.
+/// Returns a call that waits until fewer callbacks are pending; None if no wait is needed.
 #[pyfunction]
 pub fn callbacks_crowd() -> Option<Call> {
-    let lane = CALLBACKS.begun().filter(|lane| lane.is_crowded())?;
-    Some(Call::done(async move {
-        lane.room().await;
+    let queue = CALLBACKS.started().filter(|queue| queue.is_backlogged())?;
+    Some(Call::without_result(async move {
+        queue.wait_for_capacity().await;
         Ok(())
     }))
 }
@@ -331,21 +331,21 @@ fn callable(function: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(PyTypeError::new_err(format!("fn must be a function such as fn(delivery), not {kind}")))
 }
 
-/// The lane of callbacks, once not too many calls wait in it. A thread whose event loop runs does not wait: nothing else
-/// of the loop would go on.
-fn uncrowded(py: Python<'_>) -> PyResult<Arc<Lane>> {
-    let _pass = gate::enter(py);
-    let lane = CALLBACKS.get(py)?;
-    if lane.is_crowded() && !py.import("samsarrow._aio")?.getattr("runs_loop")?.call0()?.is_truthy()? {
+/// Returns the callback queue, after waiting for capacity. A thread that runs an event loop does not wait, as that
+/// would block the loop.
+fn callbacks_with_capacity(py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
+    let _guard = interpreter_guard::acquire(py);
+    let queue = CALLBACKS.get(py)?;
+    if queue.is_backlogged() && !py.import("samsarrow._aio")?.getattr("runs_loop")?.call0()?.is_truthy()? {
         run(py, async {
-            lane.room().await;
+            queue.wait_for_capacity().await;
             Ok(())
         })?;
     }
-    Ok(lane)
+    Ok(queue)
 }
 
-/// The result of all parts together, or the first failure; None while one is missing.
+/// Returns the receipts of all parts or the first failure; None while a part is pending.
 fn peek(parts: &[CoreBatch]) -> Option<Result<Receipts>> {
     gather(parts, CoreBatch::peek)
 }
@@ -362,7 +362,7 @@ fn gather(parts: &[CoreBatch], outcome: fn(&CoreBatch) -> Option<Result<Receipts
     Some(failure.map_or(Ok(receipts), Err))
 }
 
-/// Receipts of one partition that follow each other become one.
+/// Appends receipts, and merges those of one partition that are contiguous.
 fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
     for next in more {
         let last = receipts.iter_mut().rev().find(|receipt| receipt.partition == next.partition);
@@ -370,7 +370,7 @@ fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
             Some(last) if last.base_offset >= 0 && last.base_offset + last.count as i64 == next.base_offset => {
                 last.count += next.count;
             }
-            // Without answers (acks=0) there are no offsets that could be apart.
+            // With acks=0 there are no offsets.
             Some(last) if last.base_offset < 0 && next.base_offset < 0 => last.count += next.count,
             _ => receipts.push(next),
         }
@@ -378,44 +378,44 @@ fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
     receipts.sort_by_key(|receipt| (receipt.partition, receipt.base_offset));
 }
 
-/// What `work` gives within `limit`.
-async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> Result<T> {
+/// Bounds `work` by `limit`.
+async fn with_timeout<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(limit, work).await.map_err(|_| Error::timeout(what, limit))
 }
 
-/// The class of results of this name.
-fn class<'py>(py: Python<'py>, known: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<&'py Bound<'py, PyAny>> {
-    let found = known.get_or_try_init(py, || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr(name)?.unbind()));
-    Ok(found?.bind(py))
+/// Returns a class of `samsarrow.types`, cached in `cache`.
+fn class<'py>(py: Python<'py>, cache: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<&'py Bound<'py, PyAny>> {
+    let class = cache.get_or_try_init(py, || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr(name)?.unbind()));
+    Ok(class?.bind(py))
 }
 
-fn metadata(py: Python<'_>, landed: RecordMetadata) -> PyResult<Py<PyAny>> {
+fn metadata(py: Python<'_>, record: RecordMetadata) -> PyResult<Py<PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let _pass = gate::enter(py);
+    let _guard = interpreter_guard::acquire(py);
     let class = class(py, &CLASS, "RecordMetadata")?;
-    // What its own `__new__`, which is written in Python, does.
+    // Equivalent to the class's `__new__`, which is written in Python.
     let make = MAKE.get_or_try_init(py, || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind()))?;
-    make.call1(py, (class, (&*landed.topic, landed.partition, landed.offset, landed.timestamp)))
+    make.call1(py, (class, (&*record.topic, record.partition, record.offset, record.timestamp)))
 }
 
-fn receipts(py: Python<'_>, landed: &[PartitionReceipt]) -> PyResult<Py<PyAny>> {
+fn receipts(py: Python<'_>, partitions: &[PartitionReceipt]) -> PyResult<Py<PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let _pass = gate::enter(py);
+    let _guard = interpreter_guard::acquire(py);
     let class = class(py, &CLASS, "PartitionReceipt")?;
-    let one = |receipt: &PartitionReceipt| class.call1((receipt.partition, receipt.base_offset, receipt.count));
-    Ok(landed.iter().map(one).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
+    let convert = |receipt: &PartitionReceipt| class.call1((receipt.partition, receipt.base_offset, receipt.count));
+    Ok(partitions.iter().map(convert).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
 }
 
-/// The call of a callback that gets metadata and error.
-fn told(
+/// Builds the call of a callback with metadata and error.
+fn callback_call(
     py: Python<'_>,
     context: &Context,
     callback: Py<PyAny>,
     outcome: Result<RecordMetadata>,
-) -> PyResult<lanes::Call> {
+) -> PyResult<callback_threads::PyCall> {
     let arguments = match outcome {
-        Ok(landed) => [metadata(py, landed)?, py.None()],
+        Ok(record) => [metadata(py, record)?, py.None()],
         Err(error) => [py.None(), to_py_value(py, &error)],
     };
     context.call(py, callback, arguments.map(|argument| argument.into_bound(py)))

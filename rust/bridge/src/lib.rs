@@ -1,16 +1,16 @@
-//! What runs between Python and the core for each call, event and record: calls that are waited for or awaited, event
-//! loops, the GIL, rows, results of what was sent. Classes of clients are above, in `rust/py`.
+//! Runtime between Python and the Rust client, used for each call, event and record: blocking and awaited calls, event
+//! loops, the GIL, record conversion and delivery results. The Python classes of the clients are in `rust/py`.
 
 #![expect(missing_debug_implementations, reason = "Python's classes show themselves as Python does")]
 
 pub mod aio;
 pub mod arrow_ffi;
 pub mod call;
+pub mod callback_threads;
 pub mod deadline;
 pub mod delivery;
 pub mod error;
-pub mod gate;
-pub mod lanes;
+pub mod interpreter_guard;
 pub mod logging;
-pub mod rows;
+pub mod record_iter;
 pub mod runtime;

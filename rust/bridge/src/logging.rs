@@ -1,7 +1,7 @@
-//! The core's log lines, as records of Python's `logging`, from level DEBUG on.
+//! Forwards the client's log lines to Python's `logging`, from level DEBUG.
 //!
-//! A lane of their own writes them: the core's threads never wait for the GIL. If Python is too slow for them, lines are
-//! dropped and counted rather than kept without bound.
+//! A dedicated thread writes them, so that threads of the client never wait for the GIL. If Python is too slow, lines
+//! are dropped and counted, to bound memory.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,43 +11,43 @@ use pyo3::prelude::*;
 use samsarrow_client::log::LogSubscriber;
 use tracing::Level;
 
-use crate::gate;
-use crate::lanes::{self, By, Call, Lane};
+use crate::callback_threads::{self, CallbackQueue, PyCall, RunsOn};
+use crate::interpreter_guard;
 
-/// Lines that may wait for Python.
-const WAITING: usize = 10_000;
+/// Maximum number of queued lines.
+const MAX_QUEUED: usize = 10_000;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// The queues of the processes that this one was forked from, and its own behind them. Reading takes no lock: a fork finds
-/// none locked, and no line is lost while another thread forks.
-static LANES: OnceLock<Box<Node>> = OnceLock::new();
-/// Whether events come here. The child of a fork inherits that, with a registry of tracing's that it must not touch: a
-/// thread that is not there may hold its lock.
+/// Queues of this process and of the ones it was forked from, its own last. Reading takes no lock, so that a fork
+/// leaves none locked and no line is lost while another thread forks.
+static QUEUES: OnceLock<Box<Node>> = OnceLock::new();
+/// True once the subscriber is installed. The child of a fork inherits it, together with a `tracing` registry that it
+/// must not touch: a thread that does not exist in the child may hold its lock.
 static SUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The lane that this thread holds over a fork.
-    static HELD: RefCell<Option<Arc<Lane>>> = const { RefCell::new(None) };
+    /// The queue that this thread has paused during a fork.
+    static PAUSED: RefCell<Option<Arc<CallbackQueue>>> = const { RefCell::new(None) };
 }
 
 struct Node {
-    lane: Arc<Lane>,
+    queue: Arc<CallbackQueue>,
     next: OnceLock<Box<Node>>,
 }
 
-/// Returns this process's lane, or the end of the list, where it is to be.
-fn find() -> Result<&'static Arc<Lane>, &'static OnceLock<Box<Node>>> {
-    let mut end = &LANES;
+/// Returns the queue of this process, or the end of the list, to which it has to be appended.
+fn find() -> Result<&'static Arc<CallbackQueue>, &'static OnceLock<Box<Node>>> {
+    let mut end = &QUEUES;
     while let Some(node) = end.get() {
-        if node.lane.is_ours() {
-            return Ok(&node.lane);
+        if node.queue.is_of_this_process() {
+            return Ok(&node.queue);
         }
         end = &node.next;
     }
     Err(end)
 }
 
-fn number(level: Level) -> u8 {
+fn python_level(level: Level) -> u8 {
     match level {
         Level::ERROR => 40,
         Level::WARN => 30,
@@ -58,25 +58,25 @@ fn number(level: Level) -> u8 {
 }
 
 fn forward(level: Level, target: &'static str, text: String) {
-    let level = number(level);
-    // The child of a fork has no lane before its first client, as a process that was not forked: nothing is logged then.
-    if let Ok(lane) = find()
-        && !lane.push(WAITING, move |py| line(py, target, level, &text))
+    let level = python_level(level);
+    // Before its first client, a process has no queue, and nothing is logged. That includes the child of a fork.
+    if let Ok(queue) = find()
+        && !queue.push(MAX_QUEUED, move |py| log_call(py, target, level, &text))
     {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Starts forwarding, as the runtime of this process starts.
+/// Starts forwarding. Called when the runtime of this process starts.
 pub fn start(py: Python<'_>) -> PyResult<()> {
     let Err(mut end) = find() else { return Ok(()) };
-    let lane = lanes::begin(py, "samsarrow-log", By::Program)?;
-    // Another thread may have been faster: the thread of a lane that is not in the list ends.
-    while let Err(node) = end.set(Box::new(Node { lane: Arc::clone(&lane), next: OnceLock::new() })) {
+    let queue = callback_threads::spawn(py, "samsarrow-log", RunsOn::Application)?;
+    // Another thread may append its queue first; then the thread of this one ends.
+    while let Err(node) = end.set(Box::new(Node { queue: Arc::clone(&queue), next: OnceLock::new() })) {
         match find() {
             Ok(_) => {
                 drop(node);
-                lane.end();
+                queue.close();
                 break;
             }
             Err(later) => end = later,
@@ -88,36 +88,36 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// The lane of log lines, if it was begun.
-pub fn current() -> Option<Arc<Lane>> {
+/// Returns the log queue of this process, if it exists.
+pub fn current() -> Option<Arc<CallbackQueue>> {
     find().ok().map(Arc::clone)
 }
 
-/// Before a fork: waits until Python writes no line of ours, and has it write none until [`release`], which the same
-/// thread must call. The child would find the locks of `logging`'s streams taken, for good.
-pub fn hold(py: Python<'_>) {
-    let lane = current().filter(|lane| !lane.is_here());
-    if let Some(lane) = &lane {
-        gate::detach(py, || lane.hold());
+/// Before a fork, stops the thread that writes log lines until [`resume`], which the same thread must call. Otherwise
+/// the child could inherit locked streams of `logging`.
+pub fn pause(py: Python<'_>) {
+    let queue = current().filter(|queue| !queue.is_current_thread());
+    if let Some(queue) = &queue {
+        interpreter_guard::detach(py, || queue.pause());
     }
-    HELD.set(lane);
+    PAUSED.set(queue);
 }
 
-/// Undoes [`hold`].
-pub fn release() {
-    if let Some(lane) = HELD.take() {
-        lane.release();
+/// Undoes [`pause`].
+pub fn resume() {
+    if let Some(queue) = PAUSED.take() {
+        queue.resume();
     }
 }
 
-/// In the child of a fork, under [`hold`]: the lane is the parent's. It is not dropped, as threads that are not here may
-/// hold its locks.
-pub fn forget() {
+/// In the child of a fork, leaks the parent's paused queue, whose locks may be held by threads that do not exist in the
+/// child.
+pub fn reset_after_fork() {
     DROPPED.store(0, Ordering::Relaxed);
-    std::mem::forget(HELD.take());
+    std::mem::forget(PAUSED.take());
 }
 
-fn line(py: Python<'_>, target: &'static str, level: u8, text: &str) -> PyResult<Call> {
+fn log_call(py: Python<'_>, target: &'static str, level: u8, text: &str) -> PyResult<PyCall> {
     let log = py.import("samsarrow._threads")?.getattr("log")?.unbind();
     let logger = target.replacen("samsarrow_", "samsarrow.", 1).replace("::", ".");
     let dropped = DROPPED.swap(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The one door out of the GIL, and the runtime behind it.
+//! The tokio runtime of the process, and waits without the GIL.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -15,96 +15,99 @@ use pyo3::types::PyDict;
 use samsarrow_client::error::{Error, Result};
 use tokio::runtime::Runtime;
 
+use crate::callback_threads::{self, CALLBACKS};
 use crate::error::{fork_error, to_py};
-use crate::gate::{self, Pass};
-use crate::lanes::{self, CALLBACKS};
+use crate::interpreter_guard::{self, AttachGuard};
 use crate::logging;
 
-/// How often a waiting call looks for signals: Ctrl-C is answered well within 200 ms.
+/// Interval at which a waiting call checks for signals. Ctrl-C takes effect well within 200 ms.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 /// Interval at which a waiting call makes queued calls under gevent and eventlet: `flush` waits for callbacks.
 const CALL_CHECK: Duration = Duration::from_millis(5);
 
-/// Bounds the calls of a lane at the end of the interpreter: callbacks of the last deliveries, and log lines.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+/// Maximum duration of a queue's remaining calls when the interpreter exits: callbacks of the last deliveries, and log
+/// lines.
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
-/// The id of this process; 0 until it is asked for. To ask is a system call, and every record sent wants to know.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Cached id of this process, or 0. Reading it is a system call, and each sent record needs it.
+static PROCESS_ID: AtomicU32 = AtomicU32::new(0);
 
-/// The id of this process.
+/// Returns the id of this process.
 pub fn process_id() -> u32 {
-    match PROCESS.load(Ordering::Relaxed) {
-        0 => remember_process(),
+    match PROCESS_ID.load(Ordering::Relaxed) {
+        0 => cache_process_id(),
         known => known,
     }
 }
 
 #[cold]
-fn remember_process() -> u32 {
+fn cache_process_id() -> u32 {
     let pid = process::id();
-    PROCESS.store(pid, Ordering::Relaxed);
+    PROCESS_ID.store(pid, Ordering::Relaxed);
     pid
 }
 
-/// Before a fork: no lock that the child needs may be held by a thread that it will not have.
+/// Runs before a fork, so that no thread holds a lock that the child needs.
 #[pyfunction]
-fn forking(py: Python<'_>) {
-    logging::hold(py);
+fn before_fork(py: Python<'_>) {
+    logging::pause(py);
 }
 
 #[pyfunction]
-fn forked_in_parent() {
-    logging::release();
+fn after_fork_in_parent() {
+    logging::resume();
 }
 
 #[pyfunction]
-fn forked_in_child() {
-    remember_process();
-    gate::forked();
-    logging::forget();
+fn after_fork_in_child() {
+    cache_process_id();
+    interpreter_guard::reset_after_fork();
+    logging::reset_after_fork();
 }
 
-/// The interpreter is about to end. The runtime stays: hooks that run later, and finalizers, may still close a client.
+/// Runs when the interpreter exits. The runtime stays, because later hooks and finalizers may still close a client.
 #[pyfunction]
-fn ending(py: Python<'_>) -> PyResult<()> {
-    // Their threads cannot call Python any more once the gate is closed, and clients that are closed now have results for
-    // callbacks and lines for the log.
-    let lanes: Vec<_> = [CALLBACKS.begun(), logging::current()].into_iter().flatten().collect();
-    gate::detach(py, || lanes.iter().for_each(|lane| lane.take_over()));
-    gate::close(py);
-    // A program that made no such client has not loaded it.
+fn at_exit(py: Python<'_>) -> PyResult<()> {
+    // Their threads can no longer call Python once the guard is closed, and clients that are closed below still produce
+    // callbacks and log lines.
+    let queues: Vec<_> = [CALLBACKS.started(), logging::current()].into_iter().flatten().collect();
+    interpreter_guard::detach(py, || queues.iter().for_each(|queue| queue.take_over()));
+    interpreter_guard::close(py);
+    // Not loaded unless the application created such a client.
     let modules = py.import("sys")?.getattr("modules")?;
     let unclosed = modules.call_method1("get", ("samsarrow._unclosed",))?;
     let closed = if unclosed.is_none() { Ok(()) } else { unclosed.call_method0("close_all").map(drop) };
-    for lane in lanes {
-        lanes::finish(py, lane, LAST_CALLS)?;
+    for queue in queues {
+        callback_threads::run_remaining(py, queue, LAST_CALLS_TIMEOUT)?;
     }
     closed
 }
 
-/// Has Python report its end and forks. (Anyone who forks without Python's knowledge can run no Python in the child.)
-pub fn watch(py: Python<'_>) -> PyResult<()> {
-    // Before a fork its hook takes a lock that our log lines need: ours, which waits for them, must be called first.
+/// Registers hooks for the interpreter's exit and for forks. A child of a fork that bypasses Python cannot run Python
+/// code.
+pub fn register_hooks(py: Python<'_>) -> PyResult<()> {
+    // The fork hook of `logging` takes a lock that our log lines need. Hooks run in reverse order, so ours, which waits
+    // for the log lines, must be registered after it.
     py.import("logging")?;
-    // Hooks run in reverse order: those of the program, which may use clients, run before this one.
-    py.import("atexit")?.call_method1("register", (wrap_pyfunction!(ending, py)?,))?;
-    // Not where there is no fork.
+    // Hooks run in reverse order: the application's hooks, which may use clients, run before this one.
+    py.import("atexit")?.call_method1("register", (wrap_pyfunction!(at_exit, py)?,))?;
+    // Not available on systems without fork.
     if let Ok(register) = py.import("os")?.getattr("register_at_fork") {
-        let told = PyDict::new(py);
-        told.set_item("before", wrap_pyfunction!(forking, py)?)?;
-        told.set_item("after_in_parent", wrap_pyfunction!(forked_in_parent, py)?)?;
-        told.set_item("after_in_child", wrap_pyfunction!(forked_in_child, py)?)?;
-        register.call((), Some(&told))?;
+        let hooks = PyDict::new(py);
+        hooks.set_item("before", wrap_pyfunction!(before_fork, py)?)?;
+        hooks.set_item("after_in_parent", wrap_pyfunction!(after_fork_in_parent, py)?)?;
+        hooks.set_item("after_in_child", wrap_pyfunction!(after_fork_in_child, py)?)?;
+        register.call((), Some(&hooks))?;
     }
     Ok(())
 }
 
-/// This process's runtime, made at the first use and never at import.
+/// Returns the runtime of this process, created on first use and never at import.
 ///
-/// After a fork the child makes its own. The inherited one is forgotten, not dropped: dropping joins threads that do
-/// not exist in the child. The lock is held to read or swap only, by threads that are attached: no fork leaves it locked.
+/// The child of a fork creates its own. The inherited one is leaked, because dropping it would join threads that do not
+/// exist in the child. Only attached threads take the lock, and only to read or swap, so that no fork leaves it locked.
 pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let pid = process_id();
     if let Some((owner, runtime)) = &*RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,7 +116,7 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
         return Ok(Arc::clone(runtime));
     }
     let built = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers(thread::available_parallelism().map_or(1, usize::from)))
+        .worker_threads(worker_count(thread::available_parallelism().map_or(1, usize::from)))
         .thread_name("samsarrow")
         .enable_all()
         .build()?;
@@ -122,7 +125,7 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     if let Some((owner, runtime)) = &*slot
         && *owner == pid
     {
-        // Another thread was faster.
+        // Another thread created it first.
         let kept = Arc::clone(runtime);
         drop(slot);
         built.shutdown_background();
@@ -134,16 +137,16 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     Ok(built)
 }
 
-/// How many threads serve sockets. Where there are two cores a second one would only be woken by the first, to find
-/// nothing, on the core that the program's own thread needs next (ADR 47). What takes long is done by others anyway.
-fn workers(cores: usize) -> usize {
+/// Returns the number of worker threads. On two cores, the first worker would only wake a second one to find no work,
+/// on the core that the application's thread needs next (ADR 47). Long computations run on other threads anyway.
+fn worker_count(cores: usize) -> usize {
     if cores <= 2 { 1 } else { cores.min(4) }
 }
 
-/// A thread that waits for a future.
-struct Waiting(Thread);
+/// Wakes a thread that waits for a future.
+struct ThreadWaker(Thread);
 
-impl Wake for Waiting {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -153,12 +156,12 @@ impl Wake for Waiting {
     }
 }
 
-/// What `work` gives within `limit`.
+/// Polls `work` on this thread until it is done or `limit` has passed.
 ///
-/// A timer of the runtime's in its place would be the next that is due, in most waits: each would wake the thread that
-/// sits on the sockets, to have it wait for less, and that costs a wake-up of the same core as the answer.
-fn wait<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Output> {
-    let waker = Waker::from(Arc::new(Waiting(thread::current())));
+/// A timer of the runtime would usually be its earliest deadline: each wait would wake the thread that polls the
+/// sockets only to shorten its timeout, and that wake-up costs as much as the one for the response.
+fn block_for<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
     let start = Instant::now();
     loop {
@@ -169,7 +172,7 @@ fn wait<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Output> 
     }
 }
 
-/// Waits for `work` without the GIL. Signals are answered between slices of the wait: their handlers run outside of the
+/// Runs `work` and waits for it without the GIL. Signal handlers run between slices of the wait, outside of the
 /// runtime, so that they may use any client.
 pub fn run<T, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
@@ -180,15 +183,15 @@ where
     let mut work = Box::pin(work);
     let start = Instant::now();
     loop {
-        let slice = if lanes::any_in_program() {
-            lanes::serve(py, start)?;
+        let slice = if callback_threads::any_in_application() {
+            callback_threads::serve(py, start)?;
             CALL_CHECK
         } else {
             SIGNAL_CHECK
         };
-        let (step, rest) = gate::detach(py, || {
+        let (step, rest) = interpreter_guard::detach(py, || {
             let _inside = runtime.enter();
-            let step = wait(work.as_mut(), slice);
+            let step = block_for(work.as_mut(), slice);
             (step, work)
         });
         match step {
@@ -199,19 +202,19 @@ where
     }
 }
 
-/// The same for work that goes on in the background if a signal's handler raises.
-pub fn run_to_its_end<T, F>(py: Python<'_>, work: F) -> PyResult<T>
+/// Like [`run`], but the work continues in the background if a signal handler raises.
+pub fn run_to_completion<T, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
     let task = runtime(py)?.spawn(work);
-    run(py, async { task.await.unwrap_or_else(|_| Err(Error::closed("the client (its work was given up)"))) })
+    run(py, async { task.await.unwrap_or_else(|_| Err(Error::closed("the client (its work was cancelled)"))) })
 }
 
-/// Something that belongs to the process that made it.
+/// A value that only the process that created it may use.
 ///
-/// In another process every use is an error, and dropping it does nothing: its tasks and sockets are the parent's.
+/// In another process every access is an error, and dropping it does nothing: its tasks and sockets are the parent's.
 #[derive(Debug)]
 pub struct Owned<T> {
     what: &'static str,
@@ -220,32 +223,33 @@ pub struct Owned<T> {
 }
 
 impl<T> Owned<T> {
-    /// `value`, made by this process.
+    /// Wraps a value of this process. `what` names it in error messages.
     pub fn new(what: &'static str, value: T) -> Self {
         Self { what, pid: process_id(), value: Some(value) }
     }
 
-    /// The value, to be used by a thread that is attached. Once the interpreter ends, other threads never get it.
+    /// Returns the value for use by an attached thread. Once the interpreter exits, this never returns on other
+    /// threads.
     ///
     /// # Errors
-    /// `ForkError` in any process but the one that made it.
-    pub fn get(&self, py: Python<'_>) -> PyResult<Held<'_, T>> {
-        let pass = gate::enter(py);
+    /// `ForkError` in any other process.
+    pub fn get(&self, py: Python<'_>) -> PyResult<OwnedRef<'_, T>> {
+        let guard = interpreter_guard::acquire(py);
         match &self.value {
-            Some(value) if self.pid == process_id() => Ok(Held { value, _pass: pass }),
+            Some(value) if self.pid == process_id() => Ok(OwnedRef { value, _guard: guard }),
             _ => Err(fork_error(py, self.what, self.pid)),
         }
     }
 }
 
-/// Something in use, by a thread that has passed the gate.
+/// An [`Owned`] value in use, with the guard of the thread.
 #[derive(Debug)]
-pub struct Held<'a, T> {
+pub struct OwnedRef<'a, T> {
     value: &'a T,
-    _pass: Pass,
+    _guard: AttachGuard,
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for OwnedRef<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -262,9 +266,9 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// Seconds as Python gives them; None is `default`.
-pub fn seconds(py: Python<'_>, given: Option<f64>, default: Duration) -> PyResult<Duration> {
-    match given {
+/// Converts a timeout in seconds; None means `default`.
+pub fn seconds(py: Python<'_>, timeout: Option<f64>, default: Duration) -> PyResult<Duration> {
+    match timeout {
         None => Ok(default),
         Some(s) if s.is_finite() && (0.0..=1e9).contains(&s) => Ok(Duration::from_secs_f64(s)),
         Some(s) if s == f64::INFINITY => Ok(Duration::from_secs(1_000_000_000)),

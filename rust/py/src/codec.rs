@@ -1,4 +1,4 @@
-//! Record batches as bytes, without a broker.
+//! Encoding and decoding of record batches.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use samsarrow_arrow::layout::Layout;
 use samsarrow_arrow::value_encoding::{FieldRules, ValueColumns, ValueFormat, ValueWriter};
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_values::json::{is_full_time, is_json, is_omitted};
 use samsarrow_wire::compression::Codec;
 
-use crate::encoder::Bad;
+use crate::encoder::BadRow;
 use crate::values::ValueDecoder;
 
-/// Bytes of values that [`write_values`] makes at most, but for the last one.
+/// Maximum bytes of values that [`write_values`] returns, not counting the last value.
 const MAX_WRITTEN: usize = 1024 * 1024;
 
 /// See `samsarrow.decode_batches`.
@@ -39,16 +39,16 @@ pub(crate) fn decode_batches<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = layout_of(py, layout)?;
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
-    // Borrowed: views point into the bytes that Python has.
+    // Not copied: view columns point into Python's buffer.
     let data = Bytes::from_owner(data);
-    let batch: RecordBatch = gate::detach(py, || decode(data, options)).map_err(|error| {
+    let batch: RecordBatch = interpreter_guard::detach(py, || decode(data, options)).map_err(|error| {
         let (text, corrupt) = (error.to_string(), error.cause.is_corrupt());
         to_py(py, &if corrupt { Error::corrupt(text) } else { Error::configuration(text) })
     })?;
     arrow_ffi::to_pyarrow(py, &batch)
 }
 
-/// The layout of this name.
+/// Returns the layout with this name.
 pub(crate) fn layout_of(py: Python<'_>, name: &str) -> PyResult<Layout> {
     match name {
         "binary" => Ok(Layout::Binary),
@@ -86,7 +86,7 @@ pub(crate) fn encode_batches<'py>(
     let mut input = arrow_ffi::from_python(data)?;
     let mut parts = Vec::new();
     while let Some(batch) = input.next(py)? {
-        let encoded = gate::detach(py, || encode(&batch, &columns, &options));
+        let encoded = interpreter_guard::detach(py, || encode(&batch, &columns, &options));
         parts.push(encoded.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
         options.base_offset += batch.num_rows() as i64;
     }
@@ -98,72 +98,72 @@ pub(crate) fn encode_batches<'py>(
     })
 }
 
-/// A digest of rows that does not depend on their order; of `topic`, or of what their column of that name says.
+/// Returns a digest of rows that is independent of their order. The topic is `topic`, or that of the column.
 #[pyfunction]
 #[pyo3(signature = (data, topic))]
 pub(crate) fn digest_rows(py: Python<'_>, data: &Bound<'_, PyAny>, topic: Option<&str>) -> PyResult<u64> {
     let mut input = arrow_ffi::from_python(data)?;
     let mut sum: u64 = 0;
     while let Some(batch) = input.next(py)? {
-        let one = gate::detach(py, || digest(&batch, topic));
-        sum = sum.wrapping_add(one.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
+        let rows = interpreter_guard::detach(py, || digest(&batch, topic));
+        sum = sum.wrapping_add(rows.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
     }
     Ok(sum)
 }
 
-/// One column by its name, or several.
+/// One column name, or several.
 #[derive(FromPyObject)]
-pub(crate) enum Names {
-    /// The name of one.
+pub(crate) enum ColumnNames {
+    /// A single name.
     One(String),
-    /// The names of several.
+    /// Several names.
     Several(Vec<String>),
 }
 
-impl Names {
-    /// The name, if it is one.
-    pub(crate) fn one(self) -> Option<String> {
+impl ColumnNames {
+    /// Returns the name if there is a single one.
+    pub(crate) fn into_single(self) -> Option<String> {
         match self {
-            Names::One(name) => Some(name),
-            Names::Several(_) => None,
+            ColumnNames::One(name) => Some(name),
+            ColumnNames::Several(_) => None,
         }
     }
 }
 
-/// The format of this name.
+/// Returns the format with this name.
 pub(crate) fn format_of(py: Python<'_>, name: &str) -> PyResult<ValueFormat> {
     ValueFormat::from_name(name).ok_or_else(|| {
         to_py(py, &Error::configuration(format!("value_format must be json or ipc, or left out, not {name:?}")))
     })
 }
 
-/// The columns of a value, by default the one called so.
-pub(crate) fn value_columns(py: Python<'_>, names: Option<Names>) -> PyResult<ValueColumns> {
+/// Returns the columns of the value; the default is the column `value`.
+pub(crate) fn value_columns(py: Python<'_>, names: Option<ColumnNames>) -> PyResult<ValueColumns> {
     match names {
         None => Ok(ValueColumns::One("value".to_owned())),
-        Some(Names::One(name)) => Ok(ValueColumns::One(name)),
-        Some(Names::Several(names)) if names.is_empty() => {
+        Some(ColumnNames::One(name)) => Ok(ValueColumns::One(name)),
+        Some(ColumnNames::Several(names)) if names.is_empty() => {
             Err(to_py(py, &Error::configuration("value names no columns: there is nothing to send")))
         }
-        Some(Names::Several(names)) => Ok(ValueColumns::Struct(names)),
+        Some(ColumnNames::Several(names)) => Ok(ValueColumns::Struct(names)),
     }
 }
 
-/// The values of the first rows of a batch, as many as are written in one go, as a batch of one column: valid for the
-/// schema of `reader`, if there is one. Or the first row with a value that cannot be written.
+/// Returns the values of the first rows of a batch, up to [`MAX_WRITTEN`] bytes, as a batch of one column that is valid
+/// for the schema of `reader`; or the first row with a value that cannot be written.
 #[pyfunction]
 #[pyo3(signature = (data, value, value_format, reader=None))]
 pub(crate) fn write_values<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyAny>,
-    value: Option<Names>,
+    value: Option<ColumnNames>,
     value_format: &str,
     reader: Option<&ValueDecoder>,
-) -> PyResult<(Option<Bound<'py, PyAny>>, Option<Bad>)> {
+) -> PyResult<(Option<Bound<'py, PyAny>>, Option<BadRow>)> {
     let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
     let mut input = arrow_ffi::from_python(data)?;
     let batch = input.next(py)?;
-    let written = gate::detach(py, || {
+    let written = interpreter_guard::detach(py, || {
         let Some(batch) = batch else { return Ok(Ok(None)) };
         let writer = ValueWriter::new(&batch, &value, format).and_then(|writer| {
             match reader.and_then(ValueDecoder::json_field) {
@@ -174,14 +174,14 @@ pub(crate) fn write_values<'py>(
         let mut writer = writer.map_err(|error| error.to_string())?;
         match writer.next(MAX_WRITTEN) {
             Ok(written) => Ok(Ok(written)),
-            Err(EncodeError::Value { row, path, what }) => Ok(Err((row, path, what))),
+            Err(EncodeError::Value { row, path, what: reason }) => Ok(Err((row, path, reason))),
             Err(error) => Err(error.to_string()),
         }
     });
     let written = written.map_err(|text: String| to_py(py, &Error::configuration(text)))?;
     let written = match written {
         Ok(written) => written,
-        Err((row, path, what)) => return Ok((None, Some((row, None, path, what, None)))),
+        Err((row, path, reason)) => return Ok((None, Some((row, None, path, reason, None)))),
     };
     let values: ArrayRef = Arc::new(written.map_or_else(|| LargeBinaryArray::from_iter_values([b""; 0]), |(_, v)| v));
     let batch = RecordBatch::try_from_iter([("value", values)]);
@@ -189,7 +189,7 @@ pub(crate) fn write_values<'py>(
     Ok((Some(arrow_ffi::to_pyarrow(py, &batch)?), None))
 }
 
-/// A batch without rows, with the columns of Arrow data: of some types pyarrow cannot make one.
+/// Returns a batch without rows, with the columns of Arrow data. pyarrow cannot create one for some types.
 #[pyfunction]
 pub(crate) fn empty_batch<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(arrow_ffi::schema_of(data)?))

@@ -1,4 +1,4 @@
-//! Options as Python gives them.
+//! Conversion of client options from Python.
 
 use std::ffi::CString;
 
@@ -6,46 +6,46 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyString};
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::config::{self, ClientKind, Kind, OPTIONS, OptionSpec, OptionValue, Options};
 use samsarrow_client::error::{Error, class_name};
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::{aws, metrics, tokens};
+use crate::{aws, metrics, token_provider};
 
-/// Checks (name, value) pairs against the table of options.
+/// Parses (name, value) pairs by the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {
-    let _pass = gate::enter(py);
-    let mut given = Vec::with_capacity(pairs.len());
+    let _guard = interpreter_guard::acquire(py);
+    let mut values = Vec::with_capacity(pairs.len());
     let mut provider = None;
     let mut observer = None;
     for (name, value) in pairs {
         if value.is_none() {
-            given.push((name, OptionValue::Default));
+            values.push((name, OptionValue::Default));
             continue;
         }
-        if let Some(found) = metrics::of_option(py, &name, &value)? {
-            observer = Some(found);
+        if let Some(on_event) = metrics::observer_from_option(py, &name, &value)? {
+            observer = Some(on_event);
             continue;
         }
-        let value = match tokens::of_option(&name, &value)? {
-            Some((object, shown)) => {
+        let value = match token_provider::from_option(&name, &value)? {
+            Some((object, text)) => {
                 provider = Some(object);
-                shown
+                text
             }
             None => value,
         };
         let value = convert(&name, &value).map_err(|error| to_py(py, &error))?;
-        given.push((name, value));
+        values.push((name, value));
     }
-    let mut options = Options::parse(kind, given).map_err(|error| to_py(py, &error))?;
+    let mut options = Options::parse(kind, values).map_err(|error| to_py(py, &error))?;
     if let Some(sasl) = &mut options.common.security.sasl {
-        tokens::provide(py, sasl, provider)?;
+        token_provider::provide(py, sasl, provider)?;
         aws::provide(py, sasl)?;
     }
     options.common.metrics.observer = observer;
     for remark in options.remarks() {
-        // Not by way of the core's lane, which the first client starts later than this.
+        // Logged directly, because the first client starts the log queue later.
         let logger = py.import("logging")?.call_method1("getLogger", ("samsarrow.config",))?;
         logger.call_method1("warning", (remark,))?;
     }
@@ -57,15 +57,15 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
     Ok(options)
 }
 
-/// Warns the caller that made the client, which is one frame above our own class.
+/// Warns the caller that created the client, one frame above the Python class.
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let category = py.import("samsarrow.exceptions")?.getattr("OffsetStorageWarning")?;
     PyErr::warn(py, &category, &CString::new(text)?, 2)
 }
 
-/// A value as the core takes it.
+/// Converts the value of an option.
 pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValue, Error> {
-    let bad = || {
+    let wrong_type = || {
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         Error::configuration(format!(
             "option {name} must be text, a number, true or false, a timedelta, or a list of texts, not {kind}"
@@ -77,7 +77,7 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
     if value.is_none() {
         return Ok(OptionValue::Default);
     }
-    // Also integers of NumPy, by `__index__`.
+    // Includes integers of NumPy, through `__index__`.
     if !value.is_instance_of::<PyFloat>() && !value.is_instance_of::<PyString>() {
         match value.extract() {
             Ok(number) => return Ok(OptionValue::Int(number)),
@@ -88,22 +88,22 @@ pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValu
         }
     }
     if value.is_instance_of::<PyFloat>() {
-        return value.extract().map(OptionValue::Float).map_err(|_| bad());
+        return value.extract().map(OptionValue::Float).map_err(|_| wrong_type());
     }
     if value.is_instance_of::<PyString>() {
-        return value.extract().map(OptionValue::Str).map_err(|_| bad());
+        return value.extract().map(OptionValue::Str).map_err(|_| wrong_type());
     }
-    if let Some(length) = micros(value).map_err(|_| bad())? {
+    if let Some(length) = micros(value).map_err(|_| wrong_type())? {
         return Ok(OptionValue::Micros(length));
     }
-    // Other numbers of NumPy, and its truth values, as those of Python.
+    // Other numbers and booleans of NumPy are converted to Python's.
     if value.hasattr("dtype").unwrap_or(false)
         && let Ok(plain) = value.call_method0("item")
         && !plain.hasattr("dtype").unwrap_or(true)
     {
         return convert(name, &plain);
     }
-    value.extract::<Vec<String>>().map(|list| OptionValue::Str(list.join(","))).map_err(|_| bad())
+    value.extract::<Vec<String>>().map(|list| OptionValue::Str(list.join(","))).map_err(|_| wrong_type())
 }
 
 /// Returns the microseconds of a `datetime.timedelta`; None for anything else.
@@ -116,13 +116,13 @@ fn micros(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     value.call_method1("__floordiv__", (unit,))?.extract().map(Some)
 }
 
-/// The table of options as Markdown.
+/// Returns the table of options as Markdown.
 #[pyfunction]
 pub(crate) fn options_markdown() -> String {
     config::options_markdown()
 }
 
-/// Every option: name, other names, whether it is a `secret`, a `path` or `plain`, and the clients that have it.
+/// Returns each option: name, aliases, `secret`, `path` or `plain`, and the clients that have it.
 #[pyfunction]
 pub(crate) fn option_table() -> Vec<(&'static str, Vec<&'static str>, &'static str, Vec<String>)> {
     let kind = |spec: &OptionSpec| match spec.kind {
@@ -134,7 +134,7 @@ pub(crate) fn option_table() -> Vec<(&'static str, Vec<&'static str>, &'static s
     OPTIONS.iter().map(|spec| (spec.name, spec.aliases.to_vec(), kind(spec), clients(spec))).collect()
 }
 
-/// What values each option takes, which is the name of a type or the words that may be said, and what it means.
+/// Returns each option with its type, or its permitted values, and its description.
 #[pyfunction]
 pub(crate) fn option_types() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
     let types = |spec: &OptionSpec| match spec.kind {
@@ -151,17 +151,17 @@ pub(crate) fn option_types() -> Vec<(&'static str, Vec<&'static str>, &'static s
     OPTIONS.iter().map(|spec| (spec.name, types(spec), spec.doc)).collect()
 }
 
-/// Names and values of a properties file, in its order.
+/// Returns the names and values of a properties file, in file order.
 #[pyfunction]
 pub(crate) fn properties(py: Python<'_>, text: &str) -> PyResult<Vec<(String, String)>> {
     let read = config::properties(text).map_err(|error| to_py(py, &Error::configuration(error)))?;
     Ok(read.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect())
 }
 
-/// Code, name of the exception class, retriable, fatal, meaning, Kafka's name.
+/// Code, name of the exception class, retriable, fatal, description, name in Kafka.
 type ErrorRow = (i16, String, bool, bool, &'static str, &'static str);
 
-/// Every error of the protocol.
+/// Returns all errors of the protocol.
 #[pyfunction]
 pub(crate) fn error_table() -> Vec<ErrorRow> {
     let errors = ErrorCode::ALL.iter().filter(|code| !code.is_none());

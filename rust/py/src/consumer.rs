@@ -1,4 +1,4 @@
-//! The consumer as Python calls it.
+//! The consumer of `samsarrow._core`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,12 @@ use samsarrow_wire::messages::Uuid;
 
 use crate::assignor;
 use crate::config;
-use crate::metrics::{Metrics, instance_id};
-use crate::partitions::{
-    Committed, End, Failures, Tp, batches, committed, failures, given, offsets, tp, tps, tuple, tuples,
+use crate::conversions::{
+    Committed, Failures, PyRowsEnd, Tp, batches, committed_tuples, failures, offset_tuples, to_offsets, tp, tps, tuple,
+    tuples,
 };
-use crate::rebalance::{Event, named};
+use crate::metrics::{Metrics, instance_id};
+use crate::rebalance::{RebalanceEvent, kind_and_partitions};
 
 /// See `samsarrow.Consumer`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -32,11 +33,11 @@ pub(crate) struct Consumer {
     core: Owned<Arc<Core>>,
 }
 
-/// An asynchronous commit that is done: its number, what failed, the exception where nothing was committed.
-type Done = (u64, Failures, Option<Py<PyAny>>);
+/// A completed asynchronous commit: its number, failed partitions, and the exception if nothing was committed.
+type CompletedCommit = (u64, Failures, Option<Py<PyAny>>);
 
-/// A partition of a bounded read, with its position and its end.
-type Open = (Tp, Option<i64>, i64);
+/// A partition of a bounded read, its position and its end offset.
+type BoundedPartition = (Tp, Option<i64>, i64);
 
 impl Consumer {
     fn arc(&self, py: Python<'_>) -> PyResult<Arc<Core>> {
@@ -46,7 +47,7 @@ impl Consumer {
     fn seek_to(&self, py: Python<'_>, partitions: &[Tp], target: SeekTarget) -> PyResult<Call> {
         let (core, partitions) = (self.arc(py)?, tps(partitions));
         let timeout = core.default_timeout();
-        Ok(Call::done(async move { core.seek_to(&partitions, target, timeout).await }))
+        Ok(Call::without_result(async move { core.seek_to(&partitions, target, timeout).await }))
     }
 }
 
@@ -59,7 +60,7 @@ impl Consumer {
         assignors: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let options = config::parse(py, ClientKind::Consumer, options)?;
-        let assignors = assignors.iter().map(assignor::of).collect::<PyResult<_>>()?;
+        let assignors = assignors.iter().map(assignor::wrap).collect::<PyResult<_>>()?;
         let core = Core::with_assignors(&options, assignors).map_err(|error| to_py(py, &error))?;
         Ok(Self { core: Owned::new("consumer", Arc::new(core)) })
     }
@@ -75,25 +76,25 @@ impl Consumer {
         Ok(Metrics::new(self.core.get(py)?.metrics()))
     }
 
-    /// Topics, or a pattern.
+    /// Subscribes to topics or to a pattern.
     fn subscribe(&self, py: Python<'_>, topics: Vec<String>, pattern: Option<&str>) -> PyResult<()> {
         let core = self.core.get(py)?;
         let runtime = runtime(py)?;
         let _inside = runtime.enter();
-        let wanted = match pattern {
+        let subscription = match pattern {
             Some(pattern) => Wanted::pattern(pattern),
             None => Wanted::topics(topics),
         };
-        wanted.and_then(|wanted| core.subscribe(wanted)).map_err(|error| to_py(py, &error))
+        subscription.and_then(|subscription| core.subscribe(subscription)).map_err(|error| to_py(py, &error))
     }
 
-    /// Topics and pattern; neither without a subscription.
+    /// Returns the topics and the pattern of the subscription.
     fn subscription(&self, py: Python<'_>) -> PyResult<(Vec<String>, Option<String>)> {
-        let wanted = self.core.get(py)?.subscription();
-        Ok(match wanted.as_deref() {
+        let subscription = self.core.get(py)?.subscription();
+        Ok(match subscription.as_deref() {
             None => (Vec::new(), None),
             Some(Wanted::Topics(names)) => (names.iter().cloned().collect(), None),
-            Some(wanted) => (Vec::new(), wanted.given_pattern().map(str::to_owned)),
+            Some(subscription) => (Vec::new(), subscription.given_pattern().map(str::to_owned)),
         })
     }
 
@@ -112,12 +113,12 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.assignment()))
     }
 
-    /// `default.api.timeout.ms`, in seconds.
+    /// Returns `default.api.timeout.ms`, in seconds.
     fn default_timeout(&self, py: Python<'_>) -> PyResult<f64> {
         Ok(self.core.get(py)?.default_timeout().as_secs_f64())
     }
 
-    /// Begins a poll: the program has processed the rows of earlier polls. Returns its deadline.
+    /// Starts a poll and returns its deadline. It marks the rows of earlier polls as processed.
     #[pyo3(signature = (timeout))]
     fn begin_poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Deadline> {
         let core = self.core.get(py)?;
@@ -128,67 +129,68 @@ impl Consumer {
         Ok(Deadline::after(timeout))
     }
 
-    /// What is there now: rows; a rebalance that the listener is to learn of; true: asynchronous commits are done;
-    /// None: nothing. Python calls the listener, so that nothing of the user's runs on top of this code.
+    /// Returns what is available now: rows; a rebalance for the listener; True if asynchronous commits have completed;
+    /// otherwise None. Python calls the listener, so that user code has no Rust frames below it.
     ///
-    /// Rows have the positions after them in the schema's metadata; without `rows`, none are taken.
+    /// The schema's metadata contains the positions after the rows. Without `rows`, no rows are returned.
     fn look(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
         let core = self.core.get(py)?;
-        let found = if rows { core.look() } else { core.look_for_events() };
-        Ok(match found.map_err(|error| to_py(py, &error))? {
+        let polled = if rows { core.look() } else { core.look_for_events() };
+        Ok(match polled.map_err(|error| to_py(py, &error))? {
             Some(Polled::Rows(rows)) => {
                 let batch = rows.with_metadata().and_then(|batch| batch.map_or_else(|| core.nothing(), Ok));
                 Some(arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &error))?)?.unbind())
             }
-            Some(Polled::Rebalance(event)) => Some(Py::new(py, Event(event))?.into_any()),
+            Some(Polled::Rebalance(event)) => Some(Py::new(py, RebalanceEvent(event))?.into_any()),
             Some(Polled::Committed) => Some(true.into_pyobject(py)?.to_owned().into_any().unbind()),
             None => None,
         })
     }
 
-    /// Until `look` may find something.
+    /// Waits until `try_poll` may return something.
     fn ready(&self, py: Python<'_>, timeout: f64) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
-        Ok(Call::done(async move {
+        Ok(Call::without_result(async move {
             core.ready(timeout).await;
             Ok(())
         }))
     }
 
-    /// What has to be done before the listener is notified; gives false when there was no time for it.
-    fn prepare(&self, py: Python<'_>, event: &Event, timeout: f64) -> PyResult<Call> {
+    /// Prepares the listener's call: commits before a revocation, with automatic commits, and starts fetching newly
+    /// assigned partitions. Returns false if the time ran out.
+    fn prepare(&self, py: Python<'_>, event: &RebalanceEvent, timeout: f64) -> PyResult<Call> {
         let (core, event) = (self.arc(py)?, event.0.clone());
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
         let work = async move { core.prepare(&event, timeout).await };
         Ok(Call::new(work, |py, done| Ok(done.into_pyobject(py)?.to_owned().into_any().unbind())))
     }
 
-    /// The listener was notified.
-    fn acknowledge(&self, py: Python<'_>, event: &Event) -> PyResult<()> {
+    /// Reports that the listener was called.
+    fn acknowledge(&self, py: Python<'_>, event: &RebalanceEvent) -> PyResult<()> {
         self.core.get(py)?.acknowledge(&event.0);
         Ok(())
     }
 
-    /// The listener is not notified: the next poll does it.
+    /// Reports that the listener was not called: the next poll returns the rebalance again.
     fn give_back(&self, py: Python<'_>) -> PyResult<()> {
         self.core.get(py)?.give_back();
         Ok(())
     }
 
-    /// No rows.
+    /// Returns a batch without rows, for a poll that timed out.
     fn nothing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let nothing = self.core.get(py)?.nothing().map_err(|error| to_py(py, &error))?;
-        arrow_ffi::to_pyarrow(py, &nothing)
+        let batch = self.core.get(py)?.nothing().map_err(|error| to_py(py, &error))?;
+        arrow_ffi::to_pyarrow(py, &batch)
     }
 
-    /// Asynchronous commits that are done, once each.
-    fn take_completed(&self, py: Python<'_>) -> PyResult<Vec<Done>> {
-        let one = |completed: Completed| match completed.outcome {
+    /// Returns completed asynchronous commits, each once.
+    fn take_completed(&self, py: Python<'_>) -> PyResult<Vec<CompletedCommit>> {
+        let convert = |completed: Completed| match completed.outcome {
             Ok(outcomes) => (completed.id, failures(py, outcomes), None),
             Err(error) => (completed.id, Failures::new(), Some(to_py_value(py, &error))),
         };
-        Ok(self.core.get(py)?.take_completed().into_iter().map(one).collect())
+        Ok(self.core.get(py)?.take_completed().into_iter().map(convert).collect())
     }
 
     fn enforce_rebalance(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
@@ -200,68 +202,68 @@ impl Consumer {
         Ok(())
     }
 
-    /// An empty batch: its schema is the consumer's.
+    /// Returns an empty batch with the consumer's schema.
     fn empty<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let schema = self.core.get(py)?.schema();
         arrow_ffi::to_pyarrow(py, &arrow_array::RecordBatch::new_empty(schema))
     }
 
-    /// Commits; gives each partition that failed, with its exception.
+    /// Commits offsets, and returns the failed partitions with their exceptions.
     #[pyo3(signature = (offsets, timeout))]
     fn commit(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let work = async move { core.commit_each(offsets.map(given), timeout).await };
-        Ok(Call::new(work, |py, outcomes| object(py, failures(py, outcomes))))
+        let work = async move { core.commit_each(offsets.map(to_offsets), timeout).await };
+        Ok(Call::new(work, |py, outcomes| to_object(py, failures(py, outcomes))))
     }
 
-    /// Commits in the background; the number comes again when it is done.
+    /// Commits in the background. Returns a number by which `take_completed` reports the commit.
     #[pyo3(signature = (offsets))]
     fn commit_async(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>) -> PyResult<u64> {
         let core = self.core.get(py)?;
         let runtime = runtime(py)?;
         let _inside = runtime.enter();
-        core.commit_async(offsets.map(given)).map_err(|error| to_py(py, &error))
+        core.commit_async(offsets.map(to_offsets)).map_err(|error| to_py(py, &error))
     }
 
-    /// Offsets that committing the rows of Arrow data means.
+    /// Returns the offsets to commit after the rows of Arrow data.
     fn offsets_after(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
         let batches = batches(py, data)?;
         let offsets = self.core.get(py)?.offsets_after(&batches).map_err(|error| to_py(py, &error))?;
-        Ok(committed(offsets))
+        Ok(committed_tuples(offsets))
     }
 
-    /// As `offsets_after`, for what `ends_of` has returned.
-    fn offsets_of_ends(&self, py: Python<'_>, ends: Vec<End>) -> PyResult<Vec<(Tp, Committed)>> {
-        let one = |(at, (offset, metadata, leader_epoch), id): End| {
-            (tp(&at), RowsEnd { at: OffsetAndMetadata { offset, metadata, leader_epoch }, topic_id: Uuid(id) })
+    /// Like `offsets_after`, for results of `ends_of`.
+    fn offsets_of_ends(&self, py: Python<'_>, ends: Vec<PyRowsEnd>) -> PyResult<Vec<(Tp, Committed)>> {
+        let convert = |(pair, (offset, metadata, leader_epoch), id): PyRowsEnd| {
+            (tp(&pair), RowsEnd { at: OffsetAndMetadata { offset, metadata, leader_epoch }, topic_id: Uuid(id) })
         };
-        Ok(committed(self.core.get(py)?.offsets_of_ends(ends.into_iter().map(one).collect())))
+        Ok(committed_tuples(self.core.get(py)?.offsets_of_ends(ends.into_iter().map(convert).collect())))
     }
 
     fn store_offsets(&self, py: Python<'_>, offsets: Vec<(Tp, Committed)>) -> PyResult<()> {
-        self.core.get(py)?.store_offsets(given(offsets)).map_err(|error| to_py(py, &error))
+        self.core.get(py)?.store_offsets(to_offsets(offsets)).map_err(|error| to_py(py, &error))
     }
 
-    /// Group, member id, generation (or epoch) and instance id.
+    /// Returns group, member id, generation (or epoch) and instance id.
     fn group_metadata(&self, py: Python<'_>) -> PyResult<(String, String, i32, Option<String>)> {
-        let (group, who) = self.core.get(py)?.group_metadata().map_err(|error| to_py(py, &error))?;
-        Ok((group, who.member_id, who.generation, who.instance_id))
+        let (group, member) = self.core.get(py)?.group_metadata().map_err(|error| to_py(py, &error))?;
+        Ok((group, member.member_id, member.generation, member.instance_id))
     }
 
-    /// What `close` and `unsubscribe` have to pass to the listener: a kind and partitions.
+    /// Returns the event that the listener must receive before `close` or `unsubscribe`: kind and partitions.
     fn to_give_up(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
-        Ok(self.core.get(py)?.to_give_up().as_ref().map(named))
+        Ok(self.core.get(py)?.to_give_up().as_ref().map(kind_and_partitions))
     }
 
-    /// With automatic commits, commits what is finished; waits for asynchronous commits in any case. Gives the seconds
-    /// that are left.
+    /// Waits for asynchronous commits; with automatic commits, first commits the processed rows, and those of the last
+    /// poll if `everything`. Returns the remaining seconds.
     #[pyo3(signature = (everything, timeout))]
     fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let work = async move { Ok(core.commit_finished(everything, timeout).await.as_secs_f64()) };
-        Ok(Call::new(work, object))
+        Ok(Call::new(work, to_object))
     }
 
     #[pyo3(signature = (partitions, stable, timeout))]
@@ -275,10 +277,10 @@ impl Consumer {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let work = async move { core.committed(&tps(&partitions), stable, timeout).await };
-        Ok(Call::new(work, |py, found| {
-            let one = |found: OffsetAndMetadata| (found.offset, found.metadata, found.leader_epoch);
-            let found = found.into_iter().map(|(tp, found)| (tuple(&tp), found.map(one)));
-            object(py, found.collect::<Vec<(Tp, Option<Committed>)>>())
+        Ok(Call::new(work, |py, offsets| {
+            let convert = |offset: OffsetAndMetadata| (offset.offset, offset.metadata, offset.leader_epoch);
+            let offsets = offsets.into_iter().map(|(tp, offset)| (tuple(&tp), offset.map(convert)));
+            to_object(py, offsets.collect::<Vec<(Tp, Option<Committed>)>>())
         }))
     }
 
@@ -286,7 +288,7 @@ impl Consumer {
     fn position(&self, py: Python<'_>, partition: Tp, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(Call::new(async move { core.position(&tp(&partition), timeout).await }, object))
+        Ok(Call::new(async move { core.position(&tp(&partition), timeout).await }, to_object))
     }
 
     #[pyo3(signature = (partitions, timeout))]
@@ -294,7 +296,7 @@ impl Consumer {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let work = async move { core.beginning_offsets(&tps(&partitions), timeout).await };
-        Ok(Call::new(work, |py, found| object(py, offsets(found))))
+        Ok(Call::new(work, |py, offsets| to_object(py, offset_tuples(offsets))))
     }
 
     #[pyo3(signature = (partitions, timeout))]
@@ -302,21 +304,21 @@ impl Consumer {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let work = async move { core.end_offsets(&tps(&partitions), timeout).await };
-        Ok(Call::new(work, |py, found| object(py, offsets(found))))
+        Ok(Call::new(work, |py, offsets| to_object(py, offset_tuples(offsets))))
     }
 
-    /// Offset, timestamp and leader epoch of the first record at or after each time.
+    /// Returns offset, timestamp and leader epoch of the first record at or after each time.
     #[pyo3(signature = (times, timeout))]
     fn offsets_for_times(&self, py: Python<'_>, times: Vec<(Tp, i64)>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let times: Vec<_> = times.iter().map(|(at, time)| (tp(at), *time)).collect();
+        let times: Vec<_> = times.iter().map(|(pair, time)| (tp(pair), *time)).collect();
         let work = async move { core.offsets_for_times(&times, timeout).await };
-        Ok(Call::new(work, |py, found| {
-            let found = found.into_iter().map(|(tp, found)| {
-                (tuple(&tp), found.map(|found| (found.offset, found.timestamp, found.leader_epoch)))
+        Ok(Call::new(work, |py, offsets| {
+            let offsets = offsets.into_iter().map(|(tp, offset)| {
+                (tuple(&tp), offset.map(|offset| (offset.offset, offset.timestamp, offset.leader_epoch)))
             });
-            object(py, found.collect::<Vec<_>>())
+            to_object(py, offsets.collect::<Vec<_>>())
         }))
     }
 
@@ -324,7 +326,7 @@ impl Consumer {
     fn lag(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(Call::new(async move { core.lag(timeout).await }, |py, found| object(py, offsets(found))))
+        Ok(Call::new(async move { core.lag(timeout).await }, |py, offsets| to_object(py, offset_tuples(offsets))))
     }
 
     #[pyo3(signature = (topic, timeout))]
@@ -332,17 +334,17 @@ impl Consumer {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let work = async move { core.partitions_for(&topic, timeout).await };
-        Ok(Call::new(work, |py, found| object(py, tuples(&found))))
+        Ok(Call::new(work, |py, partitions| to_object(py, tuples(&partitions))))
     }
 
-    /// The epoch is that of the record before `offset`.
+    /// Sets the position. The leader epoch is that of the record before `offset`.
     #[pyo3(signature = (partition, offset, leader_epoch))]
     fn seek(&self, py: Python<'_>, partition: Tp, offset: i64, leader_epoch: Option<i32>) -> PyResult<()> {
         let core = self.core.get(py)?;
         core.seek_after(&tp(&partition), offset, leader_epoch).map_err(|error| to_py(py, &error))
     }
 
-    /// Returns rows of a partition below this offset only; None lifts that.
+    /// Bounds reads of a partition to rows below this offset; None removes the bound.
     #[pyo3(signature = (partition, until))]
     fn read_until(&self, py: Python<'_>, partition: Tp, until: Option<i64>) -> PyResult<()> {
         self.core.get(py)?.read_until(&tp(&partition), until).map_err(|error| to_py(py, &error))
@@ -353,8 +355,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Partitions that are not at their ends, with positions and ends, and partitions without an end.
-    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<Open>, Vec<Tp>)> {
+    /// Returns the partitions below their ends, with positions and ends, and the partitions without an end.
+    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<BoundedPartition>, Vec<Tp>)> {
         let bounds = self.core.get(py)?.bounds();
         let open = bounds.open.into_iter().map(|(tp, position, end)| (tuple(&tp), position, end));
         Ok((open.collect(), tuples(&bounds.unbounded)))
@@ -372,12 +374,12 @@ impl Consumer {
         self.seek_to(py, &partitions, SeekTarget::Committed)
     }
 
-    /// The time is in milliseconds.
+    /// Seeks to a time in milliseconds.
     fn seek_to_timestamp(&self, py: Python<'_>, partitions: Vec<Tp>, timestamp: i64) -> PyResult<Call> {
         self.seek_to(py, &partitions, SeekTarget::Timestamp(timestamp))
     }
 
-    /// Returns whether the next row of a partition has this offset, and may be returned: it is assigned and not paused.
+    /// Returns true if the partition is assigned, not paused, and its next row has this offset.
     fn is_next(&self, py: Python<'_>, partition: Tp, offset: i64) -> PyResult<bool> {
         Ok(self.core.get(py)?.is_next(&tp(&partition), offset))
     }
@@ -394,7 +396,7 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.paused()))
     }
 
-    /// Goes on in the background if a signal's handler raises.
+    /// Closes the consumer. It continues in the background if a signal handler raises.
     #[pyo3(signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
@@ -403,22 +405,22 @@ impl Consumer {
             core.close(timeout).await;
             Ok(())
         };
-        Ok(Call::done(closing).going_on())
+        Ok(Call::without_result(closing).continue_if_interrupted())
     }
 
-    /// Waits for the end of a `close` that goes on in the background.
+    /// Waits for a `close` that continues in the background.
     #[pyo3(signature = (timeout))]
     fn closed(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(Call::done(async move {
+        Ok(Call::without_result(async move {
             core.closed(timeout).await;
             Ok(())
         }))
     }
 }
 
-/// What Python gets of plain values.
-fn object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>> {
+/// Converts a plain value.
+fn to_object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>> {
     value.into_py_any(py)
 }

@@ -1,4 +1,4 @@
-//! Typed columns into values, without a broker.
+//! Encoding of typed columns as values.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi::{self, Input};
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, with_header};
 
-use crate::value_options::File;
+use crate::value_options::ProtobufSchema;
 
-/// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.
-pub(crate) type Bad = (usize, Option<u64>, String, String, Option<String>);
+/// Row, None, field, reason, None: the layout of the decoder's bad values, which also have a schema.
+pub(crate) type BadRow = (usize, Option<u64>, String, String, Option<String>);
 
-/// Batches of one column, or the first row that cannot be written.
-type Encoded<'py> = (Option<Vec<Bound<'py, PyAny>>>, Option<Bad>);
+/// Batches of one column, or the first row that cannot be encoded.
+type Encoded<'py> = (Option<Vec<Bound<'py, PyAny>>>, Option<BadRow>);
 
 /// See `samsarrow.values`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -29,7 +29,7 @@ pub(crate) struct ValueEncoder {
 
 #[pymethods]
 impl ValueEncoder {
-    /// For Avro values of columns like the one in a batch.
+    /// Creates an encoder of Avro values for a column of the type in `like`.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, like, framing, schema_id))]
     fn avro(
@@ -42,18 +42,18 @@ impl ValueEncoder {
     ) -> PyResult<Self> {
         let column = column(like)?;
         let Some(framing) = Framing::from_name(framing) else {
-            return Err(to_py(py, &Error::configuration(format!("there is no framing {framing:?}"))));
+            return Err(to_py(py, &Error::configuration(format!("unknown framing {framing:?}"))));
         };
-        let made = || Encoder::avro(&Schema::parse_with(schema, &needed)?, column.data_type(), framing, schema_id);
-        made().map(|encoder| Self { encoder }).map_err(|error| refused(py, &error))
+        let build = || Encoder::avro(&Schema::parse_with(schema, &needed)?, column.data_type(), framing, schema_id);
+        build().map(|encoder| Self { encoder }).map_err(|error| schema_error(py, &error))
     }
 
-    /// For Protobuf messages of columns like the one in a batch.
+    /// Creates an encoder of Protobuf values for a column of the type in `like`.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, message, like, framing, schema_id))]
     fn protobuf(
         py: Python<'_>,
-        schema: File,
+        schema: ProtobufSchema,
         needed: Vec<String>,
         message: Option<&str>,
         like: &Bound<'_, PyAny>,
@@ -62,16 +62,16 @@ impl ValueEncoder {
     ) -> PyResult<Self> {
         let column = column(like)?;
         let Some(framing) = Framing::from_name(framing) else {
-            return Err(to_py(py, &Error::configuration(format!("there is no framing {framing:?}"))));
+            return Err(to_py(py, &Error::configuration(format!("unknown framing {framing:?}"))));
         };
-        let made = || {
+        let build = || {
             let writer = proto::Writer::new(&schema.parse(&needed)?, message)?;
             Encoder::protobuf(writer, column.data_type(), framing, schema_id)
         };
-        made().map(|encoder| Self { encoder }).map_err(|error| refused(py, &error))
+        build().map(|encoder| Self { encoder }).map_err(|error| schema_error(py, &error))
     }
 
-    /// For values of one of Kafka's own types.
+    /// Creates an encoder for one of Kafka's primitive serdes.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str, like: &Bound<'_, PyAny>) -> PyResult<Self> {
         let column = column(like)?;
@@ -80,55 +80,57 @@ impl ValueEncoder {
             let text = format!("a format must be Avro(…), Json(…), Protobuf(…), or {names}, not {name:?}");
             return Err(to_py(py, &Error::configuration(text)));
         };
-        let made = Encoder::plain(plain, column.data_type());
-        made.map(|encoder| Self { encoder }).map_err(|error| refused(py, &error))
+        let encoder = Encoder::plain(plain, column.data_type());
+        encoder.map(|encoder| Self { encoder }).map_err(|error| schema_error(py, &error))
     }
 
-    /// What follows the schema's id in a header.
+    /// Returns the message indexes, which follow the schema id in a header.
     #[getter]
     fn indexes(&self) -> &[u8] {
         self.encoder.indexes()
     }
 
-    /// The column of a batch as values; or the first row that cannot be written.
+    /// Encodes the column of a batch; returns the first row that cannot be encoded, if any.
     fn encode<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Encoded<'py>> {
         let column = column(batch)?;
-        match gate::detach(py, || self.encoder.encode(&column)) {
-            Ok(arrays) => Ok((Some(arrays.into_iter().map(|array| given(py, array)).collect::<PyResult<_>>()?), None)),
+        match interpreter_guard::detach(py, || self.encoder.encode(&column)) {
+            Ok(arrays) => {
+                Ok((Some(arrays.into_iter().map(|array| to_batch(py, array)).collect::<PyResult<_>>()?), None))
+            }
             Err(EncodeError::Bad(bad)) => Ok((None, Some((bad.row, None, bad.path, bad.reason, None)))),
-            Err(EncodeError::Schema(error)) => Err(refused(py, &error)),
+            Err(EncodeError::Schema(error)) => Err(schema_error(py, &error)),
         }
     }
 }
 
-/// The text of the schema of a batch's column, whose record has this name.
+/// Returns the Avro schema of a batch's column as text, with this record name.
 #[pyfunction]
 pub(crate) fn avro_schema(py: Python<'_>, like: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
-    derive(column(like)?.data_type(), name).map_err(|error| refused(py, &error))
+    derive(column(like)?.data_type(), name).map_err(|error| schema_error(py, &error))
 }
 
-/// Returns whether `send_batch` sends a batch's column as the bytes that it has, without a format.
+/// Returns true if `send_batch` sends a batch's column as bytes, without a format.
 #[pyfunction]
 pub(crate) fn is_bytes(like: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(samsarrow_arrow::is_bytes(column(like)?.data_type()))
 }
 
-/// The full name of a schema, if it has one.
+/// Returns the full name of a schema, if it has one.
 #[pyfunction]
 pub(crate) fn avro_name(py: Python<'_>, schema: &str, needed: Vec<String>) -> PyResult<Option<String>> {
-    let schema = Schema::parse_with(schema, &needed).map_err(|error| refused(py, &error))?;
+    let schema = Schema::parse_with(schema, &needed).map_err(|error| schema_error(py, &error))?;
     Ok(schema.name().map(str::to_owned))
 }
 
-/// The first row of a batch's column with a number that JSON does not have.
+/// Returns the first row of a batch's column with a number that JSON cannot represent.
 #[pyfunction]
-pub(crate) fn json_refusal(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<Bad>> {
+pub(crate) fn json_refusal(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<BadRow>> {
     let column = column(batch)?;
-    let checked = gate::detach(py, || json::check_finite(&column));
+    let checked = interpreter_guard::detach(py, || json::check_finite(&column));
     Ok(checked.err().map(|bad| (bad.row, None, bad.path, bad.reason, None)))
 }
 
-/// The column `headers` of a batch, and the header that names a schema for rows whose column `value` is not null.
+/// Returns the column `headers` of a batch with a schema header added to rows whose `value` is not null.
 #[pyfunction]
 pub(crate) fn with_schema_header<'py>(
     py: Python<'py>,
@@ -140,13 +142,14 @@ pub(crate) fn with_schema_header<'py>(
         return Err(PyTypeError::new_err("expected a record batch"));
     };
     let missing = || PyTypeError::new_err("there is no column of values");
-    let (given, written) = (batch.column_by_name("headers"), batch.column_by_name("value").ok_or_else(missing)?);
-    let headers = gate::detach(py, || with_header(given, written, name, value)).map_err(PyTypeError::new_err)?;
+    let (headers, values) = (batch.column_by_name("headers"), batch.column_by_name("value").ok_or_else(missing)?);
+    let headers =
+        interpreter_guard::detach(py, || with_header(headers, values, name, value)).map_err(PyTypeError::new_err)?;
     let batch = RecordBatch::try_from_iter_with_nullable([("headers", headers, true)]);
     arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?)
 }
 
-/// The one column of a batch, which may have no rows.
+/// Returns the only column of a batch, which may have no rows.
 fn column(batch: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     match arrow_ffi::from_python(batch)? {
         Input::Batch(batch) if batch.num_columns() == 1 => Ok(Arc::clone(batch.column(0))),
@@ -154,12 +157,12 @@ fn column(batch: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     }
 }
 
-fn given(py: Python<'_>, array: BinaryArray) -> PyResult<Bound<'_, PyAny>> {
+fn to_batch(py: Python<'_>, array: BinaryArray) -> PyResult<Bound<'_, PyAny>> {
     let array: ArrayRef = Arc::new(array);
     let batch = RecordBatch::try_from_iter_with_nullable([("value", array, true)]);
     arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?)
 }
 
-fn refused(py: Python<'_>, error: &SchemaError) -> PyErr {
+fn schema_error(py: Python<'_>, error: &SchemaError) -> PyErr {
     to_py(py, &Error::configuration(error.to_string()))
 }

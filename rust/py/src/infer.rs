@@ -1,4 +1,4 @@
-//! The columns that JSON values have in common.
+//! Inference of a schema from JSON values.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_values::BadValue;
 use samsarrow_values::json::Inference;
 
-/// A batch without rows of the columns, or row and reason of a value that is bad.
+/// An empty batch with the inferred columns, or the row and reason of a bad value.
 type Inferred<'py> = (Option<Bound<'py, PyAny>>, Option<(usize, String)>);
 
-/// See `samsarrow.infer_schema`; the first column has the values.
+/// See `samsarrow.infer_schema`. The values are in the first column.
 #[pyfunction]
 pub(crate) fn infer_json<'py>(py: Python<'py>, batches: &Bound<'py, PyAny>) -> PyResult<Inferred<'py>> {
-    let refuse = |text: String| to_py(py, &Error::configuration(text));
+    let config_error = |text: String| to_py(py, &Error::configuration(text));
     let mut input = arrow_ffi::from_python(batches)?;
     let mut inference = Inference::default();
     while let Some(batch) = input.next(py)? {
-        let column = batch.columns().first().ok_or_else(|| refuse("there is no column".to_owned()))?;
-        match gate::detach(py, || push_all(&mut inference, column)) {
+        let column = batch.columns().first().ok_or_else(|| config_error("there is no column".to_owned()))?;
+        match interpreter_guard::detach(py, || push_all(&mut inference, column)) {
             Ok(()) => (),
             Err(Failure::Bad(bad)) => return Ok((None, Some((bad.row, bad.reason)))),
             Err(Failure::Type(text)) => return Err(PyTypeError::new_err(text)),
         }
     }
-    let schema = inference.finish().map_err(|error| refuse(error.to_string()))?;
+    let schema = inference.finish().map_err(|error| config_error(error.to_string()))?;
     let batch = RecordBatch::new_empty(Arc::new(schema));
     Ok((Some(arrow_ffi::to_pyarrow(py, &batch)?), None))
 }

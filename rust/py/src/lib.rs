@@ -1,4 +1,4 @@
-//! `samsarrow._core`: conversions between Python and the Rust core, nothing else.
+//! `samsarrow._core`: Python classes and functions of the Rust client.
 
 mod admin;
 mod assignor;
@@ -6,11 +6,10 @@ mod aws;
 mod codec;
 mod config;
 mod consumer;
+mod conversions;
 mod encoder;
 mod infer;
-mod lines;
 mod metrics;
-mod partitions;
 mod producer;
 mod rebalance;
 mod registry;
@@ -18,13 +17,14 @@ mod segment;
 mod spark;
 mod testing;
 mod testing_security;
-mod tokens;
+mod text_writer;
+mod token_provider;
 mod value_options;
 mod values;
 
 use pyo3::prelude::*;
 
-// On a free-threaded Python it is untried: there, importing it turns the GIL on.
+// Untested on free-threaded Python: importing the module enables the GIL there.
 #[pymodule(gil_used = true)]
 mod _core {
     use pyo3::prelude::*;
@@ -60,10 +60,11 @@ mod _core {
         admin_alter_reassignments, admin_elect_leaders, admin_list_reassignments, admin_log_dirs, admin_move_replicas,
     };
     #[pymodule_export]
-    use super::admin::special::{
-        admin_alter_share_offsets, admin_delete_share_offsets, admin_describe_share_groups,
-        admin_describe_streams_groups, admin_list_share_offsets,
+    use super::admin::share_groups::{
+        admin_alter_share_offsets, admin_delete_share_offsets, admin_describe_share_groups, admin_list_share_offsets,
     };
+    #[pymodule_export]
+    use super::admin::streams_groups::admin_describe_streams_groups;
     #[pymodule_export]
     use super::admin::topics::{
         admin_create_partitions, admin_create_topics, admin_delete_records, admin_delete_topics, admin_describe_topics,
@@ -85,19 +86,17 @@ mod _core {
     #[pymodule_export]
     use super::consumer::Consumer;
     #[pymodule_export]
+    use super::conversions::{ends_of, offsets_of};
+    #[pymodule_export]
     use super::encoder::{ValueEncoder, avro_name, avro_schema, is_bytes, json_refusal, with_schema_header};
     #[pymodule_export]
     use super::infer::infer_json;
     #[pymodule_export]
-    use super::lines::Lines;
-    #[pymodule_export]
     use super::metrics::{Metrics, exposition, metric_table, metrics_markdown, opentelemetry_conventions};
-    #[pymodule_export]
-    use super::partitions::{ends_of, offsets_of};
     #[pymodule_export]
     use super::producer::{Batches, Begin, Producer, Room};
     #[pymodule_export]
-    use super::rebalance::Event;
+    use super::rebalance::RebalanceEvent;
     #[pymodule_export]
     use super::registry::Registry;
     #[pymodule_export]
@@ -107,7 +106,9 @@ mod _core {
     #[pymodule_export]
     use super::testing::Broker;
     #[pymodule_export]
-    use super::tokens::TokenReply;
+    use super::text_writer::TextWriter;
+    #[pymodule_export]
+    use super::token_provider::TokenReply;
     #[pymodule_export]
     use super::values::{ValueDecoder, avro_refusal};
     #[pymodule_export]
@@ -115,16 +116,16 @@ mod _core {
     #[pymodule_export]
     use samsarrow_bridge::call::Call;
     #[pymodule_export]
+    use samsarrow_bridge::callback_threads::{Worker, unraisable};
+    #[pymodule_export]
     use samsarrow_bridge::deadline::Deadline;
     #[pymodule_export]
     use samsarrow_bridge::delivery::{BatchDelivery, Delivery, callbacks_crowd};
     #[pymodule_export]
-    use samsarrow_bridge::lanes::{Server, unraisable};
-    #[pymodule_export]
-    use samsarrow_bridge::rows::Rows;
+    use samsarrow_bridge::record_iter::RecordIter;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        samsarrow_bridge::runtime::watch(module.py())
+        samsarrow_bridge::runtime::register_hooks(module.py())
     }
 }

@@ -1,4 +1,4 @@
-//! Metrics and events as Python sees them.
+//! Metrics and events of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,15 @@ use samsarrow_client::metrics::{
     self, CONVENTIONS, Event, Kind, Label, LabelKind, METRICS, Metrics as Core, Observer, Value, client_name,
 };
 
+use samsarrow_bridge::callback_threads::{CallbackQueue, Context, EVENTS, PyCall};
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::lanes::{Call, Context, EVENTS, Lane};
 use samsarrow_bridge::runtime::Owned;
 use samsarrow_wire::messages::Uuid;
 
-use crate::partitions::tuples;
+use crate::conversions::tuples;
 
-/// Events that may wait for Python; more are dropped.
-const WAITING: usize = 10_000;
+/// Maximum number of queued events; more are dropped.
+const MAX_QUEUED: usize = 10_000;
 
 /// The metrics of one client.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -34,14 +34,14 @@ impl Metrics {
     }
 }
 
-/// Row of the table, what the value is of, value.
+/// Index in the table of metrics, label values, value.
 type Sample = (usize, Py<PyAny>, Py<PyAny>);
-/// p50, p95, p99, largest, count, sum; times in seconds.
+/// p50, p95, p99, maximum, count, sum; times in seconds.
 type Latency = (f64, f64, f64, f64, u64, f64);
 
 #[pymethods]
 impl Metrics {
-    /// producer, consumer or admin.
+    /// Returns `producer`, `consumer` or `admin`.
     #[getter]
     fn client(&self, py: Python<'_>) -> PyResult<&'static str> {
         Ok(client_name(self.core.get(py)?.client()))
@@ -52,10 +52,10 @@ impl Metrics {
         Ok(self.core.get(py)?.client_id().to_owned())
     }
 
-    /// Row of the table, what the value is of, value.
+    /// Returns for each metric: index in the table, label values, value.
     fn samples(&self, py: Python<'_>) -> PyResult<Vec<Sample>> {
         let samples = self.core.get(py)?.samples();
-        let one = |sample: metrics::Sample| {
+        let convert = |sample: metrics::Sample| {
             let label = match sample.label {
                 Label::None => ().into_pyobject(py)?.into_any().unbind(),
                 Label::Topic(topic) => (&*topic,).into_pyobject(py)?.into_any().unbind(),
@@ -65,35 +65,37 @@ impl Metrics {
             };
             let value = match sample.value {
                 Value::Number(value) => value.into_pyobject(py)?.into_any().unbind(),
-                Value::Summary(found) => {
-                    let [p50, p95, p99, max, sum] =
-                        [found.p50, found.p95, found.p99, found.max, found.sum].map(|time| time.as_secs_f64());
-                    let latency: Latency = (p50, p95, p99, max, found.count, sum);
+                Value::Summary(summary) => {
+                    let [p50, p95, p99, max, sum] = [summary.p50, summary.p95, summary.p99, summary.max, summary.sum]
+                        .map(|time| time.as_secs_f64());
+                    let latency: Latency = (p50, p95, p99, max, summary.count, sum);
                     latency.into_pyobject(py)?.into_any().unbind()
                 }
             };
             Ok((sample.id as usize, label, value))
         };
-        samples.into_iter().map(one).collect()
+        samples.into_iter().map(convert).collect()
     }
 }
 
-/// The id by which brokers know a client's metrics, as 16 bytes.
+/// Returns a call for the client instance id (KIP-714), as 16 bytes.
 pub(crate) fn instance_id(work: impl Future<Output = Result<Uuid>> + Send + 'static) -> samsarrow_bridge::call::Call {
     samsarrow_bridge::call::Call::new(work, |py, id| Ok(PyBytes::new(py, &id.0).into_any().unbind()))
 }
 
-/// Prometheus' text of the metrics of several clients.
+/// Returns the metrics of several clients in the text format of Prometheus.
 #[pyfunction]
 pub(crate) fn exposition(py: Python<'_>, clients: Vec<Py<Metrics>>) -> PyResult<String> {
-    let held =
-        clients.iter().map(|one| Ok(Arc::clone(&*one.get().core.get(py)?))).collect::<PyResult<Vec<Arc<Core>>>>()?;
-    let all: Vec<&Core> = held.iter().map(|one| &**one).collect();
-    Ok(samsarrow_bridge::gate::detach(py, || metrics::exposition(&all)))
+    let metrics = clients
+        .iter()
+        .map(|client| Ok(Arc::clone(&*client.get().core.get(py)?)))
+        .collect::<PyResult<Vec<Arc<Core>>>>()?;
+    let cores: Vec<&Core> = metrics.iter().map(|core| &**core).collect();
+    Ok(samsarrow_bridge::interpreter_guard::detach(py, || metrics::exposition(&cores)))
 }
 
-/// Group and name of Java's, kind, unit, label, names of Prometheus, OpenTelemetry and KIP-714, factor to base units,
-/// base unit, meaning.
+/// Group and name in the Java client, kind, unit, label, names in Prometheus, OpenTelemetry and KIP-714, factor to the
+/// base unit, base unit, description.
 type Row = (
     String,
     &'static str,
@@ -108,7 +110,7 @@ type Row = (
     &'static str,
 );
 
-/// Every metric of a kind of client by its number.
+/// Returns all metrics of a kind of client, each with its index.
 #[pyfunction]
 pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
     let kinds = [ClientKind::Producer, ClientKind::Consumer, ClientKind::Admin];
@@ -118,8 +120,8 @@ pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
         )));
     };
     let rows = METRICS.iter().enumerate().filter(|(_, spec)| spec.clients.contains(&kind));
-    let row = |(at, spec): (usize, &metrics::MetricSpec)| {
-        let what = match spec.kind {
+    let row = |(index, spec): (usize, &metrics::MetricSpec)| {
+        let metric_kind = match spec.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Summary => "summary",
@@ -134,7 +136,7 @@ pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
         let row: Row = (
             spec.group_name(kind),
             spec.name,
-            what,
+            metric_kind,
             spec.unit_name(),
             label,
             spec.prometheus_name(kind),
@@ -144,25 +146,29 @@ pub(crate) fn metric_table(client: &str) -> PyResult<Vec<(usize, Row)>> {
             spec.base_unit(),
             spec.doc,
         );
-        (at, row)
+        (index, row)
     };
     Ok(rows.map(row).collect())
 }
 
-/// The page docs/metrics.md.
+/// Returns the page docs/metrics.md.
 #[pyfunction]
 pub(crate) fn metrics_markdown() -> String {
     metrics::metrics_markdown()
 }
 
-/// The version of OpenTelemetry's conventions that names are of.
+/// Returns the version of the OpenTelemetry conventions that the names follow.
 #[pyfunction]
 pub(crate) fn opentelemetry_conventions() -> &'static str {
     CONVENTIONS
 }
 
-/// If an option is the function that is notified of events: that.
-pub(crate) fn of_option(py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<dyn Observer>>> {
+/// Returns the observer, if the option is `on.event`.
+pub(crate) fn observer_from_option(
+    py: Python<'_>,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<Option<Arc<dyn Observer>>> {
     if name.replace('_', ".") != "on.event" {
         return Ok(None);
     }
@@ -171,33 +177,33 @@ pub(crate) fn of_option(py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) ->
         let text = format!("option {name} must be a function such as on_event(event), not {kind}");
         return Err(to_py(py, &Error::configuration(text)));
     }
-    let function = Arc::new((value.clone().unbind(), Context::here(py)?));
-    Ok(Some(Arc::new(Told { function, lane: EVENTS.get(py)?, dropping: AtomicBool::new(false) })))
+    let function = Arc::new((value.clone().unbind(), Context::current(py)?));
+    Ok(Some(Arc::new(PythonObserver { function, queue: EVENTS.get(py)?, dropping: AtomicBool::new(false) })))
 }
 
-/// A function of the user's, called on a thread of Python's where all such functions of the process are called.
+/// Calls a Python function for events, on the thread that all event functions of the process share.
 #[derive(Debug)]
-struct Told {
-    /// With the context variables of the code that made the client.
+struct PythonObserver {
+    /// Function, and context variables of the code that created the client.
     function: Arc<(Py<PyAny>, Context)>,
-    lane: Arc<Lane>,
+    queue: Arc<CallbackQueue>,
     dropping: AtomicBool,
 }
 
-impl Observer for Told {
+impl Observer for PythonObserver {
     fn notify(&self, event: Event) {
         let function = Arc::clone(&self.function);
-        let taken = self.lane.push(WAITING, move |py| called(py, &function.0, &function.1, event));
-        if !self.dropping.swap(!taken, Ordering::Relaxed) && !taken {
-            tracing::warn!("on_event is too slow: {WAITING} events wait for it, more are dropped");
+        let accepted = self.queue.push(MAX_QUEUED, move |py| event_call(py, &function.0, &function.1, event));
+        if !self.dropping.swap(!accepted, Ordering::Relaxed) && !accepted {
+            tracing::warn!("on_event is too slow: {MAX_QUEUED} events wait for it, more are dropped");
         }
     }
 }
 
-fn called(py: Python<'_>, function: &Py<PyAny>, context: &Context, event: Event) -> PyResult<Call> {
+fn event_call(py: Python<'_>, function: &Py<PyAny>, context: &Context, event: Event) -> PyResult<PyCall> {
     let module = py.import("samsarrow.metrics")?;
     let class = |name: &str| module.getattr(name);
-    let made = match event {
+    let object = match event {
         Event::Connected { node, address } => class("Connected")?.call1((node, address)),
         Event::Disconnected { node, address, reason } => class("Disconnected")?.call1((node, address, reason)),
         Event::AuthenticationFailed { node, address, reason } => {
@@ -207,17 +213,17 @@ fn called(py: Python<'_>, function: &Py<PyAny>, context: &Context, event: Event)
             class("Throttled")?.call1((node, address, milliseconds as f64 / 1e3))
         }
         Event::Rebalanced(event) => {
-            let (what, partitions) = match &event {
+            let (kind, partitions) = match &event {
                 Rebalance::Assigned(partitions) => ("assigned", partitions),
                 Rebalance::Revoked(partitions) => ("revoked", partitions),
                 Rebalance::Lost(partitions) => ("lost", partitions),
             };
-            class("Rebalanced")?.getattr("of")?.call1((what, tuples(partitions)))
+            class("Rebalanced")?.getattr("of")?.call1((kind, tuples(partitions)))
         }
         Event::OffsetReset { partition, offset, reason } => {
             class("OffsetReset")?.getattr("of")?.call1((&*partition.topic, partition.partition, offset, reason))
         }
         Event::Fenced { reason } => class("Fenced")?.call1((reason,)),
     };
-    context.another(py)?.call(py, function.clone_ref(py), [made?])
+    context.copied(py)?.call(py, function.clone_ref(py), [object?])
 }

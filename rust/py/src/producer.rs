@@ -1,4 +1,4 @@
-//! The producer as Python calls it.
+//! The producer of `samsarrow._core`.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString, PyTuple};
 use samsarrow_arrow::encode::Columns;
 use samsarrow_bridge::arrow_ffi::{self, Input};
 use samsarrow_bridge::call::Call;
+use samsarrow_bridge::callback_threads::{CALLBACKS, CallbackQueue};
 use samsarrow_bridge::delivery::{BatchDelivery, Delivery, FOREVER};
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
-use samsarrow_bridge::lanes::{CALLBACKS, Lane};
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
@@ -24,10 +24,10 @@ use samsarrow_client::producer::{
     Reservation as CoreReservation, SendBatch, TrySendError, ValueColumns, ValueFormat,
 };
 
-use crate::codec::{Names, format_of, value_columns};
+use crate::codec::{ColumnNames, format_of, value_columns};
 use crate::config;
+use crate::conversions::{Committed, Tp, to_offsets, tuples};
 use crate::metrics::{Metrics, instance_id};
-use crate::partitions::{Committed, Tp, given, tuples};
 
 /// See `samsarrow.Producer`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -35,7 +35,7 @@ pub(crate) struct Producer {
     core: Owned<Arc<Core>>,
 }
 
-/// Bytes, or text as UTF-8: where nobody can change them, as they lie there.
+/// Returns bytes, or text as UTF-8. Immutable objects are borrowed.
 fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Option<Cow<'a, [u8]>>> {
     let Some(value) = value else { return Ok(None) };
     if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -48,7 +48,7 @@ fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Opti
         return Ok(Some(Cow::Owned(array.to_vec())));
     }
     if value.is_instance_of::<PyMemoryView>() {
-        // `tobytes` also lays out what is not contiguous.
+        // `tobytes` also copies buffers that are not contiguous.
         let bytes = value.call_method0("tobytes")?;
         return Ok(Some(Cow::Owned(bytes.cast::<PyBytes>()?.as_bytes().to_vec())));
     }
@@ -56,7 +56,7 @@ fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Opti
     Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
 }
 
-/// Returns an argument as a type of ours; the error names the argument.
+/// Converts an argument, with an error that names it.
 fn argument<'a, 'py, T>(value: &'a Bound<'py, PyAny>, name: &str, expected: &str) -> PyResult<T>
 where
     T: FromPyObject<'a, 'py>,
@@ -93,7 +93,7 @@ impl Producer {
         Ok(Self { core: Owned::new("producer", Arc::new(core)) })
     }
 
-    /// A delivery; where there is no room yet, or the topic is not known, a call that gives a `Room`.
+    /// Returns a delivery; or, if the buffer is full or the topic is unknown, a call that returns a `Reservation`.
     #[pyo3(signature = (topic, value, key, headers, partition, timestamp))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn send(
@@ -108,14 +108,14 @@ impl Producer {
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.get(py)?;
         let topic: &str = argument(topic, "topic", "a str")?;
-        let partition = partition.map(|given| argument(given, "partition", "an int")).transpose()?;
+        let partition = partition.map(|value| argument(value, "partition", "an int")).transpose()?;
         let headers = headers.unwrap_or_default().iter().map(header).collect::<PyResult<Vec<_>>>()?;
         let (key, value) = (payload(key, "key")?, payload(value, "value")?);
         let (key, value) = (key.as_deref(), value.as_deref());
         let record = RecordRef { topic, partition, timestamp, key, value, headers: &headers };
         match core.try_send(record) {
             Ok(delivery) => Ok(Py::new(py, Delivery::new(delivery))?.into_any()),
-            // Only a full buffer or an unknown topic makes anybody wait.
+            // The only two reasons to wait.
             Err(TrySendError::Full | TrySendError::NeedsMetadata) => {
                 let (core, record) = (Arc::clone(&core), record.to_record());
                 let room = async move { core.reserve(record).await };
@@ -135,7 +135,7 @@ impl Producer {
         topic: String,
         data: &Bound<'_, PyAny>,
         key: Option<String>,
-        value: Option<Names>,
+        value: Option<ColumnNames>,
         headers: Option<String>,
         partition: Option<String>,
         timestamp: Option<String>,
@@ -145,12 +145,12 @@ impl Producer {
         let mut columns = Columns { key, value: None, headers, partition, timestamp };
         let written = match (value_format, value) {
             (Some(format), value) => Some(Arc::new((format_of(py, format)?, value_columns(py, value)?))),
-            (None, Some(Names::Several(_))) => {
+            (None, Some(ColumnNames::Several(_))) => {
                 let text = "several columns make up a value only as value_format=\"json\" or \"ipc\"";
                 return Err(to_py(py, &Error::configuration(text)));
             }
             (None, value) => {
-                columns.value = value.and_then(Names::one);
+                columns.value = value.and_then(ColumnNames::into_single);
                 None
             }
         };
@@ -159,26 +159,27 @@ impl Producer {
         Ok(Batches { core, topic, input, call, columns, written, sent: Arc::default() })
     }
 
-    /// The number of the transaction that is open, or was the last.
+    /// Returns the number of the open transaction, or of the last one.
     fn transaction_number(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.core.get(py)?.transaction_number())
     }
 
-    /// `raises`: records that failed, and whose deliveries nothing has read, are an error; otherwise they are logged.
+    /// Waits for all deliveries. If `raises`, failed records whose deliveries were not read are an error; otherwise
+    /// they are logged.
     #[pyo3(signature = (timeout, raises))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>, raises: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
         let limit = seconds(py, timeout, FOREVER)?;
-        let lane = callbacks();
-        let flushed = async move {
+        let queue = callback_queue();
+        let flush = async move {
             let started = Instant::now();
             core.flush(timeout.map(|_| limit)).await?;
-            called_back(lane, limit.saturating_sub(started.elapsed())).await;
+            wait_for_callbacks(queue, limit.saturating_sub(started.elapsed())).await;
             Ok(core)
         };
-        // In the thread of the caller: awaits that were cancelled have left their results unread by then, and a flush that
-        // was cancelled takes no failures.
-        Ok(Call::new(flushed, move |py, core| {
+        // This runs in the thread of the caller: by then, cancelled awaits have left their results unread, and a
+        // cancelled flush does not mark failures as read.
+        Ok(Call::new(flush, move |py, core| {
             check_unread(&core, "flush", raises).map_err(|error| to_py(py, &error))?;
             Ok(py.None())
         }))
@@ -186,14 +187,14 @@ impl Producer {
 
     fn partitions_for(&self, py: Python<'_>, topic: String) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let found = async move { core.partitions_for(&topic).await };
-        Ok(Call::new(found, |py, found| Ok(tuples(&found).into_pyobject(py)?.unbind())))
+        let partitions = async move { core.partitions_for(&topic).await };
+        Ok(Call::new(partitions, |py, partitions| Ok(tuples(&partitions).into_pyobject(py)?.unbind())))
     }
 
     #[pyo3(signature = (timeout))]
     fn client_instance_id(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let limit = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        let limit = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
         Ok(instance_id(async move { core.client_instance_id(limit).await }))
     }
 
@@ -203,15 +204,15 @@ impl Producer {
 
     fn partition_count(&self, py: Python<'_>, topic: String) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let found = async move { core.partition_count(&topic).await };
-        Ok(Call::new(found, |py, found| Ok(found.into_pyobject(py)?.into_any().unbind())))
+        let count = async move { core.partition_count(&topic).await };
+        Ok(Call::new(count, |py, count| Ok(count.into_pyobject(py)?.into_any().unbind())))
     }
 
     #[pyo3(signature = (timeout))]
     fn init_transactions(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
-        Ok(Call::done(async move { core.init_transactions(timeout).await }))
+        let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
+        Ok(Call::without_result(async move { core.init_transactions(timeout).await }))
     }
 
     fn begin_transaction(&self, py: Python<'_>) -> PyResult<Begin> {
@@ -222,18 +223,18 @@ impl Producer {
     #[pyo3(signature = (timeout))]
     fn commit_transaction(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
-        Ok(Call::done(async move { core.commit_transaction(timeout).await }))
+        let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
+        Ok(Call::without_result(async move { core.commit_transaction(timeout).await }))
     }
 
     #[pyo3(signature = (timeout))]
     fn abort_transaction(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
-        Ok(Call::done(async move { core.abort_transaction(timeout).await }))
+        let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
+        Ok(Call::without_result(async move { core.abort_transaction(timeout).await }))
     }
 
-    /// Offsets of a group; `who` is its name, the member, its generation and its instance id.
+    /// Adds offsets of a group. `who` is the group, member id, generation and instance id.
     #[pyo3(signature = (offsets, who, timeout))]
     fn send_offsets_to_transaction(
         &self,
@@ -243,55 +244,55 @@ impl Producer {
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
         let (group, member_id, generation, instance_id) = who;
-        let who = GroupMember { group, member: MemberIdentity { member_id, generation, instance_id } };
-        let offsets = given(offsets);
-        Ok(Call::done(async move { core.send_offsets_to_transaction(offsets, who, timeout).await }))
+        let member = GroupMember { group, member: MemberIdentity { member_id, generation, instance_id } };
+        let offsets = to_offsets(offsets);
+        Ok(Call::without_result(async move { core.send_offsets_to_transaction(offsets, member, timeout).await }))
     }
 
-    /// Goes on in the background if a signal's handler raises.
+    /// Closes the producer. It continues in the background if a signal handler raises.
     #[pyo3(signature = (timeout, raises))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>, raises: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
         let limit = seconds(py, timeout, FOREVER)?;
-        let lane = callbacks();
+        let queue = callback_queue();
         let closing = async move {
             let started = Instant::now();
             let closed = core.close(limit).await;
-            called_back(lane, limit.saturating_sub(started.elapsed())).await;
+            wait_for_callbacks(queue, limit.saturating_sub(started.elapsed())).await;
             Ok((core, closed))
         };
-        // As for `flush`: a close that continues without a caller leaves the failures to the log, at the producer's end.
+        // As for `flush`: if the caller no longer waits, failures are logged when the producer is dropped.
         let call = Call::new(closing, move |py, (core, closed)| {
-            // After an error of its own, the numbers of records go to the log.
+            // If `close` itself failed, unread failures are only logged.
             let reported = check_unread(&core, "close", raises && closed.is_ok());
             reported.and(closed).map_err(|error| to_py(py, &error))?;
             Ok(py.None())
         });
-        Ok(call.going_on())
+        Ok(call.continue_if_interrupted())
     }
 
-    /// Ends a producer that the application did not close, and logs what is not delivered. It is closed unless it is to stay
-    /// `usable`, for finalizers of the application that run after the hooks of the interpreter's exit.
+    /// Ends a producer that the application did not close, and logs records that are not delivered. It is closed unless
+    /// `usable`, which is for the application's finalizers that run after the exit hooks of the interpreter.
     #[pyo3(signature = (usable))]
     fn finish(&self, py: Python<'_>, usable: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        Ok(Call::done(async move {
+        Ok(Call::without_result(async move {
             core.finish(usable).await;
             Ok(())
         }))
     }
 
-    /// Fails what is not delivered yet.
+    /// Fails all records that are not delivered yet.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let core = Arc::clone(&*self.core.get(py)?);
-        gate::detach(py, || core.abort_incomplete());
+        interpreter_guard::detach(py, || core.abort_incomplete());
         Ok(())
     }
 }
 
-/// Reports records that failed and whose deliveries nothing has read.
+/// Reports failed records whose deliveries were not read.
 fn check_unread(core: &Core, call: &str, raises: bool) -> Result<()> {
     if raises {
         return core.check_unread(call);
@@ -300,7 +301,7 @@ fn check_unread(core: &Core, call: &str, raises: bool) -> Result<()> {
     Ok(())
 }
 
-/// A call of `begin_transaction`, which may be cancelled.
+/// A call of `begin_transaction` that can be cancelled.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub(crate) struct Begin {
@@ -310,52 +311,52 @@ pub(crate) struct Begin {
 
 #[pymethods]
 impl Begin {
-    /// Opens the transaction.
+    /// Returns the call that opens the transaction.
     fn call(&self) -> Call {
         let (core, call) = (Arc::clone(&self.core), Arc::clone(&self.call));
-        Call::done(async move { core.begin_transaction_of(&call).await })
+        Call::without_result(async move { core.begin_transaction_of(&call).await })
     }
 
-    /// Keeps it from being opened; returns whether it is open already.
+    /// Cancels the call; returns true if the transaction is already open.
     fn cancel(&self) -> bool {
         self.core.cancel_begin(&self.call)
     }
 }
 
-/// The thread that calls back, if there is one and it is not this one: it would wait for itself.
-fn callbacks() -> Option<Arc<Lane>> {
-    CALLBACKS.begun().filter(|lane| !lane.is_here())
+/// Returns the callback queue, if it exists. Its own thread must not wait for it, and gets None.
+fn callback_queue() -> Option<Arc<CallbackQueue>> {
+    CALLBACKS.started().filter(|queue| !queue.is_current_thread())
 }
 
-/// Waits until the callbacks of what is done were called; what is not called by then is called later.
-async fn called_back(lane: Option<Arc<Lane>>, limit: Duration) {
-    if let Some(lane) = lane {
-        let _ = tokio::time::timeout(limit, lane.settled()).await;
+/// Waits until the callbacks queued so far have run, for at most `limit`; later ones still run.
+async fn wait_for_callbacks(queue: Option<Arc<CallbackQueue>>, limit: Duration) {
+    if let Some(queue) = queue {
+        let _ = tokio::time::timeout(limit, queue.wait_until_drained()).await;
     }
 }
 
-/// Room for a record that had to wait for it.
+/// Buffer memory reserved for a record that had to wait for it.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub(crate) struct Room(Mutex<Option<CoreReservation>>);
 
 #[pymethods]
 impl Room {
-    /// Takes the record.
+    /// Queues the record.
     fn send(&self, py: Python<'_>) -> PyResult<Delivery> {
         let room = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let gone = || PyRuntimeError::new_err("a record is sent once");
-        room.ok_or_else(gone)?.send().map(Delivery::new).map_err(|error| to_py(py, &error))
+        let already_sent = || PyRuntimeError::new_err("a record is sent once");
+        room.ok_or_else(already_sent)?.send().map(Delivery::new).map_err(|error| to_py(py, &error))
     }
 }
 
-/// Arrow data that is being sent, one batch of the input after the other: memory holds what `buffer.memory` allows, not
-/// the whole input.
+/// A `send_batch` in progress. It reads one batch of the input at a time, so that memory is bounded by `buffer.memory`
+/// and not by the input.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct Batches {
     core: Arc<Core>,
     topic: String,
-    /// Not while it is read.
+    /// None while it is being read.
     input: Mutex<Option<Input>>,
     call: Arc<SendBatch>,
     columns: Columns,
@@ -371,7 +372,7 @@ impl Batches {
 
 #[pymethods]
 impl Batches {
-    /// Returns the call that sends the next batch, None at the end of the data.
+    /// Returns the call that sends the next batch, or None at the end of the data.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Call>> {
         let Some(mut input) = self.input().take() else {
             return Err(PyRuntimeError::new_err("this Arrow data is being read already"));
@@ -380,29 +381,29 @@ impl Batches {
         *self.input() = Some(input);
         let Some(batch) = batch? else { return Ok(None) };
         let (core, topic, columns) = (Arc::clone(&self.core), self.topic.clone(), self.columns.clone());
-        let (written, sent, within) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
+        let (written, sent, call) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
         let work = async move {
-            let lent = batch.clone();
+            let borrowed = batch.clone();
             let written = written.as_deref().map(|(format, value)| (value, *format));
-            let done = core.send_part(&within, &topic, batch, columns, written).await;
-            // What was lent by Python is given back where Python is at hand, not on a thread of the core.
-            Ok((done, lent))
+            let result = core.send_part(&call, &topic, batch, columns, written).await;
+            // Memory borrowed from Python is released on an attached thread, not on a thread of the client.
+            Ok((result, borrowed))
         };
-        let call = Call::new(work, move |py, (done, lent)| {
-            drop(lent);
-            sent.lock().unwrap_or_else(PoisonError::into_inner).push(done.delivery);
-            done.outcome.map_err(|error| to_py(py, &error))?;
+        let call = Call::new(work, move |py, (result, borrowed)| {
+            drop(borrowed);
+            sent.lock().unwrap_or_else(PoisonError::into_inner).push(result.delivery);
+            result.outcome.map_err(|error| to_py(py, &error))?;
             Ok(py.None())
         });
-        Ok(Some(call.elsewhere()))
+        Ok(Some(call.offloaded()))
     }
 
-    /// Queues no more rows; returns how many were queued.
+    /// Stops queueing rows; returns the number of rows queued.
     fn cancel(&self) -> u64 {
         self.core.cancel_batch(&self.call)
     }
 
-    /// What becomes of all that was sent.
+    /// Returns the delivery of all rows sent so far.
     fn delivery(&self) -> BatchDelivery {
         BatchDelivery::new(std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner)))
     }

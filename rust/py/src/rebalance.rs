@@ -1,30 +1,30 @@
-//! A rebalance as listeners get it.
+//! Rebalance events for listeners.
 
 use pyo3::prelude::*;
 use samsarrow_client::group::Rebalance;
 
-use crate::partitions::{Tp, tuples};
+use crate::conversions::{Tp, tuples};
 
-/// A rebalance that the listener is to learn of: what happens, and to which partitions.
+/// A rebalance that the listener has to be called for: its kind and partitions.
 #[pyclass(frozen, module = "samsarrow._core", name = "Rebalance")]
 #[derive(Debug)]
-pub(crate) struct Event(pub(crate) Rebalance);
+pub(crate) struct RebalanceEvent(pub(crate) Rebalance);
 
 #[pymethods]
-impl Event {
+impl RebalanceEvent {
     #[getter]
     fn kind(&self) -> &'static str {
-        named(&self.0).0
+        kind_and_partitions(&self.0).0
     }
 
     #[getter]
     fn partitions(&self) -> Vec<Tp> {
-        named(&self.0).1
+        kind_and_partitions(&self.0).1
     }
 }
 
-/// An event as listeners get it.
-pub(crate) fn named(event: &Rebalance) -> (&'static str, Vec<Tp>) {
+/// Returns the kind and the partitions of a rebalance.
+pub(crate) fn kind_and_partitions(event: &Rebalance) -> (&'static str, Vec<Tp>) {
     match event {
         Rebalance::Revoked(partitions) => ("revoked", tuples(partitions)),
         Rebalance::Lost(partitions) => ("lost", tuples(partitions)),

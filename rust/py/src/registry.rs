@@ -1,4 +1,4 @@
-//! A schema registry's client as Python calls it.
+//! The schema registry client of `samsarrow._core`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::config;
 
 /// Name, subject, version.
 type PyReference = (String, String, i32);
-/// Text, kind, what it refers to.
+/// Text, kind and references of a new schema.
 type PyNew = (String, String, Vec<PyReference>);
 
 /// See `samsarrow.SchemaRegistry`.
@@ -25,7 +25,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The registry, for work without the GIL.
+    /// Returns the client, for work without the GIL.
     pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Core> {
         Ok(self.core.get(py)?.clone())
     }
@@ -42,53 +42,53 @@ impl Registry {
         options: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<Self> {
         let raise = |error: Error| to_py(py, &error);
-        let given = options.iter().map(|(name, value)| Ok((name.clone(), config::convert(name, value)?)));
-        let given: Vec<_> = given.collect::<Result<_, Error>>().map_err(raise)?;
-        let options = RegistryOptions::parse(urls, context, given).map_err(raise)?;
+        let values = options.iter().map(|(name, value)| Ok((name.clone(), config::convert(name, value)?)));
+        let values: Vec<_> = values.collect::<Result<_, Error>>().map_err(raise)?;
+        let options = RegistryOptions::parse(urls, context, values).map_err(raise)?;
         Ok(Self { core: Owned::new("schema registry's client", Core::new(&options).map_err(raise)?) })
     }
 
     fn schema_of_id(&self, py: Python<'_>, schema_id: u64) -> PyResult<Call> {
         let core = self.core(py)?;
-        Ok(Call::new(async move { core.schema(SchemaKey::Id(schema_id)).await }, plain))
+        Ok(Call::new(async move { core.schema(SchemaKey::Id(schema_id)).await }, schema_tuple))
     }
 
     fn schema_of_guid(&self, py: Python<'_>, guid: [u8; 16]) -> PyResult<Call> {
         let core = self.core(py)?;
-        Ok(Call::new(async move { core.schema(SchemaKey::Guid(guid)).await }, plain))
+        Ok(Call::new(async move { core.schema(SchemaKey::Guid(guid)).await }, schema_tuple))
     }
 
     #[pyo3(signature = (subject, version))]
     fn schema_of_subject(&self, py: Python<'_>, subject: String, version: Option<i32>) -> PyResult<Call> {
         let core = self.core(py)?;
-        Ok(Call::new(async move { core.version(&subject, version).await }, plain))
+        Ok(Call::new(async move { core.version(&subject, version).await }, schema_tuple))
     }
 
     fn versions(&self, py: Python<'_>, subject: String) -> PyResult<Call> {
         let core = self.core(py)?;
-        Ok(Call::new(async move { core.versions(&subject).await }, |py, found| found.into_py_any(py)))
+        Ok(Call::new(async move { core.versions(&subject).await }, |py, result| result.into_py_any(py)))
     }
 
     fn subjects(&self, py: Python<'_>) -> PyResult<Call> {
         let core = self.core(py)?;
-        Ok(Call::new(async move { core.subjects().await }, |py, found| found.into_py_any(py)))
+        Ok(Call::new(async move { core.subjects().await }, |py, result| result.into_py_any(py)))
     }
 
     fn register(&self, py: Python<'_>, subject: String, schema: PyNew, normalize: bool) -> PyResult<Call> {
-        let (core, schema) = (self.core(py)?, new(schema));
+        let (core, schema) = (self.core(py)?, new_schema(schema));
         let work = async move { core.register(&subject, &schema, normalize).await };
         Ok(Call::new(work, |py, id| id.into_py_any(py)))
     }
 
     fn lookup(&self, py: Python<'_>, subject: String, schema: PyNew, normalize: bool) -> PyResult<Call> {
-        let (core, schema) = (self.core(py)?, new(schema));
+        let (core, schema) = (self.core(py)?, new_schema(schema));
         let work = async move { core.lookup(&subject, &schema, normalize).await };
         Ok(Call::new(work, |py, id| id.into_py_any(py)))
     }
 
-    /// Reasons against it.
+    /// Returns the incompatibilities.
     fn check(&self, py: Python<'_>, subject: String, schema: PyNew) -> PyResult<Call> {
-        let (core, schema) = (self.core(py)?, new(schema));
+        let (core, schema) = (self.core(py)?, new_schema(schema));
         let work = async move { core.check(&subject, &schema).await };
         Ok(Call::new(work, |py, reasons| reasons.into_py_any(py)))
     }
@@ -106,16 +106,21 @@ impl Registry {
     }
 }
 
-fn new((text, kind, references): PyNew) -> NewSchema {
-    let one = |(name, subject, version)| Reference { name, subject, version };
-    NewSchema { text, kind, references: references.into_iter().map(one).collect() }
+fn new_schema((text, kind, references): PyNew) -> NewSchema {
+    let convert = |(name, subject, version)| Reference { name, subject, version };
+    NewSchema { text, kind, references: references.into_iter().map(convert).collect() }
 }
 
-/// Text, kind, id, GUID, subject, version, references, texts of what it needs, references between these, whether it has rules.
-fn plain(py: Python<'_>, found: Arc<RegisteredSchema>) -> PyResult<Py<PyAny>> {
-    let references: Vec<PyReference> =
-        found.references.iter().map(|one| (one.name.clone(), one.subject.clone(), one.version)).collect();
-    let named = (&found.text, &found.kind, found.id, &found.guid, &found.subject, found.version);
+/// Converts a schema: text, kind, id, GUID, subject, version, references, texts of referenced schemas, links between
+/// these, true if it has rules.
+fn schema_tuple(py: Python<'_>, schema: Arc<RegisteredSchema>) -> PyResult<Py<PyAny>> {
+    let references: Vec<PyReference> = schema
+        .references
+        .iter()
+        .map(|reference| (reference.name.clone(), reference.subject.clone(), reference.version))
+        .collect();
+    let named = (&schema.text, &schema.kind, schema.id, &schema.guid, &schema.subject, schema.version);
     let (text, kind, id, guid, subject, version) = named;
-    (text, kind, id, guid, subject, version, references, &found.needed, &found.links, found.has_rules).into_py_any(py)
+    (text, kind, id, guid, subject, version, references, &schema.needed, &schema.links, schema.has_rules)
+        .into_py_any(py)
 }

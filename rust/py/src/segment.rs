@@ -1,4 +1,4 @@
-//! Log segments: read into Arrow, and written down.
+//! Log segments: reading as Arrow data, and dumps as text.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use samsarrow_arrow::decode::DecodeOptions;
 use samsarrow_arrow::segment::{SegmentOptions, SegmentReadError, SegmentReader as Reader, Step};
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_wire::compression::Limits;
 use samsarrow_wire::segment::dump::{Dump, Format, IndexDump, IndexDumpOptions, LogDump as Log, LogDumpOptions};
@@ -22,7 +22,7 @@ use samsarrow_wire::segment::{SegmentErrorKind, Source};
 
 use crate::codec::layout_of;
 
-/// A file that is read by copying; what is appended after it was opened is not looked at.
+/// A file that is read by copying, up to its size when it was opened.
 #[derive(Debug)]
 struct FileSource {
     file: File,
@@ -43,8 +43,8 @@ impl Source for FileSource {
     }
 
     fn read(&self, position: u64, len: usize) -> io::Result<Bytes> {
-        let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; len.min(left)];
+        let available = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len.min(available)];
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
             match read_at(&self.file, rest, position + done as u64) {
@@ -69,12 +69,13 @@ fn read_at(file: &File, into: &mut [u8], position: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, into, position)
 }
 
-/// A path, whose file is copied piece by piece, or Arrow data with one column of bytes, which are taken as they lie.
-fn source(given: &Bound<'_, PyAny>) -> PyResult<Box<dyn Source>> {
-    if let Ok(path) = given.extract::<PathBuf>() {
+/// Returns the source for a path, whose file is copied piece by piece, or for Arrow data with one column of bytes,
+/// which is not copied.
+fn source(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn Source>> {
+    if let Ok(path) = data.extract::<PathBuf>() {
         return Ok(Box::new(FileSource::open(&path)?));
     }
-    Ok(Box::new(arrow_ffi::bytes_from_python(given)?))
+    Ok(Box::new(arrow_ffi::bytes_from_python(data)?))
 }
 
 /// See `samsarrow.read_segment`.
@@ -116,22 +117,21 @@ impl SegmentReader {
             max_bytes: batch_bytes,
             ..Default::default()
         };
-        let place = place.map(|(topic, partition)| (Arc::from(topic), partition));
-        let options =
-            SegmentOptions { decode, topic_partition: place, from_offset, until_offset, max_rows: batch_rows };
+        let topic_partition = place.map(|(topic, partition)| (Arc::from(topic), partition));
+        let options = SegmentOptions { decode, topic_partition, from_offset, until_offset, max_rows: batch_rows };
         Ok(Self { path, reader: Mutex::new(Reader::new(source, options)) })
     }
 
-    /// An empty batch: its schema is the reader's.
+    /// Returns an empty batch with the reader's schema.
     fn empty<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let schema = Arc::clone(self.lock().schema());
         arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(schema))
     }
 
-    /// The next rows, None at the end.
+    /// Returns the next rows, or None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
-            match gate::detach(py, || self.lock().step()) {
+            match interpreter_guard::detach(py, || self.lock().step()) {
                 Ok(Step::Batch(batch)) => return arrow_ffi::to_pyarrow(py, &batch).map(Some),
                 Ok(Step::More) => py.check_signals()?,
                 Ok(Step::End) => return Ok(None),
@@ -160,7 +160,7 @@ impl SegmentReader {
 type Problem = (u64, i64, String);
 type Findings = (Vec<Problem>, usize, Vec<(i64, i64)>, usize, Vec<String>);
 
-/// A log segment or one of its indexes, written down line by line: see `samsarrow dump-log`.
+/// Dump of a log segment or one of its indexes as lines of text: see `samsarrow dump-log`.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
 pub(crate) struct LogDump {
@@ -169,7 +169,7 @@ pub(crate) struct LogDump {
 
 #[pymethods]
 impl LogDump {
-    /// Of a `.log` file.
+    /// Creates a dump of a `.log` file.
     #[staticmethod]
     #[pyo3(signature = (source, base_offset, json, deep, print_data, max_bytes))]
     fn log(
@@ -191,7 +191,7 @@ impl LogDump {
         Self { dump: Mutex::new(Box::new(Log::new(source, options))) }
     }
 
-    /// Of an `.index`, `.timeindex` or `.txnindex` file.
+    /// Creates a dump of an `.index`, `.timeindex` or `.txnindex` file.
     #[staticmethod]
     #[pyo3(signature = (data, kind, base_offset, log, offsets, json, verify_only))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of one Python call")]
@@ -212,9 +212,9 @@ impl LogDump {
         Ok(Self { dump: Mutex::new(Box::new(IndexDump::new(index, log, offsets, options))) })
     }
 
-    /// The next lines, about a megabyte of them at most, None at the end. They may be empty.
+    /// Returns the next lines, at most about a megabyte and possibly none, or None at the end.
     fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let (text, more) = gate::detach(py, || {
+        let (text, more) = interpreter_guard::detach(py, || {
             let mut text = String::new();
             let more = self.lock().step(&mut text);
             (text, more)
@@ -222,18 +222,19 @@ impl LogDump {
         (more || !text.is_empty()).then(|| PyBytes::new(py, text.as_bytes()))
     }
 
-    /// Bytes that are dealt with, and bytes in all.
+    /// Returns the number of bytes processed and the total.
     fn progress(&self) -> (u64, u64) {
         let dump = self.lock();
         (dump.position(), dump.size())
     }
 
-    /// Problems (position, offset, cause) and their number, gaps (offset, next offset) and their number, notes.
+    /// Returns problems (position, offset, cause) and their number, gaps (offset, next offset) and their number, and
+    /// notes.
     fn findings(&self) -> Findings {
         let dump = self.lock();
-        let found = dump.findings();
-        let problems = found.problems.iter().map(|p| (p.position, p.offset, p.cause.clone())).collect();
-        (problems, found.problem_count, found.gaps.clone(), found.gap_count, found.notes.clone())
+        let findings = dump.findings();
+        let problems = findings.problems.iter().map(|p| (p.position, p.offset, p.cause.clone())).collect();
+        (problems, findings.problem_count, findings.gaps.clone(), findings.gap_count, findings.notes.clone())
     }
 }
 
@@ -243,7 +244,7 @@ impl LogDump {
     }
 }
 
-/// The number of entries of an index, and what a broker's sanity check has against it.
+/// Returns the number of entries of an index, and the failure of a broker's sanity check, if any.
 #[pyfunction]
 #[pyo3(signature = (data, kind, base_offset))]
 pub(crate) fn check_index(
@@ -261,7 +262,7 @@ fn index_kind(py: Python<'_>, kind: &str) -> PyResult<IndexKind> {
         "index" => Ok(IndexKind::Offset),
         "timeindex" => Ok(IndexKind::Time),
         "txnindex" => Ok(IndexKind::Transaction),
-        other => Err(to_py(py, &Error::configuration(format!("{other:?} is no kind of index")))),
+        other => Err(to_py(py, &Error::configuration(format!("unknown kind of index {other:?}")))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The planner of Spark sources, as the source in Python asks it.
+//! Planner of the Spark source in Python.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_bridge::runtime::{Owned, run};
 use samsarrow_client::admin::Admin;
 use samsarrow_client::config::ClientKind;
@@ -23,23 +23,24 @@ use crate::config;
 
 type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
 
-/// The exception for an error of the planner's.
-fn raised(py: Python<'_>, error: &Error) -> PyErr {
+/// Returns the exception for an error of the planner.
+fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Client(error) => to_py(py, error),
-        Error::DataLoss(_) => of_python(py, "samsarrow.spark.errors", "DataLossError", error),
-        Error::ReplayMismatch(_) => of_python(py, "samsarrow.spark.notes", "ReplayMismatchError", error),
+        Error::DataLoss(_) => python_exception(py, "samsarrow.spark.errors", "DataLossError", error),
+        Error::ReplayMismatch(_) => python_exception(py, "samsarrow.spark.notes", "ReplayMismatchError", error),
     }
 }
 
-fn of_python(py: Python<'_>, module: &str, class: &str, error: &Error) -> PyErr {
-    let _pass = gate::enter(py);
+fn python_exception(py: Python<'_>, module: &str, class: &str, error: &Error) -> PyErr {
+    let _guard = interpreter_guard::acquire(py);
     let class = py.import(module).and_then(|module| module.getattr(class));
-    let made = class.and_then(|class| class.call1((error.to_string(),)));
-    made.map_or_else(|failure| failure, PyErr::from_value)
+    let exception = class.and_then(|class| class.call1((error.to_string(),)));
+    exception.map_or_else(|failure| failure, PyErr::from_value)
 }
 
-/// Checks the options of a read, and gives what the source itself looks at. `streaming` is None where Spark does not say.
+/// Parses the options of a read, and returns those that the Python source uses. `streaming` is None if Spark does not
+/// report it.
 #[pyfunction]
 #[pyo3(signature = (given, streaming))]
 pub(crate) fn spark_options<'py>(
@@ -52,25 +53,25 @@ pub(crate) fn spark_options<'py>(
         Some(false) => Reading::Batch,
         Some(true) => Reading::Stream,
     };
-    let options = ReadOptions::parse(&given, reading).map_err(|error| raised(py, &error))?;
+    let options = ReadOptions::parse(&given, reading).map_err(|error| to_exception(py, &error))?;
     let kafka: BTreeMap<&str, &str> = options.kafka().map(|(name, value)| (name, value.reveal())).collect();
     let columns: Vec<&str> = options.columns.iter().map(|column| column.name()).collect();
     let text = [("key", options.text.key), ("value", options.text.value)];
     let text: Vec<&str> = text.into_iter().filter_map(|(name, is_text)| is_text.then_some(name)).collect();
-    let made = PyDict::new(py);
-    made.set_item("kafka", kafka)?;
-    made.set_item("columns", columns)?;
-    made.set_item("text", text)?;
-    made.set_item("fail_on_data_loss", options.fail_on_data_loss)?;
-    made.set_item("max_offsets", options.max_offsets)?;
-    made.set_item("min_offsets", options.min_offsets)?;
-    made.set_item("poll_timeout_s", options.poll_timeout.as_secs_f64())?;
-    made.set_item("token_mechanism", options.token_mechanism)?;
-    Ok(made)
+    let result = PyDict::new(py);
+    result.set_item("kafka", kafka)?;
+    result.set_item("columns", columns)?;
+    result.set_item("text", text)?;
+    result.set_item("fail_on_data_loss", options.fail_on_data_loss)?;
+    result.set_item("max_offsets", options.max_offsets)?;
+    result.set_item("min_offsets", options.min_offsets)?;
+    result.set_item("poll_timeout_s", options.poll_timeout.as_secs_f64())?;
+    result.set_item("token_mechanism", options.token_mechanism)?;
+    Ok(result)
 }
 
-/// Checks the options of a write and the columns, each with its type as Spark shows it, and gives what the sink itself
-/// looks at.
+/// Parses the options of a write and its columns, given as names and Spark types, and returns those that the Python
+/// sink uses.
 #[pyfunction]
 #[pyo3(signature = (given, columns))]
 pub(crate) fn spark_write_options<'py>(
@@ -79,27 +80,27 @@ pub(crate) fn spark_write_options<'py>(
     columns: Vec<(String, String)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields: Vec<Field> = columns.into_iter().map(|(name, kind)| Field { name, kind }).collect();
-    let options = WriteOptions::parse(&given, &fields).map_err(|error| raised(py, &error))?;
+    let options = WriteOptions::parse(&given, &fields).map_err(|error| to_exception(py, &error))?;
     let kafka: BTreeMap<&str, &str> = options.kafka().map(|(name, value)| (name, value.reveal())).collect();
     let sent: Vec<&str> = options.columns.iter().map(|column| column.name()).collect();
-    let made = PyDict::new(py);
-    made.set_item("kafka", kafka)?;
-    made.set_item("topic", &options.topic)?;
-    made.set_item("columns", sent)?;
-    made.set_item("exactly_once", options.exactly_once)?;
-    made.set_item("prefix", &options.prefix)?;
-    made.set_item("accepted", options.accepted)?;
-    made.set_item("token_mechanism", options.token_mechanism)?;
-    Ok(made)
+    let result = PyDict::new(py);
+    result.set_item("kafka", kafka)?;
+    result.set_item("topic", &options.topic)?;
+    result.set_item("columns", sent)?;
+    result.set_item("exactly_once", options.exactly_once)?;
+    result.set_item("prefix", &options.prefix)?;
+    result.set_item("accepted", options.accepted)?;
+    result.set_item("token_mechanism", options.token_mechanism)?;
+    Ok(result)
 }
 
-/// All columns of the source, each with its type: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
+/// Returns all columns of the source, each with its type: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
 #[pyfunction]
 pub(crate) fn spark_columns() -> Vec<(&'static str, &'static str)> {
     COLUMNS.into_iter().map(|column| (column.name(), column.kind(Text::default()))).collect()
 }
 
-/// Answers the questions about one batch or one streaming query.
+/// Planner of one batch or one streaming query.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct SparkDriver {
     core: Owned<Arc<Mutex<Driver>>>,
@@ -107,25 +108,24 @@ pub(crate) struct SparkDriver {
 
 #[pymethods]
 impl SparkDriver {
-    /// `given` are the options of the read; `consumer` and `admin` those of the clients that ask, as this process takes
-    /// them.
+    /// `given` are the options of the read; `consumer` and `admin` those of the clients, adapted to this process.
     #[new]
     fn new(py: Python<'_>, given: BTreeMap<String, String>, consumer: Pairs<'_>, admin: Pairs<'_>) -> PyResult<Self> {
-        let failed = |error: ClientError| to_py(py, &error);
-        let consumer = Consumer::new(&config::parse(py, ClientKind::Consumer, consumer)?).map_err(failed)?;
-        let admin = Admin::new(&config::parse(py, ClientKind::Admin, admin)?).map_err(failed)?;
+        let client_error = |error: ClientError| to_py(py, &error);
+        let consumer = Consumer::new(&config::parse(py, ClientKind::Consumer, consumer)?).map_err(client_error)?;
+        let admin = Admin::new(&config::parse(py, ClientKind::Admin, admin)?).map_err(client_error)?;
         let driver = Driver::over(Arc::new(given), Brokers::over(consumer, admin));
         Ok(Self { core: Owned::new("planner of a Spark source", Arc::new(Mutex::new(driver))) })
     }
 
-    /// The answer to a question, both as JSON.
+    /// Returns the JSON response to a JSON request.
     fn ask(&self, py: Python<'_>, question: &str) -> PyResult<String> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let answer = run(py, async { Ok(core.lock().await.answer(question).await) })?;
-        answer.map_err(|error| raised(py, &error))
+        let response = run(py, async { Ok(core.lock().await.answer(question).await) })?;
+        response.map_err(|error| to_exception(py, &error))
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let core = Arc::clone(&*self.core.get(py)?);
         run(py, async {

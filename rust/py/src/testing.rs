@@ -1,4 +1,4 @@
-//! The embedded broker as Python calls it.
+//! The embedded broker of `samsarrow._core`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,83 +23,84 @@ pub(crate) struct Broker {
     core: Owned<Core>,
 }
 
-/// What cannot be is a `ValueError`; what did not work stays an `OSError`.
+/// Converts invalid arguments to `ValueError`; other errors stay an `OSError`.
 pub(crate) fn to_py(error: io::Error) -> PyErr {
     if error.kind() == io::ErrorKind::InvalidInput { PyValueError::new_err(error.to_string()) } else { error.into() }
 }
 
-pub(crate) fn refuse<T>(why: String) -> PyResult<T> {
-    Err(PyValueError::new_err(why))
+pub(crate) fn value_error<T>(text: String) -> PyResult<T> {
+    Err(PyValueError::new_err(text))
 }
 
-/// One of `all` by its name.
-pub(crate) fn named<T>(
+/// Returns the item with this name.
+pub(crate) fn by_name<T>(
     what: &str,
-    given: &str,
+    expected: &str,
     all: impl Iterator<Item = T> + Clone,
     name: fn(&T) -> &'static str,
 ) -> PyResult<T> {
-    match all.clone().find(|one| name(one) == given) {
-        Some(found) => Ok(found),
+    match all.clone().find(|item| name(item) == expected) {
+        Some(item) => Ok(item),
         None => {
-            let names: Vec<_> = all.map(|one| name(&one)).collect();
-            let meant = match nearest(given, names.iter().copied()) {
+            let names: Vec<_> = all.map(|item| name(&item)).collect();
+            let hint = match nearest(expected, names.iter().copied()) {
                 Some(name) => format!("did you mean {name}?"),
                 None if names.len() <= 8 => format!("it is one of {}", names.join(", ")),
                 None => "it is named as in Kafka's protocol".to_owned(),
             };
-            refuse(format!("{what} {given} is unknown; {meant}"))
+            value_error(format!("{what} {expected} is unknown; {hint}"))
         }
     }
 }
 
 fn api_named(name: &str) -> PyResult<ApiKey> {
     let served: Vec<_> = Core::apis().collect();
-    named("API", name, served.into_iter(), |key| key.name())
+    by_name("API", name, served.into_iter(), |key| key.name())
 }
 
 pub(crate) fn error_named(name: &str) -> PyResult<ErrorCode> {
     let failures: Vec<_> = ErrorCode::ALL.iter().copied().filter(|code| !code.is_none()).collect();
-    named("error", name, failures.into_iter(), |code| code.name())
+    by_name("error", name, failures.into_iter(), |code| code.name())
 }
 
-pub(crate) fn span(what: &str, seconds: f64) -> PyResult<Duration> {
+pub(crate) fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
     match Duration::try_from_secs_f64(seconds) {
-        Ok(span) => Ok(span),
-        Err(_) => refuse(format!("{what} of {seconds} seconds: it must be 0 or more")),
+        Ok(duration) => Ok(duration),
+        Err(_) => value_error(format!("{what} of {seconds} seconds: it must be 0 or more")),
     }
 }
 
-/// The fault that the arguments describe: one of the first three, `delay` before it or alone.
+/// Converts the arguments of `Broker.fail`: one of `error`, `drop` and `garbage`, optionally after a `delay`, or a
+/// `delay` alone.
 fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f64>, handled: bool) -> PyResult<Fault> {
     let dropped = match drop {
         None => None,
         Some("before") => Some(Fault::DropBefore),
         Some("after") => Some(Fault::DropAfter),
-        Some(other) => return refuse(format!("drop={other:?}: it must be \"before\" or \"after\"")),
+        Some(other) => return value_error(format!("drop={other:?}: it must be \"before\" or \"after\"")),
     };
     if handled && error.is_none() {
-        return refuse("handled=True is for an error: give its name".to_owned());
+        return value_error("handled=True is for an error: give its name".to_owned());
     }
     let error = error.map(error_named).transpose()?;
     let error = error.map(if handled { Fault::Answer } else { Fault::Error });
-    let delay = delay.map(|delay| span("a delay", delay)).transpose()?;
-    let given: Vec<Fault> = [error, dropped, garbage.then_some(Fault::Garbage)].into_iter().flatten().collect();
-    match (<[Fault; 1]>::try_from(given), delay) {
+    let delay = delay.map(|delay| duration("a delay", delay)).transpose()?;
+    let faults: Vec<Fault> = [error, dropped, garbage.then_some(Fault::Garbage)].into_iter().flatten().collect();
+    match (<[Fault; 1]>::try_from(faults), delay) {
         (Ok([fault]), None) => Ok(fault),
         (Ok([fault]), Some(delay)) => Ok(Fault::Late(delay, Box::new(fault))),
-        (Err(given), Some(delay)) if given.is_empty() => Ok(Fault::Delay(delay)),
-        (Err(given), None) if given.is_empty() => {
-            refuse("what is to fail? Give error, drop, garbage or delay".to_owned())
+        (Err(faults), Some(delay)) if faults.is_empty() => Ok(Fault::Delay(delay)),
+        (Err(faults), None) if faults.is_empty() => {
+            value_error("no fault given: pass error, drop, garbage or delay".to_owned())
         }
-        (Err(_), _) => refuse("error, drop and garbage exclude each other: give one of them".to_owned()),
+        (Err(_), _) => value_error("error, drop and garbage exclude each other: give one of them".to_owned()),
     }
 }
 
-/// Options of groups and transactions, as seconds by the names of Python's keywords; what is not named keeps its default.
-fn spans(given: &BTreeMap<String, f64>) -> PyResult<(GroupOptions, TransactionOptions)> {
+/// Converts options of groups and transactions, in seconds by keyword; others keep their defaults.
+fn group_and_transaction_options(times: &BTreeMap<String, f64>) -> PyResult<(GroupOptions, TransactionOptions)> {
     let (mut options, mut transactions) = (GroupOptions::default(), TransactionOptions::default());
-    for (name, seconds) in given {
+    for (name, seconds) in times {
         let option = match name.as_str() {
             "transaction_max_timeout" => &mut transactions.max_timeout,
             "transaction_marker_delay" => &mut transactions.marker_delay,
@@ -111,30 +112,36 @@ fn spans(given: &BTreeMap<String, f64>) -> PyResult<(GroupOptions, TransactionOp
             "consumer_group_heartbeat_interval" => &mut options.consumer_heartbeat_interval,
             "consumer_group_session_timeout" => &mut options.consumer_session_timeout,
             "offsets_retention" => &mut options.offsets_retention,
-            other => return refuse(format!("option {other} is unknown")),
+            other => return value_error(format!("option {other} is unknown")),
         };
-        *option = span(name, *seconds)?;
+        *option = duration(name, *seconds)?;
     }
     Ok((options, transactions))
 }
 
-/// The Kafka that a version is of.
+/// Returns the Kafka release of a version.
 fn release(version: &str) -> PyResult<Release> {
     let known = || Release::ALL.iter().map(Release::to_string).collect::<Vec<_>>().join(", ");
     Release::named(version)
-        .map_or_else(|| refuse(format!("kafka_version={version:?}: it must be one of {}", known())), Ok)
+        .map_or_else(|| value_error(format!("kafka_version={version:?}: it must be one of {}", known())), Ok)
 }
 
-/// Prefixes, interval in seconds, largest push, whether deltas are wanted, codecs.
+/// Metric prefixes, interval in seconds, maximum size of a push, true for delta temporality, codecs.
 type Telemetry = (Vec<String>, f64, usize, bool, Vec<String>);
-/// Client id, instance id, whether it is the last, codec, bytes.
+/// Client id, client instance id, true if the client is terminating, codec, metrics.
 type Push = (String, [u8; 16], bool, &'static str, Vec<u8>);
 
-fn wanted((requested, interval, max_bytes, delta, codecs): Telemetry) -> PyResult<TelemetryOptions> {
+fn telemetry_options((requested, interval, max_bytes, delta, codecs): Telemetry) -> PyResult<TelemetryOptions> {
     let compression =
         codecs.iter().map(|name| Codec::from_name(name).map_err(|e| PyValueError::new_err(e.to_string())));
     let compression = compression.collect::<PyResult<_>>()?;
-    Ok(TelemetryOptions { requested, interval: span("telemetry_interval", interval)?, max_bytes, delta, compression })
+    Ok(TelemetryOptions {
+        requested,
+        interval: duration("telemetry_interval", interval)?,
+        max_bytes,
+        delta,
+        compression,
+    })
 }
 
 #[pymethods]
@@ -154,7 +161,7 @@ impl Broker {
         telemetry: Option<Telemetry>,
     ) -> PyResult<Self> {
         let kafka = kafka_version.map(release).transpose()?;
-        let (groups, transactions) = spans(&times)?;
+        let (groups, transactions) = group_and_transaction_options(&times)?;
         let transactions = TransactionOptions { version: transaction_version, ..transactions };
         let options = BrokerOptions {
             brokers,
@@ -164,7 +171,7 @@ impl Broker {
             groups,
             transactions,
             kafka,
-            telemetry: telemetry.map(wanted).transpose()?,
+            telemetry: telemetry.map(telemetry_options).transpose()?,
             security: security.options()?,
             ..Default::default()
         };
@@ -207,12 +214,12 @@ impl Broker {
         Ok(self.core.get(py)?.transaction_state(transactional_id))
     }
 
-    /// What clients have pushed, the oldest first.
+    /// Returns the metrics that clients have pushed, oldest first.
     fn telemetry(&self, py: Python<'_>) -> PyResult<Vec<Push>> {
-        let one = |push: TelemetryPush| {
+        let convert = |push: TelemetryPush| {
             (push.client_id, push.client_instance_id.0, push.terminating, push.compression, push.metrics.to_vec())
         };
-        Ok(self.core.get(py)?.telemetry().into_iter().map(one).collect())
+        Ok(self.core.get(py)?.telemetry().into_iter().map(convert).collect())
     }
 
     fn fence(&self, py: Python<'_>, transactional_id: &str) -> PyResult<()> {
@@ -242,7 +249,7 @@ impl Broker {
         if let Some(node) = node
             && !usize::try_from(node).is_ok_and(|node| node < core.node_count())
         {
-            return refuse(format!("there is no node {node}"));
+            return value_error(format!("there is no node {node}"));
         }
         core.fail(api_named(api)?, node, &fault, times);
         Ok(())
@@ -256,19 +263,19 @@ impl Broker {
         self.core.get(py)?.ca_pem().map(str::to_owned).map_err(to_py)
     }
 
-    /// Certificate and key as PEM.
+    /// Returns a certificate and its key as PEM.
     fn client_certificate(&self, py: Python<'_>, name: &str) -> PyResult<(String, String)> {
         let identity = self.core.get(py)?.client_certificate(name).map_err(to_py)?;
         Ok((identity.certificate, identity.key))
     }
 
-    /// Accepted, refused, resumed, with a certificate.
+    /// Returns the number of accepted, rejected and resumed connections, and of those with a client certificate.
     fn connections(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
         let connections = self.core.get(py)?.connections();
         Ok((connections.accepted, connections.refused, connections.resumed, connections.with_certificate))
     }
 
-    /// Succeeded, failed, repeated, expired.
+    /// Returns the number of succeeded, failed, repeated and expired logins.
     fn logins(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
         let logins = self.core.get(py)?.logins();
         Ok((logins.succeeded, logins.failed, logins.repeated, logins.expired))
@@ -284,8 +291,8 @@ impl Broker {
     }
 
     fn requests(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
-        let seen = self.core.get(py)?.requests();
-        Ok(seen.into_iter().map(|(key, count)| (key.name(), count)).collect())
+        let requests = self.core.get(py)?.requests();
+        Ok(requests.into_iter().map(|(key, count)| (key.name(), count)).collect())
     }
 
     fn requests_of(&self, py: Python<'_>, api: &str) -> PyResult<u64> {

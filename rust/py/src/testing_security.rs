@@ -1,4 +1,4 @@
-//! Security of the embedded broker, as Python describes it.
+//! Security options of the embedded broker.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use samsarrow_broker::{Alteration, ClientAuth, Mechanism, Protocol, Replacement, SecurityOptions};
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::testing::{error_named, named, refuse, span, to_py};
+use crate::testing::{by_name, duration, error_named, to_py, value_error};
 
-/// What `Broker` takes of security.
+/// Security arguments of `Broker`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Security {
@@ -22,26 +22,26 @@ pub(crate) struct Security {
 
 impl Security {
     pub(crate) fn options(self) -> PyResult<SecurityOptions> {
-        let mechanism = |given: String| {
-            named("mechanism", &given.to_ascii_uppercase(), Mechanism::ALL.iter().copied(), Mechanism::name)
+        let mechanism = |name: String| {
+            by_name("mechanism", &name.to_ascii_uppercase(), Mechanism::ALL.iter().copied(), Mechanism::name)
         };
         let (protocols, defaults) = (Protocol::ALL.iter().copied(), SecurityOptions::default());
         let auths = ClientAuth::ALL.iter().copied();
         Ok(SecurityOptions {
-            protocol: named("security", &self.protocol.to_ascii_uppercase(), protocols, Protocol::name)?,
-            client_auth: named("client_auth", &self.client_auth, auths, ClientAuth::name)?,
+            protocol: by_name("security", &self.protocol.to_ascii_uppercase(), protocols, Protocol::name)?,
+            client_auth: by_name("client_auth", &self.client_auth, auths, ClientAuth::name)?,
             users: self.users.into_iter().collect(),
             mechanisms: match self.mechanisms {
-                Some(given) => given.into_iter().map(mechanism).collect::<PyResult<_>>()?,
+                Some(names) => names.into_iter().map(mechanism).collect::<PyResult<_>>()?,
                 None => defaults.mechanisms.clone(),
             },
-            session_lifetime: self.session_lifetime.map(|given| span("session_lifetime", given)).transpose()?,
+            session_lifetime: self.session_lifetime.map(|seconds| duration("session_lifetime", seconds)).transpose()?,
             ..defaults
         })
     }
 }
 
-/// What `Broker.alter_logins` takes.
+/// Arguments of `Broker.alter_logins`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Altered {
@@ -61,7 +61,7 @@ impl Altered {
         let code = |name: String| if name == "NONE" { Ok(ErrorCode::NONE) } else { error_named(&name) };
         let replacement = |(pattern, with): (String, Vec<u8>)| Replacement::new(&pattern, &with).map_err(to_py);
         if self.token.is_some() && self.replace.is_some() {
-            return refuse("token and replace exclude each other: give one of them".to_owned());
+            return value_error("token and replace exclude each other: give one of them".to_owned());
         }
         Ok(Alteration {
             step: self.step,
@@ -72,7 +72,7 @@ impl Altered {
             mechanisms: self.mechanisms,
             token: self.token.map(Bytes::from),
             replace: self.replace.map(replacement).transpose()?,
-            session_lifetime: self.session_lifetime.map(|given| span("session_lifetime", given)).transpose()?,
+            session_lifetime: self.session_lifetime.map(|seconds| duration("session_lifetime", seconds)).transpose()?,
         })
     }
 }

@@ -1,46 +1,46 @@
-//! Arguments of formats as Python gives them.
+//! Conversions of format arguments from Python.
 
 use pyo3::prelude::*;
 use samsarrow_values::{Enums, SchemaError, SchemaId, proto};
 
-/// What a writer's schema is known by; one without an id by its fingerprint.
+/// Identifier of a writer's schema.
 #[derive(FromPyObject, IntoPyObject, Debug, Clone)]
-pub(crate) enum Id {
-    /// A registry's.
+pub(crate) enum PySchemaId {
+    /// PySchemaId in a registry, or a fingerprint.
     Number(u64),
-    /// A GUID's bytes.
+    /// Bytes of a GUID.
     Guid([u8; 16]),
 }
 
-impl Id {
-    pub(crate) fn of(id: SchemaId) -> Option<Id> {
+impl PySchemaId {
+    pub(crate) fn from_schema_id(id: SchemaId) -> Option<PySchemaId> {
         match id {
             SchemaId::Bare => None,
-            SchemaId::Id(id) | SchemaId::Fingerprint(id) => Some(Id::Number(id)),
-            SchemaId::Guid(guid) => Some(Id::Guid(guid)),
+            SchemaId::Id(id) | SchemaId::Fingerprint(id) => Some(PySchemaId::Number(id)),
+            SchemaId::Guid(guid) => Some(PySchemaId::Guid(guid)),
         }
     }
 
-    pub(crate) fn named(self) -> SchemaId {
+    pub(crate) fn into_schema_id(self) -> SchemaId {
         match self {
-            Id::Number(id) => SchemaId::Id(id),
-            Id::Guid(guid) => SchemaId::Guid(guid),
+            PySchemaId::Number(id) => SchemaId::Id(id),
+            PySchemaId::Guid(guid) => SchemaId::Guid(guid),
         }
     }
 }
 
-/// A schema of messages, as Python has it.
+/// A Protobuf schema: source text, or serialized descriptors.
 #[derive(FromPyObject)]
-pub(crate) enum File {
+pub(crate) enum ProtobufSchema {
     Text(String),
     Descriptors(Vec<u8>),
 }
 
-impl File {
+impl ProtobufSchema {
     pub(crate) fn parse(&self, needed: &[String]) -> Result<proto::Schema, SchemaError> {
         match self {
-            File::Text(text) => proto::Schema::parse_with(text, needed),
-            File::Descriptors(bytes) => proto::Schema::from_descriptors(bytes),
+            ProtobufSchema::Text(text) => proto::Schema::parse_with(text, needed),
+            ProtobufSchema::Descriptors(bytes) => proto::Schema::from_descriptors(bytes),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values into typed columns, without a broker.
+//! Decoding of values into typed columns.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::call::Call;
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_client::schema_registry::Link;
 use samsarrow_spark::typed::ask;
@@ -24,30 +24,31 @@ use samsarrow_values::{
 };
 
 use crate::registry::Registry as PyRegistry;
-use crate::value_options::{File, Id, enums_of};
+use crate::value_options::{ProtobufSchema, PySchemaId, enums_of};
 
-/// Row, schema, field and reason of a value that is bad, and its schema as text.
-type Bad = (usize, Option<Id>, String, String, Option<String>);
+/// Row, schema id, field, reason and schema description of a value that cannot be decoded.
+type BadRow = (usize, Option<PySchemaId>, String, String, Option<String>);
 
-/// A batch with the column `value` and, unless the first bad value ends it, `error`; and that value.
-type Decoded<'py> = (Bound<'py, PyAny>, Option<Bad>);
+/// A batch with the column `value`, and with `error` unless `strict`; and the first bad value if `strict`.
+type Decoded<'py> = (Bound<'py, PyAny>, Option<BadRow>);
 
 /// See `samsarrow.values`.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct ValueDecoder {
     format: Format,
-    /// Those that no call uses, and how much of what was learned they know: schemas are resolved once.
+    /// Idle decoders, each with the number of learned schemas that it contains. They are reused, so that each schema is
+    /// resolved once.
     idle: Mutex<Vec<(Decoder, usize)>>,
 }
 
 impl ValueDecoder {
     fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
-        // What is wrong with schemas shows before the first value.
+        // Reports schema errors before the first value.
         let first = format.decoder().map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
         Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
-    /// The field of JSON values, with what their schema says of members.
+    /// Returns the field of JSON values, with the metadata of their schema.
     pub(crate) fn json_field(&self) -> Option<&Field> {
         match &self.format {
             Format::Json { schema, .. } => Some(schema.field()),
@@ -57,18 +58,18 @@ impl ValueDecoder {
 
     fn take(&self) -> Result<(Decoder, usize), String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let made = || self.format.decoder().map(|made| (made, 0)).map_err(|error| error.to_string());
-        let (mut decoder, known) = idle.map_or_else(made, Ok)?;
+        let create = || self.format.decoder().map(|decoder| (decoder, 0)).map_err(|error| error.to_string());
+        let (mut decoder, known) = idle.map_or_else(create, Ok)?;
         let known = self.format.catch_up(&mut decoder, known);
         Ok((decoder, known))
     }
 
-    fn put(&self, decoder: (Decoder, usize)) {
+    fn put_back(&self, decoder: (Decoder, usize)) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(decoder);
     }
 
-    /// The ids in a batch that a registry is to be asked for.
-    fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
+    /// Returns the schema ids in a batch that must be looked up in a registry.
+    fn missing_ids(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
         if self.format.writers().is_none() {
             return Ok(BTreeSet::new());
         }
@@ -82,13 +83,13 @@ impl ValueDecoder {
             DataType::Binary => format.unknown(column.as_binary::<i32>().iter(), headers),
             DataType::LargeBinary => format.unknown(column.as_binary::<i64>().iter(), headers),
             DataType::BinaryView => format.unknown(column.as_binary_view().iter(), headers),
-            // Of another type, which is an error in its place.
+            // A column of another type is rejected when it is decoded.
             _ => BTreeSet::new(),
         })
     }
 
-    /// The rows, or those before the first value that is bad, where that is an error. With a limit it may be fewer.
-    fn run(
+    /// Decodes the rows; if `strict`, those before the first bad value. With a limit there may be fewer.
+    fn decode_batch(
         &self,
         batch: &RecordBatch,
         part: Part,
@@ -104,14 +105,18 @@ impl ValueDecoder {
         decoder.set_limit(limit.unwrap_or(u64::MAX));
         decoder.reserve(column.len());
         let mut errors = Errors::new(strict);
-        let (headers, cuts) = (headers.as_ref(), limit.is_some());
+        let (headers, has_limit) = (headers.as_ref(), limit.is_some());
         match column.data_type() {
-            DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers, &mut errors, cuts),
-            DataType::LargeBinary => {
-                push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors, cuts)
+            DataType::Binary => {
+                push_all(&mut decoder, column.as_binary::<i32>().iter(), headers, &mut errors, has_limit)
             }
-            DataType::BinaryView => push_all(&mut decoder, column.as_binary_view().iter(), headers, &mut errors, cuts),
-            DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, &mut errors, cuts),
+            DataType::LargeBinary => {
+                push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors, has_limit)
+            }
+            DataType::BinaryView => {
+                push_all(&mut decoder, column.as_binary_view().iter(), headers, &mut errors, has_limit)
+            }
+            DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, &mut errors, has_limit),
             other => {
                 return Err(Failure::Type(format!(
                     "expected an array of binary, large_binary or binary_view, got {other}"
@@ -119,7 +124,7 @@ impl ValueDecoder {
             }
         }?;
         let array = decoder.finish().map_err(|error| error.to_string())?;
-        self.put((decoder, known));
+        self.put_back((decoder, known));
         let (array, errors, first) = match errors {
             Errors::First(Some(bad)) => (array.slice(0, bad.row), None, Some(bad)),
             Errors::First(None) => (array, None, None),
@@ -134,11 +139,11 @@ impl ValueDecoder {
     }
 }
 
-/// What becomes of values that are bad.
+/// Handling of bad values.
 enum Errors {
-    /// The first ends it.
+    /// Decoding stops at the first one.
     First(Option<Box<BadValue>>),
-    /// What is wrong, by row, up to the last one that is bad.
+    /// Error text by row, up to the last bad value.
     All(StringBuilder),
 }
 
@@ -148,7 +153,7 @@ impl Errors {
     }
 }
 
-/// Why not all values of one schema can be read as another, if that is so.
+/// Returns why some values of the writer's schema cannot be read with the reader's schema; None if all can.
 #[pyfunction]
 pub(crate) fn avro_refusal(
     py: Python<'_>,
@@ -156,24 +161,24 @@ pub(crate) fn avro_refusal(
     reader: (String, Vec<String>),
 ) -> PyResult<Option<String>> {
     let parse = |(text, needed): &(String, Vec<String>)| Schema::parse_with(text, needed);
-    let refusal = || {
+    let incompatibility = || {
         let (writer, reader) = (parse(&writer)?, parse(&reader)?);
         let mut decoder = Decoder::avro(&reader, &Options::default())?;
         decoder.add_writer(SchemaId::Id(0), &writer);
         let id = SchemaId::Id(0);
-        let whole = decoder.refusal(id).map(ToString::to_string);
-        Ok(whole.or_else(|| decoder.refusal_of_some(id)))
+        let all_values = decoder.refusal(id).map(ToString::to_string);
+        Ok(all_values.or_else(|| decoder.refusal_of_some(id)))
     };
-    refusal().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
+    incompatibility().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
 }
 
-/// A batch of no values.
+/// Returns a batch without values.
 fn empty() -> RecordBatch {
     let schema = Arc::new(ArrowSchema::new(vec![Field::new("value", DataType::Null, true)]));
     RecordBatch::new_empty(schema)
 }
 
-/// Why nothing was decoded, but for bad values.
+/// An error other than a bad value.
 enum Failure {
     Type(String),
     Other(String),
@@ -185,25 +190,25 @@ impl<T: Into<String>> From<T> for Failure {
     }
 }
 
-fn failed(py: Python<'_>, failure: Failure) -> PyErr {
+fn to_exception(py: Python<'_>, failure: Failure) -> PyErr {
     match failure {
         Failure::Type(text) => PyTypeError::new_err(text),
         Failure::Other(text) => to_py(py, &Error::configuration(text)),
     }
 }
 
-/// A batch of Python's; none has no rows.
-fn taken(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+/// Imports a batch from Python; None if it has no rows.
+fn import_batch(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     arrow_ffi::from_python(batch)?.next(py)
 }
 
-/// Appends rows, up to the first bad one if that is an error, or up to what has room if it `cuts`.
+/// Decodes rows, up to the first bad value if `errors` is `First`, or until the memory limit is reached if `has_limit`.
 fn push_all<'a>(
     decoder: &mut Decoder,
     values: impl Iterator<Item = Option<&'a [u8]>>,
     headers: Option<&Headers>,
     errors: &mut Errors,
-    cuts: bool,
+    has_limit: bool,
 ) -> Result<(), Failure> {
     for (row, value) in values.enumerate() {
         match decoder.push_row(value, headers, row) {
@@ -218,7 +223,7 @@ fn push_all<'a>(
                     texts.append_value(bad.described(&[]));
                 }
             },
-            Err(ValueError::Full) if cuts && row > 0 => return Ok(()),
+            Err(ValueError::Full) if has_limit && row > 0 => return Ok(()),
             Err(full @ ValueError::Full) => return Err(Failure::Other(full.to_string())),
         }
     }
@@ -227,7 +232,7 @@ fn push_all<'a>(
 
 #[pymethods]
 impl ValueDecoder {
-    /// For Avro values.
+    /// Creates a decoder of Avro values.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, writers, fields, framing, enums, recursion))]
     #[expect(clippy::too_many_arguments, reason = "as Python has them")]
@@ -235,27 +240,28 @@ impl ValueDecoder {
         py: Python<'_>,
         schema: &str,
         needed: Vec<String>,
-        writers: Vec<(Option<Id>, String)>,
+        writers: Vec<(Option<PySchemaId>, String)>,
         fields: Option<Vec<String>>,
         framing: &str,
         enums: &str,
         recursion: usize,
     ) -> PyResult<Self> {
-        let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
+        let config_error = |text: String| to_py(py, &Error::configuration(text));
+        let parse = |text: &str| Schema::parse(text).map_err(|error| config_error(error.to_string()));
         let framings = ["auto", "header", "confluent", "apicurio8", "single-object", "none"];
-        let framing = Framing::among(&framings, framing).map_err(refuse)?;
-        let enums = enums_of(enums).map_err(refuse)?;
+        let framing = Framing::among(&framings, framing).map_err(config_error)?;
+        let enums = enums_of(enums).map_err(config_error)?;
         let mut known = Writers::default();
         for (id, text) in writers {
-            known.given(id.map(Id::named), &parse(&text)?);
+            known.given(id.map(PySchemaId::into_schema_id), &parse(&text)?);
         }
-        let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
+        let schema = Schema::parse_with(schema, &needed).map_err(|error| config_error(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };
         Self::new(py, Format::Avro { schema, options, writers: Arc::new(Mutex::new(known)) })
     }
 
-    /// For JSON values; `schema` is the text of a JSON Schema, or Arrow data with a column of the type.
+    /// Creates a decoder of JSON values. `schema` is the text of a JSON Schema, or Arrow data with a column of the
+    /// type.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, links, fields, framing))]
     fn json(
@@ -266,28 +272,28 @@ impl ValueDecoder {
         fields: Option<Vec<String>>,
         framing: &str,
     ) -> PyResult<Self> {
-        let refuse = |text: String| to_py(py, &Error::configuration(text));
+        let config_error = |text: String| to_py(py, &Error::configuration(text));
         let framing = Framing::from_name(framing).ok_or_else(|| {
-            refuse(format!("framing must be auto, header, confluent, apicurio8 or none, not {framing:?}"))
+            config_error(format!("framing must be auto, header, confluent, apicurio8 or none, not {framing:?}"))
         })?;
         let schema = match schema.extract::<String>() {
-            Ok(text) => json::Schema::parse(&text, &needed, &links).map_err(|error| refuse(error.to_string()))?,
+            Ok(text) => json::Schema::parse(&text, &needed, &links).map_err(|error| config_error(error.to_string()))?,
             Err(_) => {
                 let columns = arrow_ffi::schema_of(schema)?;
-                let column = columns.fields().first().ok_or_else(|| refuse("there is no column".to_owned()))?;
+                let column = columns.fields().first().ok_or_else(|| config_error("there is no column".to_owned()))?;
                 json::Schema::from_arrow(column.data_type().clone())
             }
         };
         Self::new(py, Format::Json { schema, options: Options { framing, fields, ..Options::default() } })
     }
 
-    /// For Protobuf values: of a schema's text, or of descriptors.
+    /// Creates a decoder of Protobuf values from source text or descriptors.
     #[staticmethod]
     #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums, recursion))]
     #[expect(clippy::too_many_arguments, reason = "as Python has them")]
     fn protobuf(
         py: Python<'_>,
-        schema: File,
+        schema: ProtobufSchema,
         needed: Vec<String>,
         message: Option<String>,
         by_id: bool,
@@ -296,15 +302,16 @@ impl ValueDecoder {
         enums: &str,
         recursion: usize,
     ) -> PyResult<Self> {
-        let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = Framing::among(&["auto", "header", "confluent", "apicurio8", "none"], framing).map_err(refuse)?;
-        let enums = enums_of(enums).map_err(refuse)?;
-        let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
+        let config_error = |text: String| to_py(py, &Error::configuration(text));
+        let framing =
+            Framing::among(&["auto", "header", "confluent", "apicurio8", "none"], framing).map_err(config_error)?;
+        let enums = enums_of(enums).map_err(config_error)?;
+        let schema = schema.parse(&needed).map_err(|error| config_error(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };
         Self::new(py, Format::Protobuf { schema, message, by_id, options, writers: Arc::default() })
     }
 
-    /// For values of one of Kafka's own types.
+    /// Creates a decoder for one of Kafka's primitive serdes.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str) -> PyResult<Self> {
         let plain = Plain::from_name(name).ok_or_else(|| {
@@ -315,7 +322,7 @@ impl ValueDecoder {
         Self::new(py, Format::Plain(plain))
     }
 
-    /// Has a registry say what the values of a batch were written with, as far as that is not known; None where it is.
+    /// Returns a call that fetches the missing writer's schemas of a batch from a registry; None if none are missing.
     fn learn(
         &self,
         py: Python<'_>,
@@ -325,24 +332,25 @@ impl ValueDecoder {
         ignore_rules: bool,
         imports: Vec<String>,
     ) -> PyResult<Option<Call>> {
-        let Some(batch) = taken(py, batch)? else { return Ok(None) };
+        let Some(batch) = import_batch(py, batch)? else { return Ok(None) };
         let part = if key { Part::Key } else { Part::Value };
-        let ids = gate::detach(py, || self.unknown(&batch, part)).map_err(|failure| failed(py, failure))?;
+        let ids = interpreter_guard::detach(py, || self.missing_ids(&batch, part))
+            .map_err(|failure| to_exception(py, failure))?;
         let Some((kind, writers)) = self.format.writers() else { return Ok(None) };
         if ids.is_empty() {
             return Ok(None);
         }
         let (registry, writers, imports) = (registry.core(py)?, Arc::clone(writers), imports.into());
-        Ok(Some(Call::done(async move {
-            let found = ask(registry, ids, kind, ignore_rules, imports).await?;
+        Ok(Some(Call::without_result(async move {
+            let schemas = ask(registry, ids, kind, ignore_rules, imports).await?;
             let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
-            found.into_iter().for_each(|(id, found)| writers.learn(id, found));
+            schemas.into_iter().for_each(|(id, schema)| writers.learn(id, schema));
             Ok(())
         })))
     }
 
-    /// The column `value` of a batch, decoded: up to the first value that is bad, which comes beside it, if `strict`;
-    /// else with a column `error`. With a `limit` in bytes, there may be fewer rows.
+    /// Decodes the column `value` of a batch. If `strict`, stops at the first bad value and returns it; otherwise adds
+    /// a column `error`. With a `limit` in bytes, it may return fewer rows.
     #[pyo3(signature = (batch, key, strict, limit = None))]
     fn decode<'py>(
         &self,
@@ -353,14 +361,14 @@ impl ValueDecoder {
         limit: Option<u64>,
     ) -> PyResult<Decoded<'py>> {
         let part = if key { Part::Key } else { Part::Value };
-        let batch = taken(py, batch)?;
-        // One without rows does not come: it is decoded for the type.
+        let batch = import_batch(py, batch)?;
+        // A batch without rows is imported as None; it is decoded for its type.
         let batch = batch.unwrap_or_else(empty);
-        let decoded = gate::detach(py, || self.run(&batch, part, strict, limit));
-        let (rows, bad) = decoded.map_err(|failure| failed(py, failure))?;
+        let decoded = interpreter_guard::detach(py, || self.decode_batch(&batch, part, strict, limit));
+        let (rows, bad) = decoded.map_err(|failure| to_exception(py, failure))?;
         let bad = bad.map(|bad| {
             let schema = bad.schema.map(|schema| schema.to_string());
-            (bad.row, bad.schema.and_then(Id::of), bad.path, bad.reason, schema)
+            (bad.row, bad.schema.and_then(PySchemaId::from_schema_id), bad.path, bad.reason, schema)
         });
         Ok((arrow_ffi::to_pyarrow(py, &rows)?, bad))
     }

@@ -1,35 +1,35 @@
-//! What the core's threads hand over to a loop, and how they ring it.
+//! Queue of completed results for one event loop, and the wake-up of that loop.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Socket;
-use super::loops::ask;
+use super::loops::wake_call;
 use crate::call::Outcome;
-use crate::lanes::Lane;
+use crate::callback_threads::CallbackQueue;
 
-/// Outcomes that no loop takes any more. What Python lent may be in them: the next thread that is attached drops them.
-static LEFT: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
+/// Outcomes pushed after their loop was closed. They may hold Python objects, so the next attached thread drops them.
+static ORPHANED: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
 
-/// How a loop is made to look.
-pub(super) enum Ring {
-    /// The loop watches the other end.
+/// Mechanism that wakes a loop.
+pub(super) enum Wakeup {
+    /// A socket whose other end the loop watches.
     Socket(Socket),
-    /// A thread of Python's asks it.
-    Thread(Arc<Lane>),
-    /// There is no loop any more.
-    Never,
+    /// A Python thread that calls the loop.
+    Thread(Arc<CallbackQueue>),
+    /// The loop was closed.
+    Closed,
 }
 
 pub(super) struct Queue {
     done: Vec<(u64, Option<Outcome>)>,
-    /// The loop was rung since it last looked.
-    armed: bool,
-    pub(super) ring: Ring,
+    /// True if the loop was woken and has not called `drain` since.
+    wakeup_pending: bool,
+    pub(super) wakeup: Wakeup,
 }
 
-/// The side of the core's threads.
+/// The client's side of a bridge.
 pub struct Inbox {
     pub(super) id: u64,
     queue: Mutex<Queue>,
@@ -42,10 +42,10 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Rings through `socket`, one end of what the loop watches.
+    /// Creates an inbox that wakes the loop through `socket`.
     pub(super) fn new(socket: Socket) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let queue = Queue { done: Vec::new(), armed: false, ring: Ring::Socket(socket) };
+        let queue = Queue { done: Vec::new(), wakeup_pending: false, wakeup: Wakeup::Socket(socket) };
         Self { id: IDS.fetch_add(1, Ordering::Relaxed), queue: Mutex::new(queue) }
     }
 
@@ -53,47 +53,47 @@ impl Inbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what is done, in one go.
+    /// Pushes results, and wakes the loop if needed.
     pub fn push(&self, done: impl IntoIterator<Item = (u64, Option<Outcome>)>) {
         let mut queue = self.lock();
-        if matches!(queue.ring, Ring::Never) {
-            let left = done.into_iter().filter_map(|(_, outcome)| outcome);
-            LEFT.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
+        if matches!(queue.wakeup, Wakeup::Closed) {
+            let orphaned = done.into_iter().filter_map(|(_, outcome)| outcome);
+            ORPHANED.lock().unwrap_or_else(PoisonError::into_inner).extend(orphaned);
             return;
         }
         queue.done.extend(done);
-        if queue.done.is_empty() || std::mem::replace(&mut queue.armed, true) {
+        if queue.done.is_empty() || std::mem::replace(&mut queue.wakeup_pending, true) {
             return;
         }
-        match &queue.ring {
-            // One byte at most is on its way: there is always room for it.
-            Ring::Socket(socket) => drop((&*socket).write(&[1])),
-            Ring::Thread(lane) => {
+        match &queue.wakeup {
+            // At most one byte is unread, so the write never blocks.
+            Wakeup::Socket(socket) => drop((&*socket).write(&[1])),
+            Wakeup::Thread(queue) => {
                 let id = self.id;
-                lane.push(usize::MAX, move |py| ask(py, id));
+                queue.push(usize::MAX, move |py| wake_call(py, id));
             }
-            Ring::Never => {}
+            Wakeup::Closed => {}
         }
     }
 
-    /// What was pushed since the last time.
+    /// Returns the results pushed since the last call.
     pub(super) fn take(&self) -> Vec<(u64, Option<Outcome>)> {
         let mut queue = self.lock();
-        queue.armed = false;
+        queue.wakeup_pending = false;
         std::mem::take(&mut queue.done)
     }
 
-    /// Nobody looks any more.
+    /// Closes the inbox and drops its results.
     pub(super) fn close(&self) {
         let mut queue = self.lock();
-        let left = (std::mem::replace(&mut queue.ring, Ring::Never), std::mem::take(&mut queue.done));
+        let closed = (std::mem::replace(&mut queue.wakeup, Wakeup::Closed), std::mem::take(&mut queue.done));
         drop(queue);
-        drop(left);
+        drop(closed);
     }
 }
 
-/// Drops what no loop takes any more, on a thread that is attached.
-pub(super) fn drop_left() {
-    let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
-    drop(left);
+/// Drops the outcomes of closed loops, on an attached thread.
+pub(super) fn drop_orphaned() {
+    let orphaned = std::mem::take(&mut *ORPHANED.lock().unwrap_or_else(PoisonError::into_inner));
+    drop(orphaned);
 }

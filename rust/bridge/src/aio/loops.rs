@@ -1,4 +1,4 @@
-//! The loops of this process, each with its bridge.
+//! Registry of the event loops of this process and their bridges.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,74 +7,74 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyWeakrefReference;
 
-use super::{Bridge, Local};
-use crate::lanes;
+use super::{Bridge, LoopState};
+use crate::callback_threads;
 use crate::runtime::process_id;
 
-/// The bridge of the loop that runs here, a new future of it, and what awaits that.
-pub(super) fn running(py: Python<'_>) -> PyResult<(Arc<Local>, Py<PyAny>, Py<PyAny>)> {
+/// Returns the bridge state of the running loop, a new future of that loop, and the iterator that awaits it.
+pub(super) fn current_loop(py: Python<'_>) -> PyResult<(Arc<LoopState>, Py<PyAny>, Py<PyAny>)> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.unbind()))?;
     if modules.bind(py).contains(pyo3::intern!(py, "trio"))? {
-        let found = py.import("samsarrow._aio")?.getattr("in_trio")?.call0()?;
-        if !found.is_none() {
-            let (bridge, future, iterator): (Bound<'_, Bridge>, Py<PyAny>, Py<PyAny>) = found.extract()?;
-            return Ok((Arc::clone(&bridge.get().local), future, iterator));
+        let trio = py.import("samsarrow._aio")?.getattr("in_trio")?.call0()?;
+        if !trio.is_none() {
+            let (bridge, future, iterator): (Bound<'_, Bridge>, Py<PyAny>, Py<PyAny>) = trio.extract()?;
+            return Ok((Arc::clone(&bridge.get().state), future, iterator));
         }
     }
     let running = RUNNING
         .get_or_try_init(py, || Ok::<_, PyErr>(py.import("asyncio")?.getattr("get_running_loop")?.unbind()))?
         .bind(py)
         .call0()?;
-    let local = of_loop(py, &running)?;
+    let state = state_of(py, &running)?;
     let future = running.call_method0(pyo3::intern!(py, "create_future"))?;
     let iterator = future.call_method0(pyo3::intern!(py, "__await__"))?.unbind();
-    Ok((local, future.unbind(), iterator))
+    Ok((state, future.unbind(), iterator))
 }
 
-/// A loop that has a bridge.
-struct Known {
+/// An event loop with a bridge.
+struct KnownLoop {
     running: Py<PyWeakrefReference>,
-    /// The loop keeps it, through what it calls: a loop that is closed lets it go, with its sockets.
-    local: Weak<Local>,
-    /// Where nothing of the loop's keeps it.
-    kept: Option<Py<Bridge>>,
+    /// The loop owns the bridge through the registered callback, so that a closed loop releases it with its sockets.
+    state: Weak<LoopState>,
+    /// Owns the bridge if the loop cannot watch sockets.
+    bridge: Option<Py<Bridge>>,
 }
 
-/// By the loop's address. Threads that are attached hold the lock, and run no Python meanwhile.
-static KNOWN: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
+/// Loops by address. Only attached threads take the lock, and run no Python code while they hold it.
+static KNOWN_LOOPS: LazyLock<Mutex<HashMap<usize, KnownLoop>>> = LazyLock::new(Mutex::default);
 
-fn of_loop(py: Python<'_>, running: &Bound<'_, PyAny>) -> PyResult<Arc<Local>> {
+fn state_of(py: Python<'_>, running: &Bound<'_, PyAny>) -> PyResult<Arc<LoopState>> {
     let address = running.as_ptr().addr();
     {
         let known = known_loops();
-        let local = known.get(&address).and_then(|known| {
-            // Another loop may have been at this address.
+        let state = known.get(&address).and_then(|known| {
+            // The address may belong to another, earlier loop.
             let same = known.running.bind(py).upgrade().is_some_and(|known| known.is(running));
-            known.local.upgrade().filter(|local| same && local.pid == process_id())
+            known.state.upgrade().filter(|state| same && state.pid == process_id())
         });
-        if let Some(local) = local {
-            return Ok(local);
+        if let Some(state) = state {
+            return Ok(state);
         }
     }
     let bridge = Py::new(py, Bridge::new()?)?;
-    let local = Arc::clone(&bridge.get().local);
+    let state = Arc::clone(&bridge.get().state);
     let attached = py.import("samsarrow._aio")?.getattr("attach")?.call1((running, &bridge))?.is_truthy()?;
     let running = PyWeakrefReference::new(running)?.unbind();
-    let known = Known { running, local: Arc::downgrade(&local), kept: (!attached).then_some(bridge) };
+    let known = KnownLoop { running, state: Arc::downgrade(&state), bridge: (!attached).then_some(bridge) };
     let before = known_loops().insert(address, known);
     drop(before);
-    forget_closed(py);
-    Ok(local)
+    remove_closed(py);
+    Ok(state)
 }
 
-fn known_loops() -> MutexGuard<'static, HashMap<usize, Known>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn known_loops() -> MutexGuard<'static, HashMap<usize, KnownLoop>> {
+    KNOWN_LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets go of loops that are closed. Whether one is, Python says: the lock is not held meanwhile.
-fn forget_closed(py: Python<'_>) {
+/// Removes closed loops. The lock is not held while Python is asked if a loop is closed.
+fn remove_closed(py: Python<'_>) {
     let all: Vec<_> = known_loops().iter().map(|(address, known)| (*address, known.running.clone_ref(py))).collect();
     let open = |running: Bound<'_, PyAny>| {
         running.call_method0("is_closed").and_then(|closed| closed.is_truthy()).is_ok_and(|closed| !closed)
@@ -90,21 +90,21 @@ fn forget_closed(py: Python<'_>) {
     }
 }
 
-/// What asks a loop that watches no sockets to look: nothing, if it is gone.
-pub(super) fn ask(py: Python<'_>, id: u64) -> PyResult<lanes::Call> {
-    let found = {
+/// Builds the call that wakes a loop without watched sockets. The call does nothing if the loop is gone.
+pub(super) fn wake_call(py: Python<'_>, id: u64) -> PyResult<callback_threads::PyCall> {
+    let known_loop = {
         let known = known_loops();
         let mut all = known.values();
-        all.find(|known| known.kept.as_ref().is_some_and(|bridge| bridge.get().is(id)))
-            .and_then(|known| Some((known.running.bind(py).upgrade()?.unbind(), known.kept.as_ref()?.clone_ref(py))))
+        all.find(|known| known.bridge.as_ref().is_some_and(|bridge| bridge.get().is(id)))
+            .and_then(|known| Some((known.running.bind(py).upgrade()?.unbind(), known.bridge.as_ref()?.clone_ref(py))))
     };
-    let (running, bridge) = found.map_or((py.None(), py.None()), |(running, bridge)| (running, bridge.into_any()));
+    let (running, bridge) = known_loop.map_or((py.None(), py.None()), |(running, bridge)| (running, bridge.into_any()));
     let ring = py.import("samsarrow._aio")?.getattr("ring")?.unbind();
     Ok((ring, (running, bridge).into_pyobject(py)?.unbind()))
 }
 
 impl Bridge {
     fn is(&self, id: u64) -> bool {
-        self.local.inbox.as_ref().is_some_and(|inbox| inbox.id == id)
+        self.state.inbox.as_ref().is_some_and(|inbox| inbox.id == id)
     }
 }

@@ -1,8 +1,9 @@
-//! The bridge from the core's threads to event loops: one per running loop, one wake-up for all that is done by then.
+//! Delivery of results from the Rust client to event loops: one bridge per running loop, and one wake-up for all
+//! results that are complete by then.
 //!
-//! Threads of the core push what is done into a queue and never wait for the GIL, touch no object of Python's and call no
-//! loop: the first push since the loop last looked writes a byte to a socket that the loop watches (asyncio, uvloop, trio).
-//! Loops that watch no sockets (Proactor) are rung by a thread of Python's, which asks them to look.
+//! Threads of the client push results into a queue. They never wait for the GIL, touch no Python object and call no
+//! loop: the first push since the last `drain` writes a byte to a socket that the loop watches (asyncio, uvloop, trio).
+//! A Python thread wakes loops that cannot watch sockets (Proactor).
 
 mod inbox;
 mod loops;
@@ -22,187 +23,188 @@ use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 
 pub use self::inbox::Inbox;
-use self::inbox::{Ring, drop_left};
-use self::loops::running;
+use self::inbox::{Wakeup, drop_orphaned};
+use self::loops::current_loop;
 use crate::call::Outcome;
+use crate::callback_threads::{LazyQueue, RunsOn};
 use crate::error::to_py;
-use crate::gate;
-use crate::lanes::{By, Slot};
+use crate::interpreter_guard;
 use crate::runtime::process_id;
 
-/// How often loops were woken by this process, ever.
+/// Number of wake-ups of event loops in this process.
 static WAKE_UPS: AtomicU64 = AtomicU64::new(0);
 
-/// Of loops that watch no sockets.
-static LOOPS: Slot = Slot::new("samsarrow-loops", By::Thread);
+/// Wake-ups of loops that cannot watch sockets.
+static LOOP_WAKER: LazyQueue = LazyQueue::new("samsarrow-loops", RunsOn::NativeThread);
 
-/// What the loop's thread makes of a push: the result of what is awaited.
-type Take = Box<dyn FnOnce(Python<'_>, Option<Outcome>) -> PyResult<Py<PyAny>> + Send>;
+/// Converts a pushed outcome to the awaited result, on the thread of the loop.
+type BuildResult = Box<dyn FnOnce(Python<'_>, Option<Outcome>) -> PyResult<Py<PyAny>> + Send>;
 
-/// Somebody who awaits.
+/// A pending await.
 struct Waiter {
-    /// Has `done`, `set_result` and `set_exception`, as futures of asyncio have.
+    /// An object with `done`, `set_result` and `set_exception`, such as an asyncio future.
     future: Py<PyAny>,
-    take: Take,
+    take: BuildResult,
 }
 
-/// The side of the loop's thread. The locks are held by threads that are attached, and never while Python runs.
-struct Local {
+/// The loop's side of a bridge. Only attached threads lock the mutexes, and never while Python code runs.
+struct LoopState {
     pid: u32,
     inbox: Option<Arc<Inbox>>,
-    /// The end that the loop watches.
+    /// The socket that the loop watches.
     socket: Mutex<Option<Socket>>,
-    waiting: Mutex<HashMap<u64, Waiter>>,
+    waiters: Mutex<HashMap<u64, Waiter>>,
     tokens: AtomicU64,
 }
 
-impl Local {
+impl LoopState {
     fn inbox(&self) -> PyResult<&Arc<Inbox>> {
-        // In the child of a fork the parent's loop does not go on.
+        // The parent's loop does not run in the child of a fork.
         let inbox = self.inbox.as_ref().filter(|_| self.pid == process_id());
         inbox.ok_or_else(|| PyRuntimeError::new_err("this event loop belongs to the parent of this process"))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiter>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiters(&self) -> MutexGuard<'_, HashMap<u64, Waiter>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Local {
+impl Drop for LoopState {
     fn drop(&mut self) {
         match self.inbox.take() {
             Some(inbox) if self.pid == process_id() => inbox.close(),
-            // Its lock may be held by a thread that is not here.
+            // A thread that does not exist in this process may hold the lock of the inbox.
             inbox => std::mem::forget(inbox),
         }
     }
 }
 
-/// What a loop watches, and what it calls when there is something to read.
+/// The object that an event loop watches, with the callback for readable data.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct Bridge {
-    local: Arc<Local>,
+    state: Arc<LoopState>,
 }
 
 #[pymethods]
 impl Bridge {
     #[new]
     fn new() -> PyResult<Self> {
-        let (ours, theirs) = pair()?;
-        ours.set_nonblocking(true)?;
-        theirs.set_nonblocking(true)?;
+        let (writer, reader) = socket_pair()?;
+        writer.set_nonblocking(true)?;
+        reader.set_nonblocking(true)?;
         Ok(Self {
-            local: Arc::new(Local {
+            state: Arc::new(LoopState {
                 pid: process_id(),
-                inbox: Some(Arc::new(Inbox::new(ours))),
-                socket: Mutex::new(Some(theirs)),
-                waiting: Mutex::default(),
+                inbox: Some(Arc::new(Inbox::new(writer))),
+                socket: Mutex::new(Some(reader)),
+                waiters: Mutex::default(),
                 tokens: AtomicU64::new(0),
             }),
         })
     }
 
-    /// The socket to watch.
+    /// Returns the descriptor of the socket to watch.
     fn fileno(&self) -> PyResult<u64> {
-        let socket = self.local.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = self.state.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = || PyRuntimeError::new_err("the bridge is closed");
-        socket.as_ref().and_then(number).ok_or_else(closed)
+        socket.as_ref().and_then(raw_handle).ok_or_else(closed)
     }
 
-    /// For a loop that cannot watch it: a thread asks the loop to call `drain`.
+    /// Switches to wake-ups by a thread, for a loop that cannot watch sockets.
     fn by_thread(&self, py: Python<'_>) -> PyResult<()> {
-        let lane = LOOPS.get(py)?;
-        self.local.inbox()?.lock().ring = Ring::Thread(lane);
-        drop(self.local.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let queue = LOOP_WAKER.get(py)?;
+        self.state.inbox()?.lock().wakeup = Wakeup::Thread(queue);
+        drop(self.state.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }
 
-    /// Settles everything that is done, on the loop's thread.
+    /// Completes all waiters with a result, on the thread of the loop.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        let _pass = gate::enter(py);
-        let Ok(inbox) = self.local.inbox() else { return Ok(()) };
-        if let Some(socket) = &*self.local.socket.lock().unwrap_or_else(PoisonError::into_inner) {
+        let _guard = interpreter_guard::acquire(py);
+        let Ok(inbox) = self.state.inbox() else { return Ok(()) };
+        if let Some(socket) = &*self.state.socket.lock().unwrap_or_else(PoisonError::into_inner) {
             let mut byte = [0; 8];
             let _ = (&*socket).read(&mut byte);
         }
         WAKE_UPS.fetch_add(1, Ordering::Relaxed);
         let mut interrupted = Ok(());
         for (token, outcome) in inbox.take() {
-            let waiter = self.local.waiting().remove(&token);
-            // Ctrl-C may come in between: the others are settled all the same.
-            if let Some(Err(error)) = waiter.map(|waiter| waiter.settle(py, outcome)) {
+            let waiter = self.state.waiters().remove(&token);
+            // KeyboardInterrupt may be raised here; the remaining waiters are completed anyway.
+            if let Some(Err(error)) = waiter.map(|waiter| waiter.complete(py, outcome)) {
                 interrupted = Err(error);
             }
         }
         interrupted
     }
 
-    /// A loop that is thrown away unclosed is found by Python's collector: it keeps this, and this its futures.
+    /// Lets the garbage collector find a loop that was dropped without being closed: the loop references the bridge,
+    /// and the bridge its futures.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let waiting = self.local.waiting.try_lock();
-        waiting.iter().flat_map(|waiting| waiting.values()).try_for_each(|waiter| visit.call(&waiter.future))
+        let waiters = self.state.waiters.try_lock();
+        waiters.iter().flat_map(|waiters| waiters.values()).try_for_each(|waiter| visit.call(&waiter.future))
     }
 
     fn __clear__(&self) {
-        let left = std::mem::take(&mut *self.local.waiting());
-        drop(left);
+        let waiters = std::mem::take(&mut *self.state.waiters());
+        drop(waiters);
     }
 
-    /// The loop has ended: nobody waits any more.
+    /// Releases the socket and all waiters after the loop has ended.
     fn close(&self) {
-        if let Ok(inbox) = self.local.inbox() {
+        if let Ok(inbox) = self.state.inbox() {
             inbox.close();
-            drop(self.local.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
-            let left = std::mem::take(&mut *self.local.waiting());
-            drop(left);
+            drop(self.state.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let waiters = std::mem::take(&mut *self.state.waiters());
+            drop(waiters);
         }
     }
 }
 
-/// Two ends of a connection to itself.
+/// Returns two connected sockets.
 #[cfg(unix)]
-fn pair() -> std::io::Result<(Socket, Socket)> {
+fn socket_pair() -> std::io::Result<(Socket, Socket)> {
     Socket::pair()
 }
 
-/// Where there are no pairs of sockets, as asyncio itself does it.
+/// Returns two connected sockets as asyncio does on systems without socket pairs.
 #[cfg(windows)]
-fn pair() -> std::io::Result<(Socket, Socket)> {
+fn socket_pair() -> std::io::Result<(Socket, Socket)> {
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
     let ours = Socket::connect(listener.local_addr()?)?;
     loop {
         let (theirs, from) = listener.accept()?;
-        // Anybody on this machine may connect.
+        // Any process on this machine may connect.
         if from == ours.local_addr()? {
             return Ok((ours, theirs));
         }
     }
 }
 
-/// What loops know a socket by.
+/// Returns the number by which event loops identify a socket.
 #[cfg(unix)]
-fn number(socket: &Socket) -> Option<u64> {
+fn raw_handle(socket: &Socket) -> Option<u64> {
     u64::try_from(socket.as_raw_fd()).ok()
 }
 
 #[cfg(windows)]
 #[allow(clippy::unnecessary_wraps, reason = "as on other systems")]
-fn number(socket: &Socket) -> Option<u64> {
+fn raw_handle(socket: &Socket) -> Option<u64> {
     Some(socket.as_raw_socket())
 }
 
 impl Waiter {
-    fn settle(self, py: Python<'_>, outcome: Option<Outcome>) -> PyResult<()> {
+    fn complete(self, py: Python<'_>, outcome: Option<Outcome>) -> PyResult<()> {
         let future = self.future.bind(py);
-        // Cancelled: nothing is taken for it.
+        // The await was cancelled: the result is not read.
         if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
             return Ok(());
         }
         match (self.take)(py, outcome) {
-            Ok(found) => future.call_method1(pyo3::intern!(py, "set_result"), (found,)).map(drop),
+            Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,)).map(drop),
             Err(error) if error.is_instance_of::<PyException>(py) => {
                 future.call_method1(pyo3::intern!(py, "set_exception"), (error.into_value(py),))?;
-                // Somebody who was thrown away does not look at it: no reason to log it.
+                // Marks the exception as retrieved, so that asyncio does not log it if the awaiting task was cancelled.
                 future.call_method0(pyo3::intern!(py, "exception")).map(drop)
             }
             Err(error) => Err(error),
@@ -210,79 +212,79 @@ impl Waiter {
     }
 }
 
-/// A place in a loop's queue that somebody awaits.
+/// A slot in a loop's queue for the result of one await.
 #[derive(Debug)]
-pub struct Ticket {
+pub struct Completion {
     inbox: Arc<Inbox>,
     token: u64,
 }
 
-impl Ticket {
-    /// Where to push, and under which number. Who takes it pushes for sure.
-    pub fn redeem(mut self) -> (Arc<Inbox>, u64) {
+impl Completion {
+    /// Returns the inbox and the token of this completion. The caller must push a result.
+    pub fn into_parts(mut self) -> (Arc<Inbox>, u64) {
         let parts = (Arc::clone(&self.inbox), self.token);
         self.token = u64::MAX;
         parts
     }
 
-    /// Hands the outcome over.
-    pub fn settle(self, outcome: Option<Outcome>) {
-        let (inbox, token) = self.redeem();
+    /// Pushes the outcome.
+    pub fn complete(self, outcome: Option<Outcome>) {
+        let (inbox, token) = self.into_parts();
         inbox.push([(token, outcome)]);
     }
 }
 
-impl Drop for Ticket {
-    /// Work that was given up, or has panicked, leaves nobody waiting.
+impl Drop for Completion {
+    /// Completes the await with an error if the work was cancelled or panicked.
     fn drop(&mut self) {
         if self.token != u64::MAX {
-            self.inbox.push([(self.token, Some(Err(Error::closed("the client (its work was given up)"))))]);
+            self.inbox.push([(self.token, Some(Err(Error::closed("the client (its work was cancelled)"))))]);
         }
     }
 }
 
-/// Awaits in the loop that runs here: what an `__await__` gives, and where the core says that it is done. Then `take` makes
-/// the result, on the loop's thread.
-pub fn wait(py: Python<'_>, take: Take) -> PyResult<(Ticket, Py<PyAny>)> {
-    let _pass = gate::enter(py);
-    drop_left();
-    let (local, future, iterator) = running(py)?;
-    let inbox = Arc::clone(local.inbox()?);
-    let token = local.tokens.fetch_add(1, Ordering::Relaxed);
-    local.waiting().insert(token, Waiter { future, take });
-    Ok((Ticket { inbox, token }, iterator))
+/// Starts an await on the running loop: returns the completion that the client's work reports to, and the iterator for
+/// `__await__`. `take` converts the outcome on the thread of the loop.
+pub fn wait(py: Python<'_>, take: BuildResult) -> PyResult<(Completion, Py<PyAny>)> {
+    let _guard = interpreter_guard::acquire(py);
+    drop_orphaned();
+    let (state, future, iterator) = current_loop(py)?;
+    let inbox = Arc::clone(state.inbox()?);
+    let token = state.tokens.fetch_add(1, Ordering::Relaxed);
+    state.waiters().insert(token, Waiter { future, take });
+    Ok((Completion { inbox, token }, iterator))
 }
 
-/// What awaits something that is there already: the loop does not turn for it.
+/// The iterator of an await whose result already exists; the loop runs no other task in between.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub struct There(Mutex<Option<Py<PyAny>>>);
+pub struct Ready(Mutex<Option<Py<PyAny>>>);
 
-impl There {
-    pub fn iterator(py: Python<'_>, found: Py<PyAny>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, Self(Mutex::new(Some(found))))?.into_any())
+impl Ready {
+    pub fn iterator(py: Python<'_>, value: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, Self(Mutex::new(Some(value))))?.into_any())
     }
 }
 
 #[pymethods]
-impl There {
+impl Ready {
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Err(PyStopIteration::new_err((found.unwrap_or_else(|| py.None()),)))
+        let value = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Err(PyStopIteration::new_err((value.unwrap_or_else(|| py.None()),)))
     }
 }
 
-/// How often event loops were woken to be given results, in this process.
+/// Returns the number of wake-ups of event loops in this process.
 #[pyfunction]
 pub fn loop_wake_ups() -> u64 {
     WAKE_UPS.load(Ordering::Relaxed)
 }
 
-/// The error of a push, which always has an outcome unless what is awaited says itself how it ended.
-pub fn outcome(py: Python<'_>, outcome: Option<Outcome>) -> PyResult<crate::call::Convert> {
-    let outcome = outcome.unwrap_or_else(|| Err(Error::closed("the client (its work was given up)")));
+/// Returns the converter of an outcome, or raises its error. An outcome of `None` means that the work was dropped.
+pub fn converter(py: Python<'_>, outcome: Option<Outcome>) -> PyResult<crate::call::Convert> {
+    let outcome = outcome.unwrap_or_else(|| Err(Error::closed("the client (its work was cancelled)")));
     outcome.map_err(|error| to_py(py, &error))
 }

@@ -1,4 +1,4 @@
-//! Users, ACLs and tokens between Python and Rust.
+//! Users, ACLs and delegation tokens.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use samsarrow_bridge::call::Call;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_bridge::runtime::seconds;
 
-use super::{Admin, Core, listed, said};
+use super::{Admin, Core, keyed_results, list_of};
 
 /// Resource type, name, pattern type, principal, host, operation, permission.
 type Acl = (i8, String, i8, String, String, i8, i8);
-/// The same, where a name, principal or host that is missing matches all.
+/// Like [`Acl`]; None for name, principal or host matches all.
 type Filter = (i8, Option<String>, i8, Option<String>, Option<String>, i8, i8);
 
-/// User, mechanism and what is set: password, iterations, salt.
+/// User, mechanism and new credential: password, iterations, salt.
 type Change = (String, i8, Option<(String, i64, Option<Vec<u8>>)>);
 
-/// Id, hmac, owner, requester, renewers; when it was made, expires, ends.
+/// Token id, hmac, owner, requester, renewers; times of issue, expiry and maximum lifetime, in milliseconds since 1970.
 type Token = (String, Py<PyBytes>, String, Option<String>, Vec<String>, i64, i64, i64);
 
 fn binding((resource_type, resource_name, pattern, principal, host, operation, permission): Acl) -> AclBinding {
@@ -53,7 +53,7 @@ fn acl(acl: AclBinding) -> Acl {
     )
 }
 
-fn filter((resource_type, resource_name, pattern, principal, host, operation, permission): Filter) -> AclFilter {
+fn acl_filter((resource_type, resource_name, pattern, principal, host, operation, permission): Filter) -> AclFilter {
     AclFilter {
         resource_type: ResourceType::of(resource_type),
         resource_name,
@@ -72,7 +72,7 @@ fn failure(py: Python<'_>, outcome: Result<()>) -> Option<Py<PyAny>> {
 fn alteration((user, mechanism, new): Change) -> UserAlteration {
     let password = new.map(|(password, iterations, salt)| NewPassword {
         password: Secret::from(password),
-        // What does not fit is refused with the numbers that do.
+        // Values out of range are rejected later, with an error that states the range.
         iterations: u32::try_from(iterations.max(0)).unwrap_or(u32::MAX),
         salt,
     });
@@ -80,7 +80,7 @@ fn alteration((user, mechanism, new): Change) -> UserAlteration {
 }
 
 /// # Errors
-/// Text that is not TYPE:NAME.
+/// The text is not TYPE:NAME.
 fn principal(py: Python<'_>, text: &str) -> PyResult<Principal> {
     text.parse().map_err(|error| to_py(py, &error))
 }
@@ -89,13 +89,13 @@ fn principals(py: Python<'_>, texts: &[String]) -> PyResult<Vec<Principal>> {
     texts.iter().map(|text| principal(py, text)).collect()
 }
 
-/// A time from now on, in seconds.
-fn period(py: Python<'_>, what: &str, given: Option<f64>) -> PyResult<Option<Duration>> {
-    let Some(given) = given else { return Ok(None) };
-    if given.is_nan() || given < 0.0 {
-        return Err(to_py(py, &Error::configuration(format!("{what} of {given} seconds: it must be 0 or more"))));
+/// Converts a duration in seconds.
+fn period(py: Python<'_>, name: &str, length: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(length) = length else { return Ok(None) };
+    if length.is_nan() || length < 0.0 {
+        return Err(to_py(py, &Error::configuration(format!("{name} of {length} seconds: it must be 0 or more"))));
     }
-    seconds(py, Some(given.min(1e9)), Duration::ZERO).map(Some)
+    seconds(py, Some(length.min(1e9)), Duration::ZERO).map(Some)
 }
 
 fn token(py: Python<'_>, token: DelegationToken) -> Token {
@@ -103,7 +103,7 @@ fn token(py: Python<'_>, token: DelegationToken) -> Token {
         token.token_id,
         PyBytes::new(py, &token.hmac.0).unbind(),
         token.owner.to_string(),
-        token.requester.map(|who| who.to_string()),
+        token.requester.map(|requester| requester.to_string()),
         token.renewers.iter().map(ToString::to_string).collect(),
         token.issued,
         token.expires,
@@ -120,10 +120,10 @@ pub(crate) fn admin_describe_users(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = |core: Core, time| async move { core.describe_users(users.as_deref(), time).await };
-    let one = |found: Vec<ScramCredential>| {
-        found.iter().map(|found| (found.mechanism.code(), found.iterations)).collect::<Vec<_>>()
+    let convert = |credentials: Vec<ScramCredential>| {
+        credentials.iter().map(|credential| (credential.mechanism.code(), credential.iterations)).collect::<Vec<_>>()
     };
-    admin.call(py, timeout, work, move |py, done| said(py, done, |user| user, one))
+    admin.call(py, timeout, work, move |py, done| keyed_results(py, done, |user| user, convert))
 }
 
 #[pyfunction]
@@ -136,7 +136,7 @@ pub(crate) fn admin_alter_users(
 ) -> PyResult<Call> {
     let changes = changes.into_iter().map(alteration).collect();
     let work = |core: Core, time| async move { core.alter_users(changes, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |user| user, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |user| user, |()| ()))
 }
 
 #[pyfunction]
@@ -147,8 +147,8 @@ pub(crate) fn admin_describe_acls(
     wanted: Filter,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let work = |core: Core, time| async move { core.describe_acls(&filter(wanted), time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, acl))
+    let work = |core: Core, time| async move { core.describe_acls(&acl_filter(wanted), time).await };
+    admin.call(py, timeout, work, |py, bindings| list_of(py, bindings, acl))
 }
 
 #[pyfunction]
@@ -156,10 +156,10 @@ pub(crate) fn admin_describe_acls(
 pub(crate) fn admin_create_acls(py: Python<'_>, admin: &Admin, acls: Vec<Acl>, timeout: Option<f64>) -> PyResult<Call> {
     let acls: Vec<_> = acls.into_iter().map(binding).collect();
     let work = |core: Core, time| async move { core.create_acls(&acls, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, acl, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, acl, |()| ()))
 }
 
-/// For each filter the ACLs that matched, each with the exception if it is still there.
+/// Returns for each filter the ACLs that matched, each with the exception if it was not deleted.
 #[pyfunction]
 #[pyo3(signature = (admin, filters, timeout))]
 pub(crate) fn admin_delete_acls(
@@ -168,15 +168,17 @@ pub(crate) fn admin_delete_acls(
     filters: Vec<Filter>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let filters: Vec<_> = filters.into_iter().map(filter).collect();
+    let filters: Vec<_> = filters.into_iter().map(acl_filter).collect();
     let work = |core: Core, time| async move { core.delete_acls(&filters, time).await };
     admin.call(py, timeout, work, |py, done| {
-        let plain = |f: AclFilter| {
+        let filter_tuple = |f: AclFilter| {
             let (kind, pattern, operation) = (f.resource_type.code(), f.pattern_type.code(), f.operation.code());
             (kind, f.resource_name, pattern, f.principal, f.host, operation, f.permission.code())
         };
-        let of_acl = |(one, outcome): (AclBinding, Result<()>)| (acl(one), failure(py, outcome));
-        said(py, done, plain, |acls: CreatedAcls| acls.into_iter().map(of_acl).collect::<Vec<_>>())
+        let acl_and_failure = |(binding, outcome): (AclBinding, Result<()>)| (acl(binding), failure(py, outcome));
+        keyed_results(py, done, filter_tuple, |acls: CreatedAcls| {
+            acls.into_iter().map(acl_and_failure).collect::<Vec<_>>()
+        })
     })
 }
 
@@ -196,10 +198,10 @@ pub(crate) fn admin_create_delegation_token(
     let work = move |core: Core, time| async move {
         core.create_delegation_token(owner.as_ref(), &renewers, lifetime, time).await
     };
-    admin.call(py, timeout, work, |py, made| pyo3::IntoPyObjectExt::into_py_any(token(py, made), py))
+    admin.call(py, timeout, work, |py, issued| pyo3::IntoPyObjectExt::into_py_any(token(py, issued), py))
 }
 
-/// Milliseconds since 1970.
+/// Returns the expiry, in milliseconds since 1970.
 #[pyfunction]
 #[pyo3(signature = (admin, hmac, renewal, timeout))]
 pub(crate) fn admin_renew_delegation_token(
@@ -214,7 +216,7 @@ pub(crate) fn admin_renew_delegation_token(
     admin.call(py, timeout, work, |py, expires| pyo3::IntoPyObjectExt::into_py_any(expires, py))
 }
 
-/// Milliseconds since 1970.
+/// Returns the expiry, in milliseconds since 1970.
 #[pyfunction]
 #[pyo3(signature = (admin, hmac, expiry, timeout))]
 pub(crate) fn admin_expire_delegation_token(
@@ -239,5 +241,5 @@ pub(crate) fn admin_describe_delegation_tokens(
 ) -> PyResult<Call> {
     let owners = owners.map(|owners| principals(py, &owners)).transpose()?;
     let work = |core: Core, time| async move { core.describe_delegation_tokens(owners.as_deref(), time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, |found| token(py, found)))
+    admin.call(py, timeout, work, |py, tokens| list_of(py, tokens, |issued| token(py, issued)))
 }

@@ -1,4 +1,4 @@
-//! The cluster as a whole.
+//! Brokers, features and the metadata quorum.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{BrokerDescription, QuorumReplica};
 use samsarrow_wire::messages::Uuid;
 
-use super::{Admin, Core, codes, said};
+use super::{Admin, Core, codes, keyed_results};
 
-/// Id and the bytes of a directory's id.
+/// Node id and directory id.
 type Voter = (i32, Vec<u8>);
 
 fn voter((id, directory): Voter) -> (i32, Uuid) {
@@ -29,10 +29,10 @@ pub(crate) fn admin_describe_cluster(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = move |core: Core, time| async move { core.describe_cluster(fenced, operations, time).await };
-    admin.call(py, timeout, work, |py, found| {
+    admin.call(py, timeout, work, |py, cluster| {
         let broker = |b: BrokerDescription| (b.id, b.host, b.port, b.rack, b.fenced);
-        let brokers: Vec<_> = found.brokers.into_iter().map(broker).collect();
-        (found.cluster_id, found.controller, brokers, codes(found.operations)).into_py_any(py)
+        let brokers: Vec<_> = cluster.brokers.into_iter().map(broker).collect();
+        (cluster.cluster_id, cluster.controller, brokers, codes(cluster.operations)).into_py_any(py)
     })
 }
 
@@ -40,7 +40,9 @@ pub(crate) fn admin_describe_cluster(
 #[pyo3(signature = (admin, timeout))]
 pub(crate) fn admin_describe_features(py: Python<'_>, admin: &Admin, timeout: Option<f64>) -> PyResult<Call> {
     let work = |core: Core, time| async move { core.describe_features(time).await };
-    admin.call(py, timeout, work, |py, found| (found.finalized, found.epoch, found.supported).into_py_any(py))
+    admin.call(py, timeout, work, |py, features| {
+        (features.finalized, features.epoch, features.supported).into_py_any(py)
+    })
 }
 
 #[pyfunction]
@@ -53,7 +55,7 @@ pub(crate) fn admin_update_features(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = move |core: Core, time| async move { core.update_features(&updates, validate_only, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |name| name, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |name| name, |()| ()))
 }
 
 #[pyfunction]
@@ -78,9 +80,10 @@ pub(crate) fn admin_add_raft_voter(
     endpoints: Vec<(String, String, u16)>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let who = voter(who);
-    let work =
-        move |core: Core, time| async move { core.add_raft_voter(cluster_id.as_deref(), who, &endpoints, time).await };
+    let voter = voter(who);
+    let work = move |core: Core, time| async move {
+        core.add_raft_voter(cluster_id.as_deref(), voter, &endpoints, time).await
+    };
     admin.call(py, timeout, work, |py, ()| Ok(py.None()))
 }
 
@@ -93,8 +96,8 @@ pub(crate) fn admin_remove_raft_voter(
     who: Voter,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let who = voter(who);
-    let work = move |core: Core, time| async move { core.remove_raft_voter(cluster_id.as_deref(), who, time).await };
+    let voter = voter(who);
+    let work = move |core: Core, time| async move { core.remove_raft_voter(cluster_id.as_deref(), voter, time).await };
     admin.call(py, timeout, work, |py, ()| Ok(py.None()))
 }
 

@@ -1,25 +1,25 @@
-//! Settings and quotas.
+//! Configs and client quotas.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{ConfigChange, ConfigEntry, ConfigResource, QuotaComponent, QuotaEntity};
 
-use super::{Admin, Core, listed, said};
+use super::{Admin, Core, keyed_results, list_of};
 
-/// Kind and name.
+/// Resource type and name.
 type Resource = (i8, String);
 /// Name, value, source, read only, sensitive, type, documentation, synonyms.
 type Entry = (String, Option<String>, i8, bool, bool, i8, Option<String>, Vec<(String, Option<String>, i8)>);
 /// Name, operation, value.
 type Change = (String, i8, Option<String>);
-/// Quotas by name; without a value one is removed.
+/// Quotas by name; None removes a quota.
 type Limits = Vec<(String, Option<f64>)>;
 
 fn resource((kind, name): Resource) -> ConfigResource {
     ConfigResource { kind, name }
 }
 
-fn plain(resource: ConfigResource) -> Resource {
+fn resource_tuple(resource: ConfigResource) -> Resource {
     (resource.kind, resource.name)
 }
 
@@ -38,11 +38,11 @@ pub(crate) fn admin_describe_configs(
     documentation: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let wanted = resources.into_iter().map(|(of, keys)| (resource(of), keys)).collect();
+    let resources = resources.into_iter().map(|(pair, keys)| (resource(pair), keys)).collect();
     let work =
-        move |core: Core, time| async move { core.describe_configs(&wanted, synonyms, documentation, time).await };
+        move |core: Core, time| async move { core.describe_configs(&resources, synonyms, documentation, time).await };
     admin.call(py, timeout, work, |py, done| {
-        said(py, done, plain, |entries| entries.into_iter().map(entry).collect::<Vec<_>>())
+        keyed_results(py, done, resource_tuple, |entries| entries.into_iter().map(entry).collect::<Vec<_>>())
     })
 }
 
@@ -56,9 +56,12 @@ pub(crate) fn admin_alter_configs(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let change = |(name, operation, value): Change| ConfigChange { name, operation, value };
-    let changes = changes.into_iter().map(|(of, its)| (resource(of), its.into_iter().map(change).collect())).collect();
+    let changes = changes
+        .into_iter()
+        .map(|(pair, changes)| (resource(pair), changes.into_iter().map(change).collect()))
+        .collect();
     let work = move |core: Core, time| async move { core.alter_configs(&changes, validate_only, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, plain, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, resource_tuple, |()| ()))
 }
 
 #[pyfunction]
@@ -71,7 +74,7 @@ pub(crate) fn admin_list_config_resources(
 ) -> PyResult<Call> {
     let kinds: Vec<i8> = kinds.into_iter().filter_map(|kind| i8::try_from(kind).ok()).collect();
     let work = |core: Core, time| async move { core.list_config_resources(&kinds, time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, plain))
+    admin.call(py, timeout, work, |py, resources| list_of(py, resources, resource_tuple))
 }
 
 #[pyfunction]
@@ -83,10 +86,10 @@ pub(crate) fn admin_describe_quotas(
     strict: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let one = |(kind, matching, name)| QuotaComponent { kind, matching, name };
-    let components: Vec<_> = components.into_iter().map(one).collect();
+    let convert = |(kind, matching, name)| QuotaComponent { kind, matching, name };
+    let components: Vec<_> = components.into_iter().map(convert).collect();
     let work = move |core: Core, time| async move { core.describe_quotas(&components, strict, time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, |(entity, quotas)| (entity, quotas)))
+    admin.call(py, timeout, work, |py, quotas| list_of(py, quotas, |(entity, quotas)| (entity, quotas)))
 }
 
 #[pyfunction]
@@ -98,11 +101,11 @@ pub(crate) fn admin_alter_quotas(
     validate_only: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let sorted = |(mut entity, its): (QuotaEntity, Limits)| {
+    let sorted = |(mut entity, quotas): (QuotaEntity, Limits)| {
         entity.sort();
-        (entity, its)
+        (entity, quotas)
     };
     let changes = changes.into_iter().map(sorted).collect();
     let work = move |core: Core, time| async move { core.alter_quotas(&changes, validate_only, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |entity| entity, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |entity| entity, |()| ()))
 }

@@ -1,26 +1,26 @@
-//! Groups and their members.
+//! Consumer groups and their members.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{GroupDescription, GroupFilter, RemovedMember};
 
-use super::{Admin, Core, codes, listed, said};
-use crate::partitions::{Tp, tuples};
+use super::{Admin, Core, codes, keyed_results, list_of};
+use crate::conversions::{Tp, tuples};
 
-/// Id, instance id, client id, host, assignment, target assignment.
+/// Member id, instance id, client id, host, assignment, target assignment.
 type Member = (String, Option<String>, String, String, Vec<Tp>, Option<Vec<Tp>>);
-/// Kind, state, protocol type, assignor, members, operations.
-type Described = (&'static str, String, String, String, Vec<Member>, Option<Vec<i8>>);
+/// Type, state, protocol type, assignor, members, authorized operations.
+type GroupTuple = (&'static str, String, String, String, Vec<Member>, Option<Vec<i8>>);
 
-fn described(found: GroupDescription) -> Described {
-    let members = found.members.into_iter().map(|m| {
+fn group_tuple(group: GroupDescription) -> GroupTuple {
+    let members = group.members.into_iter().map(|m| {
         let target = m.target.as_deref().map(tuples);
         (m.member_id, m.instance_id, m.client_id, m.host, tuples(&m.assignment), target)
     });
-    (found.kind, found.state, found.protocol_type, found.assignor, members.collect(), codes(found.operations))
+    (group.kind, group.state, group.protocol_type, group.assignor, members.collect(), codes(group.operations))
 }
 
-/// Id, host and port.
+/// Returns the id, host and port of the coordinator.
 #[pyfunction]
 #[pyo3(signature = (admin, group, timeout))]
 pub(crate) fn admin_find_coordinator(
@@ -33,7 +33,7 @@ pub(crate) fn admin_find_coordinator(
     admin.call(py, timeout, work, |py, node| pyo3::IntoPyObjectExt::into_py_any((node.id, node.host, node.port), py))
 }
 
-/// Name, protocol type, state, kind.
+/// Returns name, protocol type, state and type of each group.
 #[pyfunction]
 #[pyo3(signature = (admin, states, kinds, protocol_types, timeout))]
 pub(crate) fn admin_list_groups(
@@ -46,7 +46,7 @@ pub(crate) fn admin_list_groups(
 ) -> PyResult<Call> {
     let filter = GroupFilter { states, kinds, protocol_types };
     let work = |core: Core, time| async move { core.list_groups(&filter, time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, |g| (g.group, g.protocol_type, g.state, g.kind)))
+    admin.call(py, timeout, work, |py, groups| list_of(py, groups, |g| (g.group, g.protocol_type, g.state, g.kind)))
 }
 
 #[pyfunction]
@@ -59,7 +59,7 @@ pub(crate) fn admin_describe_groups(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = move |core: Core, time| async move { core.describe_groups(&groups, operations, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |group| group, described))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |group| group, group_tuple))
 }
 
 #[pyfunction]
@@ -71,10 +71,10 @@ pub(crate) fn admin_delete_groups(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = |core: Core, time| async move { core.delete_groups(&groups, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |group| group, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |group| group, |()| ()))
 }
 
-/// Members by id and instance id; without a list all.
+/// Removes members, given by member id and instance id; None removes all.
 #[pyfunction]
 #[pyo3(signature = (admin, group, members, reason, timeout))]
 pub(crate) fn admin_remove_members(
@@ -85,8 +85,10 @@ pub(crate) fn admin_remove_members(
     reason: String,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let one = |(member_id, instance_id)| RemovedMember { member_id, instance_id };
-    let members: Option<Vec<RemovedMember>> = members.map(|members| members.into_iter().map(one).collect());
+    let convert = |(member_id, instance_id)| RemovedMember { member_id, instance_id };
+    let members: Option<Vec<RemovedMember>> = members.map(|members| members.into_iter().map(convert).collect());
     let work = |core: Core, time| async move { core.remove_members(&group, members.as_deref(), &reason, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |m: RemovedMember| (m.member_id, m.instance_id), |()| ()))
+    admin.call(py, timeout, work, |py, done| {
+        keyed_results(py, done, |m: RemovedMember| (m.member_id, m.instance_id), |()| ())
+    })
 }

@@ -1,4 +1,4 @@
-//! Admin as Python calls it: a function an operation, which gives a `Call`.
+//! The admin client of `samsarrow._core`: one function per operation, which returns a `Call`.
 
 pub(crate) mod access;
 pub(crate) mod cluster;
@@ -6,7 +6,8 @@ pub(crate) mod configs;
 pub(crate) mod groups;
 pub(crate) mod offsets;
 pub(crate) mod replicas;
-pub(crate) mod special;
+pub(crate) mod share_groups;
+pub(crate) mod streams_groups;
 pub(crate) mod topics;
 pub(crate) mod transactions;
 
@@ -53,7 +54,7 @@ impl Admin {
 
     fn close(&self, py: Python<'_>) -> PyResult<Call> {
         let core = self.core.get(py)?.clone();
-        Ok(Call::done(async move {
+        Ok(Call::without_result(async move {
             core.close().await;
             Ok(())
         }))
@@ -61,7 +62,7 @@ impl Admin {
 }
 
 impl Admin {
-    /// `work` in the time that Python grants; `convert` makes Python's result.
+    /// Creates the call of an operation. `convert` turns its result into a Python object.
     fn call<T, F>(
         &self,
         py: Python<'_>,
@@ -79,10 +80,10 @@ impl Admin {
     }
 }
 
-/// What became of each item: its key, its value, the exception if there is none.
-fn said<'py, K, V, PK, PV>(
+/// Converts the results of an operation: a tuple of key, value and exception per item.
+fn keyed_results<'py, K, V, PK, PV>(
     py: Python<'py>,
-    done: Vec<(K, Result<V>)>,
+    results: Vec<(K, Result<V>)>,
     key: impl Fn(K) -> PK,
     value: impl Fn(V) -> PV,
 ) -> PyResult<Py<PyAny>>
@@ -90,28 +91,28 @@ where
     PK: IntoPyObject<'py>,
     PV: IntoPyObject<'py>,
 {
-    let one = |(item, outcome): (K, Result<V>)| {
+    let convert = |(item, outcome): (K, Result<V>)| {
         let item = key(item).into_py_any(py)?;
-        let (found, error) = match outcome {
-            Ok(found) => (value(found).into_py_any(py)?, py.None()),
+        let (value, error) = match outcome {
+            Ok(result) => (value(result).into_py_any(py)?, py.None()),
             Err(error) => (py.None(), to_py_value(py, &error)),
         };
-        Ok((item, found, error))
+        Ok((item, value, error))
     };
-    done.into_iter().map(one).collect::<PyResult<Vec<_>>>()?.into_py_any(py)
+    results.into_iter().map(convert).collect::<PyResult<Vec<_>>>()?.into_py_any(py)
 }
 
-/// Operations by their numbers in the protocol.
+/// Returns the operations as numbers of the protocol.
 fn codes(operations: Option<Vec<AclOperation>>) -> Option<Vec<i8>> {
     operations.map(|all| all.into_iter().map(AclOperation::code).collect())
 }
 
-/// A list of what `one` makes.
-fn listed<'py, T, P: IntoPyObject<'py>>(
+/// Converts each item with `convert`, and returns a list.
+fn list_of<'py, T, P: IntoPyObject<'py>>(
     py: Python<'py>,
-    found: impl IntoIterator<Item = T>,
-    one: impl Fn(T) -> P,
+    items: impl IntoIterator<Item = T>,
+    convert: impl Fn(T) -> P,
 ) -> PyResult<Py<PyAny>> {
-    let all = found.into_iter().map(|item| one(item).into_py_any(py));
-    all.collect::<PyResult<Vec<_>>>()?.into_py_any(py)
+    let objects = items.into_iter().map(|item| convert(item).into_py_any(py));
+    objects.collect::<PyResult<Vec<_>>>()?.into_py_any(py)
 }

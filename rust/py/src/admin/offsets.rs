@@ -1,4 +1,4 @@
-//! Offsets of groups, and offsets that leaders know.
+//! Committed offsets of groups, and offsets of partitions.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
@@ -9,18 +9,18 @@ use samsarrow_client::config::IsolationLevel;
 use samsarrow_client::offsets::{ListTarget, Listed};
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
-use super::{Admin, Core, said};
-use crate::partitions::{Committed, Tp, tp, tuple};
+use super::{Admin, Core, keyed_results};
+use crate::conversions::{Committed, Tp, tp, tuple};
 
-fn plain(at: OffsetAndMetadata) -> Committed {
-    (at.offset, at.metadata, at.leader_epoch)
+fn offset_tuple(offset: OffsetAndMetadata) -> Committed {
+    (offset.offset, offset.metadata, offset.leader_epoch)
 }
 
 fn isolation(committed: bool) -> IsolationLevel {
     if committed { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted }
 }
 
-/// `retention` is in seconds, `timestamp` in milliseconds since 1970.
+/// Commits offsets. `retention` is in seconds, `timestamp` in milliseconds since 1970.
 #[pyfunction]
 #[pyo3(signature = (admin, group, offsets, version, retention, timestamp, timeout))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
@@ -34,17 +34,17 @@ pub(crate) fn admin_commit_offsets(
     timestamp: Option<i64>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let retention = retention.map(|given| seconds(py, Some(given), std::time::Duration::ZERO)).transpose()?;
-    let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
-        (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
+    let retention = retention.map(|value| seconds(py, Some(value), std::time::Duration::ZERO)).transpose()?;
+    let convert = |(pair, (offset, metadata, leader_epoch)): (Tp, Committed)| {
+        (tp(&pair), OffsetAndMetadata { offset, metadata, leader_epoch })
     };
-    let offsets: Vec<_> = offsets.into_iter().map(one).collect();
+    let offsets: Vec<_> = offsets.into_iter().map(convert).collect();
     let settings = CommitSettings { version, retention, timestamp };
     let work = |core: Core, time| async move { core.commit_offsets(&group, &offsets, &settings, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |at: TopicPartition| tuple(&at), |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |()| ()))
 }
 
-/// No partitions stand for all that the group has.
+/// Returns the committed offsets of groups; None instead of partitions means all that the group has committed.
 #[pyfunction]
 #[pyo3(signature = (admin, groups, version, require_stable, timeout))]
 pub(crate) fn admin_fetch_offsets(
@@ -55,12 +55,14 @@ pub(crate) fn admin_fetch_offsets(
     require_stable: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let one = |(group, tps): (String, Option<Vec<Tp>>)| (group, tps.map(|tps| tps.iter().map(tp).collect()));
-    let groups: Vec<_> = groups.into_iter().map(one).collect();
+    let convert = |(group, tps): (String, Option<Vec<Tp>>)| (group, tps.map(|tps| tps.iter().map(tp).collect()));
+    let groups: Vec<_> = groups.into_iter().map(convert).collect();
     let settings = FetchSettings { version, require_stable };
     let work = |core: Core, time| async move { core.fetch_offsets(&groups, &settings, time).await };
-    let found = |found: Fetched| found.into_iter().map(|(tp, at)| (tuple(&tp), at.map(plain))).collect::<Vec<_>>();
-    admin.call(py, timeout, work, move |py, done| said(py, done, |group| group, found))
+    let offsets = |fetched: Fetched| {
+        fetched.into_iter().map(|(tp, offset)| (tuple(&tp), offset.map(offset_tuple))).collect::<Vec<_>>()
+    };
+    admin.call(py, timeout, work, move |py, done| keyed_results(py, done, |group| group, offsets))
 }
 
 #[pyfunction]
@@ -74,13 +76,13 @@ pub(crate) fn admin_delete_offsets(
 ) -> PyResult<Call> {
     let partitions: Vec<_> = partitions.iter().map(tp).collect();
     let work = |core: Core, time| async move { core.delete_offsets(&group, &partitions, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |at: TopicPartition| tuple(&at), |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |()| ()))
 }
 
-/// −1 is the end, −2 the start, −3 the largest timestamp, −4 the first local, −5 the last tiered, −6 the first that is not
-/// tiered yet; others are times.
-fn target(wanted: i64) -> ListTarget {
-    match wanted {
+/// Converts a ListOffsets timestamp: −1 latest, −2 earliest, −3 maximum timestamp, −4 earliest local, −5 latest tiered,
+/// −6 earliest pending upload; other values are times in milliseconds.
+fn target(timestamp: i64) -> ListTarget {
+    match timestamp {
         -1 => ListTarget::Latest,
         -2 => ListTarget::Earliest,
         -3 => ListTarget::MaxTimestamp,
@@ -100,20 +102,20 @@ pub(crate) fn admin_list_offsets(
     committed: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let wanted: Vec<_> = wanted.iter().map(|(at, wanted)| (tp(at), target(*wanted))).collect();
+    let targets: Vec<_> = wanted.iter().map(|(pair, timestamp)| (tp(pair), target(*timestamp))).collect();
     let level = isolation(committed);
-    let work = |core: Core, time| async move { core.list_offsets(&wanted, level, time).await };
+    let work = |core: Core, time| async move { core.list_offsets(&targets, level, time).await };
     admin.call(py, timeout, work, |py, done: Vec<Listed>| {
-        said(
+        keyed_results(
             py,
             done,
-            |at: TopicPartition| tuple(&at),
-            |found| found.map(|at| (at.offset, at.timestamp, at.leader_epoch)),
+            |tp: TopicPartition| tuple(&tp),
+            |offset| offset.map(|offset| (offset.offset, offset.timestamp, offset.leader_epoch)),
         )
     })
 }
 
-/// For each partition of a group what is committed, the end, the exception if that is not known.
+/// Returns for each partition of a group: committed offset, end offset, exception if the end is unknown.
 #[pyfunction]
 #[pyo3(signature = (admin, groups, committed, timeout))]
 pub(crate) fn admin_group_lag(
@@ -126,13 +128,13 @@ pub(crate) fn admin_group_lag(
     let level = isolation(committed);
     let work = |core: Core, time| async move { core.group_lag(&groups, level, time).await };
     admin.call(py, timeout, work, |py, done| {
-        let one = |lag: PartitionLag| {
+        let convert = |lag: PartitionLag| {
             let (end, error) = match lag.end {
                 Ok(end) => (Some(end), None),
                 Err(error) => (None, Some(to_py_value(py, &error))),
             };
-            (tuple(&lag.partition), plain(lag.committed), end, error)
+            (tuple(&lag.partition), offset_tuple(lag.committed), end, error)
         };
-        said(py, done, |group| group, |its| its.into_iter().map(one).collect::<Vec<_>>())
+        keyed_results(py, done, |group| group, |partitions| partitions.into_iter().map(convert).collect::<Vec<_>>())
     })
 }

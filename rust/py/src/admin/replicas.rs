@@ -1,4 +1,4 @@
-//! Replicas.
+//! Replicas: elections, reassignments, log directories.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
@@ -6,11 +6,11 @@ use samsarrow_bridge::error::to_py_value;
 use samsarrow_client::admin::{LogDir, Replica, ReplicaInfo};
 use samsarrow_client::types::TopicPartition;
 
-use super::{Admin, Core, listed, said};
-use crate::partitions::{Tp, tp, tuple};
+use super::{Admin, Core, keyed_results, list_of};
+use crate::conversions::{Tp, tp, tuple};
 
-fn some(partitions: Option<Vec<Tp>>) -> Option<Vec<TopicPartition>> {
-    partitions.map(|some| some.iter().map(tp).collect())
+fn topic_partitions(partitions: Option<Vec<Tp>>) -> Option<Vec<TopicPartition>> {
+    partitions.map(|pairs| pairs.iter().map(tp).collect())
 }
 
 #[pyfunction]
@@ -22,9 +22,10 @@ pub(crate) fn admin_elect_leaders(
     partitions: Option<Vec<Tp>>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let partitions = some(partitions);
+    let partitions = topic_partitions(partitions);
     let work = move |core: Core, time| async move { core.elect_leaders(election, partitions.as_deref(), time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |at: TopicPartition| tuple(&at), |changed| changed))
+    admin
+        .call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |changed| changed))
 }
 
 #[pyfunction]
@@ -36,11 +37,11 @@ pub(crate) fn admin_alter_reassignments(
     allow_replication_factor_change: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let wanted = wanted.into_iter().map(|(at, replicas)| (tp(&at), replicas)).collect();
+    let reassignments = wanted.into_iter().map(|(pair, replicas)| (tp(&pair), replicas)).collect();
     let work = move |core: Core, time| async move {
-        core.alter_reassignments(&wanted, allow_replication_factor_change, time).await
+        core.alter_reassignments(&reassignments, allow_replication_factor_change, time).await
     };
-    admin.call(py, timeout, work, |py, done| said(py, done, |at: TopicPartition| tuple(&at), |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |()| ()))
 }
 
 #[pyfunction]
@@ -51,17 +52,18 @@ pub(crate) fn admin_list_reassignments(
     partitions: Option<Vec<Tp>>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let partitions = some(partitions);
+    let partitions = topic_partitions(partitions);
     let work = |core: Core, time| async move { core.list_reassignments(partitions.as_deref(), time).await };
-    admin.call(py, timeout, work, |py, found| {
-        listed(py, found, |(at, moved)| (tuple(&at), (moved.replicas, moved.adding, moved.removing)))
+    admin.call(py, timeout, work, |py, reassignments| {
+        list_of(py, reassignments, |(tp, moved)| (tuple(&tp), (moved.replicas, moved.adding, moved.removing)))
     })
 }
 
-/// Partition, size, lag, future.
-type OnDisk = (Tp, i64, i64, bool);
+/// Partition, size, lag, true if it is a future replica.
+type ReplicaTuple = (Tp, i64, i64, bool);
 
-/// For each disk: path, replicas, the exception if they are not known, bytes in all, bytes free, cordoned.
+/// Returns for each log directory: path, replicas, exception if these are unknown, total bytes, usable bytes, true if
+/// cordoned.
 #[pyfunction]
 #[pyo3(signature = (admin, brokers, timeout))]
 pub(crate) fn admin_log_dirs(
@@ -71,16 +73,16 @@ pub(crate) fn admin_log_dirs(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = |core: Core, time| async move { core.log_dirs(brokers.as_deref(), time).await };
-    let replica = |r: ReplicaInfo| -> OnDisk { (tuple(&r.partition), r.size, r.offset_lag, r.future) };
+    let replica = |r: ReplicaInfo| -> ReplicaTuple { (tuple(&r.partition), r.size, r.offset_lag, r.future) };
     admin.call(py, timeout, work, move |py, done| {
-        let one = |dir: LogDir| {
+        let convert = |dir: LogDir| {
             let (replicas, error) = match dir.replicas {
                 Ok(replicas) => (replicas.into_iter().map(replica).collect(), None),
                 Err(error) => (Vec::new(), Some(to_py_value(py, &error))),
             };
             (dir.path, replicas, error, dir.total_bytes, dir.usable_bytes, dir.cordoned)
         };
-        said(py, done, |broker| broker, |dirs| dirs.into_iter().map(one).collect::<Vec<_>>())
+        keyed_results(py, done, |broker| broker, |dirs| dirs.into_iter().map(convert).collect::<Vec<_>>())
     })
 }
 
@@ -92,7 +94,9 @@ pub(crate) fn admin_move_replicas(
     wanted: Vec<((Tp, i32), String)>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let wanted = wanted.into_iter().map(|((at, broker), dir)| ((tp(&at), broker), dir)).collect();
-    let work = |core: Core, time| async move { core.move_replicas(&wanted, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |(at, broker): Replica| (tuple(&at), broker), |()| ()))
+    let moves = wanted.into_iter().map(|((pair, broker), dir)| ((tp(&pair), broker), dir)).collect();
+    let work = |core: Core, time| async move { core.move_replicas(&moves, time).await };
+    admin.call(py, timeout, work, |py, done| {
+        keyed_results(py, done, |(tp, broker): Replica| (tuple(&tp), broker), |()| ())
+    })
 }

@@ -1,27 +1,28 @@
-//! Topics.
+//! Topics, partitions and deletion of records.
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{NewPartitions, NewTopic, TopicDescription, TopicListing, TopicRef};
 use samsarrow_client::types::TopicPartition;
 
-use super::{Admin, codes, said};
-use crate::partitions::{Tp, tp, tuple};
+use super::{Admin, codes, keyed_results};
+use crate::conversions::{Tp, tp, tuple};
 
-/// Name, partitions, replication factor, brokers of each partition, configs.
+/// Name, number of partitions, replication factor, replicas of each partition, configs.
 type Topic = (String, i32, i16, Vec<Vec<i32>>, Vec<(String, String)>);
-/// A name, or the bytes of an id.
-type Ref = (Option<String>, Vec<u8>);
-/// Number, leader, leader epoch, replicas, in sync, offline, eligible, eligible last.
+/// Topic name, or topic id.
+type RefTuple = (Option<String>, Vec<u8>);
+/// Partition, leader, leader epoch, replicas, in-sync replicas, offline replicas, eligible leaders, last known eligible
+/// leaders.
 type Partition = (i32, Option<i32>, Option<i32>, Vec<i32>, Vec<i32>, Vec<i32>, Option<Vec<i32>>, Option<Vec<i32>>);
 
-fn topic_ref((name, id): Ref) -> TopicRef {
+fn topic_ref((name, id): RefTuple) -> TopicRef {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(id).for_each(|(to, from)| *to = from);
     name.map_or(TopicRef::Id(bytes), TopicRef::Name)
 }
 
-fn plain(topic: TopicRef) -> (Option<String>, [u8; 16]) {
+fn topic_ref_tuple(topic: TopicRef) -> (Option<String>, [u8; 16]) {
     match topic {
         TopicRef::Name(name) => (Some(name), [0; 16]),
         TopicRef::Id(id) => (None, id),
@@ -37,17 +38,17 @@ pub(crate) fn admin_create_topics(
     validate_only: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let one = |(name, num_partitions, replication_factor, assignment, configs): Topic| NewTopic {
+    let convert = |(name, num_partitions, replication_factor, assignment, configs): Topic| NewTopic {
         name,
         num_partitions,
         replication_factor,
         assignment,
         configs,
     };
-    let topics: Vec<NewTopic> = topics.into_iter().map(one).collect();
+    let topics: Vec<NewTopic> = topics.into_iter().map(convert).collect();
     let work = |core: super::Core, time| async move { core.create_topics(&topics, validate_only, time).await };
     admin.call(py, timeout, work, |py, done| {
-        said(py, done, |name| name, |t| (t.topic_id.0, t.num_partitions, t.replication_factor))
+        keyed_results(py, done, |name| name, |t| (t.topic_id.0, t.num_partitions, t.replication_factor))
     })
 }
 
@@ -56,12 +57,12 @@ pub(crate) fn admin_create_topics(
 pub(crate) fn admin_delete_topics(
     py: Python<'_>,
     admin: &Admin,
-    topics: Vec<Ref>,
+    topics: Vec<RefTuple>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let topics: Vec<TopicRef> = topics.into_iter().map(topic_ref).collect();
     let work = |core: super::Core, time| async move { core.delete_topics(&topics, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, plain, |()| ()))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, topic_ref_tuple, |()| ()))
 }
 
 #[pyfunction]
@@ -74,7 +75,7 @@ pub(crate) fn admin_list_topics(
 ) -> PyResult<Call> {
     let work = |core: super::Core, time| async move { core.find_topics(names.as_deref(), time).await };
     let listing = |t: TopicListing| (t.topic_id.0, t.partitions, t.internal);
-    admin.call(py, timeout, work, move |py, done| said(py, done, |name: String| name, listing))
+    admin.call(py, timeout, work, move |py, done| keyed_results(py, done, |name: String| name, listing))
 }
 
 #[pyfunction]
@@ -82,7 +83,7 @@ pub(crate) fn admin_list_topics(
 pub(crate) fn admin_describe_topics(
     py: Python<'_>,
     admin: &Admin,
-    topics: Vec<Ref>,
+    topics: Vec<RefTuple>,
     page: i32,
     operations: bool,
     timeout: Option<f64>,
@@ -97,25 +98,25 @@ pub(crate) fn admin_describe_topics(
         let partitions: Vec<_> = t.partitions.into_iter().map(partition).collect();
         (t.name, t.topic_id.0, t.internal, partitions, codes(t.operations))
     };
-    admin.call(py, timeout, work, move |py, done| said(py, done, plain, described))
+    admin.call(py, timeout, work, move |py, done| keyed_results(py, done, topic_ref_tuple, described))
 }
 
-/// Name, partitions in all, brokers of each new one.
-type More = (String, i32, Option<Vec<Vec<i32>>>);
+/// Name, total number of partitions, replicas of each new partition.
+type NewCount = (String, i32, Option<Vec<Vec<i32>>>);
 
 #[pyfunction]
 #[pyo3(signature = (admin, wanted, validate_only, timeout))]
 pub(crate) fn admin_create_partitions(
     py: Python<'_>,
     admin: &Admin,
-    wanted: Vec<More>,
+    wanted: Vec<NewCount>,
     validate_only: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let one = |(name, count, assignment): More| (name, NewPartitions { count, assignment });
-    let wanted = wanted.into_iter().map(one).collect();
-    let work = move |core: super::Core, time| async move { core.create_partitions(&wanted, validate_only, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |name| name, |()| ()))
+    let convert = |(name, count, assignment): NewCount| (name, NewPartitions { count, assignment });
+    let counts = wanted.into_iter().map(convert).collect();
+    let work = move |core: super::Core, time| async move { core.create_partitions(&counts, validate_only, time).await };
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |name| name, |()| ()))
 }
 
 #[pyfunction]
@@ -126,7 +127,7 @@ pub(crate) fn admin_delete_records(
     before: Vec<(Tp, i64)>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let before = before.iter().map(|(at, offset)| (tp(at), *offset)).collect();
+    let before = before.iter().map(|(pair, offset)| (tp(pair), *offset)).collect();
     let work = move |core: super::Core, time| async move { core.delete_records(&before, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |at: TopicPartition| tuple(&at), |low| low))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |tp: TopicPartition| tuple(&tp), |low| low))
 }

@@ -1,4 +1,4 @@
-//! Transactions.
+//! Transactions and producers.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use samsarrow_bridge::runtime::seconds;
 use samsarrow_client::admin::{ProducerState, TransactionDescription, TransactionFilter};
 use samsarrow_client::types::TopicPartition;
 
-use super::{Admin, Core, listed, said};
-use crate::partitions::{Tp, tp, tuple, tuples};
+use super::{Admin, Core, keyed_results, list_of};
+use crate::conversions::{Tp, tp, tuple, tuples};
 
-/// Producer id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.
+/// Producer id, epoch, last sequence, last timestamp, coordinator epoch, start offset of the open transaction.
 type Producer = (i64, i32, i32, i64, Option<i32>, Option<i64>);
 
 fn producer(p: ProducerState) -> Producer {
@@ -29,10 +29,12 @@ pub(crate) fn admin_list_transactions(
     pattern: Option<String>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let longer_than = longer_than.map(|given| seconds(py, Some(given), Duration::ZERO)).transpose()?;
+    let longer_than = longer_than.map(|value| seconds(py, Some(value), Duration::ZERO)).transpose()?;
     let filter = TransactionFilter { states, producer_ids, longer_than, pattern };
     let work = |core: Core, time| async move { core.list_transactions(&filter, time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, |t| (t.transactional_id, t.producer_id, t.state)))
+    admin.call(py, timeout, work, |py, transactions| {
+        list_of(py, transactions, |t| (t.transactional_id, t.producer_id, t.state))
+    })
 }
 
 #[pyfunction]
@@ -44,11 +46,11 @@ pub(crate) fn admin_describe_transactions(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = |core: Core, time| async move { core.describe_transactions(&ids, time).await };
-    let one = |t: TransactionDescription| {
+    let convert = |t: TransactionDescription| {
         let partitions = tuples(&t.partitions);
         (t.coordinator, t.state, t.producer_id, t.producer_epoch, t.timeout_ms, t.start, partitions)
     };
-    admin.call(py, timeout, work, move |py, done| said(py, done, |id| id, one))
+    admin.call(py, timeout, work, move |py, done| keyed_results(py, done, |id| id, convert))
 }
 
 #[pyfunction]
@@ -62,8 +64,8 @@ pub(crate) fn admin_describe_producers(
     let partitions: Vec<_> = partitions.iter().map(tp).collect();
     let work = |core: Core, time| async move { core.describe_producers(&partitions, time).await };
     admin.call(py, timeout, work, |py, done| {
-        let all = |its: Vec<ProducerState>| its.into_iter().map(producer).collect::<Vec<_>>();
-        said(py, done, |at: TopicPartition| tuple(&at), all)
+        let producers = |states: Vec<ProducerState>| states.into_iter().map(producer).collect::<Vec<_>>();
+        keyed_results(py, done, |tp: TopicPartition| tuple(&tp), producers)
     })
 }
 
@@ -94,7 +96,7 @@ pub(crate) fn admin_fence_producers(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let work = |core: Core, time| async move { core.fence_producers(&ids, time).await };
-    admin.call(py, timeout, work, |py, done| said(py, done, |id| id, |fenced| fenced))
+    admin.call(py, timeout, work, |py, done| keyed_results(py, done, |id| id, |fenced| fenced))
 }
 
 #[pyfunction]
@@ -107,9 +109,9 @@ pub(crate) fn admin_find_hanging(
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let longer_than = seconds(py, Some(longer_than), Duration::ZERO)?;
-    let partitions: Option<Vec<TopicPartition>> = partitions.map(|some| some.iter().map(tp).collect());
+    let partitions: Option<Vec<TopicPartition>> = partitions.map(|pairs| pairs.iter().map(tp).collect());
     let work = move |core: Core, time| async move { core.find_hanging(partitions.as_deref(), longer_than, time).await };
-    admin.call(py, timeout, work, |py, found| {
-        listed(py, found, |t| (tuple(&t.partition), producer(t.producer), t.transactional_id))
+    admin.call(py, timeout, work, |py, transactions| {
+        list_of(py, transactions, |t| (tuple(&t.partition), producer(t.producer), t.transactional_id))
     })
 }

@@ -1,4 +1,4 @@
-//! Partitions and their offsets, as Python gives and gets them.
+//! Conversions of partitions and offsets.
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
@@ -9,35 +9,35 @@ use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
-/// Topic and partition, as a tuple.
+/// Topic and partition.
 pub(crate) type Tp = (String, i32);
 /// Offset, metadata and leader epoch.
 pub(crate) type Committed = (i64, String, Option<i32>);
 
-pub(crate) fn tp(given: &Tp) -> TopicPartition {
-    TopicPartition::new(given.0.as_str(), given.1)
+pub(crate) fn tp(pair: &Tp) -> TopicPartition {
+    TopicPartition::new(pair.0.as_str(), pair.1)
 }
 
 pub(crate) fn tuple(tp: &TopicPartition) -> Tp {
     (tp.topic.to_string(), tp.partition)
 }
 
-pub(crate) fn tps(given: &[Tp]) -> Vec<TopicPartition> {
-    given.iter().map(tp).collect()
+pub(crate) fn tps(pairs: &[Tp]) -> Vec<TopicPartition> {
+    pairs.iter().map(tp).collect()
 }
 
 pub(crate) fn tuples(tps: &[TopicPartition]) -> Vec<Tp> {
     tps.iter().map(tuple).collect()
 }
 
-/// Partitions that failed, with their exceptions.
+/// Failed partitions with their exceptions.
 pub(crate) type Failures = Vec<(Tp, Py<PyAny>)>;
 
-pub(crate) fn given(offsets: Vec<(Tp, Committed)>) -> Offsets {
-    let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
-        (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
+pub(crate) fn to_offsets(offsets: Vec<(Tp, Committed)>) -> Offsets {
+    let convert = |(pair, (offset, metadata, leader_epoch)): (Tp, Committed)| {
+        (tp(&pair), OffsetAndMetadata { offset, metadata, leader_epoch })
     };
-    offsets.into_iter().map(one).collect()
+    offsets.into_iter().map(convert).collect()
 }
 
 pub(crate) fn failures(py: Python<'_>, outcomes: Outcomes) -> Failures {
@@ -45,40 +45,40 @@ pub(crate) fn failures(py: Python<'_>, outcomes: Outcomes) -> Failures {
     failed.map(|(tp, error)| (tuple(&tp), to_py_value(py, &error))).collect()
 }
 
-pub(crate) fn offsets(found: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64)> {
-    found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)).collect()
+pub(crate) fn offset_tuples(offsets: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64)> {
+    offsets.into_iter().map(|(tp, offset)| (tuple(&tp), offset)).collect()
 }
 
 /// Returns the offsets after the last rows of each partition in Arrow data.
 #[pyfunction]
 pub(crate) fn offsets_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
     let offsets = offsets_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
-    Ok(committed(offsets))
+    Ok(committed_tuples(offsets))
 }
 
-/// The end of rows of one partition: the offset to commit, and the topic id.
-pub(crate) type End = (Tp, Committed, [u8; 16]);
+/// Partition, offset to commit, and topic id after the rows of one partition.
+pub(crate) type PyRowsEnd = (Tp, Committed, [u8; 16]);
 
-/// As [`offsets_of`], with the ids of the topics that the rows were read from.
+/// Like [`offsets_of`], with the ids of the topics that the rows were read from.
 #[pyfunction]
-pub(crate) fn ends_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<End>> {
+pub(crate) fn ends_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<PyRowsEnd>> {
     let ends = ends_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
-    let one = |(tp, end): (TopicPartition, RowsEnd)| {
+    let convert = |(tp, end): (TopicPartition, RowsEnd)| {
         (tuple(&tp), (end.at.offset, end.at.metadata, end.at.leader_epoch), end.topic_id.0)
     };
-    Ok(ends.into_iter().map(one).collect())
+    Ok(ends.into_iter().map(convert).collect())
 }
 
-/// Returns the batches of Arrow data.
+/// Imports all batches of Arrow data.
 pub(crate) fn batches(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
     let mut input = arrow_ffi::from_python(data)?;
-    let mut all = Vec::new();
+    let mut batches = Vec::new();
     while let Some(batch) = input.next(py)? {
-        all.push(batch);
+        batches.push(batch);
     }
-    Ok(all)
+    Ok(batches)
 }
 
-pub(crate) fn committed(offsets: Offsets) -> Vec<(Tp, Committed)> {
-    offsets.into_iter().map(|(tp, at)| (tuple(&tp), (at.offset, at.metadata, at.leader_epoch))).collect()
+pub(crate) fn committed_tuples(offsets: Offsets) -> Vec<(Tp, Committed)> {
+    offsets.into_iter().map(|(tp, end)| (tuple(&tp), (end.offset, end.metadata, end.leader_epoch))).collect()
 }

@@ -1,4 +1,4 @@
-//! Rows of a batch as Python's records, one by one.
+//! Iterates over the rows of a batch as `ConsumerRecord` objects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,33 +14,33 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::arrow_ffi::{self, Input};
-use crate::gate;
+use crate::interpreter_guard;
 
-/// Keys or values.
-enum Blobs {
-    Copied(BinaryArray),
-    Viewed(BinaryViewArray),
+/// A column of keys or values.
+enum BytesColumn {
+    Binary(BinaryArray),
+    View(BinaryViewArray),
 }
 
-impl Blobs {
-    fn of(column: &ArrayRef) -> Option<Self> {
-        let copied = column.as_binary_opt::<i32>().cloned().map(Self::Copied);
-        copied.or_else(|| column.as_binary_view_opt().cloned().map(Self::Viewed))
+impl BytesColumn {
+    fn from_column(column: &ArrayRef) -> Option<Self> {
+        let binary = column.as_binary_opt::<i32>().cloned().map(Self::Binary);
+        binary.or_else(|| column.as_binary_view_opt().cloned().map(Self::View))
     }
 
     fn get(&self, row: usize) -> Option<&[u8]> {
         match self {
-            Self::Copied(column) => column.is_valid(row).then(|| column.value(row)),
-            Self::Viewed(column) => column.is_valid(row).then(|| column.value(row)),
+            Self::Binary(column) => column.is_valid(row).then(|| column.value(row)),
+            Self::View(column) => column.is_valid(row).then(|| column.value(row)),
         }
     }
 }
 
-/// Columns of a consumer's batch.
+/// The columns of a batch that a consumer returned.
 struct Columns {
     rows: usize,
-    key: Blobs,
-    value: Blobs,
+    key: BytesColumn,
+    value: BytesColumn,
     topic: Int32Array,
     partition: Int32Array,
     offset: Int64Array,
@@ -50,8 +50,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// The columns, and the names of topics.
-    fn of(batch: &RecordBatch) -> Option<(Self, StringArray)> {
+    /// Returns the columns and the topic names; None if a column is missing or has another type.
+    fn from_batch(batch: &RecordBatch) -> Option<(Self, StringArray)> {
         let column = |name| batch.column_by_name(name);
         let topics = column("topic")?.as_dictionary_opt::<Int32Type>()?;
         let headers = match column("headers") {
@@ -66,8 +66,8 @@ impl Columns {
         };
         let columns = Self {
             rows: batch.num_rows(),
-            key: Blobs::of(column("key")?)?,
-            value: Blobs::of(column("value")?)?,
+            key: BytesColumn::from_column(column("key")?)?,
+            value: BytesColumn::from_column(column("value")?)?,
             topic: topics.keys().clone(),
             partition: column("partition")?.as_primitive_opt::<Int32Type>()?.clone(),
             offset: column("offset")?.as_primitive_opt::<Int64Type>()?.clone(),
@@ -79,35 +79,41 @@ impl Columns {
     }
 }
 
-/// The records of a batch, made as they are asked for.
+/// Iterator over the records of a batch, which creates each record on demand.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub struct Rows {
+pub struct RecordIter {
     columns: Columns,
     topics: Vec<Py<PyString>>,
-    at: AtomicUsize,
-    /// `ConsumerRecord`, and what makes tuples of it.
+    next_row: AtomicUsize,
+    /// `ConsumerRecord`, and `tuple.__new__`, which creates its instances.
     class: Py<PyAny>,
     make: Py<PyAny>,
 }
 
 #[pymethods]
-impl Rows {
+impl RecordIter {
     #[new]
     fn new(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Self> {
         static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let _pass = gate::enter(py);
+        let _guard = interpreter_guard::acquire(py);
         let class = || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr("ConsumerRecord")?.unbind());
         let make = || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind());
         let (class, make) = (CLASS.get_or_try_init(py, class)?, MAKE.get_or_try_init(py, make)?);
-        let found = match arrow_ffi::from_python(batch)? {
-            Input::Batch(batch) => Columns::of(&batch),
+        let columns = match arrow_ffi::from_python(batch)? {
+            Input::Batch(batch) => Columns::from_batch(&batch),
             Input::Stream(_) | Input::Reader(_) => None,
         };
-        let other = || PyTypeError::new_err("records are made of batches that a consumer gave");
-        let (columns, topics) = found.ok_or_else(other)?;
+        let wrong_columns = || PyTypeError::new_err("records can only be made from batches that a consumer returned");
+        let (columns, topics) = columns.ok_or_else(wrong_columns)?;
         let topics = topics.iter().map(|name| PyString::new(py, name.unwrap_or_default()).unbind()).collect();
-        Ok(Self { columns, topics, at: AtomicUsize::new(0), class: class.clone_ref(py), make: make.clone_ref(py) })
+        Ok(Self {
+            columns,
+            topics,
+            next_row: AtomicUsize::new(0),
+            class: class.clone_ref(py),
+            make: make.clone_ref(py),
+        })
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -115,20 +121,20 @@ impl Rows {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let row = self.at.fetch_add(1, Ordering::Relaxed);
+        let row = self.next_row.fetch_add(1, Ordering::Relaxed);
         let columns = &self.columns;
         if row >= columns.rows {
-            self.at.store(columns.rows, Ordering::Relaxed);
+            self.next_row.store(columns.rows, Ordering::Relaxed);
             return Ok(None);
         }
-        let bytes = |found: Option<&[u8]>| found.map(|found| PyBytes::new(py, found));
+        let bytes = |value: Option<&[u8]>| value.map(|value| PyBytes::new(py, value));
         let headers = PyList::empty(py);
         if let Some((list, names, values)) = columns.headers.as_ref().filter(|(list, ..)| list.is_valid(row)) {
             let offsets = list.value_offsets();
             let ends = offsets.get(row).zip(offsets.get(row + 1)).map_or((0, 0), |(from, to)| (*from, *to));
-            for at in ends.0 as usize..ends.1 as usize {
-                let value = bytes(values.is_valid(at).then(|| values.value(at)));
-                headers.append((names.value(at), value))?;
+            for index in ends.0 as usize..ends.1 as usize {
+                let value = bytes(values.is_valid(index).then(|| values.value(index)));
+                headers.append((names.value(index), value))?;
             }
         }
         let topic = columns.topic.is_valid(row).then(|| columns.topic.value(row) as usize);
@@ -145,8 +151,8 @@ impl Rows {
         self.make.bind(py).call1((&self.class, fields)).map(Some)
     }
 
-    /// Rows that are left.
+    /// Returns the number of remaining rows.
     fn __length_hint__(&self) -> usize {
-        self.columns.rows.saturating_sub(self.at.load(Ordering::Relaxed))
+        self.columns.rows.saturating_sub(self.next_row.load(Ordering::Relaxed))
     }
 }

@@ -1,35 +1,37 @@
-//! Rows as text, for the command line.
+//! Output of rows as text, for the command line.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::text_format::{LineFormat, Template, render};
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
-use samsarrow_bridge::gate;
+use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 
-/// Writes batches of a consumer in one format.
+/// Writer of batches as text in one format.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct TextWriter {
     format: LineFormat,
 }
 
 #[pymethods]
-impl Lines {
-    /// `form` is `value`, `raw`, `ndjson`, `json` or `envelope`; a template goes before it.
+impl TextWriter {
+    /// Creates a writer. `form` is `value`, `raw`, `ndjson`, `json` or `envelope`; a template takes precedence.
     #[new]
     #[pyo3(signature = (form, template))]
     fn new(py: Python<'_>, form: &str, template: Option<&str>) -> PyResult<Self> {
-        let refused = |text: String| to_py(py, &Error::configuration(text));
+        let config_error = |text: String| to_py(py, &Error::configuration(text));
         let format = match template {
-            Some(text) => LineFormat::Template(Template::parse(text).map_err(|error| refused(error.to_string()))?),
-            None => LineFormat::from_name(form).ok_or_else(|| refused(format!("no rows are written as {form:?}")))?,
+            Some(text) => LineFormat::Template(Template::parse(text).map_err(|error| config_error(error.to_string()))?),
+            None => {
+                LineFormat::from_name(form).ok_or_else(|| config_error(format!("unknown output format {form:?}")))?
+            }
         };
         Ok(Self { format })
     }
 
-    /// Whether it shows headers: a batch without them has none.
+    /// Returns true if the format uses headers.
     #[getter]
     fn wants_headers(&self) -> bool {
         match &self.format {
@@ -39,12 +41,12 @@ impl Lines {
         }
     }
 
-    /// The text of all rows of a batch.
+    /// Returns all rows of a batch as text.
     fn render<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let mut input = arrow_ffi::from_python(batch)?;
         let mut out = Vec::new();
         while let Some(part) = input.next(py)? {
-            gate::detach(py, || render(&part, &self.format, &mut out))
+            interpreter_guard::detach(py, || render(&part, &self.format, &mut out))
                 .map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
         }
         Ok(PyBytes::new(py, &out))

@@ -1,0 +1,476 @@
+//! Threads that call Python: log lines, delivery callbacks, assignors, token providers.
+//!
+//! They are Python threads, so that user code has only Python frames below it and such a thread ends like any other
+//! Python thread. `samsarrow._threads` starts them without `threading`, which gevent and eventlet replace: their
+//! threads are greenlets of the thread that would wait for them. Threads of the Rust client only queue the calls and
+//! never wait for the GIL.
+//!
+//! gevent and eventlet also replace locks, including those of `logging`, and a native thread must not wait for such a
+//! lock. The application then makes most calls itself: in a greenlet of the hub, and in each client call that waits and
+//! so blocks the hub.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use tokio::sync::watch;
+
+use crate::interpreter_guard;
+use crate::logging;
+use crate::runtime::process_id;
+
+/// Maximum number of calls that a thread takes per batch: large enough to amortize acquiring the GIL, small enough that
+/// the interpreter's exit does not wait long.
+const MAX_BATCH: usize = 100;
+/// Number of unfinished calls above which callers that queue more have to wait.
+const MAX_PENDING: u64 = 100_000;
+/// Time without a completed call after which callers stop waiting for the queue.
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Function and positional arguments of a call.
+pub type PyCall = (Py<PyAny>, Py<PyTuple>);
+/// Context variables of the code that registered a callback. The call runs in them, as asyncio callbacks do.
+#[derive(Debug)]
+pub struct Context(Py<PyAny>);
+
+impl Context {
+    /// Copies the current context.
+    pub fn current(py: Python<'_>) -> PyResult<Self> {
+        static COPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let copy = || Ok::<_, PyErr>(py.import("contextvars")?.getattr("copy_context")?.unbind());
+        Ok(Self(COPY.get_or_try_init(py, copy)?.call0(py)?))
+    }
+
+    /// Returns a copy for a single call, so that the variables it sets are not visible to later calls.
+    pub fn copied(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(Self(self.0.call_method0(py, pyo3::intern!(py, "copy"))?))
+    }
+
+    /// Returns the call of `function` in this context.
+    pub fn call<'py>(
+        &self,
+        py: Python<'py>,
+        function: Py<PyAny>,
+        arguments: impl IntoIterator<Item = Bound<'py, PyAny>>,
+    ) -> PyResult<PyCall> {
+        let all: Vec<_> = std::iter::once(function.into_bound(py)).chain(arguments).collect();
+        Ok((self.0.getattr(py, pyo3::intern!(py, "run"))?, PyTuple::new(py, all)?.unbind()))
+    }
+}
+
+/// Creates a call, on an attached thread.
+pub type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<PyCall> + Send>;
+
+thread_local! {
+    /// Address of the queue that this thread serves, or 0.
+    static CURRENT_QUEUE: Cell<usize> = const { Cell::new(0) };
+}
+
+struct State {
+    jobs: VecDeque<Job>,
+    /// Number of calls pushed so far.
+    pushed: u64,
+    /// Number of calls handed out so far.
+    dispatched: u64,
+    /// Number of pushed calls that the hub was notified of.
+    notified: u64,
+    /// True while the application makes calls, in a greenlet or in a waiting client call.
+    busy: bool,
+    /// True if no thread serves the queue.
+    closed: bool,
+    /// True if the queue closes after the next batch.
+    closing: bool,
+    /// Number of `pause` calls in effect; no calls are handed out until it is 0.
+    pauses: usize,
+    /// True if the thread that exits the interpreter makes the remaining calls.
+    taken_over: bool,
+    /// True while the thread makes no calls.
+    idle: bool,
+}
+
+/// Calls queued for one thread, in order.
+pub struct CallbackQueue {
+    pid: u32,
+    state: Mutex<State>,
+    ready: Condvar,
+    /// Notified when the thread becomes idle.
+    became_idle: Condvar,
+    /// Number of completed calls.
+    done: watch::Sender<u64>,
+    /// The thread whose greenlets make the calls.
+    hub: OnceLock<ThreadId>,
+}
+
+/// Set once the application makes calls itself, because greenlets replace its threads.
+static ANY_IN_APPLICATION: AtomicBool = AtomicBool::new(false);
+
+impl std::fmt::Debug for CallbackQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallbackQueue")
+            .field("pid", &self.pid)
+            .field("done", &*self.done.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl CallbackQueue {
+    fn new() -> Arc<Self> {
+        let state = State {
+            jobs: VecDeque::new(),
+            pushed: 0,
+            dispatched: 0,
+            notified: 0,
+            busy: false,
+            closed: false,
+            closing: false,
+            pauses: 0,
+            taken_over: false,
+            idle: true,
+        };
+        Arc::new(Self {
+            pid: process_id(),
+            state: Mutex::new(state),
+            ready: Condvar::new(),
+            became_idle: Condvar::new(),
+            done: watch::Sender::new(0),
+            hub: OnceLock::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a call. Returns false if `limit` calls are waiting or the queue is closed.
+    pub fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<PyCall> + Send + 'static) -> bool {
+        let mut state = self.lock();
+        if state.closed || state.closing || state.jobs.len() >= limit {
+            return false;
+        }
+        state.jobs.push_back(Box::new(job));
+        state.pushed += 1;
+        drop(state);
+        self.ready.notify_one();
+        true
+    }
+
+    /// Returns true if this process created the queue, rather than the parent of a fork.
+    pub fn is_of_this_process(&self) -> bool {
+        self.pid == process_id()
+    }
+
+    /// Returns true on the thread that makes the calls. With greenlets, returns true on any thread while calls are
+    /// being made: the greenlet that makes them only continues once the others yield.
+    pub fn is_current_thread(&self) -> bool {
+        if self.hub.get().is_some() {
+            return self.lock().busy;
+        }
+        CURRENT_QUEUE.get() == std::ptr::from_ref(self).addr()
+    }
+
+    /// Waits until all calls queued so far have completed. Returns immediately on the queue's own thread, which would
+    /// wait for itself.
+    pub async fn wait_until_drained(&self) {
+        let (target, taken_over) = {
+            let state = self.lock();
+            (state.pushed, state.taken_over)
+        };
+        if !taken_over && !self.is_current_thread() && interpreter_guard::is_open() {
+            let _ = self.done.subscribe().wait_for(|done| *done >= target).await;
+        }
+    }
+
+    /// Waits while the queue is backlogged and calls still complete.
+    pub async fn wait_for_capacity(&self) {
+        let mut done = self.done.subscribe();
+        while self.is_backlogged() && tokio::time::timeout(STALL_TIMEOUT, done.changed()).await.is_ok() {}
+    }
+
+    /// Returns true if more than [`MAX_PENDING`] calls are unfinished.
+    pub fn is_backlogged(&self) -> bool {
+        !self.is_current_thread() && self.lock().pushed.saturating_sub(*self.done.borrow()) > MAX_PENDING
+    }
+
+    /// Closes the queue and drops the waiting calls.
+    pub fn close(&self) {
+        let jobs = {
+            let mut state = self.lock();
+            state.closed = true;
+            std::mem::take(&mut state.jobs)
+        };
+        drop(jobs);
+        self.ready.notify_all();
+        self.done.send_replace(u64::MAX);
+    }
+
+    /// Replaces the waiting calls by a last one, after which the thread ends.
+    pub fn close_with(&self, job: impl FnOnce(Python<'_>) -> PyResult<PyCall> + Send + 'static) {
+        let dropped = {
+            let mut state = self.lock();
+            let dropped = std::mem::take(&mut state.jobs);
+            state.jobs.push_back(Box::new(job));
+            state.closing = true;
+            dropped
+        };
+        drop(dropped);
+        self.ready.notify_one();
+    }
+
+    /// Stops handing out calls until [`resume`](Self::resume). Waits, for at most [`STALL_TIMEOUT`], until the thread
+    /// is idle. Call it without the GIL.
+    pub fn pause(&self) {
+        let mut state = self.lock();
+        state.pauses += 1;
+        let busy = |state: &mut State| !state.idle && !state.closed;
+        drop(self.became_idle.wait_timeout_while(state, STALL_TIMEOUT, busy));
+    }
+
+    /// Pauses the queue permanently, so that the exiting thread can make the remaining calls. It waits for no thread
+    /// that can no longer attach to the interpreter.
+    pub fn take_over(&self) {
+        self.lock().taken_over = true;
+        self.pause();
+    }
+
+    /// Undoes [`pause`](Self::pause).
+    pub fn resume(&self) {
+        let mut state = self.lock();
+        state.pauses -= 1;
+        drop(state);
+        self.ready.notify_one();
+    }
+
+    /// Returns the next batch for a thread other than the queue's own, and marks the previous batch as completed.
+    fn next_batch_for_other_thread(&self) -> Vec<Job> {
+        let mut state = self.lock();
+        self.done.send_replace(state.dispatched);
+        let count = state.jobs.len().min(MAX_BATCH);
+        state.dispatched += count as u64;
+        state.jobs.drain(..count).collect()
+    }
+
+    /// Reserves the queued calls for the caller. Returns false if there are none or another greenlet makes them.
+    fn begin_serving(&self) -> bool {
+        let mut state = self.lock();
+        if state.busy || state.pauses > 0 || state.jobs.is_empty() {
+            return false;
+        }
+        state.busy = true;
+        true
+    }
+
+    fn end_serving(&self) {
+        let mut state = self.lock();
+        state.busy = false;
+        self.done.send_replace(state.dispatched);
+    }
+
+    /// Waits for calls that the hub was not notified of. Returns false once the queue is closed.
+    fn wait_for_push(&self) -> bool {
+        let mut state = self.lock();
+        while state.notified == state.pushed && !state.closed {
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.notified = state.pushed;
+        !state.closed
+    }
+
+    /// Marks the previous batch as completed.
+    fn mark_idle(&self) {
+        let mut state = self.lock();
+        state.idle = true;
+        self.done.send_replace(state.dispatched);
+        self.became_idle.notify_all();
+    }
+
+    /// Waits for the next batch. Returns None once the queue is closed.
+    fn next_batch(&self) -> Option<Vec<Job>> {
+        let mut state = self.lock();
+        while (state.jobs.is_empty() || state.pauses > 0) && !state.closed {
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = state.jobs.len().min(MAX_BATCH);
+        state.dispatched += count as u64;
+        state.idle = false;
+        let jobs = (!state.closed).then(|| state.jobs.drain(..count).collect());
+        state.closed |= state.closing;
+        jobs
+    }
+}
+
+/// Python's handle of a queue.
+#[pyclass(frozen, module = "samsarrow._core", name = "Lane")]
+#[derive(Debug)]
+pub struct Worker(Arc<CallbackQueue>);
+
+#[pymethods]
+impl Worker {
+    /// Marks the previous batch as completed and waits for the next one. Returns None once the queue is closed, and in
+    /// the child of a fork, which has its own queues.
+    fn next(&self, py: Python<'_>) -> Option<Vec<PyCall>> {
+        if CURRENT_QUEUE.replace(std::ptr::from_ref(&*self.0).addr()) != 0 {
+            // Releases the guard that was leaked for the previous batch.
+            drop(interpreter_guard::AttachGuard::reclaim());
+        }
+        if self.0.pid != process_id() {
+            return None;
+        }
+        self.0.mark_idle();
+        let jobs = interpreter_guard::detach(py, || self.0.next_batch())?;
+        // Held until the next call of this method: the exit of the interpreter waits for calls in progress.
+        interpreter_guard::acquire(py).leak();
+        Some(build_calls(py, jobs))
+    }
+
+    /// Returns waiting calls of a queue that has no thread, or that the exiting thread has taken over.
+    fn rest(&self, py: Python<'_>) -> Vec<PyCall> {
+        if !self.0.is_of_this_process() {
+            return Vec::new();
+        }
+        build_calls(py, self.0.next_batch_for_other_thread())
+    }
+
+    /// Records that the application makes the calls, on this thread's hub.
+    fn serve_in_program(&self) {
+        let _ = self.0.hub.set(thread::current().id());
+        ANY_IN_APPLICATION.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for calls that the hub was not notified of. Returns false once the queue is closed.
+    fn wait(&self, py: Python<'_>) -> bool {
+        self.0.is_of_this_process() && interpreter_guard::detach(py, || self.0.wait_for_push())
+    }
+
+    /// Reserves the queued calls for the caller until `end_serving`. Returns false if there are none or another
+    /// greenlet makes them.
+    fn begin_serving(&self) -> bool {
+        self.0.is_of_this_process() && self.0.begin_serving()
+    }
+
+    fn end_serving(&self) {
+        if self.0.is_of_this_process() {
+            self.0.end_serving();
+        }
+    }
+}
+
+fn build_calls(py: Python<'_>, jobs: Vec<Job>) -> Vec<PyCall> {
+    jobs.into_iter().filter_map(|job| job(py).map_err(|error| error.write_unraisable(py, None)).ok()).collect()
+}
+
+/// Makes the remaining calls of a queue that was taken over, on this thread, for at most `limit`.
+pub fn run_remaining(py: Python<'_>, queue: Arc<CallbackQueue>, limit: Duration) -> PyResult<()> {
+    let module = py.import("samsarrow._threads")?;
+    CURRENT_QUEUE.set(std::ptr::from_ref(&*queue).addr());
+    let done = module.getattr("finish")?.call1((Worker(queue), limit.as_secs_f64())).map(drop);
+    CURRENT_QUEUE.set(0);
+    done
+}
+
+/// Returns true if waiting threads have to make queued calls, because greenlets replace the application's threads.
+pub fn any_in_application() -> bool {
+    ANY_IN_APPLICATION.load(Ordering::Relaxed)
+}
+
+/// Makes queued calls in a thread that has waited since `start`.
+///
+/// Threads other than the hub's only do so after [`STALL_TIMEOUT`]: the hub's thread may have ended.
+pub fn serve(py: Python<'_>, start: Instant) -> PyResult<()> {
+    let here = thread::current().id();
+    let queues = [logging::current(), CALLBACKS.started(), EVENTS.started()];
+    for queue in queues.into_iter().flatten() {
+        let is_hub = queue.hub.get().is_some_and(|hub| *hub == here || start.elapsed() > STALL_TIMEOUT);
+        if is_hub && !queue.lock().jobs.is_empty() {
+            py.import("samsarrow._threads")?.getattr("serve")?.call1((Worker(queue),))?;
+        }
+    }
+    Ok(())
+}
+
+/// A queue of this process, created on first use.
+#[derive(Debug)]
+pub struct LazyQueue {
+    name: &'static str,
+    runs_on: RunsOn,
+    queue: Mutex<Option<Arc<CallbackQueue>>>,
+}
+
+/// The threads that make queued calls under gevent and eventlet. Without these, it is always a native thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsOn {
+    /// A native thread, because the client waits for the results even while the application blocks the hub.
+    NativeThread,
+    /// The application's own threads and greenlets.
+    Application,
+}
+
+/// Delivery callbacks.
+pub static CALLBACKS: LazyQueue = LazyQueue::new("samsarrow-callbacks", RunsOn::Application);
+/// Observers of client events (`on_event`).
+pub static EVENTS: LazyQueue = LazyQueue::new("samsarrow-events", RunsOn::Application);
+/// Assignors. They have a queue of their own because a group waits for them, and must not wait for callbacks.
+pub static ASSIGNORS: LazyQueue = LazyQueue::new("samsarrow-assignors", RunsOn::NativeThread);
+
+impl LazyQueue {
+    pub const fn new(name: &'static str, runs_on: RunsOn) -> Self {
+        Self { name, runs_on, queue: Mutex::new(None) }
+    }
+
+    /// Returns the queue, and creates it if needed. Only attached threads take the lock, so that no fork leaves it
+    /// locked.
+    pub fn get(&self, py: Python<'_>) -> PyResult<Arc<CallbackQueue>> {
+        let queue = {
+            let mut slot = self.lock();
+            if let Some(queue) = slot.as_ref().filter(|queue| queue.pid == process_id()) {
+                return Ok(Arc::clone(queue));
+            }
+            let queue = CallbackQueue::new();
+            // The parent's queue is leaked: threads that do not exist in this process may hold its locks.
+            std::mem::forget(slot.replace(Arc::clone(&queue)));
+            queue
+        };
+        start_worker(py, &queue, self.name, self.runs_on).inspect_err(|_| *self.lock() = None)?;
+        Ok(queue)
+    }
+
+    /// Returns the queue if it was created in this process.
+    pub fn started(&self) -> Option<Arc<CallbackQueue>> {
+        self.lock().as_ref().filter(|queue| queue.pid == process_id()).map(Arc::clone)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<CallbackQueue>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Creates a queue and starts its thread.
+pub fn spawn(py: Python<'_>, name: &str, runs_on: RunsOn) -> PyResult<Arc<CallbackQueue>> {
+    let queue = CallbackQueue::new();
+    start_worker(py, &queue, name, runs_on)?;
+    Ok(queue)
+}
+
+/// Starts the thread of a queue. If Python is exiting and cannot start threads, closes the queue.
+fn start_worker(py: Python<'_>, queue: &Arc<CallbackQueue>, name: &str, runs_on: RunsOn) -> PyResult<()> {
+    let _guard = interpreter_guard::acquire(py);
+    let module = py.import("samsarrow._threads")?;
+    let worker = module.getattr("start")?.call1((Worker(Arc::clone(queue)), name, runs_on == RunsOn::Application));
+    worker.map(drop).or_else(|error| {
+        queue.close();
+        if error.is_instance_of::<PyRuntimeError>(py) { Ok(()) } else { Err(error) }
+    })
+}
+
+/// Reports an exception that has no caller through `sys.unraisablehook`.
+#[pyfunction]
+pub fn unraisable(py: Python<'_>, function: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) {
+    let _guard = interpreter_guard::acquire(py);
+    PyErr::from_value(error).write_unraisable(py, Some(function));
+}

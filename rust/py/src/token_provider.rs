@@ -1,0 +1,136 @@
+//! OAUTHBEARER tokens from a Python provider.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use samsarrow_bridge::callback_threads::{self, CallbackQueue, RunsOn};
+use samsarrow_client::config::credentials::{Fetching, Provider, Token, TokenSource};
+use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
+use samsarrow_client::error::{Error, Foreign};
+use samsarrow_client::security::redact::redact;
+use tokio::sync::oneshot;
+
+const OPTION: &str = "sasl.oauthbearer.token.provider";
+/// All names of the option. A provider given as `oauth.cb` is called with the configuration, as confluent-kafka does.
+const NAMES: [&str; 3] = [OPTION, CONFLUENT, "sasl.oauth.token.provider"];
+const CONFLUENT: &str = "oauth.cb";
+
+/// A token provider, and whether confluent-kafka's calling convention applies.
+#[derive(Debug)]
+pub(crate) struct UserProvider {
+    object: Py<PyAny>,
+    confluent: bool,
+}
+
+/// Returns the provider and its text among the options, if the option is a token provider.
+pub(crate) fn from_option<'py>(
+    name: &str,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Option<(UserProvider, Bound<'py, PyAny>)>> {
+    let dotted = name.replace('_', ".");
+    if !NAMES.contains(&dotted.as_str()) {
+        return Ok(None);
+    }
+    let text = match value.is_instance_of::<PyString>() {
+        true => value.clone(),
+        false => value.py().import("samsarrow.tokens")?.getattr("describe")?.call1((value,))?,
+    };
+    Ok(Some((UserProvider { object: value.clone().unbind(), confluent: dotted == CONFLUENT }, text)))
+}
+
+/// Sets the token source of a client, if a provider is configured.
+pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions, provider: Option<UserProvider>) -> PyResult<()> {
+    let provider = provider.filter(|_| sasl.mechanism == Mechanism::OAuthBearer);
+    let Some((provider, name)) = provider.zip(sasl.oauth.provider_name.as_ref()) else { return Ok(()) };
+    // The text may have been a reference, which is resolved by now.
+    let object = match provider.object.bind(py).is_instance_of::<PyString>() {
+        true => PyString::new(py, name).into_any(),
+        false => provider.object.bind(py).clone(),
+    };
+    let source = py.import("samsarrow.tokens")?.getattr("Source")?.call1((object, provider.confluent))?;
+    let source = PythonTokenSource {
+        name: format!("{OPTION} ({name})"),
+        source: Arc::new(source.unbind()),
+        config: sasl.oauth.config.clone().unwrap_or_default(),
+        queue: callback_threads::spawn(py, "samsarrow-tokens", RunsOn::NativeThread)?,
+    };
+    sasl.oauth.provider = Some(Provider(Arc::new(source)));
+    Ok(())
+}
+
+/// Token source of one client. It has its own thread, so that a provider that hangs does not delay other clients.
+#[derive(Debug)]
+struct PythonTokenSource {
+    name: String,
+    source: Arc<Py<PyAny>>,
+    config: Secret,
+    queue: Arc<CallbackQueue>,
+}
+
+impl Drop for PythonTokenSource {
+    fn drop(&mut self) {
+        if self.queue.is_of_this_process() {
+            let source = Arc::clone(&self.source);
+            self.queue
+                .close_with(move |py| Ok((source.bind(py).getattr("close")?.unbind(), ().into_pyobject(py)?.unbind())));
+        }
+    }
+}
+
+impl TokenSource for PythonTokenSource {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn fetch(&self) -> Fetching<'_> {
+        let (sender, receiver) = oneshot::channel();
+        let (source, config, name) = (Arc::clone(&self.source), self.config.clone(), self.name.clone());
+        self.queue.push(usize::MAX, move |py| {
+            let config_text = config.reveal().to_owned();
+            let reply = Py::new(py, TokenReply { name, config, sender: Mutex::new(Some(sender)) })?;
+            let answer = source.bind(py).getattr("answer")?.unbind();
+            Ok((answer, (config_text, reply).into_pyobject(py)?.unbind()))
+        });
+        Box::pin(async {
+            // The queue drops its calls when the interpreter exits.
+            receiver.await.unwrap_or_else(|_| Err(Error::connection(&self.name, "it could not be called")))
+        })
+    }
+}
+
+/// Receives a token or an error, once.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct TokenReply {
+    name: String,
+    config: Secret,
+    sender: Mutex<Option<oneshot::Sender<Result<Token, Error>>>>,
+}
+
+impl TokenReply {
+    fn complete(&self, result: Result<Token, Error>) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            // The waiting login may have been cancelled.
+            let _ = sender.send(result);
+        }
+    }
+}
+
+#[pymethods]
+impl TokenReply {
+    /// Reports a token. `until`: expiry in seconds since 1970.
+    fn give(&self, token: String, until: Option<f64>, extensions: Vec<(String, String)>) {
+        let token = Token::until_seconds(token, until).and_then(|token| token.with_extensions(extensions));
+        self.complete(token.map_err(|text| Error::authentication(&self.name, text)));
+    }
+
+    /// Reports an error. `passing`: true if a retry may succeed.
+    fn fail(&self, raised: Py<PyAny>, text: &str, passing: bool) {
+        let text = redact(text, [self.config.clone()]);
+        self.complete(Err(match passing {
+            true => Error::connection(&self.name, text),
+            false => Error::authentication(&self.name, text).caused_by(Foreign(Arc::new(raised))),
+        }));
+    }
+}
