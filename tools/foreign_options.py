@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from samsarrow import Consumer, _core
-from samsarrow.cli.config.differences import JAVA, LIBRDKAFKA
+from samsarrow.cli.config.defaults_diff import JAVA, LIBRDKAFKA
 from samsarrow.exceptions import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[1]

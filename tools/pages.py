@@ -90,8 +90,10 @@ MORE = {
     },
     "samsarrow.offsets.move": {"VerificationError": "stop the other writers of these offsets, and run it again"},
     "samsarrow.offsets.formats": {"FormatError": "correct the line that the text names"},
-    "samsarrow.spark.errors": {"DataLossError": "`failOnDataLoss=false` goes on with what is left"},
-    "samsarrow.spark.notes": {"ReplayMismatchError": "[exactly once](spark.md#exactly-once) has a table"},
+    "samsarrow.spark.errors": {
+        "DataLossError": "`failOnDataLoss=false` continues with the remaining records",
+        "ReplayMismatchError": "[exactly once](spark.md#exactly-once) has a table",
+    },
 }
 
 

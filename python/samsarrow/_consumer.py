@@ -57,9 +57,9 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, Kafka
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
-    from samsarrow.values.columns import OnDecodeError, TypedColumns
     from samsarrow.values.dead_letter import DeadLetter
     from samsarrow.values.decode import Format
+    from samsarrow.values.typed_columns import OnDecodeError, TypedColumns
 
 
 class ConsumerBase(Face):
@@ -666,7 +666,7 @@ def _typed(
 ) -> tuple[list[tuple[str, Any]], TypedColumns]:
     """What is decoded; records come with their headers, if they are needed for that."""
     # Programs that take bytes do not wait for what reads them.
-    from samsarrow.values.columns import TypedColumns
+    from samsarrow.values.typed_columns import TypedColumns
 
     name = "include.headers"
     wanted = [str(value).strip().lower() for given, value in options if given.replace("_", ".") == name]

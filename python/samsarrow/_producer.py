@@ -143,7 +143,7 @@ class ProducerBase(Face):
         if key_format is not None or (value_format is not None and text is None):
             # Programs that send bytes do not wait for what writes them.
             from samsarrow.values.decode import PLAIN
-            from samsarrow.values.written import WrittenRows
+            from samsarrow.values.value_writer import WrittenRows
 
             if isinstance(value_format, str) and text is None and value_format not in PLAIN:
                 raise ConfigurationError(

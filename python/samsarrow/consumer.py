@@ -27,8 +27,8 @@ from samsarrow.types import (
 )
 
 if TYPE_CHECKING:
-    from samsarrow.values.columns import TypedColumns
     from samsarrow.values.dead_letter import DeadLetter
+    from samsarrow.values.typed_columns import TypedColumns
 
 __all__ = ["CommitCallback", "Consumer"]
 

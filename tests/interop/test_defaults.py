@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from samsarrow._core import option_table, options_markdown
-from samsarrow.cli.config.differences import JAVA, LIBRDKAFKA, Difference
+from samsarrow.cli.config.defaults_diff import JAVA, LIBRDKAFKA, Difference
 from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailableError, classpath
 from support.librdkafka import MockClusterUnavailableError, library
 

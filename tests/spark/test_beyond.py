@@ -1,4 +1,4 @@
-"""What our source can do beyond Spark's own connector: fewer columns, text, handles that are kept."""
+"""Features of our source beyond Spark's own connector: column selection, text columns, cached clients."""
 
 import datetime
 import os
@@ -10,8 +10,8 @@ import pytest
 
 from samsarrow import Consumer, TopicPartition
 from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark.client_cache import CONSUMERS, ClientCache, reading
 from samsarrow.spark.fetch import read_range
-from samsarrow.spark.handles import CONSUMERS, Handles, reading
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from support.kafka import KafkaServer
@@ -79,33 +79,33 @@ def test_a_task_that_ends_early_leaves_nothing_behind(
     assert set(CONSUMERS._idle) <= before
 
 
-def test_handles_are_bounded_and_grow_old(kafka: KafkaServer, topics: Topics) -> None:
+def test_client_cache_is_bounded_and_expires(kafka: KafkaServer, topics: Topics) -> None:
     config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
     place = TopicPartition("parity-plain", 0)
-    handles = Handles(Consumer, capacity=2, idle_s=3600)
+    cache = ClientCache(Consumer, capacity=2, idle_s=3600)
     for client in "abc":
-        with reading({**config, "client.id": client}, place, 5, handles=handles) as consumer:
+        with reading({**config, "client.id": client}, place, 5, cache=cache) as consumer:
             assert consumer.position(place) == 5
-    assert len(handles) == 2
-    handles = Handles(Consumer, idle_s=0)
-    with reading(config, place, 0, handles=handles):
+    assert len(cache) == 2
+    cache = ClientCache(Consumer, idle_s=0)
+    with reading(config, place, 0, cache=cache):
         pass
-    assert len(handles) == 0
-    with pytest.raises(ConfigurationError), handles.lease({"fetch.min.bites": 1}):
+    assert len(cache) == 0
+    with pytest.raises(ConfigurationError), cache.lease({"fetch.min.bites": 1}):
         pass
 
 
 def test_handles_of_a_parent_are_not_used_after_a_fork(kafka: KafkaServer, topics: Topics) -> None:
-    handles = Handles(Consumer)
+    cache = ClientCache(Consumer)
     config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
     place = TopicPartition("parity-plain", 0)
-    with reading(config, place, 0, handles=handles):
+    with reading(config, place, 0, cache=cache):
         pass
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            with reading(config, place, 3, handles=handles) as consumer:
+            with reading(config, place, 3, cache=cache) as consumer:
                 code = 0 if consumer.position(place) == 3 else 2
         finally:
             os._exit(code)

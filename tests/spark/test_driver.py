@@ -12,12 +12,12 @@ from pyspark.sql.types import StringType, StructType
 
 from samsarrow import Admin, Producer
 from samsarrow.exceptions import ClosedError, ConfigurationError, ForkError, UnknownTopicOrPartitionError
-from samsarrow.spark import capabilities
+from samsarrow.spark import versions
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.driver import Driver
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.stream import KafkaStreamReader
-from samsarrow.spark.stream_earlier import EarlierStreamReader
+from samsarrow.spark.stream_spark40 import Spark40StreamReader
 from samsarrow.testing import Broker
 from support.streams import wait_until
 
@@ -65,7 +65,7 @@ def test_commits_to_the_group_hold_nothing_up(broker: Broker) -> None:
 
 
 def test_an_earlier_spark_is_given_all_there_is(broker: Broker) -> None:
-    reader = EarlierStreamReader(options(broker, streaming=True))
+    reader = Spark40StreamReader(options(broker, streaming=True))
     assert reader.latestOffset() == ends(7, 7)
     assert reader.initialOffset() == ends(7, 7)
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -114,7 +114,7 @@ def test_ends_that_cannot_be_learnt_ahead_are_asked_for_again(broker: Broker) ->
 
 
 def test_an_import_that_breaks_is_no_earlier_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert capabilities.tells_where_a_stream_is()
+    assert versions.has_admission_control()
     source = KafkaDataSource({**GIVEN, "topic": "t"})
     schema = StructType().add("value", StringType())
     for module in ("stream", "stream_writer"):
@@ -129,11 +129,11 @@ def test_an_earlier_spark_gets_what_it_can_use(monkeypatch: pytest.MonkeyPatch) 
     import pyspark.sql.datasource
     import pyspark.sql.streaming.datasource
 
-    from samsarrow.spark.stream_writer_earlier import RowStreamWriter
+    from samsarrow.spark.stream_writer_spark40 import Spark40StreamWriter
 
     source = KafkaDataSource({**GIVEN, "topic": "t"})
     schema = StructType().add("value", StringType())
     monkeypatch.delattr(pyspark.sql.streaming.datasource, "SupportsTriggerAvailableNow")
     monkeypatch.delattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter")
-    assert isinstance(source.streamReader(schema), EarlierStreamReader)
-    assert isinstance(source.streamWriter(schema, overwrite=False), RowStreamWriter)
+    assert isinstance(source.streamReader(schema), Spark40StreamReader)
+    assert isinstance(source.streamWriter(schema, overwrite=False), Spark40StreamWriter)

@@ -102,10 +102,10 @@ def test_tasks_without_rows_leave_no_trace(copy: Copy, kafka: KafkaServer) -> No
 
 def test_outside_of_a_query_nothing_is_written() -> None:
     from samsarrow.exceptions import KafkaError
-    from samsarrow.spark.exactly_once import Place
+    from samsarrow.spark.exactly_once import TaskId
 
     with pytest.raises(KafkaError, match=r"the number of the micro-batch here\. Nothing was written"):
-        Place.here()
+        TaskId.current()
 
 
 def test_in_foreach_batch_too(copy: Copy, spark: Any, kafka: KafkaServer) -> None:

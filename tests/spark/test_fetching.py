@@ -11,9 +11,9 @@ import pytest
 
 from samsarrow import Consumer, Producer, TopicPartition
 from samsarrow.exceptions import KafkaTimeoutError
+from samsarrow.spark.client_cache import ADMINS
 from samsarrow.spark.errors import DataLossError
 from samsarrow.spark.fetch import OLD_PLAN_S, read_range
-from samsarrow.spark.handles import ADMINS
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from samsarrow.spark.reader import KafkaReader

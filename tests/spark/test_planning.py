@@ -14,7 +14,7 @@ from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from samsarrow.spark.stream import KafkaStreamReader
 from samsarrow.spark.stream_base import StreamReader
-from samsarrow.spark.stream_earlier import EarlierStreamReader
+from samsarrow.spark.stream_spark40 import Spark40StreamReader
 from samsarrow.testing import Broker
 from support.streams import wait_until
 
@@ -49,10 +49,10 @@ class Log:
         self._queries.append(query)
         return query
 
-    def earlier(self, **options: str) -> EarlierStreamReader:
+    def earlier(self, **options: str) -> Spark40StreamReader:
         """The same in Spark 4.0 or 4.1."""
         given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
-        query = EarlierStreamReader(ReadOptions.parse({**given, **options}, streaming=True))
+        query = Spark40StreamReader(ReadOptions.parse({**given, **options}, streaming=True))
         self._queries.append(query)
         return query
 
@@ -193,7 +193,7 @@ def test_offsets_are_sorted_by_number(log: Log) -> None:
 def test_earlier_versions_of_spark_have_no_limits() -> None:
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
     with pytest.raises(ConfigurationError, match=r"maxOffsetsPerTrigger needs Spark 4\.2"):
-        EarlierStreamReader(ReadOptions.parse(given, streaming=True))
+        Spark40StreamReader(ReadOptions.parse(given, streaming=True))
 
 
 def test_rows_of_earlier_versions_become_arrow() -> None:
@@ -202,7 +202,7 @@ def test_rows_of_earlier_versions_become_arrow() -> None:
     from pyspark.sql.types import DoubleType
 
     from samsarrow.spark.schema import spark_schema
-    from samsarrow.spark.stream_writer_earlier import to_batches
+    from samsarrow.spark.stream_writer_spark40 import to_batches
 
     header = [Row(key="h", value=b"1")]
     when = datetime.datetime(2024, 5, 6, 7, 8, 9)

@@ -14,12 +14,12 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from samsarrow import Admin, Consumer, OffsetAndMetadata, TopicPartition
 from samsarrow.exceptions import InvalidProducerEpochError, ProducerFencedError
+from samsarrow.spark.client_cache import ADMINS
+from samsarrow.spark.errors import ReplayMismatchError
 from samsarrow.spark.exactly_once import check_tasks, write_once
-from samsarrow.spark.handles import ADMINS
-from samsarrow.spark.notes import ReplayMismatchError
-from samsarrow.spark.places import Place
-from samsarrow.spark.send import Written
+from samsarrow.spark.task_context import TaskId
 from samsarrow.spark.write_options import WriteOptions
+from samsarrow.spark.write_task import Written
 from samsarrow.testing import Broker
 
 SCHEMA = StructType().add("key", StringType()).add("value", BinaryType()).add("partition", IntegerType())
@@ -46,7 +46,7 @@ class Query:
         self.broker = broker
         self.batch = 0
         self._task = 0
-        monkeypatch.setattr(Place, "here", lambda: Place("q", self.batch, self._task))
+        monkeypatch.setattr(TaskId, "current", lambda: TaskId("q", self.batch, self._task))
 
     def options(self, **more: str) -> WriteOptions:
         given = {"kafka.bootstrap.servers": self.broker.bootstrap_servers, "topic": "t", "exactlyOnce": "true"}

@@ -22,7 +22,7 @@ from samsarrow.spark import hide_secrets, spark_cluster_options
 from samsarrow.spark.clients import here
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.tokens import Mint
+from samsarrow.spark.tokens import TokenIssuer
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker
 from support.kafka import SUPPORT
@@ -129,7 +129,7 @@ def test_a_token_is_shared_until_three_quarters_of_its_life_are_over() -> None:
         made.append(created(len(made), 1000))
         return made[-1]
 
-    mint = Mint(create, "SCRAM-SHA-256", lambda: now[0])
+    mint = TokenIssuer(create, "SCRAM-SHA-256", lambda: now[0])
     tokens = []
     for passed in (0, 749, 1, 749, 1):
         now[0] += passed
@@ -141,7 +141,7 @@ def test_a_token_is_shared_until_three_quarters_of_its_life_are_over() -> None:
 def test_tasks_log_in_with_the_token_and_nothing_else() -> None:
     kafka = {name.removeprefix("kafka."): value for name, value in LOGIN.items() if "ssl" not in name}
     kafka |= {"sasl_jaas_config": "x", "enable.sasl.oauthbearer.unsecure.jwt": "true", "linger.ms": "5"}
-    token = Mint(lambda: created(7, 1000), "SCRAM-SHA-256").token()
+    token = TokenIssuer(lambda: created(7, 1000), "SCRAM-SHA-256").token()
     config = here({**kafka, "security.protocol": "SASL_PLAINTEXT"}, token)
     assert sorted(config) == ["linger.ms", "sasl.jaas.config", "sasl.mechanism", "security.protocol"]
     assert config["sasl.mechanism"] == "SCRAM-SHA-256"

@@ -25,7 +25,7 @@ def numbers(start: int, end: int) -> list[str]:
 def earlier(spark: Any) -> str:
     """The source as Spark 4.0 and 4.1 get it; newer ones still call its `latestOffset` without a start."""
     from samsarrow.spark.datasource import KafkaDataSource
-    from samsarrow.spark.stream_earlier import EarlierStreamReader
+    from samsarrow.spark.stream_spark40 import Spark40StreamReader
 
     # A local class is pickled by value: workers need not import this module.
     class EarlierSource(KafkaDataSource):
@@ -34,7 +34,7 @@ def earlier(spark: Any) -> str:
             return "samsarrow-earlier"
 
         def streamReader(self, schema: Any) -> Any:
-            return EarlierStreamReader(self._options(schema, streaming=True))
+            return Spark40StreamReader(self._options(schema, streaming=True))
 
     spark.dataSource.register(EarlierSource)
     return EarlierSource.name()

@@ -152,7 +152,7 @@ def test_a_topic_that_is_read_takes_no_letters(
 def test_what_is_an_error_comes_after_the_letters(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """The key of offset 3 is an error, the values of 1 and 4 are dead: what is behind the error is read again."""
     # With the small one, each row is a part of its own.
-    monkeypatch.setattr("samsarrow.values.columns.LIMIT", limit)
+    monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", limit)
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
     given |= {"value.onError": "deadletter", "value.deadletter.topic": "u"}
     typed = [one.resolved() for one in ReadOptions.parse(given).typed]

@@ -16,7 +16,7 @@ from samsarrow.spark import SchemaEvolvedError
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.evolution import Evolution
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.stream_earlier import EarlierStreamReader
+from samsarrow.spark.stream_spark40 import Spark40StreamReader
 from samsarrow.testing import Registry
 from support.avro import encoded
 from support.kafka import KafkaServer
@@ -133,7 +133,7 @@ def test_an_outage_stops_no_query(registry: Registry, caplog: pytest.LogCaptureF
 
 
 def test_earlier_sparks_look_too(registry: Registry) -> None:
-    reader = EarlierStreamReader(options(registry))
+    reader = Spark40StreamReader(options(registry))
     registry.register("t-value", SECOND)
     with pytest.raises(SchemaEvolvedError):
         reader.latestOffset()

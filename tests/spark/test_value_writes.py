@@ -36,9 +36,9 @@ from samsarrow.exceptions import (
     SchemaNotFoundError,
 )
 from samsarrow.spark.datasource import KafkaDataSource
-from samsarrow.spark.encoded import encoded
-from samsarrow.spark.stream_writer_earlier import to_batches
+from samsarrow.spark.stream_writer_spark40 import to_batches
 from samsarrow.spark.types import written_type
+from samsarrow.spark.value_encoders import encoded
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker, Registry
 from support.kafka import KafkaServer
@@ -406,7 +406,7 @@ def test_columns_that_cannot_be_written() -> None:
     with pytest.raises(ConfigurationError, match=r"column value\.took is interval day to second, which no format"):
         WriteOptions.parse(given, StructType().add("value", interval))
     with pytest.raises(ConfigurationError, match="has bytes, which JSON does not support") as refused:
-        WriteOptions.parse(given, StructType().add("value", StructType().add("b", BinaryType()))).settled()
+        WriteOptions.parse(given, StructType().add("value", StructType().add("b", BinaryType()))).resolved()
     assert "This is about the column value, with value.format=json." in refused.value.__notes__
     with pytest.raises(ConfigurationError, match="column value is there more than once"):
         WriteOptions.parse(given, StructType().add("value", VALUE).add("value", VALUE))
@@ -430,36 +430,36 @@ def test_tasks_ask_no_registry_and_have_no_login() -> None:
             options = WriteOptions.parse(given, StructType().add("value", VALUE))
             assert "hunter2" not in repr(options)
             registry.up()
-            sent = pickle.dumps(options.settled().encoded)
+            sent = pickle.dumps(options.resolved().encoded)
             registry.down()
             assert b"hunter2" not in sent
             [row] = encoded(pickle.loads(sent), iter([batch]))
             assert row.column("value").to_pylist()[0][5:].startswith(b"\x0e" if more else b"\x02")
         with pytest.raises(RegistryError):
-            options.settled()
+            options.resolved()
 
 
 def test_what_is_registered_is_remembered_and_what_is_latest_is_not(registry: Registry) -> None:
     schema = StructType().add("value", VALUE)
     given = {**BASE, **options_of(registry, **{"value.schema": json.dumps(ORDER), "value.subject": "remembered"})}
     options = WriteOptions.parse(given, schema)
-    assert options.settled() == options.settled()
+    assert options.resolved() == options.resolved()
     assert registry.requests() == 1
     latest = {name: one for name, one in given.items() if name != "value.schema"} | {"value.use.latest": "true"}
-    before = WriteOptions.parse(latest, schema).settled()
+    before = WriteOptions.parse(latest, schema).resolved()
     registry.register("remembered", {**ORDER, "doc": "newer"})
-    assert WriteOptions.parse(latest, schema).settled() != before
+    assert WriteOptions.parse(latest, schema).resolved() != before
 
 
 def test_errors_before_tasks(registry: Registry) -> None:
     schema = StructType().add("value", VALUE)
     registry.register("t-value", {"type": "record", "name": "t_value", "fields": [{"name": "id", "type": "string"}]})
     with pytest.raises(SchemaIncompatibleError) as refused:
-        WriteOptions.parse({**BASE, **options_of(registry)}, schema).settled()
+        WriteOptions.parse({**BASE, **options_of(registry)}, schema).resolved()
     assert refused.value.reasons
     given = options_of(registry, **{"value.use.latest": "true", "value.subject": "none"})
     with pytest.raises(SchemaNotFoundError):
-        WriteOptions.parse({**BASE, **given}, schema).settled()
+        WriteOptions.parse({**BASE, **given}, schema).resolved()
 
 
 def test_what_no_batch_can_be_registers_nothing(registry: Registry) -> None:
@@ -479,7 +479,7 @@ def test_a_source_that_comes_pickled_asks_no_registry(registry: Registry) -> Non
 def test_rows_count_from_the_start_of_the_task(registry: Registry) -> None:
     strict = {**ORDER, "fields": [{"name": "id", "type": "long"}]}
     given = {**BASE, **options_of(registry, **{"value.schema": json.dumps(strict)})}
-    options = WriteOptions.parse(given, StructType().add("value", StructType().add("id", LongType()))).settled()
+    options = WriteOptions.parse(given, StructType().add("value", StructType().add("id", LongType()))).resolved()
     good, bad = (pa.record_batch({"value": [{"id": one}, {"id": 2}]}) for one in (1, None))
     batches = encoded(options.encoded, iter([good, good, bad]))
     assert [next(batches).num_rows for _ in range(2)] == [2, 2]
@@ -491,7 +491,7 @@ def test_rows_count_from_the_start_of_the_task(registry: Registry) -> None:
 def test_nullability_is_the_dataframes(registry: Registry, client: SchemaRegistry) -> None:
     kind = StructType().add("id", LongType(), nullable=False).add("tags", ArrayType(StringType(), containsNull=False))
     given = {**BASE, **options_of(registry)}
-    WriteOptions.parse(given, StructType().add("value", kind, nullable=False)).settled()
+    WriteOptions.parse(given, StructType().add("value", kind, nullable=False)).resolved()
     fields = json.loads(client.schema(subject="t-value").schema)["fields"]
     assert fields[0] == {"name": "id", "type": "long"}
     assert fields[1]["type"] == ["null", {"type": "array", "items": "string"}]

@@ -6,8 +6,8 @@ import click
 import pytest
 
 from samsarrow.cli.consume.formats import Rotation
-from samsarrow.cli.consume.places import Place, partitions_option
-from samsarrow.cli.ends import beginnings, ends
+from samsarrow.cli.consume.range import Place, partitions_option
+from samsarrow.cli.offsets_lookup import beginnings, ends
 from samsarrow.cli.times import instant_of, span_of
 from samsarrow.exceptions import KafkaError
 from samsarrow.types import TopicPartition
@@ -100,7 +100,7 @@ def test_rotation():
 
 def test_a_partition_without_a_first_offset_or_end_is_an_error(monkeypatch):
     tps = [TopicPartition("t", 0)]
-    monkeypatch.setattr("samsarrow.cli.ends.look_up", lambda _connection, tps, _what: dict.fromkeys(tps))
+    monkeypatch.setattr("samsarrow.cli.offsets_lookup.look_up", lambda _connection, tps, _what: dict.fromkeys(tps))
     for look_up, what in ((beginnings, "first offset"), (ends, "end")):
         with pytest.raises(KafkaError, match=f"no {what} of t-0"):
             look_up(None, tps)

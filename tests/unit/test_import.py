@@ -29,7 +29,7 @@ def test_neither_the_core_nor_pyarrow_is_loaded_before_it_is_used(code: str) -> 
 def test_workers_of_spark_import_what_tasks_need() -> None:
     """Spark starts a Python for each part of a plan, and one for each stream."""
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 is not installed")
-    ours = "samsarrow.spark, samsarrow.spark.stream, samsarrow.spark.fetch, samsarrow.spark.send"
+    ours = "samsarrow.spark, samsarrow.spark.stream, samsarrow.spark.fetch, samsarrow.spark.write_task"
     of_spark = "import pyspark.sql.worker.plan_data_source_read, pyspark.sql.streaming.python_streaming_source_runner"
     more = modules_after(f"{of_spark}, {ours}") - modules_after(f"{of_spark}, pyarrow")
     assert {"samsarrow.spark.fetch", "samsarrow._core"} <= more

@@ -254,7 +254,7 @@ def test_positions_stay_while_the_registry_is_away(broker: Broker, send: Callabl
 def test_values_that_become_large_come_in_parts(
     broker: Broker, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("samsarrow.values.columns.LIMIT", 1 << 20)
+    monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", 1 << 20)
     writer = {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
     reader = {"type": "array", "items": {"type": "record", "name": "R", "fields": [NUMBER]}}
     # Items without bytes, each of which is the default.

@@ -145,7 +145,7 @@ def consume(connection: Connection, topic: str, records: int | None, form: str |
     """Read a topic from its beginning into Arrow columns, and say how fast. Nothing is committed."""
     import pyarrow.compute as pc
 
-    from samsarrow.cli.consume.places import partitions_of
+    from samsarrow.cli.consume.range import partitions_of
     from samsarrow.cli.consume.reading import Progress, by_hand
 
     consumer = connection.consumer(enable_auto_commit="false", auto_offset_reset="earliest")

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from samsarrow.admin_types import ConfigEntry, ConfigResource, ConfigSource
-from samsarrow.cli.changes import changes_of, unset_option
 from samsarrow.cli.completion import resources as complete_resources
+from samsarrow.cli.config_ops import changes_of, unset_option
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.output import attempt, complain, dry_run_option, output_option, settle, show, told
 from samsarrow.cli.resources import KINDS, resource_of, resources_of, text_of

@@ -14,7 +14,7 @@ import click
 from samsarrow.admin_types import OffsetSpec, RemovedMember
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.ends import look_up
+from samsarrow.cli.offsets_lookup import look_up
 from samsarrow.cli.output import attempt, confirm, dry_run_option, listed, output_option, settle, show, told, yes_option
 from samsarrow.cli.output import complain as complain_of
 from samsarrow.cli.share_groups import check_not_share, explain, without_share_groups

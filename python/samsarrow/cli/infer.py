@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 import samsarrow
 from samsarrow import _core
-from samsarrow.cli.consume.places import partitions_of
+from samsarrow.cli.consume.range import partitions_of
 from samsarrow.cli.consume.reading import Progress, by_hand
 from samsarrow.exceptions import BadValueError
-from samsarrow.values.subjects import legal
+from samsarrow.values.subjects import record_name
 
 if TYPE_CHECKING:
     from samsarrow.cli.connection import Connection
@@ -77,7 +77,7 @@ def text_of(schema: pa.Schema, form: str, topic: str) -> str:
         return "\n".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
     if form == "avro":
         like = pa.record_batch({"value": pa.nulls(0, pa.struct(list(schema)))})
-        return _core.avro_schema(like, f"{legal(topic)}_value")
+        return _core.avro_schema(like, f"{record_name(topic)}_value")
     root = {"$schema": "http://json-schema.org/draft-07/schema#", **_json_schema(pa.field("", pa.struct(list(schema))))}
     return json.dumps(root | {"type": "object"}, ensure_ascii=False)
 

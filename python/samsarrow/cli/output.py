@@ -12,7 +12,7 @@ from uuid import UUID
 
 import click
 
-from samsarrow.cli.partial import PartialFailure
+from samsarrow.cli.partial_failure import PartialFailure
 from samsarrow.cli.tables import table
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.results import PartialFailureError

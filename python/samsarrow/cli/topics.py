@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 import click
 
 from samsarrow.admin_types import ConfigResource, ConfigSource, NewPartitions, OffsetSpec, PartitionDescription
-from samsarrow.cli.changes import changes_of, unset_option
 from samsarrow.cli.completion import topics as complete_topics
+from samsarrow.cli.config_ops import changes_of, unset_option
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.consume.places import partitions_of, partitions_option
-from samsarrow.cli.ends import at, beginnings, ends, look_up
+from samsarrow.cli.consume.range import partitions_of, partitions_option
+from samsarrow.cli.offsets_lookup import at, beginnings, ends, look_up
 from samsarrow.cli.output import (
     attempt,
     complain,

@@ -8,7 +8,7 @@ import click
 
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.consume.places import partitions_of
+from samsarrow.cli.consume.range import partitions_of
 from samsarrow.cli.output import (
     attempt,
     complain,

@@ -5,13 +5,13 @@ Spark finds the source in the Python that its workers run. That Python is the `p
 samsarrow.
 """
 
-from samsarrow.spark import requirement as requirement  # before what an older Spark does not have
+from samsarrow.spark import checks as checks  # before imports that fail with an older Spark
 from samsarrow.spark.clusters import hide_secrets, spark_cluster_options
 from samsarrow.spark.datasource import KafkaDataSource
-from samsarrow.spark.environment import check_session, wait_for_sources
 from samsarrow.spark.errors import DataLossError, SchemaEvolvedError
 from samsarrow.spark.jar import add_jar, jar
 from samsarrow.spark.listener import ProgressListener, SourceProgress, count_bytes
+from samsarrow.spark.session import check_session, wait_for_sources
 
 __all__ = [
     "DataLossError",

@@ -1,4 +1,4 @@
-"""Options of clients as they hold where the client is made: files that Spark brought, a token in place of a login."""
+"""Client options on this machine: paths of files that Spark shipped, and a delegation token instead of a login."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from samsarrow.admin import Admin
     from samsarrow.spark.tokens import Token
 
-# The option that takes as text what is in the file.
+# The option that takes the content of the file as text.
 _INLINE = {
     "ssl.truststore.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -28,54 +28,54 @@ _INLINE = {
 }
 
 
-def here(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]:
-    """The options for a client of this process.
+def localize(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]:
+    """Returns the options for a client in this process.
 
     Args:
-        kafka: options as they were given, the prefix `kafka.` taken off.
-        token: to log in with, where the driver has one for this.
+        kafka: options without the prefix `kafka.`.
+        token: delegation token that replaces the login; None logs in with the options.
 
     Raises:
         ConfigurationError: a file is not on this machine.
     """
     config = dict(kafka) if token is None else {**without_login(kafka), **token.login()}
-    given = {kafka_name(name): value for name, value in config.items()}
-    if str(given.get("security.protocol", "PLAINTEXT")).strip().upper() == "PLAINTEXT":
+    named = {kafka_name(name): value for name, value in config.items()}
+    if str(named.get("security.protocol", "PLAINTEXT")).strip().upper() == "PLAINTEXT":
         return config
-    return with_files(config, "kafka.", references="config.providers" in given)
+    return with_files(config, "kafka.", references="config.providers" in named)
 
 
 def with_files(config: Mapping[str, Any], prefix: str, *, references: bool = False) -> dict[str, Any]:
-    """The options, with the paths that files have on this machine.
+    """Returns the options with the paths of their files on this machine.
 
     Args:
         config: options of a client.
-        prefix: that they have in Spark.
-        references: whether a value may stand for another one.
+        prefix: prefix of the options in Spark, for errors.
+        references: whether values may be references to config providers.
 
     Raises:
         ConfigurationError: a file is not on this machine.
     """
-    found = dict(config)
+    resolved = dict(config)
     for name, value in config.items():
         if kind_of(name) == "path" and value and not (references and "${" in value):
-            found[name] = _found(name, value, prefix)
-    return found
+            resolved[name] = _local_path(name, value, prefix)
+    return resolved
 
 
 def hidden(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a client; those that may be secrets do not show in any text."""
-    # A misspelt name may be that of a password.
+    """Returns the options with possible secrets wrapped, so that they are not printed."""
+    # An unknown name may be a misspelt password option.
     return {name: Secret(value) if kind_of(name) in ("secret", "unknown") else value for name, value in options.items()}
 
 
 def admin_options(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]:
-    """Those of the options, as `here` gives them, that an admin client has."""
-    return options_of("admin", here(kafka, token))
+    """Returns those of the localized options that an admin client has."""
+    return options_of("admin", localize(kafka, token))
 
 
 def admin(kafka: Mapping[str, Any], token: Token | None = None) -> Admin:
-    """An admin client of this process."""
+    """Creates an admin client in this process."""
     from samsarrow.admin import Admin
 
     with on_this_host():
@@ -83,17 +83,17 @@ def admin(kafka: Mapping[str, Any], token: Token | None = None) -> Admin:
 
 
 def without_login(kafka: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those of a login."""
+    """Returns the options without those of a login."""
     login = ("sasl.", "enable.sasl.")
     return {name: value for name, value in kafka.items() if not kafka_name(name).startswith(login)}
 
 
-def _found(name: str, value: str, prefix: str) -> str:
-    """The path of a file: as it is, or among those that Spark brought here (`--files`, `addFile`)."""
+def _local_path(name: str, value: str, prefix: str) -> str:
+    """Returns the path of a file: as given, or in the folders of files that Spark shipped (`--files`, `addFile`)."""
     if value == "probe" or Path(value).exists():
         return value
     if Path(value).name == value:
-        for folder in _brought():
+        for folder in _shipped_folders():
             if (folder / value).exists():
                 return str(folder / value)
     inline = _INLINE.get(kafka_name(name))
@@ -104,20 +104,20 @@ def _found(name: str, value: str, prefix: str) -> str:
     )
 
 
-def _brought() -> list[Path]:
-    """Where Spark puts files here."""
+def _shipped_folders() -> list[Path]:
+    """Returns the folders where Spark puts shipped files on this machine."""
     try:
         root = Path(SparkFiles.getRootDirectory())
     except Exception:
-        # Neither in a worker nor beside a SparkContext.
+        # This process is neither a Python worker nor has a SparkContext.
         return []
-    # Streams and Connect are given a folder of their session; what was added to the application is beside that.
+    # Streams and Spark Connect have a folder of the session; files of the application are in its parent.
     return [root, root.parent]
 
 
 @contextmanager
 def on_this_host() -> Iterator[None]:
-    """Errors about options say which machine they are about: a variable or a file may be missing on one of many."""
+    """Adds the host name to errors about options: a variable or file may be missing on one machine of many."""
     try:
         yield
     except ConfigurationError as error:

@@ -22,7 +22,7 @@ _SAME = (
     "ssl.key.password",
 )
 
-# Of options that Spark prints in plans: those whose names its own `spark.redaction.regex` does not know.
+# Names of secret options that Spark's own `spark.redaction.regex` does not match.
 REDACTED = "(?i:secret|password|passphrase|token|jaas|[.]key$|key[.]pem|oauthbearer[.]config|user[.]info)"
 _REDACTION = "spark.sql.redaction.options.regex"
 
@@ -39,7 +39,7 @@ def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
         cluster: the name in the settings.
 
     Raises:
-        ConfigurationError: there is no such cluster in the settings.
+        ConfigurationError: the settings have no such cluster.
     """
     settings = {name: str(value) for name, value in dict(spark.conf.getAll).items()}
     prefix = f"{_PREFIX}{cluster}."
@@ -73,7 +73,7 @@ def hide_secrets(spark: SparkSession) -> None:
     Args:
         spark: the session.
     """
-    # With a default of ours, Spark would not give its own.
+    # No default argument: it would replace Spark's own default.
     before = spark.conf.get(_REDACTION) or ""
     if REDACTED not in before:
         spark.conf.set(_REDACTION, f"{before}|{REDACTED}" if before else REDACTED)

@@ -1,4 +1,4 @@
-"""The data source as Spark calls it."""
+"""The Python data source that Spark loads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark.capabilities import streams_arrow_to_sinks, tells_where_a_stream_is
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.reader import KafkaReader
 from samsarrow.spark.schema import chosen_columns, spark_schema
 from samsarrow.spark.values import Typed
+from samsarrow.spark.versions import has_admission_control, has_arrow_stream_writer
 from samsarrow.spark.write_options import WriteOptions
 
 
@@ -36,19 +36,19 @@ class KafkaDataSource(DataSource):
     def name(cls) -> str:
         return "samsarrow"
 
-    # Whether Spark plans with it: then it is pickled once more, for tasks, which look at no option of it.
+    # Set when Spark plans with this source: it is then pickled for tasks, which do not read its options.
     _planned = False
-    # Whether it was made elsewhere: a source that comes pickled makes writers only to commit, which asks no registry.
+    # Set in an unpickled source, which creates writers only to commit: these need no registry.
     _pickled = False
-    # What a registry said as the schema was asked for: the query is planned with that, elsewhere.
+    # Types resolved by `schema`, with the registry's response: another process plans the query with them.
     _typed: tuple[Typed, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        mine = {**self.__dict__, "_pickled": True}
-        return {**mine, "options": {}, "_typed": None} if self._planned else mine
+        state = {**self.__dict__, "_pickled": True}
+        return {**state, "options": {}, "_typed": None} if self._planned else state
 
     def schema(self) -> StructType:
-        # Spark does not say here whether this is a batch or a stream: what they differ in is checked later.
+        # Spark does not say here whether this is a batch or a stream; options of only one of them are checked later.
         options = self._resolved(streaming=None)
         return spark_schema(options.columns, options.text, options.types)
 
@@ -58,61 +58,61 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options(schema, streaming=True)
-        if tells_where_a_stream_is():
+        if has_admission_control():
             from samsarrow.spark.stream import KafkaStreamReader
 
             return KafkaStreamReader(options)
-        from samsarrow.spark.stream_earlier import EarlierStreamReader
+        from samsarrow.spark.stream_spark40 import Spark40StreamReader
 
-        return EarlierStreamReader(options)
+        return Spark40StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from samsarrow.spark.writer import KafkaWriter
 
         options = self._write_options(schema)
         options.check_batch(overwrite=overwrite)
-        return KafkaWriter(self._settled(options))
+        return KafkaWriter(self._resolved_for_tasks(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         # `overwrite` is the output mode complete: a topic gets the whole result each time, as with the connector.
-        options = self._settled(self._write_options(schema))
-        if streams_arrow_to_sinks():
+        options = self._resolved_for_tasks(self._write_options(schema))
+        if has_arrow_stream_writer():
             from samsarrow.spark.stream_writer import KafkaStreamWriter
 
             return KafkaStreamWriter(options)
-        from samsarrow.spark.stream_writer_earlier import RowStreamWriter
+        from samsarrow.spark.stream_writer_spark40 import Spark40StreamWriter
 
-        return RowStreamWriter(options, schema)
+        return Spark40StreamWriter(options, schema)
 
     def _write_options(self, schema: StructType) -> WriteOptions:
         self._planned = True
-        return WriteOptions.parse(self._given(), schema)
+        return WriteOptions.parse(self._checked_options(), schema)
 
-    def _given(self) -> dict[str, str]:
-        given = dict(self.options)
-        if not given:
+    def _checked_options(self) -> dict[str, str]:
+        options = dict(self.options)
+        if not options:
             raise ConfigurationError(
                 "no option is set, and kafka.bootstrap.servers must be. Spark does not pass the options of a table to "
                 "a Python source: use CREATE TEMPORARY VIEW ... USING samsarrow OPTIONS (...) in place of CREATE "
                 "TABLE, or the jar of samsarrow-jvm"
             )
-        return given
+        return options
 
-    def _settled(self, options: WriteOptions) -> WriteOptions:
-        return (options if self._pickled else options.settled()).for_tasks()
+    def _resolved_for_tasks(self, options: WriteOptions) -> WriteOptions:
+        return (options if self._pickled else options.resolved()).for_tasks()
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         self._planned = True
         options = self._resolved(streaming=streaming)
         columns, text = chosen_columns(schema, options.columns, options.text, options.types)
-        wanted = {field.name: field.dataType for field in schema.fields}
-        typed = tuple(one.selected(wanted) for one in options.typed)
+        requested = {field.name: field.dataType for field in schema.fields}
+        typed = tuple(column.selected(requested) for column in options.typed)
         return replace(options, columns=columns, text=text, typed=typed)
 
     def _resolved(self, *, streaming: bool | None) -> ReadOptions:
-        options = ReadOptions.parse(self._given(), streaming=streaming)
+        options = ReadOptions.parse(self._checked_options(), streaming=streaming)
         if self._typed is None:
-            self._typed = tuple(one.resolved() for one in options.typed)
+            self._typed = tuple(column.resolved() for column in options.typed)
         return replace(options, typed=self._typed)
 
 

@@ -1,4 +1,7 @@
-"""The planner of reads, which is the core's: it asks the brokers, and decides what is read."""
+"""Interface to the Rust planner of reads, which looks up offsets and plans ranges.
+
+Requests and responses are JSON texts, the same as between the JVM source and the planner.
+"""
 
 from __future__ import annotations
 
@@ -14,43 +17,43 @@ from samsarrow.spark.tokens import token_for
 
 
 class Driver:
-    """Plans one batch or one streaming query, in the process that makes it; connects at the first question.
+    """Planner of one batch or streaming query; connects at the first request.
 
     Args:
-        options: of the read.
+        options: options of the read.
     """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        given = {**options.planning, **{f"kafka.{name}": value for name, value in options.kafka.items()}}
-        # What is asked is asked from outside of any group.
+        planner_options = {**options.planning, **{f"kafka.{name}": value for name, value in options.kafka.items()}}
+        # The planner's clients are members of no group.
         kafka = {name: value for name, value in options.kafka.items() if name != "group.id"}
         with clients.on_this_host():
-            consumer, admin = clients.here(kafka), clients.admin_options(kafka)
-            self._core = _core.SparkDriver(given, list(consumer.items()), list(admin.items()))
+            consumer, admin = clients.localize(kafka), clients.admin_options(kafka)
+            self._core = _core.SparkDriver(planner_options, list(consumer.items()), list(admin.items()))
 
-    def ask(self, question: str, **fields: Any) -> dict[str, Any]:
-        """The answer to a question.
+    def request(self, operation: str, **fields: Any) -> dict[str, Any]:
+        """Sends a request to the planner and returns its response.
 
         Raises:
-            ConfigurationError: an option cannot be.
+            ConfigurationError: an option is invalid.
             UnknownTopicOrPartitionError: a topic or partition to be read does not exist.
             DataLossError: records are gone, with `failOnDataLoss`.
-            KafkaError: the brokers could not be asked.
+            KafkaError: the brokers cannot be reached, or return an error.
         """
-        answer: dict[str, Any] = json.loads(self._core.ask(json.dumps({"ask": question, **fields})))
-        return answer
+        response: dict[str, Any] = json.loads(self._core.ask(json.dumps({"ask": operation, **fields})))
+        return response
 
-    def ranges(self, question: str, **fields: Any) -> list[OffsetRange]:
-        """The tasks of an answer, each with what it logs in with, where that is a token."""
-        ranges = [OffsetRange(**one) for one in self.ask(question, **fields)["ranges"]]
+    def ranges(self, operation: str, **fields: Any) -> list[OffsetRange]:
+        """Returns the ranges that a request plans, each with a delegation token if tasks log in with one."""
+        ranges = [OffsetRange(**planned) for planned in self.request(operation, **fields)["ranges"]]
         if self._options.token_mechanism is None or not ranges:
             return ranges
         token = token_for(self._options.kafka, self._options.token_mechanism)
-        return [replace(one, token=token) for one in ranges]
+        return [replace(planned, token=token) for planned in ranges]
 
     def close(self) -> None:
-        """Ends all connections, when a commit that is under way has ended."""
+        """Closes all connections, after a commit in progress has completed."""
         self._core.close()
 
     def __enter__(self) -> Driver:

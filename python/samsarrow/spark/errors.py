@@ -1,4 +1,4 @@
-"""What the data source raises beyond the client's own errors."""
+"""Errors of the data source in addition to the client's."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ _log = logging.getLogger(__name__)
 
 
 class DataLossError(KafkaError):
-    """Records that were to be read are not there any more; `failOnDataLoss=false` goes on without them."""
+    """Records to be read no longer exist; `failOnDataLoss=false` continues without them."""
 
     name = "DATA_LOSS"
 
 
 class SchemaEvolvedError(KafkaError):
-    """The schema that a streaming query reads with has a newer version, and `value.evolution=restart` ends it."""
+    """The schema of a streaming query has a newer version, and `value.evolution=restart` ends the query."""
 
     name = "SCHEMA_EVOLVED"
 
 
+class ReplayMismatchError(KafkaError):
+    """A micro-batch cannot be written exactly once: its rows differ from those already written, or a later one is."""
+
+    name = "REPETITION"
+
+
 def report_loss(text: str, fail: bool) -> None:
-    """Raises with `failOnDataLoss`, else writes a warning into the log.
+    """Raises an error with `failOnDataLoss`, otherwise logs a warning.
 
     Args:
-        text: which partition, which offsets, why.
-        fail: the option `failOnDataLoss`.
+        text: the partition, the offsets, and the reason.
+        fail: value of the option `failOnDataLoss`.
 
     Raises:
         DataLossError: `fail` is set.

@@ -1,4 +1,4 @@
-"""Newer versions of the schemas that a streaming query reads with."""
+"""Checks for newer versions of the schemas that a streaming query reads with."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from samsarrow.spark.values import Typed, registry_client
 
 _log = logging.getLogger(__name__)
 
-# A registry that does not answer keeps no micro-batch waiting for longer.
-_IMPATIENT = {"max.retries": "0", "http.connect.timeout.ms": "2000", "http.read.timeout.ms": "5000"}
+# Upper bound on the delay of a micro-batch by a registry that does not respond.
+_FAIL_FAST = {"max.retries": "0", "http.connect.timeout.ms": "2000", "http.read.timeout.ms": "5000"}
 
 
 @dataclass
 class _Watched:
     typed: Typed
     registry: SchemaRegistry
-    # The time of the next look.
+    # Time of the next check.
     due: float = field(default=float("-inf"))
 
 
 class Evolution:
-    """Looks now and then whether subjects have newer versions than a query reads with, in the driver.
+    """Checks in the driver, at an interval, whether subjects have newer versions than the query reads with.
 
     Args:
-        typed: keys and values of the query; those without `evolution` are left out.
-        clock: seconds.
+        typed: keys and values of the query; those without `evolution` are ignored.
+        clock: current time in seconds.
     """
 
     def __init__(self, typed: Sequence[Typed], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         with on_this_host():
             self._watched = [
-                _Watched(one, registry_client({**dict(one.registry), **_IMPATIENT}.items()))
-                for one in typed
-                if one.evolution is not None
+                _Watched(column, registry_client({**dict(column.registry), **_FAIL_FAST}.items()))
+                for column in typed
+                if column.evolution is not None
             ]
 
     def check(self) -> None:
-        """Asks for those that are due. A registry that cannot be asked is no reason to stop a query.
+        """Checks the subjects that are due. An unreachable registry is logged and does not stop the query.
 
         Raises:
-            SchemaEvolvedError: one has a newer version.
+            SchemaEvolvedError: a subject has a newer version.
         """
-        for one in self._watched:
-            if self._clock() >= one.due and one.typed.evolution is not None:
-                one.due = self._clock() + one.typed.evolution
-                for subject, found in one.typed.found:
-                    _compare(one, subject, found.version or 0)
+        for watched in self._watched:
+            if self._clock() >= watched.due and watched.typed.evolution is not None:
+                watched.due = self._clock() + watched.typed.evolution
+                for subject, schema in watched.typed.found:
+                    _check_version(watched, subject, schema.version or 0)
 
     def close(self) -> None:
-        """Ends what is being asked."""
-        for one in self._watched:
-            one.registry.close()
+        """Cancels pending requests."""
+        for watched in self._watched:
+            watched.registry.close()
 
 
-def _compare(one: _Watched, subject: str, version: int) -> None:
-    name = one.typed.name
+def _check_version(watched: _Watched, subject: str, version: int) -> None:
+    name = watched.typed.name
     try:
-        latest = max(one.registry.versions(subject), default=version)
+        latest = max(watched.registry.versions(subject), default=version)
     except KafkaError as error:
         _log.warning("whether subject %s has a newer version than %d cannot be found out: %s", subject, version, error)
         return

@@ -1,4 +1,4 @@
-"""The jar with the source and sink in Spark's JVM, which `format("samsarrow")` uses if the session has it."""
+"""Location of the jar with the source and sink in Spark's JVM, which `format("samsarrow")` prefers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 VARIABLE = "SAMSARROW_SPARK_JAR"
-# What `samsarrow[spark-native]` installs: no code, the jar alone.
+# Package that `samsarrow[spark-native]` installs; it contains only the jar.
 _PACKAGE = "samsarrow_spark"
 _NAME = "samsarrow-spark.jar"
-# Where `make jar` puts it.
+# Output of `make jar`.
 _BUILT = Path(__file__).resolve().parents[3] / "jvm" / "target" / _NAME
-# In the jar.
+# Path in the jar.
 _VERSION = "io/github/samsarrow/spark/version"
 
 
@@ -33,7 +33,7 @@ def jar() -> str:
         otherwise the one that `make jar` built in this checkout.
 
     Raises:
-        ConfigurationError: there is no jar, or its version differs from this package.
+        ConfigurationError: no jar was found, or its version differs from this package.
     """
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_file():
@@ -54,17 +54,17 @@ def _installed() -> list[Path]:
 
 
 def _check(path: Path) -> None:
-    """Raises where classes and this package would be of two versions: what both read and write must be the same."""
+    """Raises an error if the jar and this package have different versions, since both read the same data."""
     from importlib.metadata import version
 
     try:
         with zipfile.ZipFile(path) as content:
-            found = content.read(_VERSION).decode()
+            jar_version = content.read(_VERSION).decode()
     except (zipfile.BadZipFile, KeyError) as error:
         raise ConfigurationError(f"{path} is not a samsarrow jar, or is damaged: {error}") from None
-    if found != (wanted := version("samsarrow")):
+    if jar_version != (own := version("samsarrow")):
         raise ConfigurationError(
-            f"{path} is version {found}, and samsarrow is {wanted}: pip install 'samsarrow[spark-native]=={wanted}', "
+            f"{path} is version {jar_version}, and samsarrow is {own}: pip install 'samsarrow[spark-native]=={own}', "
             "or in a checkout `make jar`"
         )
 
@@ -76,7 +76,7 @@ def add_jar(spark: SparkSession) -> None:
         spark: the session; its executors get the jar from the driver.
 
     Raises:
-        ConfigurationError: there is no jar, or its version differs from this package.
+        ConfigurationError: no jar was found, or its version differs from this package.
     """
     path = jar()
     if type(spark).__module__.startswith("pyspark.sql.connect"):

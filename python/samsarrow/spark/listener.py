@@ -110,10 +110,10 @@ class ProgressListener(StreamingQueryListener):
         self._report = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is behind yet."""
+        """Does nothing: progress is reported after micro-batches."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A micro-batch is done."""
+        """Logs and reports the progress of each Kafka source after a micro-batch."""
         for progress in source_progress(event.progress):
             _log.info(
                 "query %s, micro-batch %d: %d records, %.0f per second%s; %d offsets behind at least, %d at most, %.1f "
@@ -135,10 +135,10 @@ class ProgressListener(StreamingQueryListener):
                     _log.exception("the progress of query %s could not be reported", progress.query)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing has changed."""
+        """Does nothing."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing is reported any more."""
+        """Logs the error of a query that failed."""
         if event.exception:
             _log.warning("query %s ended with an error: %s", event.id, event.exception.splitlines()[0])
 
@@ -149,9 +149,9 @@ def source_progress(progress: Any) -> list[SourceProgress]:
     Args:
         progress: a `StreamingQueryProgress`.
     """
-    found = []
+    reports = []
     seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-    # -1 where the sink is none of the kind that Spark counts.
+    # -1 means that Spark does not count the rows of this kind of sink.
     written = progress.sink.numOutputRows if progress.sink.numOutputRows >= 0 else None
     for number, source in enumerate(progress.sources):
         end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
@@ -160,7 +160,7 @@ def source_progress(progress: Any) -> list[SourceProgress]:
         behind = {tp: max(0, at - end.get(tp, at)) for tp, at in latest.items()}
         query = progress.name or str(progress.id)
         observed = progress.observedMetrics.get(_observation(number))
-        found.append(
+        reports.append(
             SourceProgress(
                 query,
                 progress.batchId,
@@ -173,13 +173,13 @@ def source_progress(progress: Any) -> list[SourceProgress]:
                 written,
             )
         )
-    return found
+    return reports
 
 
-def _offsets(told: Any) -> dict[TopicPartition, int] | None:
-    """Offsets as Kafka sources report them; None for those of others."""
+def _offsets(reported: Any) -> dict[TopicPartition, int] | None:
+    """Parses the offsets that a source reports; returns None if it is not a Kafka source."""
     try:
-        topics = json.loads(told) if isinstance(told, str) else told
+        topics = json.loads(reported) if isinstance(reported, str) else reported
         return {TopicPartition(t, int(p)): int(at) for t, ps in topics.items() for p, at in ps.items()}
     except (AttributeError, TypeError, ValueError):
         return None

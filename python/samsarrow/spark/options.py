@@ -1,4 +1,4 @@
-"""Options of reads: the names and rules of Spark's own Kafka connector, and a few more. The core checks them."""
+"""Options of reads, with the names and rules of Spark's own Kafka connector; the Rust client checks them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ class ReadOptions:
     """Checked options of a read.
 
     Attributes:
-        kafka: options of the consumer, the prefix `kafka.` taken off.
-        fail_on_data_loss: whether records that are gone end the query.
-        columns: that are served, in their order.
-        text: of key and value those that are served as text.
-        max_offsets: in a micro-batch, or None.
-        min_offsets: below which no micro-batch starts, or None.
+        kafka: options of the consumer, without the prefix `kafka.`.
+        fail_on_data_loss: whether lost records fail the query.
+        columns: columns to return, in order.
+        text: those of key and value that are returned as text.
+        max_offsets: maximum offsets of a micro-batch, or None.
+        min_offsets: minimum offsets before a micro-batch starts, or None.
         poll_timeout_s: seconds without progress after which a task fails.
-        token_mechanism: that tasks log in with, by delegation tokens; None where they log in as the driver does.
-        planning: all options but those of the client and of tokens, as they were given, for the planner; tasks do
-            without.
-        typed: keys and values that are decoded.
+        token_mechanism: mechanism of the delegation tokens that tasks log in with; None if they log in like the driver.
+        planning: options of the planner, unparsed; empty in tasks.
+        typed: keys and values to decode.
     """
 
     kafka: dict[str, str]
@@ -47,16 +46,18 @@ class ReadOptions:
 
     @property
     def types(self) -> dict[str, DataType]:
-        """The columns that are decoded or come with those, and their types."""
-        return {name: kind for one in self.typed for name, kind in one.columns.items()}
+        """Types of decoded columns and of the columns added beside them."""
+        return {name: kind for typed in self.typed for name, kind in typed.columns.items()}
 
     @property
     def decoded(self) -> tuple[Typed, ...]:
-        """What has to be decoded: for the columns that are served, and to find what is bad."""
-        return tuple(one for one in self.typed if one.letters or not one.columns.keys().isdisjoint(self.columns))
+        """Keys and values that tasks decode: those of returned columns, and those whose bad records are sent on."""
+        return tuple(
+            typed for typed in self.typed if typed.letters or not typed.columns.keys().isdisjoint(self.columns)
+        )
 
     def for_tasks(self) -> ReadOptions:
-        """What tasks get: no login, where they get tokens."""
+        """Returns the options for tasks; without the login if tasks get delegation tokens."""
         kafka = self.kafka if self.token_mechanism is None else without_login(self.kafka)
         return replace(self, kafka=kafka, planning={})
 
@@ -65,26 +66,26 @@ class ReadOptions:
         """Checks the options of `spark.read` or `spark.readStream`; names are case-insensitive, as Spark's are.
 
         Args:
-            options: as they were given.
-            streaming: None where Spark does not say: what batches and streams differ in is not looked at.
+            options: options as passed to Spark.
+            streaming: whether the read is a stream; None if unknown, which skips checks that differ between the two.
 
         Raises:
-            ConfigurationError: an option is missing, contradicts another or has a value that cannot be.
+            ConfigurationError: an option is missing, contradicts another or has an invalid value.
         """
         typed, given = value_options.parse({name.lower(): value for name, value in options.items()})
-        more = tuple(name for one in typed for name in one.columns if name != one.name)
-        chosen = value_options.take_out(more, given)
+        extra = tuple(name for column in typed for name in column.columns if name != column.name)
+        chosen = value_options.take_out(extra, given)
         checked: dict[str, Any] = _core.spark_options(given, streaming)
-        if streaming is False and (watched := [one.name for one in typed if one.evolution is not None]):
+        if streaming is False and (watched := [column.name for column in typed if column.evolution is not None]):
             raise ConfigurationError(
                 f"option {watched[0]}.evolution is for streaming queries: a batch asks for the schema as it is loaded"
             )
-        columns, text = (*checked.pop("columns"), *more), frozenset(checked.pop("text"))
-        # How tasks log in is up to the source.
+        columns, text = (*checked.pop("columns"), *extra), frozenset(checked.pop("text"))
+        # Excluded: the data source itself decides how tasks log in.
         others = ("kafka.", "delegationtoken")
         return cls(
             kafka=hidden(checked.pop("kafka")),
-            columns=tuple(one for name in chosen for one in columns if one.lower() == name) or columns,
+            columns=tuple(column for name in chosen for column in columns if column.lower() == name) or columns,
             text=value_options.text_beside(typed, text, given.get("layout", "")),
             planning={name: value for name, value in given.items() if not name.startswith(others)},
             typed=typed,

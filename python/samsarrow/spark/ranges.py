@@ -1,4 +1,4 @@
-"""Offset ranges, one a Spark task."""
+"""Offset ranges, one per Spark task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OffsetRange(InputPartition):
         partition: its number.
         start: the first offset.
         end: the offset after the last.
-        token: the task logs in with, if it has one.
+        token: delegation token that the task logs in with, or None.
         planned: when a batch was planned, in seconds since 1970; None in streams.
     """
 

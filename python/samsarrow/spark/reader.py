@@ -1,4 +1,4 @@
-"""A batch read: planned on the driver, read in tasks."""
+"""Batch reads: planned on the driver, read in tasks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class KafkaReader(DataSourceReader):
-    """A batch read. Holds options only: Spark pickles it, and a worker makes its own consumer.
+    """A batch read. It has only options, since Spark pickles it; a worker creates its own consumer.
 
-    There is no `pushFilters`. Spark (seen in 4.1 to 4.3) keeps what a Python source planned with its filters in the
-    table object that all scans of a DataFrame share, so ranges narrowed for one filter would be those of every other
-    scan too.
+    It does not implement `pushFilters`: Spark (seen in 4.1 to 4.3) keeps the plan of a Python source with its filters
+    in the table object that all scans of a DataFrame share, so ranges narrowed for one filter would apply to every
+    other scan too.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -33,21 +33,21 @@ class KafkaReader(DataSourceReader):
         return {**self.__dict__, "_options": self._options.for_tasks()}
 
     def partitions(self) -> list[InputPartition]:
-        """Asked on the driver: which ranges there are to read.
+        """Plans the ranges to read, on the driver.
 
-        Spark asks once for a DataFrame, and keeps the answer for all its actions.
+        Spark calls this once per DataFrame and keeps the result for all its actions.
         """
         from samsarrow.spark.driver import Driver
 
         planned = time.time()
         with Driver(self._options) as driver:
-            return [replace(one, planned=planned) for one in driver.ranges("batch")]
+            return [replace(offset_range, planned=planned) for offset_range in driver.ranges("batch")]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Asked in a task: the range's records, in order, none outside it."""
+        """Reads the records of a range in order, in a task."""
         from samsarrow.spark.fetch import read_range
 
         if not isinstance(partition, OffsetRange):
-            # Where there is no range at all, Spark asks once with a partition of its own.
+            # Without any range, Spark calls this once with a partition of its own.
             return iter(())
         return read_range(self._options, partition)

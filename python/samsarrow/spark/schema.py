@@ -1,4 +1,4 @@
-"""The columns that Spark sees: those of Spark's own Kafka connector, in its order and with its types."""
+"""Columns of the DataFrame: those of Spark's own Kafka connector, in its order and with its types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from samsarrow.spark.types import arrow_type, converted
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _ARROW_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-# What the core calls types.
+# Types by their names in the Rust client.
 _KINDS: dict[str, tuple[DataType, pa.DataType]] = {
     "binary": (BinaryType(), pa.binary()),
     "string": (StringType(), pa.string()),
@@ -40,12 +40,12 @@ COLUMNS = tuple(_TYPES)
 def spark_schema(
     columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
 ) -> StructType:
-    """Schema of the DataFrame, every column nullable.
+    """Returns the schema of the DataFrame; all columns are nullable.
 
     Args:
-        columns: names, in order.
-        text: of key and value those that are strings.
-        types: of columns that are decoded.
+        columns: names of the columns, in order.
+        text: those of key and value that are strings.
+        types: types of decoded columns.
     """
     known = {
         **{name: spark for name, (spark, _) in _TYPES.items()},
@@ -58,32 +58,32 @@ def spark_schema(
 def arrow_schema(
     columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
 ) -> pa.Schema:
-    """The same as Arrow types. Spark's Python source takes exactly these: no views, no dictionaries, microseconds."""
+    """Returns the Arrow schema of `spark_schema`: Spark accepts no views or dictionaries, and only microseconds."""
     known = {name: arrow for name, (_, arrow) in _TYPES.items()} | dict.fromkeys(text, pa.string())
-    known |= {name: arrow_type(one) for name, one in (types or {}).items()}
+    known |= {name: arrow_type(kind) for name, kind in (types or {}).items()}
     return pa.schema([pa.field(name, known[name]) for name in columns])
 
 
 def chosen_columns(
-    wanted: StructType, columns: tuple[str, ...], text: frozenset[str], types: Mapping[str, DataType] | None = None
+    requested: StructType, columns: tuple[str, ...], text: frozenset[str], types: Mapping[str, DataType] | None = None
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """What `.schema(...)` asks for: a choice of the columns in any order, key and value as binary or string.
+    """Returns the columns that `.schema(...)` selects, in any order, and those of key and value that are strings.
 
     Args:
-        wanted: the schema that Spark passes: the user's, or the source's own.
-        columns: of the options.
-        text: of the options.
-        types: of columns that are decoded; which fields are chosen of them is not looked at.
+        requested: the schema that Spark passes: the user's, or that of the source.
+        columns: columns by the options.
+        text: text columns by the options.
+        types: types of decoded columns; a selection of their fields is not checked here.
 
     Raises:
         ConfigurationError: a column does not exist or has another type.
     """
     types = types or {}
-    if wanted == spark_schema(columns, text, types):
+    if requested == spark_schema(columns, text, types):
         return columns, text
     everything = spark_schema((*COLUMNS, *(name for name in types if name not in COLUMNS)), (), types)
     as_text = set()
-    for field in wanted.fields:
+    for field in requested.fields:
         if field.name in types:
             continue
         is_text = field.name in ("key", "value") and field.dataType == StringType()
@@ -95,29 +95,29 @@ def chosen_columns(
             )
         if is_text:
             as_text.add(field.name)
-    if not wanted.names or len(set(wanted.names)) < len(wanted.names):
-        raise ConfigurationError(f"a schema needs columns, each exactly once, not {wanted.simpleString()}")
-    return tuple(wanted.names), frozenset(as_text)
+    if not requested.names or len(set(requested.names)) < len(requested.names):
+        raise ConfigurationError(f"a schema needs columns, each exactly once, not {requested.simpleString()}")
+    return tuple(requested.names), frozenset(as_text)
 
 
 class ToSpark:
-    """Gives a consumer's batches of one partition the columns and types of `schema`, almost without copying.
+    """Converts a consumer's batches of one partition to the columns and types of `schema`, almost without copying.
 
     Args:
-        schema: of the batches that Spark gets.
-        topic: of all rows.
-        decoded: the columns that are.
+        schema: schema of the batches for Spark.
+        topic: topic of all rows.
+        decoded: names of decoded columns.
     """
 
     def __init__(self, schema: pa.Schema, topic: str, decoded: Iterable[str] = ()) -> None:
         self._schema = schema
         self._decoded = frozenset(decoded)
         self._topic = topic
-        # The topic's name over and over: as long as the longest batch so far, and cut to size.
+        # The topic's name repeated for the longest batch so far; shorter batches use a slice.
         self._topics = pa.array([], pa.string())
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same rows as Spark takes them."""
+        """Returns the rows with the columns and types of the schema."""
         columns = [self._column(batch, field) for field in self._schema]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -134,16 +134,16 @@ class ToSpark:
         if column.type == field.type:
             return column
         if field.name in ("key", "value"):
-            # Here, where rows are: planning needs none of it, and its import takes as long as that of the rest.
+            # Imported here: planning does not need it, and the import takes as long as all others together.
             import pyarrow.compute as pc
 
-            # As Spark's own cast of binary to string: bytes stay what they are.
+            # Like Spark's own cast of binary to string, it keeps invalid UTF-8.
             return pc.cast(column, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
         return column.cast(field.type)
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:
-    """A record without headers has null there, as with Spark's own connector."""
+    """Returns headers with null for records without any, like Spark's own connector."""
     import pyarrow.compute as pc
 
     empty = pc.equal(pc.list_value_length(headers), 0)

@@ -1,4 +1,4 @@
-"""What sinks have in common, in batches and in streams, whatever Spark gives them."""
+"""Functions shared by batch and streaming sinks."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from samsarrow.spark.encoded import encoded
 from samsarrow.spark.exactly_once import check_tasks, write_once
-from samsarrow.spark.send import Written, write_batches
+from samsarrow.spark.value_encoders import encoded
 from samsarrow.spark.write_options import WriteOptions
+from samsarrow.spark.write_task import Written, write_batches
 
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    """One task's rows: at least once, as tasks that Spark repeats send theirs again, or exactly once."""
+    """Writes one task's rows: at least once, since repeated tasks send their rows again, or exactly once."""
     if options.encoded:
         batches = encoded(options.encoded, batches)
     return write_once(options, batches) if options.exactly_once else write_batches(options, batches)
 
 
 def finish(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> dict[str, int]:
-    """All tasks are done, and their rows stored; gives those by topic."""
+    """Completes a write whose tasks have stored their rows; returns the number of rows by topic."""
     if options.exactly_once:
         check_tasks(options, [message for message in messages if isinstance(message, Written)])
-    return total(messages)
+    return rows_by_topic(messages)
 
 
-def total(messages: Sequence[WriterCommitMessage | None]) -> dict[str, int]:
-    """Rows by topic of all tasks that have ended well."""
+def rows_by_topic(messages: Sequence[WriterCommitMessage | None]) -> dict[str, int]:
+    """Returns the number of rows by topic of all successful tasks."""
     rows: dict[str, int] = {}
     for message in messages:
         if isinstance(message, Written):

@@ -11,7 +11,7 @@ from samsarrow.spark.stream_base import Json, StreamReader
 
 
 class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
-    """Spark passes it where the query is, and how much it may read."""
+    """A streaming read to which Spark passes the query's offsets and a read limit."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
@@ -19,7 +19,10 @@ class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
         self._reported: Json | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """What the options allow. There is no limit for most and least together: the least is kept to by the core."""
+        """Returns the limit of the options.
+
+        Spark has no limit that combines a maximum and a minimum: with both, the planner applies the minimum.
+        """
         if self._options.max_offsets:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets:
@@ -27,21 +30,21 @@ class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The query reads what is there as its first micro-batch is planned, and nothing that comes later."""
+        """Limits the query to the records that exist when its first micro-batch is planned."""
         self._freezing = True
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
-        """The end of the next micro-batch; `start` itself where there is none."""
+        """Returns the end offsets of the next micro-batch; `start` itself if there are no new records."""
         self.check_schemas()
-        # None is all there is, whatever the options say: that is what Trigger.Once wants.
+        # Trigger.Once passes ReadAllAvailable, which overrides the limits of the options.
         everything = isinstance(limit, ReadAllAvailable)
         rows = {"rows": limit.max_rows if isinstance(limit, ReadMaxRows) else None}
-        answer = self.driver.ask("latest", start=start, limit=None if everything else rows, freeze=self._freezing)
-        self._reported = answer["latest"]
-        end: dict[str, Any] = answer["offsets"]
-        # In the words of the checkpoint: those of the other connector are spaced differently.
+        response = self.driver.request("latest", start=start, limit=None if everything else rows, freeze=self._freezing)
+        self._reported = response["latest"]
+        end: dict[str, Any] = response["offsets"]
+        # Returns the same object if equal, to keep its text: checkpoints of Spark's connector use other spaces.
         return start if end == start else end
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """Where the partitions end, for the query's progress."""
+        """Returns the end offsets of the partitions, for the query's progress."""
         return self._reported

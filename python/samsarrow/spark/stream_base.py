@@ -1,4 +1,4 @@
-"""A streaming read, as all versions of Spark ask for it."""
+"""Streaming reads: the part that is common to all Spark versions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from samsarrow.spark.evolution import Evolution
     from samsarrow.spark.options import ReadOptions
 
-# `{"topic":{"0":23}}`, each the next one to read, sorted by topic and number of the partition: Spark takes offsets for
-# equal only if their texts are.
+# Next offset to read by topic and partition, as `{"topic":{"0":23}}`, sorted by topic and partition number: Spark
+# compares offsets by their texts.
 Json = dict[str, dict[str, int]]
 
 
 class StreamReader(DataSourceStreamReader):
-    """What all versions of Spark ask for.
+    """Base class of streaming reads.
 
-    One object lives on the driver for the whole query; another one, pickled, goes to the tasks and only reads.
+    One object stays on the driver for the whole query; a pickled copy goes to tasks and only reads.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -33,7 +33,7 @@ class StreamReader(DataSourceStreamReader):
 
     @property
     def driver(self) -> Driver:
-        """The driver's part, made when it is first asked something."""
+        """The planner, created at first use."""
         from samsarrow.spark.driver import Driver
 
         if self._driver is None:
@@ -44,12 +44,12 @@ class StreamReader(DataSourceStreamReader):
         return {"_options": self._options.for_tasks(), "_driver": None, "_evolution": None}
 
     def check_schemas(self) -> None:
-        """Before a micro-batch is planned: whether schemas have newer versions, where that ends the query.
+        """Checks for newer schema versions, if these end the query; called before a micro-batch is planned.
 
         Raises:
-            SchemaEvolvedError: one has.
+            SchemaEvolvedError: a schema has a newer version.
         """
-        if any(one.evolution is not None for one in self._options.typed):
+        if any(typed.evolution is not None for typed in self._options.typed):
             from samsarrow.spark.evolution import Evolution
 
             if self._evolution is None:
@@ -57,16 +57,16 @@ class StreamReader(DataSourceStreamReader):
             self._evolution.check()
 
     def initialOffset(self) -> Json:  # noqa: N802
-        """Where a new query starts."""
-        offsets: Json = self.driver.ask("initial")["offsets"]
+        """Returns the offsets at which a new query starts."""
+        offsets: Json = self.driver.request("initial")["offsets"]
         return offsets
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a micro-batch."""
+        """Plans the ranges of a micro-batch, one per task."""
         return list(self.driver.ranges("ranges", start=start, end=end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range, in a task."""
+        """Reads the records of one range, in a task."""
         from samsarrow.spark.fetch import read_range
         from samsarrow.spark.ranges import OffsetRange
 
@@ -74,11 +74,11 @@ class StreamReader(DataSourceStreamReader):
         return read_range(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything before `end` is in the sink. Spark says so once the next micro-batch is planned."""
-        self.driver.ask("commit", end=end)
+        """Commits the offsets of records that are in the sink. Spark calls this when it plans the next micro-batch."""
+        self.driver.request("commit", end=end)
 
     def stop(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         driver, self._driver = self._driver, None
         evolution, self._evolution = self._evolution, None
         if driver is not None:

@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48): the driver gets them from the brokers, tasks log in with them and see no password."""
+"""Delegation tokens (KIP-48): the driver creates them, and tasks log in with them instead of passwords."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from samsarrow.access import DelegationToken
 from samsarrow.config import Secret
 from samsarrow.spark import clients
 
-# The part of a token's life after which tasks get another one: what is left is for them.
-FRESH = 0.75
-# How long brokers have to hear of a token.
-HEARD_S = 5.0
+# Share of a token's lifetime after which the driver creates another one; tasks have the rest.
+RENEW_AFTER = 0.75
+# Maximum wait until a new token has reached the brokers.
+PROPAGATION_S = 5.0
 
 
 @dataclass(frozen=True)
 class Token:
-    """A delegation token as tasks log in with it.
+    """A delegation token that tasks log in with.
 
     Attributes:
-        id: its public name.
-        jaas: with which clients log in.
-        mechanism: to log in with.
+        id: id of the token, which is not secret.
+        jaas: value of `sasl.jaas.config` for the token.
+        mechanism: SASL mechanism.
     """
 
     id: str
@@ -35,17 +35,17 @@ class Token:
     mechanism: str
 
     def login(self) -> dict[str, str]:
-        """The options of a client that logs in with it."""
+        """Returns the options of a client that logs in with the token."""
         return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": self.jaas}
 
 
-class Mint:
-    """The tokens of a driver process for one login, one after the other.
+class TokenIssuer:
+    """Creates the tokens of a driver process for one login, and renews them.
 
     Args:
-        create: gets a token from the brokers.
-        mechanism: that tasks log in with.
-        clock: seconds.
+        create: creates a token on the brokers.
+        mechanism: SASL mechanism of the tasks.
+        clock: current time in seconds.
     """
 
     def __init__(
@@ -59,42 +59,42 @@ class Mint:
         self._until = 0.0
 
     def token(self) -> Token:
-        """One that has a quarter of its life left at least."""
+        """Returns a token with at least a quarter of its lifetime left."""
         with self._lock:
             if self._token is None or self._clock() >= self._until:
                 before = self._clock()
                 created = self._create()
                 life = (created.expiry_timestamp - created.issue_timestamp) / 1000
-                self._until = before + FRESH * life
+                self._until = before + RENEW_AFTER * life
                 self._token = Token(created.token_id, created.jaas_config, self._mechanism)
             return self._token
 
 
-_mints: dict[tuple[tuple[str, Any], ...], Mint] = {}
+_issuers: dict[tuple[tuple[str, Any], ...], TokenIssuer] = {}
 _pid = os.getpid()
 _lock = threading.Lock()
 
 
 def token_for(kafka: Mapping[str, Any], mechanism: str) -> Token:
-    """A token for tasks, got with the login of these options. This process asks for one when the last is growing old.
+    """Returns a token for tasks, created with the login of these options; a token is reused until it must be renewed.
 
-    Spark keeps the processes in which it plans for a minute or more: queries and micro-batches share tokens there.
+    Spark keeps its planning processes for a minute or more, so queries and micro-batches share tokens.
     """
     global _pid
     key = (*sorted(kafka.items()), ("", mechanism))
     with _lock:
         if _pid != os.getpid():
-            _mints.clear()
+            _issuers.clear()
             _pid = os.getpid()
-        mint = _mints.setdefault(key, Mint(lambda: _create(kafka), mechanism))
-    return mint.token()
+        issuer = _issuers.setdefault(key, TokenIssuer(lambda: _create(kafka), mechanism))
+    return issuer.token()
 
 
 def _create(kafka: Mapping[str, Any]) -> DelegationToken:
     with clients.admin(kafka) as admin:
         created = admin.create_delegation_token()
-        # A broker that has not heard of a token refuses it, and tasks would fail.
-        deadline = _core.Deadline(HEARD_S)
+        # A broker that does not know the token yet would reject the login of a task.
+        deadline = _core.Deadline(PROPAGATION_S)
         while not deadline.passed():
             if any(token.token_id == created.token_id for token in admin.describe_delegation_tokens()):
                 break

@@ -1,4 +1,4 @@
-"""Types of typed keys and values: Arrow's as Spark's, and columns as Spark takes them."""
+"""Types of typed keys and values: conversion between Arrow and Spark types, and of columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SAME: dict[pa.DataType, DataType] = {
     pa.timestamp("us", "UTC"): TimestampType(),
     pa.timestamp("us"): TimestampNTZType(),
 }
-# Numbers without a sign, and times of day, as Spark's from_avro and from_protobuf have them.
+# Unsigned integers and times of day, with the types of Spark's from_avro and from_protobuf.
 _WIDER: dict[pa.DataType, DataType] = {
     pa.uint8(): ShortType(),
     pa.uint16(): IntegerType(),
@@ -55,10 +55,10 @@ _ARROW = {spark: arrow for arrow, spark in _SAME.items()}
 
 
 def spark_type(arrow: pa.DataType, path: str) -> DataType:
-    """The type as Spark's, all that is in it nullable.
+    """Returns the Spark type of an Arrow type; all nested fields are nullable.
 
     Args:
-        arrow: of a column that a format decodes.
+        arrow: type of a decoded column.
         path: for errors: `value.user.city`.
 
     Raises:
@@ -68,7 +68,8 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
     if found is not None:
         return found
     if pa.types.is_struct(arrow):
-        return StructType([StructField(one.name, spark_type(one.type, f"{path}.{part(one.name)}")) for one in arrow])
+        fields = ((field, f"{path}.{part(field.name)}") for field in arrow)
+        return StructType([StructField(field.name, spark_type(field.type, below)) for field, below in fields])
     if pa.types.is_list(arrow):
         return ArrayType(spark_type(arrow.value_type, path))
     if pa.types.is_map(arrow):
@@ -86,9 +87,9 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
 
 
 def arrow_type(spark: DataType) -> pa.DataType:
-    """A type that `spark_type` gives, as Spark takes it in Arrow."""
+    """Returns the Arrow type in which Spark accepts columns of a type from `spark_type`."""
     if isinstance(spark, StructType):
-        return pa.struct([pa.field(one.name, arrow_type(one.dataType)) for one in spark.fields])
+        return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in spark.fields])
     if isinstance(spark, ArrayType):
         return pa.list_(pa.field("element", arrow_type(spark.elementType)))
     if isinstance(spark, MapType):
@@ -99,18 +100,20 @@ def arrow_type(spark: DataType) -> pa.DataType:
 
 
 def written_type(spark: DataType, path: str) -> pa.DataType:
-    """The type of a column that is encoded, as Arrow's: what may be null in Spark may be null there.
+    """Returns the Arrow type of a column to encode, with the nullability of the Spark type.
 
     Args:
-        spark: of a DataFrame's column.
+        spark: type of a DataFrame's column.
         path: for errors: `value.user.city`.
 
     Raises:
-        ConfigurationError: no format has such a type.
+        ConfigurationError: no format supports the type.
     """
     if isinstance(spark, StructType):
-        fields = ((one, f"{path}.{part(one.name)}") for one in spark.fields)
-        return pa.struct([pa.field(one.name, written_type(one.dataType, at), one.nullable) for one, at in fields])
+        fields = ((field, f"{path}.{part(field.name)}") for field in spark.fields)
+        return pa.struct(
+            [pa.field(field.name, written_type(field.dataType, below), field.nullable) for field, below in fields]
+        )
     if isinstance(spark, ArrayType):
         return pa.list_(pa.field("element", written_type(spark.elementType, path), spark.containsNull))
     if isinstance(spark, MapType):
@@ -118,98 +121,101 @@ def written_type(spark: DataType, path: str) -> pa.DataType:
         return pa.map_(written_type(spark.keyType, path), item)
     if isinstance(spark, DecimalType):
         return pa.decimal128(spark.precision, spark.scale)
-    # Whatever its collation.
+    # Strings of any collation.
     found = pa.string() if isinstance(spark, StringType) else _ARROW.get(spark)
     if found is None:
         raise ConfigurationError(f"column {path} is {spark.simpleString()}, which no format writes: cast it")
     return found
 
 
-def selected(there: DataType, wanted: DataType, path: str) -> list[str]:
-    """The paths of the fields that `.schema(...)` chooses of a type, each without the column's name.
+def selected(full: DataType, requested: DataType, path: str) -> list[str]:
+    """Returns the paths of the fields that `.schema(...)` selects of a type, without the column's name.
 
     Args:
-        there: what the format gives.
-        wanted: the same with fewer fields, in any order.
-        path: from the column on.
+        full: type that the format decodes to.
+        requested: the type with fewer fields, in any order.
+        path: path from the column on.
 
     Raises:
-        ConfigurationError: it is no choice of what is there.
+        ConfigurationError: `requested` is not a selection of the fields of `full`.
     """
-    # Before fields are looked at: a struct may have none.
-    if wanted == there:
+    # Compared before the fields, since a struct may have none.
+    if requested == full:
         return [path.partition(".")[2]]
-    if isinstance(wanted, StructType) and isinstance(there, StructType):
-        if not wanted.names or len(set(wanted.names)) < len(wanted.names):
-            raise ConfigurationError(f"{path} in .schema(...) needs fields, each exactly once: {wanted.simpleString()}")
-        known = {one.name: one.dataType for one in there.fields}
+    if isinstance(requested, StructType) and isinstance(full, StructType):
+        if not requested.names or len(set(requested.names)) < len(requested.names):
+            raise ConfigurationError(
+                f"{path} in .schema(...) needs fields, each exactly once: {requested.simpleString()}"
+            )
+        known = {field.name: field.dataType for field in full.fields}
         paths = []
-        for one in wanted.fields:
-            own = f"{path}.{part(one.name)}"
-            if one.name not in known:
-                raise ConfigurationError(f"there is no field {own}, only {', '.join(map(part, known)) or 'none'}")
-            if not one.nullable:
-                raise ConfigurationError(f"{own} cannot be NOT NULL in .schema(...): all fields are nullable")
-            paths += selected(known[one.name], one.dataType, own)
+        for field in requested.fields:
+            below = f"{path}.{part(field.name)}"
+            if field.name not in known:
+                raise ConfigurationError(f"there is no field {below}, only {', '.join(map(part, known)) or 'none'}")
+            if not field.nullable:
+                raise ConfigurationError(f"{below} cannot be NOT NULL in .schema(...): all fields are nullable")
+            paths += selected(known[field.name], field.dataType, below)
         return paths
-    if isinstance(wanted, ArrayType) and isinstance(there, ArrayType) and wanted.containsNull:
-        return selected(there.elementType, wanted.elementType, path)
+    if isinstance(requested, ArrayType) and isinstance(full, ArrayType) and requested.containsNull:
+        return selected(full.elementType, requested.elementType, path)
     if (
-        isinstance(wanted, MapType)
-        and isinstance(there, MapType)
-        and wanted.valueContainsNull
-        and wanted.keyType == there.keyType
+        isinstance(requested, MapType)
+        and isinstance(full, MapType)
+        and requested.valueContainsNull
+        and requested.keyType == full.keyType
     ):
-        return selected(there.valueType, wanted.valueType, path)
+        return selected(full.valueType, requested.valueType, path)
     raise ConfigurationError(
-        f"{path} is {there.simpleString()}, not {wanted.simpleString()}: .schema(...) may choose fields; cast others "
+        f"{path} is {full.simpleString()}, not {requested.simpleString()}: .schema(...) may choose fields; cast others "
         "in the DataFrame"
     )
 
 
 def part(name: str) -> str:
-    """A name as a part of a path: in back-quotes where it contains a dot, a comma or a back-quote."""
+    """Returns a name as a part of a path, in back-quotes if it contains a dot, a comma or a back-quote."""
     return "`" + name.replace("`", "``") + "`" if not name or set(name) & set(".,`") else name
 
 
-def converted(column: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
-    """The column in the type that Spark takes, almost without copying.
+def converted(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    """Converts a decoded column to a type that Spark accepts, almost without copying.
 
     Args:
-        column: as a format decodes it.
-        wanted: the type of `arrow_type`, maybe with fewer fields.
-        path: for errors.
+        column: decoded column.
+        target: type from `arrow_type`, possibly with fewer fields.
+        path: path of the column, for errors.
 
     Raises:
-        BadValueError: a time is outside of those that Spark has.
+        BadValueError: a time is out of Spark's range.
     """
     kind = column.type
-    if kind == wanted:
+    if kind == target:
         return column
     if pa.types.is_struct(kind):
-        fields = [converted(column.field(one.name), one.type, f"{path}.{part(one.name)}") for one in wanted]
+        fields = [converted(column.field(field.name), field.type, f"{path}.{part(field.name)}") for field in target]
         nulls = column.is_null() if column.null_count else None
-        return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=nulls)
+        return pa.StructArray.from_arrays(fields, fields=list(target), mask=nulls)
     if pa.types.is_map(kind):
         entries = column.values
-        made = [converted(entries.field(i), one, path) for i, one in enumerate((wanted.key_type, wanted.item_type))]
-        children = pa.StructArray.from_arrays(made, fields=[wanted.key_field, wanted.item_field])
+        kinds = (target.key_type, target.item_type)
+        parts = [converted(entries.field(i), part_type, path) for i, part_type in enumerate(kinds)]
+        children = pa.StructArray.from_arrays(parts, fields=[target.key_field, target.item_field])
     elif pa.types.is_list(kind):
-        children = converted(column.values, wanted.value_type, path)
+        children = converted(column.values, target.value_type, path)
     else:
-        return _cast(column, wanted, path)
-    # The same offsets over other items: what is sliced stays so.
+        return _cast(column, target, path)
+    # The converted items keep the list offsets, including those of a slice.
     buffers = column.buffers()[:2]
-    return pa.Array.from_buffers(wanted, len(column), buffers, column.null_count, column.offset, [children])
+    return pa.Array.from_buffers(target, len(column), buffers, column.null_count, column.offset, [children])
 
 
-def _cast(column: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
+def _cast(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # Its import takes longer than that of everything else here, and few values need it.
+        # Imported here because it is slow, and few values need it.
         import pyarrow.compute as pc
 
         column = pc.floor_temporal(column, unit="microsecond")
     try:
-        return column.cast(wanted)
+        return column.cast(target)
     except pa.ArrowInvalid as error:
         raise BadValueError(f"field {path}: {error}") from error

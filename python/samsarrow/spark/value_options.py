@@ -1,4 +1,4 @@
-"""Options of typed keys and values: those that the core does not know."""
+"""Options of typed keys and values, which the Rust client does not check."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.clients import hidden
-from samsarrow.spark.encoded import Encoded
 from samsarrow.spark.types import written_type
+from samsarrow.spark.value_encoders import Encoded
 from samsarrow.spark.values import FORMATS, REGISTRY, Typed
 from samsarrow.values.decode import PLAIN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-# What the names of our options begin with, as far as the core does not know them.
-_OURS = ("key.", "value.", "schema.")
+# Prefixes of the options that are checked here.
+_PREFIXES = ("key.", "value.", "schema.")
 
-# Of formats with schemas.
+# Options of all formats with schemas.
 _SCHEMED = ("schema", "subject", "version", "framing", "ignore.rules")
 _READ = {
     "avro": (*_SCHEMED, "fields", "recursion"),
@@ -36,7 +36,7 @@ _WRITTEN = {
 
 
 def _names(*more: str, of: Mapping[str, Sequence[str]]) -> dict[str, None]:
-    """Options of keys and values, in one order."""
+    """Returns the names of options of keys and values, in a fixed order."""
     names = ("format", *more, *(name for own in of.values() for name in own))
     return {f"{column}.{name}": None for column in ("key", "value") for name in names}
 
@@ -44,59 +44,66 @@ def _names(*more: str, of: Mapping[str, Sequence[str]]) -> dict[str, None]:
 _ON_ERROR = "onerror"
 _READS = _names(_ON_ERROR, "deadletter.topic", "evolution", "evolution.interval.ms", of=_READ)
 _WRITES = _names(of=_WRITTEN)
-# Between looks for newer versions of a schema.
+# Default interval between checks for newer versions of a schema.
 _INTERVAL_MS = "10000"
 _STRATEGIES = ("topic", "record", "topic-record")
 
 
 def parse(options: Mapping[str, str]) -> tuple[tuple[Typed, ...], dict[str, str]]:
-    """The keys and values that are decoded, and the options that are not about that.
+    """Returns the keys and values to decode, and all other options.
 
     Args:
-        options: by their names in small letters.
+        options: options by lower-case name.
 
     Raises:
         ConfigurationError: an option is misspelled, has no effect, or has an invalid value.
     """
-    registry, others = _taken_out(options, _READS, _WRITES, "writes")
-    typed = tuple(one for name in ("key", "value") if (one := _typed(name, options, registry)) is not None)
-    _refuse_idle(registry, any(one.registry for one in typed))
+    registry, others = _split_registry(options, _READS, _WRITES, "writes")
+    typed = tuple(column for name in ("key", "value") if (column := _typed(name, options, registry)) is not None)
+    _reject_unused_registry(registry, any(column.registry for column in typed))
     return typed, others
 
 
 def parse_written(
     options: Mapping[str, str], columns: Mapping[str, DataType]
 ) -> tuple[tuple[Encoded, ...], dict[str, str]]:
-    """The columns that are encoded as keys and values, and the options that are not about that.
+    """Returns the columns to encode as keys and values, and all other options.
 
     Args:
-        options: by their names in small letters.
-        columns: of the DataFrame.
+        options: options by lower-case name.
+        columns: types of the DataFrame's columns.
 
     Raises:
-        ConfigurationError: an option is misspelled, has no effect, or has an invalid value; or there is no such
+        ConfigurationError: an option is misspelled, has no effect, or has an invalid value; or the DataFrame lacks the
             column.
     """
-    registry, others = _taken_out(options, _WRITES, _READS, "reads")
+    registry, others = _split_registry(options, _WRITES, _READS, "reads")
     topic = options.get("topic", "").strip() or None
-    written = (_encoded(name, options, registry, columns, topic) for name in ("key", "value"))
-    given = tuple(one for one in written if one is not None)
-    _refuse_idle(registry, any(one.registry for one in given))
-    return given, others
+    parsed = (_encoded(name, options, registry, columns, topic) for name in ("key", "value"))
+    encoded = tuple(column for column in parsed if column is not None)
+    _reject_unused_registry(registry, any(column.registry for column in encoded))
+    return encoded, others
 
 
-def _taken_out(
-    options: Mapping[str, str], known: Mapping[str, None], elsewhere: Mapping[str, None], where: str
+def _split_registry(
+    options: Mapping[str, str], known: Mapping[str, None], opposite: Mapping[str, None], opposite_name: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of the registry's client, and those that are not about keys and values."""
+    """Returns the options of the registry's client, and those that are not about keys and values.
+
+    Args:
+        options: options by lower-case name.
+        known: options of keys and values that are valid here.
+        opposite: options that are valid only for writes, in reads, and the reverse.
+        opposite_name: `reads` or `writes`, for the error about these.
+    """
     registry = {name.removeprefix(REGISTRY): value for name, value in options.items() if name.startswith(REGISTRY)}
     others = {}
     for name, value in options.items():
         if name in known or name.startswith(REGISTRY):
             continue
-        if name in elsewhere:
-            raise ConfigurationError(f"option {_shown(name)} is for {where}")
-        if name.startswith(_OURS) and (meant := get_close_matches(name, (*known, f"{REGISTRY}url"), 1, 0.85)):
+        if name in opposite:
+            raise ConfigurationError(f"option {_shown(name)} is for {opposite_name}")
+        if name.startswith(_PREFIXES) and (meant := get_close_matches(name, (*known, f"{REGISTRY}url"), 1, 0.85)):
             raise ConfigurationError(f"option {name} is unknown; did you mean {_shown(meant[0])}?")
         others[name] = value
     if registry and not registry.get("url", "").strip():
@@ -105,39 +112,39 @@ def _taken_out(
 
 
 def _shown(option: str) -> str:
-    """Returns an option's name as the documentation spells it: Spark gives names in small letters."""
+    """Returns an option's name as the documentation spells it: Spark passes lower-case names."""
     return option.replace(_ON_ERROR, "onError")
 
 
-def _refuse_idle(registry: Mapping[str, str], used: bool) -> None:
+def _reject_unused_registry(registry: Mapping[str, str], used: bool) -> None:
     if registry and not used:
         raise ConfigurationError(f"option {REGISTRY}url has no effect without value.format={' or '.join(FORMATS)}")
 
 
-def take_out(more: Sequence[str], given: dict[str, str]) -> list[str]:
-    """Takes out of the option `columns` those that the core does not know.
+def take_out(extra: Sequence[str], options: dict[str, str]) -> list[str]:
+    """Removes from the option `columns` those that the Rust client does not know.
 
     Returns:
-        All that it names, in small letters.
+        All columns of the option, in lower case.
     """
-    if "columns" not in given:
+    if "columns" not in options:
         return []
-    names = [one.strip().lower() for one in given["columns"].split(",")]
-    if not set(names).isdisjoint(more):
+    names = [name.strip().lower() for name in options["columns"].split(",")]
+    if not set(names).isdisjoint(extra):
         if len(set(names)) < len(names):
-            raise ConfigurationError(f"option columns names a column twice: {given['columns']!r}")
-        # The core wants one at least.
-        given["columns"] = ",".join(name for name in names if name not in more) or "offset"
+            raise ConfigurationError(f"option columns names a column twice: {options['columns']!r}")
+        # The Rust client requires at least one column.
+        options["columns"] = ",".join(name for name in names if name not in extra) or "offset"
     return names
 
 
 def text_beside(typed: Sequence[Typed], text: frozenset[str], layout: str) -> frozenset[str]:
-    """Of key and value those that are text because the option `layout` says so, and are not decoded.
+    """Returns those of key and value that the option `layout` makes text and that are not decoded.
 
     Raises:
-        ConfigurationError: it names one that is.
+        ConfigurationError: `layout` sets the type of a decoded column.
     """
-    both = text & {one.name for one in typed}
+    both = text & {column.name for column in typed}
     if both and ":" in layout:
         name = min(both)
         raise ConfigurationError(f"options layout and {name}.format both set the type of {name}s: set only one of them")
@@ -154,8 +161,9 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
             f"option {name}.onError must be raise, null or deadletter, not {options[f'{name}.{_ON_ERROR}']!r}"
         )
     letters = _letters(name, bad, given.pop("deadletter.topic", "").strip(), options)
-    evolution: dict[str, str] = {one: given.pop(one) for one in ("evolution", "evolution.interval.ms") if one in given}
-    _refuse_others(name, kind, given if kind in FORMATS else {**given, **evolution}, _READ)
+    names = ("evolution", "evolution.interval.ms")
+    evolution: dict[str, str] = {option: given.pop(option) for option in names if option in given}
+    _reject_foreign(name, kind, given if kind in FORMATS else {**given, **evolution}, _READ)
     if kind in FORMATS and "schema" not in given and not registry:
         raise ConfigurationError(f"{name}.format={kind} needs the option {name}.schema or {REGISTRY}url")
     fields = given.pop("fields", None)
@@ -173,32 +181,32 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
 
 
 def _listed(text: str) -> list[str]:
-    """Paths with commas between them, but for commas in back-quotes."""
-    return [one.strip() for one in re.split(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", text)]
+    """Splits paths at commas, except for commas in back-quotes."""
+    return [path.strip() for path in re.split(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", text)]
 
 
 def _evolution(
     name: str, evolution: Mapping[str, str], given: Mapping[str, str], registry: Mapping[str, str]
 ) -> float | None:
-    """Seconds between looks for newer versions; None where there are none."""
-    what = evolution.get("evolution", "ignore")
+    """Returns the seconds between checks for newer versions; None for no checks."""
+    mode = evolution.get("evolution", "ignore")
     interval = evolution.get("evolution.interval.ms", _INTERVAL_MS).strip()
-    if what.strip().lower() not in ("ignore", "restart"):
-        raise ConfigurationError(f"option {name}.evolution must be ignore or restart, not {what!r}")
+    if mode.strip().lower() not in ("ignore", "restart"):
+        raise ConfigurationError(f"option {name}.evolution must be ignore or restart, not {mode!r}")
     if not interval.isdecimal():
         raise ConfigurationError(f"option {name}.evolution.interval.ms must be a whole number, not {interval!r}")
-    if what.strip().lower() == "ignore":
+    if mode.strip().lower() == "ignore":
         if "evolution.interval.ms" in evolution:
             raise ConfigurationError(
                 f"option {name}.evolution.interval.ms has no effect without {name}.evolution=restart"
             )
         return None
     fixed = {"schema": "schema" in given, "version": given.get("version", "latest").strip().lower() != "latest"}
-    for one, there in fixed.items():
-        if there:
+    for option, is_set in fixed.items():
+        if is_set:
             raise ConfigurationError(
-                f"options {name}.evolution=restart and {name}.{one} contradict each other: only the latest version of "
-                "a subject has newer ones"
+                f"options {name}.evolution=restart and {name}.{option} contradict each other: only the latest version "
+                "of a subject has newer ones"
             )
     if not registry:
         raise ConfigurationError(f"option {name}.evolution has no effect without {REGISTRY}url")
@@ -215,13 +223,13 @@ def _encoded(
     kind, given = _format(name, options, _WRITES)
     if not kind:
         return None
-    _refuse_others(name, kind, given, _WRITTEN)
+    _reject_foreign(name, kind, given, _WRITTEN)
     if name not in columns:
-        there = ", ".join(columns) or "none"
+        names = ", ".join(columns) or "none"
         makes_one = "; select(struct('*').alias('value')) makes one of all" if name == "value" else ""
-        raise ConfigurationError(f"there is no column {name} to be written as {kind}, only {there}{makes_one}")
+        raise ConfigurationError(f"there is no column {name} to be written as {kind}, only {names}{makes_one}")
     arguments = _arguments(name, given)
-    one = Encoded(
+    column = Encoded(
         name=name,
         format=kind,
         given=arguments,
@@ -230,43 +238,50 @@ def _encoded(
         type=written_type(columns[name], name),
     )
     if kind in FORMATS:
-        _check_subject(one, dict(arguments))
-    return one
+        _check_subject(column, dict(arguments))
+    return column
 
 
-def _check_subject(one: Encoded, given: Mapping[str, Any]) -> None:
-    """Refuses what says nothing about where the schema is, and what leaves that open."""
-    if not one.registry:
-        if one.format != "json" and "schema" not in given:
-            raise ConfigurationError(f"{one.name}.format={one.format} needs {one.name}.schema or {REGISTRY}url")
-        if one.format != "json" and given.get("framing", "auto") not in ("none", "single-object"):
+def _check_subject(column: Encoded, given: Mapping[str, Any]) -> None:
+    """Rejects options that have no effect on the schema or subject, and options that leave the subject open."""
+    if not column.registry:
+        if column.format != "json" and "schema" not in given:
             raise ConfigurationError(
-                f"{one.name}.format={one.format} writes the id of its schema, which a registry gives: give the option "
-                f"{REGISTRY}url, or {one.name}.framing=none"
+                f"{column.name}.format={column.format} needs {column.name}.schema or {REGISTRY}url"
+            )
+        if column.format != "json" and given.get("framing", "auto") not in ("none", "single-object"):
+            raise ConfigurationError(
+                f"{column.name}.format={column.format} writes the id of its schema, which a registry gives: give the "
+                f"option {REGISTRY}url, or {column.name}.framing=none"
             )
         for name in ("subject", "version", "auto_register", "use_latest", "subject_strategy"):
             if name in given:
-                dotted = f"{one.name}.{name.replace('_', '.')}"
+                dotted = f"{column.name}.{name.replace('_', '.')}"
                 raise ConfigurationError(f"option {dotted} has no effect without {REGISTRY}url")
         return
-    there = given.get("use_latest", False) or (one.format != "avro" and "schema" not in given)
-    for name, use in (("version", there), ("auto_register", not there)):
-        if name in given and not use:
-            what = "the subject's version is written" if there else "the subject's version is not what is written"
-            latest = "" if one.format == "json" else f" ({one.name}.use.latest)"
-            raise ConfigurationError(f"option {one.name}.{name.replace('_', '.')} has no effect where {what}{latest}")
-    if one.topic is None and "subject" not in given and given.get("subject_strategy") != "record":
-        record = f", or {one.name}.subject.strategy=record" if one.format == "avro" else ""
+    registered = given.get("use_latest", False) or (column.format != "avro" and "schema" not in given)
+    for name, used in (("version", registered), ("auto_register", not registered)):
+        if name in given and not used:
+            written = "written" if registered else "not what is written"
+            latest = "" if column.format == "json" else f" ({column.name}.use.latest)"
+            dotted = f"{column.name}.{name.replace('_', '.')}"
+            raise ConfigurationError(f"option {dotted} has no effect where the subject's version is {written}{latest}")
+    if column.topic is None and "subject" not in given and given.get("subject_strategy") != "record":
+        record = f", or {column.name}.subject.strategy=record" if column.format == "avro" else ""
         raise ConfigurationError(
             f"schemas are registered before rows are looked at, and only those say which topics there are: give the "
-            f"option topic or {one.name}.subject{record}"
+            f"option topic or {column.name}.subject{record}"
         )
 
 
 def _format(name: str, options: Mapping[str, str], known: Mapping[str, None]) -> tuple[str, dict[str, str]]:
-    """The format of keys or values, empty without one, and its other options."""
-    dotted = f"{name}."
-    given = {one.removeprefix(dotted): options[one] for one in known if one.startswith(dotted) and one in options}
+    """Returns the format of keys or values, empty without one, and its other options."""
+    prefix = f"{name}."
+    given = {
+        option.removeprefix(prefix): options[option]
+        for option in known
+        if option.startswith(prefix) and option in options
+    }
     kind = given.pop("format", "").strip().lower()
     if not kind:
         if given:
@@ -278,16 +293,16 @@ def _format(name: str, options: Mapping[str, str], known: Mapping[str, None]) ->
     return kind, given
 
 
-def _refuse_others(name: str, kind: str, given: Mapping[str, str], own: Mapping[str, Sequence[str]]) -> None:
-    """Refuses options that another format has."""
-    for one in given:
-        if one not in own.get(kind, ()):
-            raise ConfigurationError(f"option {name}.{_shown(one)} has no effect with {name}.format={kind}")
+def _reject_foreign(name: str, kind: str, given: Mapping[str, str], own: Mapping[str, Sequence[str]]) -> None:
+    """Rejects options of other formats."""
+    for option in given:
+        if option not in own.get(kind, ()):
+            raise ConfigurationError(f"option {name}.{_shown(option)} has no effect with {name}.format={kind}")
 
 
 def _arguments(name: str, given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    """The options as arguments of the format."""
-    return tuple((one.replace(".", "_"), _value(f"{name}.{one}", one, text)) for one, text in given.items())
+    """Returns the options as arguments of the format."""
+    return tuple((option.replace(".", "_"), _value(f"{name}.{option}", option, text)) for option, text in given.items())
 
 
 def _value(option: str, name: str, text: str) -> Any:
@@ -312,12 +327,12 @@ def _value(option: str, name: str, text: str) -> Any:
 
 
 def _imports(option: str, text: str) -> tuple[tuple[str, str], ...]:
-    """Names and texts of files."""
+    """Parses the names and texts of imported files."""
     try:
         files = json.loads(text)
     except ValueError:
         files = None
-    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+    if not isinstance(files, dict) or not all(isinstance(content, str) for content in files.values()):
         raise ConfigurationError(
             f'option {option} must be JSON like {{"shop/user.proto":"syntax = ..."}}, not {text!r}'
         )
@@ -325,7 +340,7 @@ def _imports(option: str, text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str | None:
-    """The topic of bad records, if they go to one."""
+    """Returns the dead letter topic, or None."""
     option = f"{name}.deadletter.topic"
     if bad != "deadletter":
         if topic:
@@ -339,18 +354,18 @@ def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str
 
 
 def _topic(options: Mapping[str, str]) -> str | None:
-    """The topic that is read, if it is clear that it is one."""
+    """Returns the topic that is read if the options name exactly one."""
     topics = _topics(options)
     return topics.pop() if len(topics) == 1 else None
 
 
 def _topics(options: Mapping[str, str]) -> set[str]:
-    """The topics that are read, as far as options name them."""
-    topics = {one.strip() for one in options.get("subscribe", "").split(",")} - {""}
+    """Returns the topics that are read, as far as options name them."""
+    topics = {name.strip() for name in options.get("subscribe", "").split(",")} - {""}
     if "assign" in options:
         try:
             topics |= set(json.loads(options["assign"]))
         except (TypeError, ValueError):
-            # The core says what is wrong with it.
+            # The Rust client reports an invalid value.
             return set()
     return topics

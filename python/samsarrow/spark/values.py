@@ -1,4 +1,4 @@
-"""Typed keys and values: what Spark sees of them, and how tasks decode them."""
+"""Typed keys and values: their Spark types, and their decoding in tasks."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.spark.clients import on_this_host, with_files
 from samsarrow.spark.types import selected, spark_type
 from samsarrow.values import Avro, DeadLetter, Json, Protobuf
-from samsarrow.values.columns import TypedColumns
+from samsarrow.values.typed_columns import TypedColumns
 
 Schemed: TypeAlias = Avro | Json | Protobuf
 """A format that has schemas."""
 
 Send: TypeAlias = Callable[[str, pa.RecordBatch, Mapping[int, str]], None]
-"""Sends rows of a consumer to a topic: those with a text, which says what is wrong with them."""
+"""Sends those rows of a consumer's batch that have an error, by row number, to a topic."""
 
-# Those by name.
+# Formats with schemas, by name.
 FORMATS: dict[str, Callable[..., Schemed]] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
-# What the options of the registry's client begin with.
+# Prefix of the options of the registry's client.
 REGISTRY = "schema.registry."
 _UNKNOWN = NullType()
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A key or a value that is decoded.
+    """A key or value that is decoded, with all that its decoder needs.
 
     Attributes:
         name: `key` or `value`.
-        format: one of `FORMATS`, or of `PLAIN`.
+        format: a name in `FORMATS` or `PLAIN`.
         given: arguments of the format.
-        registry: options of the registry's client; none without one.
+        registry: options of the registry's client; empty without a registry.
         bad: `raise`, `null` or `deadletter`.
-        letters: the topic of bad records, with `deadletter`.
-        topic: that is read, where it is one.
-        evolution: seconds between looks for newer versions, which end a streaming query; None does not look.
-        fields: only these; None is all.
-        found: what the registry says that rows look like, once it was asked, by subject.
-        type: of the column.
+        letters: dead letter topic, with `deadletter`.
+        topic: the topic that is read; None for several.
+        evolution: seconds between checks for newer schema versions, which end a streaming query; None for no checks.
+        fields: paths of the fields to decode; None for all.
+        found: row schemas from the registry, by subject.
+        type: type of the column.
     """
 
     name: str
@@ -64,16 +64,16 @@ class Typed:
 
     @property
     def columns(self) -> dict[str, DataType]:
-        """The columns that there are of it."""
-        more = {f"raw_{self.name}": BinaryType(), f"{self.name}_error": StringType()} if self.bad == "null" else {}
-        return {self.name: self.type, **more}
+        """Types of the decoded column and of the columns added beside it."""
+        extra = {f"raw_{self.name}": BinaryType(), f"{self.name}_error": StringType()} if self.bad == "null" else {}
+        return {self.name: self.type, **extra}
 
     def resolved(self) -> Typed:
-        """The same with the type of its column, for which a registry may have to be asked.
+        """Returns a copy with the type of the column, which may be looked up in the registry.
 
         Raises:
-            ConfigurationError: the schema cannot be read, or has a type that Spark has not.
-            RegistryError: the registry cannot be asked.
+            ConfigurationError: the schema cannot be read, or has a type that Spark does not have.
+            RegistryError: the registry cannot be reached, or returns an error.
         """
         format = self._format()  # noqa: A001 - as everywhere
         if not isinstance(format, str) and self.topic is None and not {"schema", "subject"} & set(dict(self.given)):
@@ -83,34 +83,34 @@ class Typed:
             )
         columns = self._columns(format)
         none = pa.record_batch({"key": pa.nulls(0, pa.binary()), "value": pa.nulls(0, pa.binary())})
-        made = columns.empty(none).schema.field(self.name).type
-        found = () if isinstance(format, str) else tuple(format._found.items())
-        return replace(self, found=found, type=spark_type(made, self.name))
+        arrow = columns.empty(none).schema.field(self.name).type
+        schemas = () if isinstance(format, str) else tuple(format._schemas.items())
+        return replace(self, found=schemas, type=spark_type(arrow, self.name))
 
-    def selected(self, wanted: Mapping[str, DataType]) -> Typed:
-        """The same with those fields only that `.schema(...)` chooses.
+    def selected(self, requested: Mapping[str, DataType]) -> Typed:
+        """Returns a copy with only the fields that `.schema(...)` selects.
 
         Args:
-            wanted: types of its columns.
+            requested: requested types by column.
 
         Raises:
-            ConfigurationError: one is no choice of what is there.
+            ConfigurationError: a type is not a selection of the column's fields.
         """
-        for name, there in self.columns.items():
-            if name in wanted and wanted[name] != there:
-                paths = selected(there, wanted[name], name)
-                return replace(self, fields=tuple(paths), type=wanted[name])
+        for name, full in self.columns.items():
+            if name in requested and requested[name] != full:
+                paths = selected(full, requested[name], name)
+                return replace(self, fields=tuple(paths), type=requested[name])
         return self
 
     def decoder(self) -> TypedColumns:
-        """What decodes batches in this process."""
+        """Creates the decoder of batches in this process."""
         return self._columns(self._format())
 
     def _columns(self, format: Schemed | str) -> TypedColumns:  # noqa: A002
         columns = TypedColumns(
             format if self.name == "key" else None,  # type: ignore[arg-type]
             format if self.name == "value" else None,  # type: ignore[arg-type]
-            # The task sends bad records itself, with a producer that outlives it.
+            # The task sends bad records itself, with a cached producer.
             self.bad if self.letters is None else DeadLetter(self.letters, None),  # type: ignore[arg-type]
             raw_values=False,
             include_headers=True,
@@ -127,32 +127,32 @@ class Typed:
         if self.fields is not None:
             given["fields"] = self.fields
         try:
-            made = FORMATS[self.format](**given)
+            format = FORMATS[self.format](**given)  # noqa: A001 - as everywhere
         except ConfigurationError as error:
             error.add_note(f"This is about the options {self.name}.*.")
             raise
-        made._found.update(self.found)
-        return made
+        format._schemas.update(self.found)
+        return format
 
 
 def decoded(
     typed: Sequence[Typed], batches: Iterator[pa.RecordBatch], send: Send | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches with their keys and values decoded.
+    """Yields the batches with decoded keys and values.
 
     Args:
-        typed: keys and values.
-        batches: of a consumer.
-        send: sends bad records to their topic, before the rows beside them are given.
+        typed: keys and values to decode.
+        batches: batches of a consumer.
+        send: sends bad records to the dead letter topic, before the other rows of their batch are yielded.
 
     Raises:
-        BadValueError: one cannot be read; rows before it are given first.
-        RegistryError: the registry cannot be asked what they were written with.
+        BadValueError: a key or value cannot be read; rows before it are yielded first.
+        RegistryError: a writer's schema cannot be fetched from the registry.
     """
     parts: Iterator[Part] = (Part(batch, batch, None) for batch in batches)
-    # The second sees the rows before what is bad of the first: an error of its own is before that.
-    for one in typed:
-        parts = _stage(_decoder(one), one.letters, send, parts)
+    # The second stage receives only rows before an error of the first, so its own error comes before that.
+    for column in typed:
+        parts = _stage(_decoder(column), column.letters, send, parts)
     for part in parts:
         if part.rows.num_rows:
             yield part.rows
@@ -161,12 +161,12 @@ def decoded(
 
 
 class Part(NamedTuple):
-    """Rows of a batch.
+    """Rows of a batch between two decoding stages.
 
     Attributes:
-        rows: as far as they are decoded.
-        raw: the same as they came.
-        error: of what is behind the last row.
+        rows: the rows as decoded so far.
+        raw: the undecoded rows.
+        error: error of the value after the last row.
     """
 
     rows: pa.RecordBatch
@@ -175,41 +175,41 @@ class Part(NamedTuple):
 
 
 def _stage(decoder: TypedColumns, letters: str | None, send: Send | None, parts: Iterator[Part]) -> Iterator[Part]:
-    """Decodes keys, or values. Of rows that become large there are several parts."""
+    """Decodes keys, or values. A part that becomes too large is split."""
     for rows, raw, error in parts:
-        left = True
-        while left:
+        remaining = True
+        while remaining:
             decoded, taken, bad, dead = now(decoder.read(Blocking._do, rows))
             part = raw.slice(0, taken)
             if dead and letters is not None and send is not None:
                 send(letters, part, dead)
                 part = slices(part, [row for row in range(taken) if row not in dead])
-            left = bad is None and taken < rows.num_rows
-            yield Part(decoded, part, None if left else bad or error)
+            remaining = bad is None and taken < rows.num_rows
+            yield Part(decoded, part, None if remaining else bad or error)
             rows, raw = rows.slice(taken), raw.slice(taken)
 
 
 def needs_headers(typed: Sequence[Typed]) -> bool:
-    """Whether headers of records may say what keys or values were written with."""
-    return any(_decoder(one).needs_headers for one in typed)
+    """Returns true if decoding needs record headers, which may name schemas."""
+    return any(_decoder(column).needs_headers for column in typed)
 
 
 _DECODERS: OrderedDict[Typed, TypedColumns] = OrderedDict()
-_MOST_DECODERS = 32
+_MAX_DECODERS = 32
 
 
 def _decoder(typed: Typed) -> TypedColumns:
-    """One for all tasks of a worker, which knows the schemas that they met."""
+    """Returns the decoder that all tasks of a worker share, with the schemas that it has fetched."""
     if typed not in _DECODERS:
         with on_this_host():
             _DECODERS[typed] = typed.decoder()
-        while len(_DECODERS) > _MOST_DECODERS:
+        while len(_DECODERS) > _MAX_DECODERS:
             _DECODERS.popitem(last=False)
     return _DECODERS[typed]
 
 
 def arguments(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The arguments of a format, out of what can be hashed."""
+    """Returns the arguments of a format from their hashable form."""
     named = dict(given)
     if "imports" in named:
         named["imports"] = dict(named["imports"])
@@ -217,22 +217,22 @@ def arguments(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def registry_client(options: Iterable[tuple[str, str]]) -> SchemaRegistry:
-    """The client of a registry, in this process.
+    """Creates the client of a registry in this process.
 
     Args:
-        options: without their prefix.
+        options: options without their prefix.
 
     Raises:
-        ConfigurationError: they cannot be.
+        ConfigurationError: an option is invalid.
     """
-    given = with_files(dict(options), REGISTRY)
-    url, context = given.pop("url"), given.pop("context", None)
-    name, password = given.pop("username", None), given.pop("password", None)
+    config = with_files(dict(options), REGISTRY)
+    url, context = config.pop("url"), config.pop("context", None)
+    name, password = config.pop("username", None), config.pop("password", None)
     if (name is None) != (password is None):
         raise ConfigurationError(f"options {REGISTRY}username and {REGISTRY}password must be set together")
     try:
         return SchemaRegistry(
-            url, auth=None if name is None or password is None else (name, password), context=context, **given
+            url, auth=None if name is None or password is None else (name, password), context=context, **config
         )
     except ConfigurationError as error:
         error.add_note(f"This is about the options {REGISTRY}*.")

@@ -1,4 +1,4 @@
-"""Options of writes, and what a DataFrame must look like to be written. The core checks them."""
+"""Options of writes and the columns that a written DataFrame needs; the Rust client checks both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark import value_options
 from samsarrow.spark.clients import hidden, on_this_host, without_login
-from samsarrow.spark.encoded import Encoded
 from samsarrow.spark.tokens import Token, token_for
+from samsarrow.spark.value_encoders import Encoded
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class WriteOptions:
     """Checked options of a write.
 
     Attributes:
-        kafka: options of the producer, the prefix `kafka.` taken off.
-        topic: for all rows, whatever the column `topic` says; None lets the column decide.
+        kafka: options of the producer, without the prefix `kafka.`.
+        topic: topic of all rows, which overrides the column `topic`; None uses the column.
         exactly_once: whether a streaming query writes each micro-batch in transactions.
-        prefix: of the names of those transactions, if it was given.
-        accepted: number of the micro-batch whose repetition may be another than what was written, or None.
-        columns: that are sent, of those that there are.
-        token_mechanism: that tasks log in with, by delegation tokens; None where they log in as the driver does.
-        token: that tasks log in with.
-        encoded: columns that are encoded as keys and values.
+        prefix: prefix of the transactional ids, or None.
+        accepted: number of the micro-batch whose repetition may differ from the written rows, or None.
+        columns: columns that are sent.
+        token_mechanism: mechanism of the delegation tokens that tasks log in with; None if they log in like the driver.
+        token: delegation token that tasks log in with.
+        encoded: columns to encode as keys and values.
     """
 
     kafka: dict[str, str]
@@ -43,11 +43,11 @@ class WriteOptions:
     encoded: tuple[Encoded, ...] = ()
 
     def check_batch(self, *, overwrite: bool) -> None:
-        """Refuses what a batch cannot be.
+        """Rejects options that are invalid for a batch.
 
         Raises:
-            ConfigurationError: it replaces what is there; or it is to be written exactly once, and has no name of its
-                own.
+            ConfigurationError: the batch overwrites the topic, or is to be written exactly once without a
+                transactionalIdPrefix.
         """
         if overwrite:
             raise ConfigurationError('a topic cannot be overwritten: write with .mode("append")')
@@ -57,13 +57,13 @@ class WriteOptions:
                 "name for this write and no other, since one micro-batch may be written to several places"
             )
 
-    def settled(self) -> WriteOptions:
-        """The same with all that a registry says, so that tasks ask none."""
+    def resolved(self) -> WriteOptions:
+        """Returns a copy with the schemas and ids from the registry, so that tasks need no registry."""
         with on_this_host():
-            return replace(self, encoded=tuple(one.settled() for one in self.encoded))
+            return replace(self, encoded=tuple(column.resolved() for column in self.encoded))
 
     def for_tasks(self) -> WriteOptions:
-        """What tasks get: a token in place of the login, where that is asked for."""
+        """Returns the options for tasks; with a delegation token instead of the login if that is configured."""
         if self.token_mechanism is None:
             return self
         token = token_for(self.kafka, self.token_mechanism)
@@ -74,16 +74,16 @@ class WriteOptions:
         """Checks options and columns, before anything is sent.
 
         Raises:
-            ConfigurationError: an option is missing or has a value that cannot be; a column is missing or has a type
-                that cannot be sent.
+            ConfigurationError: an option is missing or has an invalid value; a column is missing or has a type that
+                cannot be sent.
         """
         types = {field.name: field.dataType for field in schema.fields}
-        encoded, given = value_options.parse_written({name.lower(): one for name, one in options.items()}, types)
-        bytes_of = {one.name for one in encoded}
+        lowered = {name.lower(): value for name, value in options.items()}
+        encoded, rest = value_options.parse_written(lowered, types)
+        binary = {column.name for column in encoded}
         columns = [
-            (field.name, "binary" if field.name in bytes_of else field.dataType.simpleString())
-            for field in schema.fields
+            (field.name, "binary" if field.name in binary else field.dataType.simpleString()) for field in schema.fields
         ]
-        checked: dict[str, Any] = _core.spark_write_options(given, columns)
+        checked: dict[str, Any] = _core.spark_write_options(rest, columns)
         sent = tuple(checked.pop("columns"))
         return cls(kafka=hidden(checked.pop("kafka")), columns=sent, encoded=encoded, **checked)

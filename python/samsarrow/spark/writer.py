@@ -1,4 +1,4 @@
-"""Batch writes, as Spark asks for them."""
+"""Batch writes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """A batch write: at least once, as tasks that Spark repeats send their rows again, or exactly once in a query."""
+    """A batch write: at least once, since repeated tasks send their rows again, or exactly once in a query."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task's rows."""
+        """Writes one task's rows."""
         return write_rows(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done; their rows are stored already."""
+        """Completes the write after all tasks have stored their rows."""
         _log.info("written: %s", finish(self._options, messages))

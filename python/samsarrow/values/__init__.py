@@ -1,4 +1,4 @@
-"""Typed values: what serializers wrote, into Arrow columns, and back."""
+"""Typed values: decoding serialized keys and values into Arrow columns, and encoding them."""
 
 from samsarrow.values.avro import Avro
 from samsarrow.values.dead_letter import DeadLetter

@@ -14,27 +14,27 @@ from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders
-from samsarrow.values.registered import Registered, given_once
-from samsarrow.values.subjects import SubjectStrategy, legal, subject_of
+from samsarrow.values.registry_schemas import RegistryFormat, split_source
+from samsarrow.values.subjects import SubjectStrategy, record_name, subject_of
 
 __all__ = ["Avro"]
 
 Schema: TypeAlias = str | Mapping[str, Any] | Sequence[Any]
-"""An Avro schema: its JSON text, or what that text parses to."""
+"""An Avro schema: its JSON text, or the parsed text."""
 
 
 @final
-class Avro(Registered):
+class Avro(RegistryFormat):
     """Avro values as rows of one schema, whatever schemas they were written with.
 
     A record becomes a struct, any other type a single column; docs/values.md has the table of types. Different schemas
     are resolved as in the Avro specification 1.12: fields by name or alias in any order, defaults, promotions.
     """
 
-    __slots__ = ("_encoders", "_given")
+    __slots__ = ("_decoder_args", "_encoders")
 
     _kind = "AVRO"
-    _left_out: ClassVar[dict[str, Any]] = {
+    _defaults: ClassVar[dict[str, Any]] = {
         "version": "latest",
         "writers": (),
         "framing": "auto",
@@ -100,16 +100,18 @@ class Avro(Registered):
         Raises:
             ConfigurationError: a schema cannot be read, or has no Arrow type; the message names the field.
         """
-        schema, registry = given_once(source, schema, registry)
-        known: list[tuple[int | bytes | None, str]]
+        schema, registry = split_source(source, schema, registry)
+        known_writers: list[tuple[int | bytes | None, str]]
         if isinstance(writers, Mapping):
-            known = [(_id(key), _text(text)) for key, text in writers.items()]
+            known_writers = [(_id(key), _text(text)) for key, text in writers.items()]
         else:
-            known = [(None, _text(text)) for text in writers]
+            known_writers = [(None, _text(text)) for text in writers]
         if schema is None and registry is None:
-            if len(known) != 1:
-                raise ConfigurationError(f"schema is left out with {len(known)} writers: it is the schema of the rows")
-            schema = known[0][1]
+            if len(known_writers) != 1:
+                raise ConfigurationError(
+                    f"schema is left out with {len(known_writers)} writers: it is the schema of the rows"
+                )
+            schema = known_writers[0][1]
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
         if not callable(subject_strategy) and subject_strategy not in ("topic", "record", "topic-record"):
@@ -133,64 +135,66 @@ class Avro(Registered):
                 "subject_strategy": subject_strategy,
             }
         )
-        self._given = (known, None if fields is None else list(fields), framing, enums, recursion)
-        # By the columns' type, topic and part.
+        self._decoder_args = (known_writers, None if fields is None else list(fields), framing, enums, recursion)
+        # Keyed by column type, topic, and whether it encodes keys.
         self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
-            self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
+            self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._decoder_args)
 
     async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
-        """That of the schema, which a registry may have to be asked for."""
-        given = self._decoders.get(None)
-        if given is not None or self._registry is None:
+        """Returns the decoder of the row schema, which is fetched from the registry unless it was passed."""
+        decoder = self._decoders.get(None)
+        if decoder is not None or self._registry is None:
             return self._decoders[None]
         subject = self._subject(topic, key, self._arguments["name"])
         if subject not in self._decoders:
-            found = await self._latest(do, subject)
-            self._decoders[subject] = _core.ValueDecoder.avro(found.schema, list(found.needed), *self._given)
+            latest = await self._latest(do, subject)
+            self._decoders[subject] = _core.ValueDecoder.avro(latest.schema, list(latest.needed), *self._decoder_args)
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool, record: str | None) -> str:
-        """Where the schema is registered."""
+        """Returns the subject of the schema."""
         subject: str | None = self._arguments["subject"]
         return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
 
     async def _encoder(
         self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> _core.ValueEncoder | InHeaders:
-        """That of columns like the one in a batch. What it writes with is registered where it is to be."""
-        place = (like.schema.field(0).type, topic, key)
-        if place not in self._encoders:
-            text, needed, number = await self._written(do, like, topic, key)
+        """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
+        cache_key = (like.schema.field(0).type, topic, key)
+        if cache_key not in self._encoders:
+            text, references, schema_id = await self._write_schema(do, like, topic, key)
             framing: str = self._arguments["framing"]
-            encoder = _core.ValueEncoder.avro(text, needed, like, framing, number if isinstance(number, int) else None)
+            numeric_id = schema_id if isinstance(schema_id, int) else None
+            encoder = _core.ValueEncoder.avro(text, references, like, framing, numeric_id)
             in_headers = self._writes_headers
-            self._encoders[place] = InHeaders(encoder, await self._header(do, number)) if in_headers else encoder
-        return self._encoders[place]
+            self._encoders[cache_key] = InHeaders(encoder, await self._header(do, schema_id)) if in_headers else encoder
+        return self._encoders[cache_key]
 
-    async def _written(
+    async def _write_schema(
         self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> tuple[str, list[str], int | bytes | None]:
-        """What is written: the schema, what it needs, and its id or GUID where frames have one."""
-        given, known = self._arguments, self._given[0]
-        framed = given["framing"] in ("auto", "header", "confluent", "apicurio8")
+        """Returns the schema to write with, the schemas it refers to, and its id or GUID if the framing has one."""
+        arguments, known_writers = self._arguments, self._decoder_args[0]
+        framed = arguments["framing"] in ("auto", "header", "confluent", "apicurio8")
         if self._registry is None:
             if not framed:
-                return known[0][1] if given["schema"] is None else _text(given["schema"]), [], None
-            match known:
-                case [(int() as number, text)]:
-                    return text, [], number
+                return known_writers[0][1] if arguments["schema"] is None else _text(arguments["schema"]), [], None
+            match known_writers:
+                case [(int() as schema_id, text)]:
+                    return text, [], schema_id
                 case [(bytes() as guid, text)] if self._writes_headers:
                     return text, [], guid
-            why = f"framing {given['framing']!r} needs the id of the written schema, which is unknown"
+            why = f"framing {arguments['framing']!r} needs the id of the written schema, which is unknown"
             raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
-        if given["use_latest"]:
-            named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])
-            found = await self._latest(do, self._subject(topic, key, named))
-            self._check_rules(found, found.subject, "writes")
-            return found.schema, list(found.needed), found.id if framed else None
-        text = self._derived(like, topic, key) if given["schema"] is None else _text(given["schema"])
-        # What does not fit is not registered.
+        if arguments["use_latest"]:
+            schema = arguments["schema"]
+            record = arguments["name"] if schema is None else _core.avro_name(_text(schema), [])
+            latest = await self._latest(do, self._subject(topic, key, record))
+            self._check_rules(latest, latest.subject, "writes")
+            return latest.schema, list(latest.needed), latest.id if framed else None
+        text = self._derived(like, topic, key) if arguments["schema"] is None else _text(arguments["schema"])
+        # Raises before a schema that the columns do not fit is registered.
         _core.ValueEncoder.avro(text, [], like, "none", None)
         if not framed:
             return text, [], None
@@ -199,7 +203,7 @@ class Avro(Registered):
 
     def _derived(self, like: pa.RecordBatch, topic: str | None, key: bool) -> str:
         part = "key" if key else "value"
-        name = self._arguments["name"] or (part.title() if topic is None else f"{legal(topic)}_{part}")
+        name = self._arguments["name"] or (part.title() if topic is None else f"{record_name(topic)}_{part}")
         return _core.avro_schema(like, name)
 
 

@@ -21,14 +21,14 @@ class DeadLetter:
     """Sends records whose keys or values cannot be read to another topic, and leaves them out of batches.
 
     Each is sent with its key, value, headers and timestamp, and acknowledged before the consumer's position moves past
-    it: a program that is killed sends it again (at least once). Headers have its origin and the reason, as in Kafka
-    Connect (KIP-298): `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (`KEY_CONVERTER` or
+    it: an application that is killed sends it again (at least once). Headers have its origin and the reason, as in
+    Kafka Connect (KIP-298): `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (`KEY_CONVERTER` or
     `VALUE_CONVERTER`), `.exception.class.name`, `.exception.message`.
 
     Args:
         topic: topic to send them to.
-        producer: producer to send them with; the program closes it. A `Consumer` needs a `Producer`, an `AsyncConsumer`
-            an `AsyncProducer`.
+        producer: producer to send them with; the application closes it. A `Consumer` needs a `Producer`, an
+            `AsyncConsumer` an `AsyncProducer`.
     """
 
     __slots__ = ("producer", "topic")
@@ -40,14 +40,14 @@ class DeadLetter:
         return f"DeadLetter({self.topic!r}, {self.producer!r})"
 
     def _letters(self, raw: pa.RecordBatch, dead: Mapping[int, str]) -> pa.RecordBatch:
-        """What is sent for these rows of a consumer's batch."""
+        """Returns the records to send for these rows of a consumer's batch."""
         rows = slices(raw, sorted(dead))
-        places = zip(
+        origins = zip(
             *(rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "headers")), strict=True
         )
         headers = [
-            [*((one["key"], one["value"]) for one in given or ()), *_stamps(topic, partition, offset, dead[row])]
-            for row, (topic, partition, offset, given) in zip(sorted(dead), places, strict=True)
+            [*((pair["key"], pair["value"]) for pair in original or ()), *_stamps(topic, partition, offset, dead[row])]
+            for row, (topic, partition, offset, original) in zip(sorted(dead), origins, strict=True)
         ]
         stamped = pa.array([[{"key": key, "value": value} for key, value in row] for row in headers], _HEADERS)
         columns = {name: rows.column(name) for name in ("key", "value", "timestamp")}
@@ -55,7 +55,7 @@ class DeadLetter:
 
 
 def _stamps(topic: str, partition: int, offset: int, text: str) -> list[tuple[str, bytes]]:
-    said = {
+    context = {
         "topic": topic,
         "partition": partition,
         "offset": offset,
@@ -63,4 +63,4 @@ def _stamps(topic: str, partition: int, offset: int, text: str) -> list[tuple[st
         "exception.class.name": "samsarrow.exceptions.BadValueError",
         "exception.message": text,
     }
-    return [(f"__connect.errors.{name}", str(one).encode()) for name, one in said.items()]
+    return [(f"__connect.errors.{name}", str(value).encode()) for name, value in context.items()]

@@ -19,10 +19,10 @@ __all__ = ["Format", "decode_values"]
 Format: TypeAlias = (
     Avro | Json | Protobuf | Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"]
 )
-"""How values are written: with a schema, or as one of Kafka's own types."""
+"""Format of keys or values: one with a schema, or the name of one of Kafka's built-in serializers."""
 
 PLAIN = ("string", "short", "int", "long", "float", "double", "boolean", "uuid")
-"""The names of Kafka's own types."""
+"""Names of the formats of Kafka's built-in serializers."""
 
 
 def decode_values(
@@ -59,14 +59,14 @@ def decode_values(
     if on_decode_error not in ("raise", "null"):
         raise ConfigurationError(f"on_decode_error must be raise or null, not {on_decode_error!r}")
     do = Blocking._do
-    decoder = now(decoder_of(format, do, topic, key))
+    decoder = now(make_decoder(format, do, topic, key))
     values = _arrow(array)
     columns = {"value": values}
     if headers is not None:
         columns["headers"] = _arrow(headers)
         if len(headers) != len(values):
             raise ValueError(f"{len(values)} values have {len(headers)} rows of headers")
-    # Chunks of both at the same rows; at least one, which has the type.
+    # Chunks of values and headers end at the same rows. At least one chunk is decoded, for the type of the result.
     batches = pa.table(columns).to_batches() or [pa.record_batch({"value": pa.nulls(0)})]
     row, decoded = 0, []
     for batch in batches:
@@ -74,31 +74,31 @@ def decode_values(
             now(format._learn(do, decoder, batch, key))
         rows, bad = decoder.decode(batch, key, on_decode_error == "raise")
         if bad is not None:
-            raise bad_value(bad, row + bad[0], topic, f"row {row + bad[0]}")
+            raise decode_error(bad, row + bad[0], topic, f"row {row + bad[0]}")
         decoded.append(rows.column(0))
         row += batch.num_rows
     return pa.chunked_array(decoded) if isinstance(values, pa.ChunkedArray) else decoded[0]
 
 
-async def decoder_of(format: Format, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002
-    """The decoder for values, or keys, of a topic; None is of any."""
+async def make_decoder(format: Format, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002
+    """Returns the decoder for values, or keys, of a topic; None for any topic."""
     return _plain(format) if isinstance(format, str) else await format._decoder(do, topic, key)
 
 
-def bad_value(
-    bad: tuple[int, int | bytes | None, str, str, str | None], row: int, *places: str | None
+def decode_error(
+    bad: tuple[int, int | bytes | None, str, str, str | None], row: int, *location: str | None
 ) -> BadValueError:
-    """The error of a value, with its places from the topic on."""
+    """Returns the error of a value; its text begins with `location`, from the topic down to the row."""
     _, schema_id, field, reason, schema = bad
-    known = (*places, schema, field and f"field {field}")
-    error = BadValueError(f"{', '.join(place for place in known if place)}: {reason}")
+    parts = (*location, schema, field and f"field {field}")
+    error = BadValueError(f"{', '.join(part for part in parts if part)}: {reason}")
     error.row, error.field, error.reason = row, field, reason
     error.schema_id = str(UUID(bytes=schema_id)) if isinstance(schema_id, bytes) else schema_id
     return error
 
 
 def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
-    """The array, also of another library's."""
+    """Returns an Arrow array of pyarrow or of another library as pyarrow's."""
     if isinstance(array, (pa.Array, pa.ChunkedArray)):
         return array
     if hasattr(array, "__arrow_c_stream__"):

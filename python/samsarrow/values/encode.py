@@ -9,14 +9,14 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._faces import Blocking, Do, now
 from samsarrow.exceptions import BadValueError, ConfigurationError
-from samsarrow.values.decode import Format, bad_value
+from samsarrow.values.decode import Format, decode_error
 from samsarrow.values.headers import InHeaders
-from samsarrow.values.texts import JsonTexts
+from samsarrow.values.json_text import JsonTextEncoder
 
 __all__ = ["Encoder", "encode_values"]
 
-Encoder: TypeAlias = _core.ValueEncoder | JsonTexts | InHeaders
-"""What writes rows, with a method `encode`."""
+Encoder: TypeAlias = _core.ValueEncoder | JsonTextEncoder | InHeaders
+"""An encoder of rows: each has a method `encode`."""
 
 
 def encode_values(
@@ -44,41 +44,43 @@ def encode_values(
         ConfigurationError: a column does not fit, and nothing is written; the message names it.
         SchemaIncompatibleError: the registry rejects the schema, with its reasons.
         SchemaNotFoundError: the schema, or the subject, must already be registered, and is not.
-        RegistryError: the registry cannot be reached, or refuses.
+        RegistryError: the registry cannot be reached, or rejects the request.
         TypeError: `array` is not Arrow data.
     """
     if not isinstance(format, str) and format._writes_headers:
         text = "framing='header' has the schema in headers of records, and encode_values makes values alone"
         raise ConfigurationError(f"{text}: send_batch writes both")
     chunks, kind = _chunks(array)
-    like = empty(pa.schema([("value", kind)]))
-    encoder = now(encoder_of(format, Blocking._do, like, topic, key))
+    like = empty_batch(pa.schema([("value", kind)]))
+    encoder = now(make_encoder(format, Blocking._do, like, topic, key))
     row, encoded = 0, []
     for chunk in chunks:
         done, bad = encoder.encode(pa.record_batch({"value": chunk}))
         if done is None:
-            raise raised(bad, row, topic)
+            raise encode_error(bad, row, topic)
         encoded += [batch.column(0) for batch in done]
         row += len(chunk)
     if isinstance(array, (pa.Array, pa.RecordBatch)):
-        # One that has more bytes than its offsets can count comes in several.
-        return encoded[0] if len(encoded) == 1 else pa.concat_arrays([one.cast(pa.large_binary()) for one in encoded])
+        # An array beyond the range of 32-bit offsets is encoded in several parts.
+        if len(encoded) == 1:
+            return encoded[0]
+        return pa.concat_arrays([part.cast(pa.large_binary()) for part in encoded])
     return pa.chunked_array(encoded, pa.binary())
 
 
-def empty(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows, of any types."""
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Returns a batch without rows, of any types."""
     return _core.empty_batch(pa.RecordBatchReader.from_batches(schema, ()))
 
 
-async def encoder_of(
+async def make_encoder(
     format: Format,  # noqa: A002
     do: Do,
     like: pa.RecordBatch,
     topic: str | None,
     key: bool,
 ) -> Encoder:
-    """The encoder for columns like that of a batch, as values or keys of a topic."""
+    """Returns the encoder of the column type of `like`, for values or keys of a topic."""
     return (
         _core.ValueEncoder.plain(format, like)
         if isinstance(format, str)
@@ -87,7 +89,7 @@ async def encoder_of(
 
 
 def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:
-    """The rows as arrays, and their type."""
+    """Returns the rows as arrays, and their type."""
     if isinstance(array, pa.Array):
         return [array], array.type
     if isinstance(array, pa.ChunkedArray):
@@ -102,9 +104,9 @@ def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:
     raise TypeError(f"expected an Arrow array, record batch or table, got {type(array).__name__}")
 
 
-def raised(
+def encode_error(
     bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
 ) -> BadValueError:
-    """The error of a row, in a chunk after that many rows."""
+    """Returns the error of a row of a chunk; `before` is the number of rows before the chunk."""
     bad = bad or (0, None, "", "", None)
-    return bad_value(bad, before + bad[0], topic, f"row {before + bad[0]}")
+    return decode_error(bad, before + bad[0], topic, f"row {before + bad[0]}")

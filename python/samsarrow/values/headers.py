@@ -1,4 +1,4 @@
-"""Values whose schema a header of their record names."""
+"""Encoding of values whose schema is named by a record header."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any, final
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow.values.texts import JsonTexts
+from samsarrow.values.json_text import JsonTextEncoder
 
 __all__ = ["InHeaders", "header_name"]
 
 
 @final
 class InHeaders:
-    """Writes rows as another encoder does, which writes no frame.
+    """Encoder of unframed values together with the header that names their schema.
 
     Attributes:
-        header: what names the schema.
+        header: value of the header that names the schema.
     """
 
-    def __init__(self, encoder: _core.ValueEncoder | JsonTexts, header: bytes) -> None:
+    def __init__(self, encoder: _core.ValueEncoder | JsonTextEncoder, header: bytes) -> None:
         self._encoder, self.header = encoder, header
 
     def encode(self, batch: pa.RecordBatch) -> Any:
-        """The values, or the first row that does not fit the schema."""
+        """Returns the encoded values, or the first row that does not fit the schema."""
         return self._encoder.encode(batch)
 
 
 def header_name(key: bool) -> str:
-    """The header that is about keys, or about values."""
+    """Returns the name of the header with the schema of keys, or of values."""
     return "__key_schema_id" if key else "__value_schema_id"

@@ -13,17 +13,17 @@ from samsarrow._faces import Do
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.values.headers import InHeaders
-from samsarrow.values.registered import Registered, given_once
-from samsarrow.values.texts import JsonTexts
+from samsarrow.values.json_text import JsonTextEncoder
+from samsarrow.values.registry_schemas import RegistryFormat, split_source
 
 __all__ = ["Json", "infer_schema"]
 
 Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]
-"""The columns or the type of rows; or a JSON Schema, as its text or as what that parses to."""
+"""Columns or type of the rows; or a JSON Schema, as text or parsed."""
 
 
 @final
-class Json(Registered):
+class Json(RegistryFormat):
     """JSON values as rows of one type; docs/values.md has the table of types.
 
     Members are matched by name in any order; members without a field are skipped. A missing member is null, or makes
@@ -33,7 +33,7 @@ class Json(Registered):
     __slots__ = ()
 
     _kind = "JSON"
-    _left_out: ClassVar[dict[str, Any]] = {
+    _defaults: ClassVar[dict[str, Any]] = {
         "version": "latest",
         "framing": "auto",
         "ignore_rules": False,
@@ -75,7 +75,7 @@ class Json(Registered):
             ConfigurationError: the schema cannot be read, or has a type without a JSON form; the message names the
                 field.
         """
-        schema, registry = given_once(source, schema, registry)
+        schema, registry = split_source(source, schema, registry)
         if schema is None and registry is None:
             raise ConfigurationError(
                 "the schema of the rows is unknown: pass schema or registry (infer_schema finds a schema)"
@@ -95,24 +95,24 @@ class Json(Registered):
             }
         )
         if schema is not None:
-            self._decoders[None] = self._made(_columns(schema), None)
+            self._decoders[None] = self._make_decoder(_columns(schema), None)
 
-    def _made(self, schema: Any, found: RegisteredSchema | None) -> _core.ValueDecoder:
+    def _make_decoder(self, schema: Any, registered: RegisteredSchema | None) -> _core.ValueDecoder:
         fields = self._arguments["fields"]
-        needed, links = ((), ()) if found is None else (found.needed, found.links)
+        references, links = ((), ()) if registered is None else (registered.needed, registered.links)
         return _core.ValueDecoder.json(
-            schema, needed, links, None if fields is None else list(fields), self._arguments["framing"]
+            schema, references, links, None if fields is None else list(fields), self._arguments["framing"]
         )
 
     async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
-        """That of the schema, which a registry may have to be asked for."""
-        given = self._decoders.get(None)
-        if given is not None or self._registry is None:
+        """Returns the decoder of the row schema, which is fetched from the registry unless it was passed."""
+        decoder = self._decoders.get(None)
+        if decoder is not None or self._registry is None:
             return self._decoders[None]
         subject = self._subject(topic, key)
         if subject not in self._decoders:
-            found = await self._registered(do, subject)
-            self._decoders[subject] = self._made(found.schema, found)
+            registered = await self._registered(do, subject)
+            self._decoders[subject] = self._make_decoder(registered.schema, registered)
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
@@ -122,49 +122,49 @@ class Json(Registered):
         return subject or f"{topic}-{'key' if key else 'value'}"
 
     async def _registered(self, do: Do, subject: str) -> RegisteredSchema:
-        """The schema of a subject."""
-        found = await self._latest(do, subject)
-        self._check_rules(found, subject, "takes")
-        return found
+        """Returns the schema of a subject."""
+        latest = await self._latest(do, subject)
+        self._check_rules(latest, subject, "takes")
+        return latest
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTexts | InHeaders:
-        """That of columns like the one in a batch, whose schema is registered where it is to be."""
+    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTextEncoder | InHeaders:
+        """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
         schema, framing = self._arguments["schema"], self._arguments["framing"]
         if self._registry is None:
             if framing in ("header", "confluent", "apicurio8"):
                 text = f"framing {framing!r} needs the id of the written schema, which is unknown"
                 raise ConfigurationError(f"{text}: give a registry")
-            return JsonTexts(like, b"", _core.ValueDecoder.json(_columns(schema), (), (), None, framing))
+            return JsonTextEncoder(like, b"", _core.ValueDecoder.json(_columns(schema), (), (), None, framing))
         subject = self._subject(topic, key)
         if schema is None:
-            found = await self._registered(do, subject)
-            number = found.id
-            reader = _core.ValueDecoder.json(found.schema, found.needed, found.links, None, framing)
+            latest = await self._registered(do, subject)
+            schema_id = latest.id
+            reader = _core.ValueDecoder.json(latest.schema, latest.needed, latest.links, None, framing)
         else:
             text = _columns(schema)
             if not isinstance(text, str):
                 raise ConfigurationError("a registry takes a JSON Schema, and schema is Arrow's: give its text")
             reader = _core.ValueDecoder.json(text, (), (), None, framing)
-            # What does not fit is not registered.
-            JsonTexts(like, b"", reader)
-            number = await self._id_of(do, subject, text)
+            # Raises before a schema that the columns do not fit is registered.
+            JsonTextEncoder(like, b"", reader)
+            schema_id = await self._id_of(do, subject, text)
         if framing == "none":
-            return JsonTexts(like, b"", reader)
-        if number is None:
+            return JsonTextEncoder(like, b"", reader)
+        if schema_id is None:
             raise ConfigurationError(f"the registry returned no id for the schema of subject {subject}")
         if framing == "header":
-            return InHeaders(JsonTexts(like, b"", reader), await self._header(do, number))
-        return JsonTexts(like, b"\0" + number.to_bytes(8 if framing == "apicurio8" else 4), reader)
+            return InHeaders(JsonTextEncoder(like, b"", reader), await self._header(do, schema_id))
+        return JsonTextEncoder(like, b"\0" + schema_id.to_bytes(8 if framing == "apicurio8" else 4), reader)
 
     async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
-        """Nothing: what values were written with makes no difference to how they are read."""
+        """Does nothing: JSON values are read without their writer's schema."""
 
-    # Nor does what headers name.
+    # Headers that name a schema are ignored, too.
     _in_headers = False
 
 
 def _columns(schema: Schema) -> Any:
-    """A JSON Schema's text, or Arrow data with one column of the type."""
+    """Returns the text of a JSON Schema, or an empty reader with one column of the Arrow type."""
     if isinstance(schema, str):
         return schema
     if isinstance(schema, Mapping):
@@ -196,10 +196,10 @@ def infer_schema(values: pa.Array | pa.ChunkedArray) -> pa.Schema:
     """
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):
         raise TypeError(f"expected an Arrow array of binary or string, got {type(values).__name__}")
-    found, bad = _core.infer_json(pa.table({"value": values}))
-    if found is None:
+    inferred, bad = _core.infer_json(pa.table({"value": values}))
+    if inferred is None:
         row, reason = bad or (0, "")
         error = BadValueError(f"row {row}: {reason}")
         error.row, error.field, error.reason = row, "", reason
         raise error
-    return found.schema
+    return inferred.schema

@@ -12,24 +12,24 @@ from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders
-from samsarrow.values.registered import Registered, given_once
+from samsarrow.values.registry_schemas import RegistryFormat, split_source
 from samsarrow.values.subjects import subject_of
 
 __all__ = ["Protobuf"]
 
 
 @final
-class Protobuf(Registered):
+class Protobuf(RegistryFormat):
     """Protobuf values as rows of one message, without generated classes.
 
     A message becomes a struct; docs/values.md has the table of types. Fields of values written with another version of
     the message are matched by number.
     """
 
-    __slots__ = ("_encoders", "_given", "_imports")
+    __slots__ = ("_decoder_args", "_encoders", "_imports")
 
     _kind = "PROTOBUF"
-    _left_out: ClassVar[dict[str, Any]] = {
+    _defaults: ClassVar[dict[str, Any]] = {
         "version": "latest",
         "framing": "auto",
         "enums": "string",
@@ -89,7 +89,7 @@ class Protobuf(Registered):
         Raises:
             ConfigurationError: the schema cannot be read, or has no Arrow type; the message names the line or field.
         """
-        schema, registry = given_once(source, schema, registry)
+        schema, registry = split_source(source, schema, registry)
         if schema is None and registry is None:
             raise ConfigurationError("the schema of the rows is unknown: pass schema or registry")
         if isinstance(fields, str):
@@ -112,65 +112,66 @@ class Protobuf(Registered):
             }
         )
         by_id = registry is not None
-        self._given = (message, by_id, None if fields is None else list(fields), framing, enums, recursion)
+        self._decoder_args = (message, by_id, None if fields is None else list(fields), framing, enums, recursion)
         self._imports = list((imports or {}).values())
-        # By the columns' type and the subject.
+        # Keyed by column type and subject.
         self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
-            self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._given)
+            self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._decoder_args)
 
     async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
-        """That of the schema, which a registry may have to be asked for."""
-        given = self._decoders.get(None)
-        if given is not None or self._registry is None:
+        """Returns the decoder of the row schema, which is fetched from the registry unless it was passed."""
+        decoder = self._decoders.get(None)
+        if decoder is not None or self._registry is None:
             return self._decoders[None]
         subject = self._subject(topic, key)
         if subject not in self._decoders:
-            found = await self._latest(do, subject)
-            needed = [*found.needed, *self._imports]
-            self._decoders[subject] = _core.ValueDecoder.protobuf(found.schema, needed, *self._given)
+            latest = await self._latest(do, subject)
+            references = [*latest.needed, *self._imports]
+            self._decoders[subject] = _core.ValueDecoder.protobuf(latest.schema, references, *self._decoder_args)
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
-        """Where the schema is registered."""
+        """Returns the subject of the schema."""
         subject: str | None = self._arguments["subject"]
         return subject_of("topic", topic, key, None) if subject is None else subject
 
     async def _encoder(
         self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> _core.ValueEncoder | InHeaders:
-        """That of columns like the one in a batch. What it writes with is registered where it is to be."""
+        """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
         framed = self._arguments["framing"] != "none"
         subject = self._subject(topic, key) if self._registry is not None and framed else None
-        place = (like.schema.field(0).type, subject)
-        if place not in self._encoders:
-            text, needed, number = await self._written(do, like, topic, key, framed)
-            given = (self._arguments["message"], like, self._arguments["framing"], number)
-            encoder = _core.ValueEncoder.protobuf(text, needed, *given)
-            header = await self._header(do, number) + encoder.indexes if self._writes_headers else None
-            self._encoders[place] = encoder if header is None else InHeaders(encoder, header)
-        return self._encoders[place]
+        cache_key = (like.schema.field(0).type, subject)
+        if cache_key not in self._encoders:
+            text, references, schema_id = await self._write_schema(do, like, topic, key, framed)
+            message, framing = self._arguments["message"], self._arguments["framing"]
+            encoder = _core.ValueEncoder.protobuf(text, references, message, like, framing, schema_id)
+            header = await self._header(do, schema_id) + encoder.indexes if self._writes_headers else None
+            self._encoders[cache_key] = encoder if header is None else InHeaders(encoder, header)
+        return self._encoders[cache_key]
 
-    async def _written(
+    async def _write_schema(
         self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool, framed: bool
     ) -> tuple[str | bytes, list[str], int | None]:
-        """What is written: the schema, what it needs, and its id where frames have one."""
-        given, schema = self._arguments, self._arguments["schema"]
-        if self._registry is not None and (schema is None or given["use_latest"]):
-            found = await self._latest(do, self._subject(topic, key))
-            self._check_rules(found, found.subject, "writes")
-            return found.schema, [*found.needed, *self._imports], found.id
+        """Returns the schema to write with, the schemas it refers to, and its id if the framing contains one."""
+        arguments, schema = self._arguments, self._arguments["schema"]
+        if self._registry is not None and (schema is None or arguments["use_latest"]):
+            latest = await self._latest(do, self._subject(topic, key))
+            self._check_rules(latest, latest.subject, "writes")
+            return latest.schema, [*latest.needed, *self._imports], latest.id
         if not framed:
             return schema, self._imports, None
         if self._registry is None:
+            framing = arguments["framing"]
             raise ConfigurationError(
-                f"framing {given['framing']!r} needs the id of the written schema, which is unknown: give a registry"
+                f"framing {framing!r} needs the id of the written schema, which is unknown: give a registry"
             )
         if isinstance(schema, bytes) or self._imports:
             raise ConfigurationError(
                 "descriptors, and a schema with imports, are not registered here: register it with its references, and"
                 " give use_latest=True"
             )
-        # What does not fit is not registered.
-        _core.ValueEncoder.protobuf(schema, [], given["message"], like, "none", None)
+        # Raises before a schema that the columns do not fit is registered.
+        _core.ValueEncoder.protobuf(schema, [], arguments["message"], like, "none", None)
         return schema, [], await self._id_of(do, self._subject(topic, key), schema)

@@ -1,4 +1,4 @@
-"""Where schemas are registered."""
+"""Subject name strategies of a schema registry."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Literal, TypeAlias
 
 from samsarrow.exceptions import ConfigurationError
 
-__all__ = ["SubjectStrategy", "legal", "subject_of"]
+__all__ = ["SubjectStrategy", "record_name", "subject_of"]
 
 SubjectStrategy: TypeAlias = Literal["topic", "record", "topic-record"] | Callable[[str | None, bool, str | None], str]
-"""How subjects are named: after topics, records or both; or by topic, whether it is for keys, and the record's name."""
+"""Subject name strategy: by topic, record or both; or a function of the topic, the key flag and the record's name."""
 
 
 def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: str | None) -> str:
-    """The subject of a topic's values or keys that are such records."""
+    """Returns the subject of a topic's values or keys of this record type."""
     if callable(strategy):
         return strategy(topic, key, record)
     if topic is None and strategy != "record":
@@ -28,7 +28,7 @@ def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: 
     return record if strategy == "record" else f"{topic}-{record}"
 
 
-def legal(topic: str) -> str:
-    """A topic's name as that of a record."""
-    name = "".join(one if one.isascii() and one.isalnum() else "_" for one in topic)
+def record_name(topic: str) -> str:
+    """Returns a topic's name as a valid Avro record name."""
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in topic)
     return f"_{name}" if name[:1].isdigit() else name

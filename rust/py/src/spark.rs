@@ -28,7 +28,7 @@ fn to_exception(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Client(error) => to_py(py, error),
         Error::DataLoss(_) => python_exception(py, "samsarrow.spark.errors", "DataLossError", error),
-        Error::ReplayMismatch(_) => python_exception(py, "samsarrow.spark.notes", "ReplayMismatchError", error),
+        Error::ReplayMismatch(_) => python_exception(py, "samsarrow.spark.errors", "ReplayMismatchError", error),
     }
 }
 

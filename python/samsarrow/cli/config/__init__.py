@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from samsarrow.cli.completion import profiles
-from samsarrow.cli.config.differences import differences
-from samsarrow.cli.config.foreign import KINDS, read
+from samsarrow.cli.config.defaults_diff import differences
+from samsarrow.cli.config.import_ import KINDS, read
 from samsarrow.cli.output import output_option, show
 from samsarrow.cli.settings import REGISTRY, config_file, environment, kind_of, profile
 from samsarrow.exceptions import ConfigurationError

@@ -10,7 +10,7 @@ import click
 from samsarrow.cli.completion import groups, topics
 from samsarrow.cli.connection import Connection, reads_values
 from samsarrow.cli.consume.formats import CODECS, FORMATS, Rotation
-from samsarrow.cli.consume.places import partitions_option, place_option
+from samsarrow.cli.consume.range import partitions_option, place_option
 from samsarrow.cli.consume.typed import Typed, typed_options
 
 

@@ -6,7 +6,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from samsarrow.cli.consume.texts import with_texts
+from samsarrow.cli.consume.json_text import with_texts
 from samsarrow.cli.consume.typed import Typed
 from samsarrow.cli.consume.where import TEXT, Where, check_pattern
 

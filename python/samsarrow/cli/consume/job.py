@@ -15,11 +15,11 @@ from samsarrow._core import Lines
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.consume.filters import Filters
 from samsarrow.cli.consume.formats import CODECS, LINES, SUFFIXES, Rotation
-from samsarrow.cli.consume.places import Place, offsets_at, partitions_of
+from samsarrow.cli.consume.json_text import TypedLines
+from samsarrow.cli.consume.outputs import Output, Shape
+from samsarrow.cli.consume.range import Place, offsets_at, partitions_of
 from samsarrow.cli.consume.reading import Membership, Progress, by_hand, commit
-from samsarrow.cli.consume.sinks import Output, Shape
 from samsarrow.cli.consume.tail import newest
-from samsarrow.cli.consume.texts import TypedLines
 from samsarrow.cli.consume.typed import Typed
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from samsarrow.cli.offsets.delete import delete
-from samsarrow.cli.offsets.look import describe, export, list_groups
+from samsarrow.cli.offsets.import_copy import copy, import_, migrate
 from samsarrow.cli.offsets.reset import reset
-from samsarrow.cli.offsets.transfer import copy, import_, migrate
+from samsarrow.cli.offsets.show import describe, export, list_groups
 
 
 @click.group()

@@ -7,8 +7,8 @@ from contextlib import suppress
 import click
 
 from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.offsets.apply import Writing, check_idle, place, writing
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, topic_option
-from samsarrow.cli.offsets.writing import Writing, check_idle, place, writing
 from samsarrow.cli.output import confirm, one_by_one, yes_option
 from samsarrow.cli.tables import table
 from samsarrow.exceptions import GroupIdNotFoundError

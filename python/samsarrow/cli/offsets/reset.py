@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.offsets.apply import Store, Writing, carry_out, check_idle, place, say, write, writing
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
-from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, place, say, write, writing
 from samsarrow.cli.times import duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
 from samsarrow.offsets.move import To, plan, stored, targets

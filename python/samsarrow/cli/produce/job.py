@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from samsarrow.cli.connection import Connection
-from samsarrow.cli.partial import PartialFailure
+from samsarrow.cli.partial_failure import PartialFailure
 from samsarrow.cli.produce.inputs import Chunk, Headers, InputError, Reading, chunks
 from samsarrow.cli.produce.typed import Written
 from samsarrow.cli.progress import progress

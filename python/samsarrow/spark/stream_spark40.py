@@ -1,4 +1,4 @@
-"""A streaming read without limits: Spark 4.0 and 4.1 do not give a Python source the query's offsets."""
+"""Streaming reads without limits for Spark 4.0 and 4.1, which do not pass the query's offsets to a Python source."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.stream_base import Json, StreamReader
 
 
-class EarlierStreamReader(StreamReader):
-    """Takes all there is in every micro-batch."""
+class Spark40StreamReader(StreamReader):
+    """A streaming read whose micro-batches extend to the current end of all partitions."""
 
     def __init__(self, options: ReadOptions) -> None:
         limits = {"maxOffsetsPerTrigger": options.max_offsets, "minOffsetsPerTrigger": options.min_offsets}
-        for name, given in limits.items():
-            if given:
+        for name, limit in limits.items():
+            if limit:
                 raise ConfigurationError(
                     f"option {name} needs Spark 4.2 or later, this is {spark_version}: before, Spark asks a "
                     "Python source for the latest offset without saying where the query is"
@@ -23,7 +23,7 @@ class EarlierStreamReader(StreamReader):
         super().__init__(options)
 
     def latestOffset(self) -> Json:  # type: ignore[override]  # noqa: N802
-        """The end of all partitions."""
+        """Returns the end offsets of all partitions."""
         self.check_schemas()
-        offsets: Json = self.driver.ask("latest")["offsets"]
+        offsets: Json = self.driver.request("latest")["offsets"]
         return offsets

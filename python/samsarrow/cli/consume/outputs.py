@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from samsarrow._core import Lines
 from samsarrow.cli.consume.formats import COLUMNS, Rotation
-from samsarrow.cli.consume.texts import TypedLines
+from samsarrow.cli.consume.json_text import TypedLines
 from samsarrow.offsets.disk import is_replaceable, sync_folder
 
 # Rows of a row group of Parquet, and bytes, whichever is first: what readers take at a time.
@@ -216,7 +216,7 @@ class Output:
     """
 
     def __init__(self, shape: Shape, path: Path | None, rotation: Rotation | None, keep: bool = False) -> None:
-        from samsarrow.cli.consume.shapes import Shaper
+        from samsarrow.cli.consume.layout import Shaper
 
         self._shaper = Shaper(shape)
         self._shape, self._path = shape, path

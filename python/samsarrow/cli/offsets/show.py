@@ -11,8 +11,8 @@ import click
 
 from samsarrow.admin_types import OffsetSpec
 from samsarrow.cli.completion import groups as complete_groups
-from samsarrow.cli.ends import look_up
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
+from samsarrow.cli.offsets_lookup import look_up
 from samsarrow.cli.output import complain, named, output_option, show, told
 from samsarrow.cli.share_groups import check_not_share, without_share_groups
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError

@@ -1,4 +1,4 @@
-"""One task of a write: Arrow batches out of Spark into topics."""
+"""Write task: sends Arrow batches from Spark to topics."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
 from samsarrow.producer import Producer
-from samsarrow.spark.clients import admin_options, here
-from samsarrow.spark.handles import ADMINS, PRODUCERS
+from samsarrow.spark.client_cache import ADMINS, PRODUCERS
+from samsarrow.spark.clients import admin_options, localize
 from samsarrow.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
-    from samsarrow.spark.places import Attempt
+    from samsarrow.spark.task_context import Attempt
     from samsarrow.spark.tokens import Token
 
-# How long a topic that is not there may take to be made by the brokers, where they do that.
+# Maximum wait for brokers to auto-create a missing topic.
 CREATION_S = 5.0
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task wrote.
+    """Result of a write task.
 
     Attributes:
-        rows: by topic.
-        attempt: where the task is in its query, with `exactlyOnce`.
+        rows: number of written rows by topic.
+        attempt: outcome of the attempt, with `exactlyOnce`.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -37,25 +37,25 @@ class Written(WriterCommitMessage):
 
 
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Sends all rows and waits until they are stored; what went wrong is raised."""
-    with PRODUCERS.lease(here(options.kafka, options.token)) as handle:
-        producer, topics = handle.client, handle.memory or set()
-        handle.memory = topics
+    """Sends all rows and waits until they are stored."""
+    with PRODUCERS.lease(localize(options.kafka, options.token)) as handle:
+        producer, topics = handle.client, handle.affinity or set()
+        handle.affinity = topics
         return send_all(
             options, producer, batches, lambda topic: find_topic(options.kafka, options.token, producer, topics, topic)
         )
 
 
 def send_all(
-    options: WriteOptions, producer: Producer, batches: Iterator[pa.RecordBatch], found: Callable[[str], None]
+    options: WriteOptions, producer: Producer, batches: Iterator[pa.RecordBatch], check_topic: Callable[[str], None]
 ) -> Written:
-    """Sends rows with a producer.
+    """Sends rows with a producer, and waits for their delivery.
 
     Args:
-        options: of the write.
-        producer: to send with.
-        batches: of the columns that Spark has.
-        found: raises for a topic that does not exist; called before anything is sent to it.
+        options: options of the write.
+        producer: producer to send with.
+        batches: batches from Spark.
+        check_topic: raises an error for a topic that does not exist; called before rows are sent to it.
     """
     written = Written()
     deliveries = []
@@ -65,7 +65,7 @@ def send_all(
             continue
         parts = list(_by_topic(options, batch))
         for topic, _ in parts:
-            found(topic)
+            check_topic(topic)
         for topic, rows in parts:
             deliveries.append(producer.send_batch(topic, rows, **named))
             written.rows[topic] = written.rows.get(topic, 0) + rows.num_rows
@@ -77,9 +77,9 @@ def send_all(
 
 
 def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, with the columns that are sent."""
-    wanted = [name for name in options.columns if name != "topic"]
-    rows = batch.select(wanted)
+    """Splits rows by topic, and selects the columns that are sent."""
+    columns = [name for name in options.columns if name != "topic"]
+    rows = batch.select(columns)
     if options.topic is not None:
         yield options.topic, rows
         return
@@ -89,7 +89,7 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
             f"{topics.null_count} of {len(topics)} rows have a null topic and were not sent: without the option "
             "topic every row needs one"
         )
-    # Most writes name their topic, and are without this import, which takes long.
+    # Imported here because it is slow, and most writes have the option topic.
     import pyarrow.compute as pc
 
     names = pc.unique(topics).to_pylist()
@@ -98,17 +98,17 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
 
 
 def find_topic(kafka: Mapping[str, Any], token: Token | None, producer: Producer, topics: set[str], topic: str) -> None:
-    """Raises unless the topic exists, or the brokers make it when they are asked for it.
+    """Checks that a topic exists, or that the brokers create it on request.
 
     Args:
         kafka: options of the producer.
-        token: to log in with.
-        producer: that will send.
-        topics: that it has found, to which this one is added.
-        topic: to look for.
+        token: delegation token to log in with.
+        producer: the producer that will send.
+        topics: topics that are known to exist; this one is added.
+        topic: the topic to look up.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such topic.
+        UnknownTopicOrPartitionError: the topic does not exist and is not created.
     """
     if topic in topics:
         return
@@ -117,11 +117,11 @@ def find_topic(kafka: Mapping[str, Any], token: Token | None, producer: Producer
     if topic in listed.errors:
         raise listed.errors[topic]
     if topic not in listed:
-        # Brokers may make a topic when a producer asks for it.
-        patience = min(int(CREATION_S * 1000), int(kafka.get("max.block.ms", "60000")))
-        with Producer({**here(kafka, token), "max.block.ms": str(patience)}) as asking:
+        # A producer's metadata request may create the topic.
+        timeout_ms = min(int(CREATION_S * 1000), int(kafka.get("max.block.ms", "60000")))
+        with Producer({**localize(kafka, token), "max.block.ms": str(timeout_ms)}) as creator:
             try:
-                asking.partitions_for(topic)
+                creator.partitions_for(topic)
             except KafkaError as error:
                 raise UnknownTopicOrPartitionError(
                     f"topic {topic} does not exist, and the brokers do not create it: nothing was sent to it ({error})"

@@ -1,4 +1,4 @@
-"""Streaming writes in Spark 4.0, which gives a Python sink rows instead of Arrow batches."""
+"""Streaming writes for Spark 4.0, which passes rows instead of Arrow batches to a Python sink."""
 
 from __future__ import annotations
 
@@ -17,72 +17,75 @@ from samsarrow.spark.write_options import WriteOptions
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _HEADER_NAME = "array<struct<key:string,value:binary>>"
-# Rows that are made into one Arrow batch.
+# Maximum rows of an Arrow batch.
 _ROWS = 10_000
 
 
-class RowStreamWriter(DataSourceStreamWriter):
-    """A streaming write: at least once, as Spark repeats micro-batches that fail, or exactly once in transactions."""
+class Spark40StreamWriter(DataSourceStreamWriter):
+    """A streaming write: at least once, since Spark repeats failed micro-batches, or exactly once in transactions."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        """One task's rows of a micro-batch."""
-        encoded = {one.name: one.type for one in self._options.encoded}
+        """Writes one task's rows of a micro-batch."""
+        encoded = {column.name: column.type for column in self._options.encoded}
         return write_rows(self._options, to_batches(iterator, self._schema, encoded))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """All tasks of the micro-batch are done."""
+        """Completes a micro-batch after all its tasks."""
         finish(self._options, messages)
 
 
 def to_batches(
     rows: Iterator[Row], schema: StructType, encoded: Mapping[str, pa.DataType] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as Arrow batches of the columns that can be sent.
+    """Converts rows to Arrow batches of the columns that can be sent.
 
     Args:
-        rows: of Spark.
-        schema: of the rows.
-        encoded: types of the columns that are to be encoded.
+        rows: rows from Spark.
+        schema: schema of the rows.
+        encoded: types of the columns that will be encoded.
     """
     encoded = encoded or {}
     types = {field.name: encoded.get(field.name) or _arrow_type(field.dataType) for field in schema.fields}
     fields = [pa.field(name, arrow) for name, arrow in types.items() if arrow is not None]
-    while some := list(islice(rows, _ROWS)):
+    while chunk := list(islice(rows, _ROWS)):
         columns = [
-            [_nested(row[field.name], field.type) if field.name in encoded else _plain(row[field.name]) for row in some]
+            [
+                _nested(row[field.name], field.type) if field.name in encoded else _converted(row[field.name])
+                for row in chunk
+            ]
             for field in fields
         ]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _arrow_type(given: DataType) -> pa.DataType | None:
-    """None for a column of a type that nothing of a record has."""
+def _arrow_type(spark: DataType) -> pa.DataType | None:
+    """Returns the Arrow type of a column, or None for a type that no part of a record has."""
     types = {"string": pa.string(), "binary": pa.binary(), "int": pa.int32()}
     types |= {"timestamp": pa.timestamp("us", "UTC"), "array": _HEADERS}
-    name = given.simpleString()
+    name = spark.simpleString()
     return types.get("array" if name == _HEADER_NAME else name)
 
 
-def _plain(value: Any) -> Any:
-    # Times come without a zone, in that of this process.
+def _converted(value: Any) -> Any:
+    # Spark passes times without a zone, in the time zone of this process.
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return [row.asDict() for row in value] if isinstance(value, list) else value
 
 
 def _nested(value: Any, kind: pa.DataType) -> Any:
-    """A value as pyarrow takes it for a column of this type."""
+    """Converts a value to the form that pyarrow expects for this type."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {field.name: _nested(one, field.type) for field, one in zip(kind, value, strict=True)}
+        return {field.name: _nested(member, field.type) for field, member in zip(kind, value, strict=True)}
     if pa.types.is_map(kind):
-        return [(_nested(key, kind.key_type), _nested(one, kind.item_type)) for key, one in value.items()]
+        return [(_nested(key, kind.key_type), _nested(item, kind.item_type)) for key, item in value.items()]
     if pa.types.is_list(kind):
-        return [_nested(one, kind.value_type) for one in value]
+        return [_nested(item, kind.value_type) for item in value]
     return value.astimezone(UTC) if pa.types.is_timestamp(kind) and kind.tz is not None else value

@@ -1,7 +1,7 @@
-"""Clients of a worker process, kept from task to task.
+"""Cache of clients of a worker process, reused by successive tasks.
 
-Spark reuses its Python workers: with a client at hand a task needs neither connections nor metadata nor a new fetch
-session. What is here was made after the fork of the worker, and stays in it.
+Spark reuses its Python workers. With a cached client a task needs no new connections, metadata or fetch session.
+Clients are created after the worker's fork and never used in another process.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ Key = tuple[tuple[str, Any], ...]
 
 
 @dataclass(eq=False)
-class Handle(Generic[Client]):
-    """A client that one task has, or none.
+class CachedClient(Generic[Client]):
+    """A client that is idle or leased to one task.
 
     Attributes:
-        client: made with the options of `key`.
-        key: its options.
-        memory: what the task before left for the next one.
-        expires: the time at which it is closed, once it is idle.
+        client: the client.
+        key: options of the client.
+        affinity: state that the previous task left for the next, such as the position of a consumer.
+        expires: deadline after which the idle client is closed.
     """
 
     client: Client
     key: Key
-    memory: Any = None
+    affinity: Any = None
     expires: _core.Deadline | None = None
 
 
-class Handles(Generic[Client]):
-    """Clients of one kind by their options.
+class ClientCache(Generic[Client]):
+    """Clients of one kind, by their options.
 
     Args:
-        make: a client with these options.
-        capacity: how many idle ones are kept.
-        idle_s: seconds after which an idle one is closed, when the next is asked for.
+        make: creates a client with these options.
+        capacity: maximum number of idle clients.
+        idle_s: seconds after which an idle client is closed, at the next lease.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class Handles(Generic[Client]):
         self._capacity = capacity
         self._idle_s = idle_s
         self._lock = threading.Lock()
-        self._idle: list[Handle[Client]] = []
+        self._idle: list[CachedClient[Client]] = []
         self._pid = os.getpid()
 
     @contextmanager
-    def lease(self, config: Mapping[str, Any], memory: Any = None) -> Iterator[Handle[Client]]:
-        """A client for the length of a `with` block; after an error it is closed, else kept.
+    def lease(self, config: Mapping[str, Any], affinity: Any = None) -> Iterator[CachedClient[Client]]:
+        """Leases a client for a `with` block. After an error it is closed, otherwise returned to the cache.
 
         Args:
-            config: its options.
-            memory: of several, the one that has this is taken.
+            config: options of the client.
+            affinity: prefers an idle client with this affinity.
         """
         key = tuple(sorted(config.items()))
-        handle = self._take(key, memory)
+        handle = self._take(key, affinity)
         if handle is None:
             with on_this_host():
-                handle = Handle(self._make(config), key)
+                handle = CachedClient(self._make(config), key)
         try:
             yield handle
         except BaseException:
@@ -85,20 +85,20 @@ class Handles(Generic[Client]):
             self._idle.append(handle)
         self._evict()
 
-    def _take(self, key: Key, memory: Any) -> Handle[Client] | None:
+    def _take(self, key: Key, affinity: Any) -> CachedClient[Client] | None:
         self._evict()
         with self._lock:
-            fitting = [idle for idle in self._idle if idle.key == key]
-            if not fitting:
+            candidates = [idle for idle in self._idle if idle.key == key]
+            if not candidates:
                 return None
-            best = next((idle for idle in fitting if idle.memory == memory), fitting[-1])
+            best = next((idle for idle in candidates if idle.affinity == affinity), candidates[-1])
             self._idle.remove(best)
             return best
 
     def _evict(self) -> None:
         with self._lock:
             if self._pid != os.getpid():
-                # The parent's; they cannot even be closed here.
+                # Clients of the parent process cannot be used or closed after a fork.
                 self._idle, self._pid = [], os.getpid()
             kept = [idle for idle in self._idle if idle.expires is None or not idle.expires.passed()][-self._capacity :]
             gone = [idle for idle in self._idle if idle not in kept]
@@ -116,15 +116,15 @@ def _close(client: Consumer | Producer | Admin) -> None:
 
 
 def _admin(config: Mapping[str, Any]) -> Admin:
-    # Few tasks need one, and its import is a fifth of a worker's start.
+    # Imported here: few tasks need an admin client, and the import takes a fifth of a worker's start.
     from samsarrow.admin import Admin
 
     return Admin(config)
 
 
-CONSUMERS = Handles(Consumer)
-PRODUCERS = Handles(Producer)
-ADMINS = Handles(_admin)
+CONSUMERS = ClientCache(Consumer)
+PRODUCERS = ClientCache(Producer)
+ADMINS = ClientCache(_admin)
 
 
 @contextmanager
@@ -133,25 +133,25 @@ def reading(
     partition: TopicPartition,
     start: int,
     end: int | None = None,
-    handles: Handles[Consumer] = CONSUMERS,
+    cache: ClientCache[Consumer] = CONSUMERS,
 ) -> Iterator[Consumer]:
-    """A consumer that reads `partition` from `start` on.
+    """Leases a consumer that reads `partition` from offset `start`.
 
     Args:
-        config: its options.
-        partition: to be assigned.
-        start: where the next row is wanted from.
-        end: no row from here on is returned.
-        handles: to take it from.
+        config: options of the consumer.
+        partition: the partition to assign.
+        start: offset of the first row.
+        end: offset after the last row; None for no end.
+        cache: cache to lease from.
     """
-    with handles.lease(config, (partition, start)) as handle:
+    with cache.lease(config, (partition, start)) as handle:
         consumer = handle.client
         consumer.assign([partition])
-        # Before the position is known: nothing is asked for without it.
+        # Set before the position: without a position nothing is fetched.
         consumer._read_until(partition, end)
         consumer.seek(partition, start)
         consumer.resume(partition)
         yield consumer
-        # Nothing more is fetched for it.
+        # Stops fetching while the consumer is idle.
         consumer.pause(partition)
-        handle.memory = (partition, consumer.position(partition))
+        handle.affinity = (partition, consumer.position(partition))

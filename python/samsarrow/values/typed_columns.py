@@ -1,4 +1,4 @@
-"""The columns of a consumer's batches that come decoded."""
+"""Decoding of the key and value columns of a consumer's batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samsarrow._rows import slices
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.types import ConsumerRecord, TopicPartition
 from samsarrow.values.dead_letter import DeadLetter
-from samsarrow.values.decode import PLAIN, Format, bad_value, decoder_of
+from samsarrow.values.decode import PLAIN, Format, decode_error, make_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 OnDecodeError = Literal["raise", "null"] | DeadLetter
 
 
-# Bytes of decoded columns after which a batch ends: a value of a few bytes may become 64 MiB.
+# Maximum bytes of decoded columns in a batch: a value of a few bytes can decode to 64 MiB.
 LIMIT = 256 << 20
 
 
 class Read(NamedTuple):
-    """What a batch comes to.
+    """Result of decoding a batch.
 
     Attributes:
-        rows: decoded, up to the first bad value where that is an error.
-        taken: how many rows of the batch these are, with the dead ones.
-        error: of the value behind the last row.
-        dead: numbers of the rows that go to another topic, which are not among `rows`, with what is wrong.
+        rows: decoded rows, up to the first bad value if bad values raise.
+        taken: number of rows of the batch that were processed, including those in `dead`.
+        error: error of the value after the last row.
+        dead: errors of the rows that go to the dead letter topic, by row number; these are not in `rows`.
     """
 
     rows: pa.RecordBatch
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 class TypedColumns:
-    """Keys and values of batches, in the formats of a consumer. One schema holds for its life."""
+    """Decoders of a consumer's keys and values; their schema stays the same for the consumer's lifetime."""
 
     def __init__(
         self,
@@ -55,11 +55,12 @@ class TypedColumns:
         if not isinstance(on_decode_error, DeadLetter) and on_decode_error not in ("raise", "null"):
             raise ConfigurationError(f"on_decode_error must be raise, null or a DeadLetter, not {on_decode_error!r}")
         formats = {"key": key_format, "value": value_format}
-        self._formats: dict[str, Format] = {name: one for name, one in formats.items() if one is not None}
-        for name, one in self._formats.items():
-            if not isinstance(one, str) and not hasattr(one, "_in_headers"):
+        self._formats: dict[str, Format] = {name: value for name, value in formats.items() if value is not None}
+        for name, value in self._formats.items():
+            if not isinstance(value, str) and not hasattr(value, "_in_headers"):
+                names = ", ".join(PLAIN)
                 raise ConfigurationError(
-                    f"{name}_format must be Avro(…), Json(…) or Protobuf(…), or one of {', '.join(PLAIN)}, not {one!r}"
+                    f"{name}_format must be Avro(…), Json(…) or Protobuf(…), or one of {names}, not {value!r}"
                 )
         if not self._formats and (raw_values or on_decode_error != "raise"):
             raise ConfigurationError("on_decode_error and raw_values need a format: pass value_format")
@@ -71,50 +72,51 @@ class TypedColumns:
 
     @property
     def needs_headers(self) -> bool:
-        """Whether records have to come with their headers, which may name schemas and go where bad values go."""
+        """True if batches must include headers: they may name schemas, and dead letters keep them."""
         return self.letters is not None or any(
-            not isinstance(one, str) and one._in_headers for one in self._formats.values()
+            not isinstance(value, str) and value._in_headers for value in self._formats.values()
         )
 
     @property
     def ready(self) -> bool:
-        """Whether it is known what rows look like."""
+        """True once `prepare` has set the schema of the rows."""
         return len(self._decoders) == len(self._formats)
 
     async def prepare(self, do: Do, topics: set[str]) -> None:
-        """Finds out what rows look like, which a registry may have to say.
+        """Creates the decoders, and fetches row schemas from the registry if necessary.
 
         Args:
-            do: how calls are waited for.
-            topics: that are read, as far as they are known.
+            do: runs a call, blocking or awaiting.
+            topics: the topics that are read, as far as they are known.
         """
         topic = next(iter(topics)) if len(topics) == 1 else None
-        found = {name: await decoder_of(one, do, topic, name == "key") for name, one in self._formats.items()}
-        self._decoders = found
+        self._decoders = {
+            name: await make_decoder(value, do, topic, name == "key") for name, value in self._formats.items()
+        }
 
     def empty(self, raw: pa.RecordBatch) -> pa.RecordBatch:
-        """No rows, in the schema of all batches."""
+        """Returns an empty batch with the schema of all batches."""
         none = pa.record_batch({"value": pa.nulls(0)})
         columns = {name: decoder.decode(none, False, False)[0] for name, decoder in self._decoders.items()}
         return self._assembled(raw.slice(0, 0), columns)
 
     async def read(self, do: Do, raw: pa.RecordBatch) -> Read:
-        """Decodes a batch, or as many of its rows as become no more than `LIMIT`."""
+        """Decodes a batch, or as many of its rows as fit into `LIMIT` bytes."""
         strict = self._on_decode_error == "raise"
-        columns, first = {}, None
+        columns, first_error = {}, None
         for name, decoder in self._decoders.items():
-            one, key = self._formats[name], name == "key"
+            format, key = self._formats[name], name == "key"  # noqa: A001 - as everywhere
             batch = pa.record_batch({"value": raw.column(name), **_headers(raw)})
-            if not isinstance(one, str):
-                await one._learn(do, decoder, batch, key)
+            if not isinstance(format, str):
+                await format._learn(do, decoder, batch, key)
             columns[name], bad = decoder.decode(batch, key, strict, LIMIT)
-            if bad is not None and (first is None or bad[0] < first[1][0]):
-                first = (name, bad)
+            if bad is not None and (first_error is None or bad[0] < first_error[1][0]):
+                first_error = (name, bad)
         taken = min(rows.num_rows for rows in columns.values())
         columns = {name: rows.slice(0, taken) for name, rows in columns.items()}
         rows, dead = self._assembled(raw.slice(0, taken), columns), {}
-        if first is not None and first[1][0] == taken:
-            return Read(rows, taken, _error(raw, *first), {})
+        if first_error is not None and first_error[1][0] == taken:
+            return Read(rows, taken, _error(raw, *first_error), {})
         if self.letters is not None:
             dead = _dead(columns)
             if dead:
@@ -123,7 +125,7 @@ class TypedColumns:
 
     @staticmethod
     def records(batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """Rows of a batch that was decoded, one by one."""
+        """Yields the rows of a decoded batch as records."""
         names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value")
         columns: list[Sequence[Any]] = [
             batch.column(name).cast("int64").to_pylist() if name == "timestamp" else batch.column(name).to_pylist()
@@ -132,24 +134,24 @@ class TypedColumns:
         headers = batch.column("headers").to_pylist() if "headers" in batch.schema.names else [None] * batch.num_rows
         for *row, pairs in zip(*columns, headers, strict=True):
             topic, partition, offset, timestamp, timestamp_type, key, value = row
-            given = [(one["key"], one["value"]) for one in pairs or ()]
-            yield ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, given)
+            record_headers = [(pair["key"], pair["value"]) for pair in pairs or ()]
+            yield ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, record_headers)
 
     def _assembled(self, raw: pa.RecordBatch, columns: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
-        made: list[tuple[pa.Field, pa.Array]] = []
+        assembled: list[tuple[pa.Field, pa.Array]] = []
         for field in raw.schema:
             if field.name in columns:
                 column = columns[field.name].column("value")
-                made.append((pa.field(field.name, column.type), column))
+                assembled.append((pa.field(field.name, column.type), column))
             elif field.name != "headers" or self._headers:
-                made.append((field, raw.column(field.name)))
+                assembled.append((field, raw.column(field.name)))
         for name in columns:
             if self._raw:
-                made.append((raw.schema.field(name).with_name(f"raw_{name}"), raw.column(name)))
+                assembled.append((raw.schema.field(name).with_name(f"raw_{name}"), raw.column(name)))
             if self._on_decode_error == "null":
-                made.append((pa.field(f"{name}_error", pa.string()), columns[name].column("error")))
-        schema = pa.schema([field for field, _ in made], raw.schema.metadata)
-        return pa.record_batch([column for _, column in made], schema)
+                assembled.append((pa.field(f"{name}_error", pa.string()), columns[name].column("error")))
+        schema = pa.schema([field for field, _ in assembled], raw.schema.metadata)
+        return pa.record_batch([column for _, column in assembled], schema)
 
 
 def _headers(raw: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -157,14 +159,14 @@ def _headers(raw: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _error(raw: pa.RecordBatch, name: str, bad: tuple[int, int | bytes | None, str, str, str | None]) -> BadValueError:
-    topic, partition, offset = (raw.column(one)[bad[0]].as_py() for one in ("topic", "partition", "offset"))
-    error = bad_value(bad, bad[0], f"{topic}-{partition}", f"offset {offset}", "key" if name == "key" else None)
+    topic, partition, offset = (raw.column(column)[bad[0]].as_py() for column in ("topic", "partition", "offset"))
+    error = decode_error(bad, bad[0], f"{topic}-{partition}", f"offset {offset}", "key" if name == "key" else None)
     error.partition, error.offset = TopicPartition(topic, partition), offset
     return error
 
 
 def _dead(columns: dict[str, pa.RecordBatch]) -> dict[int, str]:
-    """What is wrong with keys and values, by row."""
+    """Returns the errors of keys and values by row number."""
     dead: dict[int, str] = {}
     for name, rows in columns.items():
         errors = rows.column("error")

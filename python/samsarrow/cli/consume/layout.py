@@ -8,12 +8,12 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from samsarrow.cli.consume.texts import texts_of
+from samsarrow.cli.consume.json_text import texts_of
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values import Json, decode_values, infer_schema
 
 if TYPE_CHECKING:
-    from samsarrow.cli.consume.sinks import Shape
+    from samsarrow.cli.consume.outputs import Shape
 
 METADATA = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 # Of keys and values that could not be read.

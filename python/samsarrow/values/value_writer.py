@@ -1,4 +1,4 @@
-"""Arrow data whose keys and values are written in a format as it is sent."""
+"""Encoding of keys and values of Arrow data while it is sent."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
-from samsarrow.values.encode import Encoder, empty, encoder_of, raised
+from samsarrow.values.encode import Encoder, empty_batch, encode_error, make_encoder
 from samsarrow.values.headers import InHeaders, header_name
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class WrittenRows:
-    """The rows of Arrow data, with a column more for keys and one for values, as far as these have formats.
+    """Rows of Arrow data with an additional column for encoded keys and one for encoded values.
 
-    Where headers name their schemas, it has a column more for headers, too.
+    If headers name their schemas, a column with these headers is added, too.
 
     Attributes:
         reader: the rows.
-        key: the name of the column of keys; None is the default.
-        value: likewise, or the names of several.
-        headers: the name of the column of headers; None is the default.
+        key: name of the column of keys; None is the default.
+        value: name of the column of values, or names of several; None is the default.
+        headers: name of the column of headers; None is the default.
     """
 
     def __init__(self, topic: str, source: pa.RecordBatchReader) -> None:
@@ -37,7 +37,7 @@ class WrittenRows:
         self.headers: str | None = None
         self._topic = topic
         self._encoders: dict[str, tuple[list[str], bool, Encoder]] = {}
-        self._given_headers: str | None = None
+        self._source_headers: str | None = None
 
     @staticmethod
     async def of(
@@ -50,20 +50,20 @@ class WrittenRows:
         value_format: Format | None,
         headers: str | None = None,
     ) -> WrittenRows:
-        """Checks the columns, and has registries know their schemas, before the first row is written."""
+        """Checks the columns and registers their schemas, before the first row is encoded."""
         source = reader_of(data)
         rows = WrittenRows(topic, source)
         rows.key, rows.value, rows.headers, schema = key, value, headers, source.schema
-        for part, names, one in (("key", key, key_format), ("value", value, value_format)):
-            if one is None:
+        for part, names, part_format in (("key", key, key_format), ("value", value, value_format)):
+            if part_format is None:
                 continue
-            columns, whole = _picked(source.schema, part, names)
-            like = pa.record_batch({"value": _column(empty(source.schema), columns, whole)})
-            rows._encoders[part] = columns, whole, await encoder_of(one, do, like, topic, part == "key")
+            columns, is_struct = _picked(source.schema, part, names)
+            like = pa.record_batch({"value": _column(empty_batch(source.schema), columns, is_struct)})
+            rows._encoders[part] = columns, is_struct, await make_encoder(part_format, do, like, topic, part == "key")
             setattr(rows, part, unused(part, schema))
             schema = schema.append(pa.field(getattr(rows, part), pa.large_binary()))
         if any(isinstance(encoder, InHeaders) for *_, encoder in rows._encoders.values()):
-            rows._given_headers = _headers_of(source.schema, headers)
+            rows._source_headers = _headers_of(source.schema, headers)
             rows.headers = unused("headers", schema)
             schema = schema.append(pa.field(rows.headers, _HEADERS))
         rows.reader = pa.RecordBatchReader.from_batches(schema, rows._batches(source, schema))
@@ -73,12 +73,12 @@ class WrittenRows:
         row = 0
         for batch in source:
             written: list[Any] = []
-            headers = None if self._given_headers is None else batch.column(self._given_headers)
-            for part, (columns, whole, encoder) in self._encoders.items():
-                done, bad = encoder.encode(pa.record_batch({"value": _column(batch, columns, whole)}))
+            headers = None if self._source_headers is None else batch.column(self._source_headers)
+            for part, (columns, is_struct, encoder) in self._encoders.items():
+                done, bad = encoder.encode(pa.record_batch({"value": _column(batch, columns, is_struct)}))
                 if done is None:
-                    raise raised(bad, row, self._topic)
-                written.append(pa.concat_arrays([one.column(0).cast(pa.large_binary()) for one in done]))
+                    raise encode_error(bad, row, self._topic)
+                written.append(pa.concat_arrays([chunk.column(0).cast(pa.large_binary()) for chunk in done]))
                 if isinstance(encoder, InHeaders):
                     headers = _with_header(headers, written[-1], header_name(part == "key"), encoder.header)
             if len(batch.columns) + len(written) < len(schema):
@@ -88,20 +88,20 @@ class WrittenRows:
 
 
 def _headers_of(schema: pa.Schema, name: str | None) -> str | None:
-    """The column of headers, if there is one."""
+    """Returns the name of the column of headers, or None without one."""
     if name is not None and name not in schema.names:
         raise ConfigurationError(f"there is no column {name!r} of headers")
     return name or ("headers" if "headers" in schema.names else None)
 
 
 def _with_header(headers: Any, written: pa.Array, name: str, header: bytes) -> pa.Array:
-    """The headers of rows, and one more for those that are no tombstones."""
+    """Returns the headers of rows, with one more for each row that is not a tombstone."""
     columns = {"value": written} if headers is None else {"value": written, "headers": headers}
     return _core.with_schema_header(pa.record_batch(columns), name, header).column(0)
 
 
 def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> tuple[list[str], bool]:
-    """The columns of keys or values, and whether they are the fields of one."""
+    """Returns the columns of keys or values, and whether they are encoded as the fields of one struct."""
     columns = [part if name is None else name] if name is None or isinstance(name, str) else list(name)
     for column in columns:
         if schema.get_all_field_indices(column) == []:
@@ -111,9 +111,9 @@ def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> t
     return columns, not (name is None or isinstance(name, str))
 
 
-def _column(rows: Any, columns: list[str], whole: bool) -> Any:
-    """The one column, or a struct of several."""
+def _column(rows: Any, columns: list[str], is_struct: bool) -> Any:
+    """Returns the single column, or a struct of the columns."""
     picked = rows.select(columns)
-    if not whole:
+    if not is_struct:
         return picked.column(0)
     return picked.to_struct_array()

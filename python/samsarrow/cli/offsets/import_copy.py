@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.offsets.apply import Store, Writing, carry_out, check_idle, chosen, place, writing
 from samsarrow.cli.offsets.common import (
     STORAGES,
     Cluster,
@@ -16,7 +17,6 @@ from samsarrow.cli.offsets.common import (
     storage_option,
     topic_option,
 )
-from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, chosen, place, writing
 from samsarrow.cli.output import one_by_one
 from samsarrow.cli.times import duration_option
 from samsarrow.offsets.formats import FORMATS, FormatError, parse

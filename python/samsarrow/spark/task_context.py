@@ -1,4 +1,4 @@
-"""Where a task is in a query that writes exactly once."""
+"""Identity of a task in a query that writes exactly once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from samsarrow.exceptions import KafkaError
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a task is in a query: the same for every attempt of a micro-batch.
+class TaskId:
+    """Identity of a task, equal in every attempt of a micro-batch.
 
     Attributes:
-        query: its id, which its checkpoint keeps.
+        query: id of the query, which its checkpoint stores.
         batch: number of the micro-batch.
         task: number of the task.
     """
@@ -24,11 +24,11 @@ class Place:
     task: int
 
     @classmethod
-    def here(cls) -> Place:
-        """That of the task that runs here.
+    def current(cls) -> TaskId:
+        """Returns the identity of the running task.
 
         Raises:
-            KafkaError: Spark does not say, so nothing could be written exactly once.
+            KafkaError: Spark does not provide it, so that the task cannot write exactly once.
         """
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId") if context else None
@@ -43,14 +43,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What became of one attempt of a task.
+    """Outcome of one attempt of a task.
 
     Attributes:
-        place: of the task.
-        topic: where its note is; None for a task without rows.
-        repeated: whether an attempt before had written its rows.
+        task_id: identity of the task.
+        topic: topic of the marker's offset; None for a task without rows.
+        repeated: whether an earlier attempt had written the rows.
     """
 
-    place: Place
+    task_id: TaskId
     topic: str | None = None
     repeated: bool = False

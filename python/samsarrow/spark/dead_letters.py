@@ -1,0 +1,48 @@
+"""Dead letters of a read task: records that cannot be decoded are sent to another topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from samsarrow.config import options_of
+from samsarrow.spark.client_cache import PRODUCERS
+from samsarrow.spark.clients import localize
+from samsarrow.spark.write_task import find_topic
+from samsarrow.values.dead_letter import DeadLetter
+
+if TYPE_CHECKING:
+    from samsarrow.spark.tokens import Token
+
+
+class DeadLetterSender:
+    """Sends the bad records of one task with a cached producer of its worker.
+
+    Args:
+        kafka: options of the task's consumer; the producer uses those that it supports.
+        token: delegation token to log in with.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], token: Token | None) -> None:
+        self._kafka, self._token = kafka, token
+
+    def send(self, topic: str, raw: pa.RecordBatch, dead: Mapping[int, str]) -> None:
+        """Sends bad records, and returns when they are stored.
+
+        Args:
+            topic: the dead letter topic.
+            raw: rows of a consumer, with undecoded keys and values.
+            dead: errors by row number.
+
+        Raises:
+            UnknownTopicOrPartitionError: the topic does not exist.
+            KafkaError: they cannot be stored.
+        """
+        config = options_of("producer", localize(self._kafka, self._token))
+        with PRODUCERS.lease(config) as handle:
+            handle.affinity = topics = handle.affinity or set()
+            find_topic(config, None, handle.client, topics, topic)
+            rows = DeadLetter(topic, handle.client)._letters(raw, dead)
+            handle.client.send_batch(topic, rows, timestamp="timestamp").result()

@@ -1,0 +1,142 @@
+"""Encoding of DataFrame columns as typed keys and values: the driver resolves schemas, tasks encode."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from samsarrow._faces import Blocking, now
+from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.registry import RegisteredSchema
+from samsarrow.spark.clients import on_this_host
+from samsarrow.spark.types import converted
+from samsarrow.spark.values import FORMATS, Schemed, arguments, registry_client
+from samsarrow.values.decode import Format
+from samsarrow.values.encode import Encoder, empty_batch, encode_error, make_encoder
+
+Ids: TypeAlias = tuple[tuple[tuple[str, str], int], ...]
+"""Ids of schemas by subject and text."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A column that is encoded as keys or values, with all that its encoder needs.
+
+    Attributes:
+        name: `key` or `value`.
+        format: a name in `FORMATS` or `PLAIN`.
+        given: arguments of the format.
+        registry: options of the registry's client; empty without a registry. In tasks, which send it no requests, only
+            the url.
+        topic: topic of all rows; None if a column has the topics.
+        type: type of the column.
+        found: schemas to write with from the registry, by subject.
+        ids: ids of registered schemas.
+    """
+
+    name: str
+    format: str
+    given: tuple[tuple[str, object], ...]
+    registry: tuple[tuple[str, str], ...]
+    topic: str | None
+    type: pa.DataType
+    found: tuple[tuple[str, RegisteredSchema], ...] = ()
+    ids: Ids = ()
+
+    def resolved(self) -> Encoded:
+        """Returns a copy with the schemas and ids that tasks need; registers the schema if that is configured.
+
+        Raises:
+            ConfigurationError: the column does not fit the schema, or the schema to write with is unknown.
+            SchemaIncompatibleError: the registry rejects the schema, with its reasons.
+            SchemaNotFoundError: the schema, or the subject, must already be registered, and is not.
+            RegistryError: the registry cannot be reached, or returns an error.
+        """
+        format = self._format()  # noqa: A001 - as everywhere
+        if isinstance(format, str):
+            self._encoder(format)
+            return self
+        # Ids that an earlier micro-batch registered stay valid; the latest version may have changed.
+        format._ids.update(_IDS.get(self, ()))
+        self._encoder(format)
+        _IDS[self] = ids = tuple(format._ids.items())
+        while len(_IDS) > _MAX_CACHED:
+            _IDS.popitem(last=False)
+        url = tuple(pair for pair in self.registry if pair[0] == "url")
+        return replace(self, registry=url, found=tuple(format._schemas.items()), ids=ids)
+
+    def encoder(self) -> Encoder:
+        """Creates the encoder of the column in this process."""
+        return self._encoder(self._format())
+
+    def _encoder(self, format: Format) -> Encoder:  # noqa: A002
+        like = empty_batch(pa.schema([("value", self.type)]))
+        try:
+            return now(make_encoder(format, Blocking._do, like, self.topic, self.name == "key"))
+        except ConfigurationError as error:
+            error.add_note(f"This is about the column {self.name}, with {self.name}.format={self.format}.")
+            raise
+
+    def _format(self) -> Format:
+        if self.format not in FORMATS:
+            return self.format  # type: ignore[return-value]
+        given = arguments(self.given)
+        if self.registry:
+            given["registry"] = registry_client(self.registry)
+        elif self.format == "json" and "schema" not in given:
+            given["schema"] = self.type
+        format: Schemed = FORMATS[self.format](**given)  # noqa: A001 - as everywhere
+        format._schemas.update(self.found)
+        format._ids.update(self.ids)
+        return format
+
+
+# Ids that this process registered. Spark keeps the process across micro-batches, and ids do not change.
+_IDS: OrderedDict[Encoded, Ids] = OrderedDict()
+_ENCODERS: OrderedDict[Encoded, Encoder] = OrderedDict()
+_MAX_CACHED = 32
+
+
+def encoded(columns: Sequence[Encoded], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the batches of a task with encoded keys and values.
+
+    Raises:
+        BadValueError: a row does not fit the schema; no row of its batch is yielded.
+    """
+    row = 0
+    for batch in batches:
+        for column in columns:
+            batch = _with_encoded(column, batch, row)
+        yield batch
+        row += batch.num_rows
+
+
+def _with_encoded(column: Encoded, batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
+    values = converted(batch.column(column.name), column.type, column.name)
+    done, bad = _encoder(column).encode(pa.record_batch({"value": values}))
+    if done is None:
+        error: BadValueError = encode_error(bad, before, column.topic)
+        context = TaskContext.get()
+        task = "" if context is None else f" of task {context.partitionId()}"
+        error.add_note(f"It is in the column {column.name}; rows are counted from 0, among those{task}.")
+        raise error
+    # An array beyond the range of 32-bit offsets is encoded in several parts.
+    parts = [part.column(0) for part in done]
+    encoded = parts[0] if len(parts) == 1 else pa.concat_arrays([part.cast(pa.large_binary()) for part in parts])
+    columns = {name: encoded if name == column.name else batch.column(name) for name in batch.schema.names}
+    return pa.record_batch(columns)
+
+
+def _encoder(column: Encoded) -> Encoder:
+    """Returns the encoder that all tasks of a worker share."""
+    if column not in _ENCODERS:
+        with on_this_host():
+            _ENCODERS[column] = column.encoder()
+        while len(_ENCODERS) > _MAX_CACHED:
+            _ENCODERS.popitem(last=False)
+    return _ENCODERS[column]

@@ -1,0 +1,122 @@
+"""Base class of the formats with schemas: access to a schema registry, and caches of its responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._faces import Do
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.registry import RegisteredSchema, SchemaRegistry, SchemaType, _new, _schema
+
+T = TypeVar("T")
+
+
+class RegistryFormat:
+    """A format whose schemas may come from a schema registry."""
+
+    __slots__ = ("_arguments", "_decoders", "_ids", "_registry", "_schemas")
+
+    _kind: ClassVar[SchemaType]
+    # Defaults of arguments other than None.
+    _defaults: ClassVar[Mapping[str, Any]]
+    # Texts of imported schemas that the registry may not have.
+    _imports: list[str] = []  # noqa: RUF012 - never changed
+
+    def _keep(self, arguments: dict[str, Any]) -> None:
+        self._arguments = arguments
+        self._registry: SchemaRegistry | None = arguments["registry"]
+        # Keyed by subject; None is the schema that was passed.
+        self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        # Row schemas from the registry, by subject.
+        self._schemas: dict[str, RegisteredSchema] = {}
+        # Schema ids by subject and text.
+        self._ids: dict[tuple[str, str], int] = {}
+
+    async def _latest(self, do: Do, subject: str) -> RegisteredSchema:
+        """Returns the requested version of a subject, by default the latest; it is fetched once."""
+        assert self._registry is not None
+        if subject not in self._schemas:
+            latest = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
+            if latest.schema_type != self._kind:
+                text = f"the schema of subject {subject} is of type {latest.schema_type}, not {self._kind}"
+                raise ConfigurationError(text)
+            self._schemas[subject] = latest
+        return self._schemas[subject]
+
+    def _check_rules(self, schema: RegisteredSchema, subject: str | None, action: str) -> None:
+        """Rejects a data contract unless its rules are ignored."""
+        if schema.has_rules and not self._arguments["ignore_rules"]:
+            text = f"the schema of subject {subject} has rules, which samsarrow does not run"
+            raise ConfigurationError(f"{text}: ignore_rules=True {action} values as they are")
+
+    async def _id_of(self, do: Do, subject: str, text: str) -> int:
+        """Returns the id of a schema to write with; it is registered or looked up once."""
+        assert self._registry is not None
+        if (subject, text) not in self._ids:
+            core = self._registry._open
+            register_or_lookup = core.register if self._arguments["auto_register"] else core.lookup
+            self._ids[subject, text] = await do(register_or_lookup(subject, _new(text, self._kind, ()), False))
+        return self._ids[subject, text]
+
+    async def _header(self, do: Do, schema_id: int | bytes | None) -> bytes:
+        """Returns the header value that names a schema by its GUID, as Confluent's serializers do.
+
+        Args:
+            do: runs a call, blocking or awaiting.
+            schema_id: id or GUID of the schema. Without a registry an id is written as it is.
+        """
+        if isinstance(schema_id, int):
+            if self._registry is None:
+                return b"\0" + schema_id.to_bytes(4)
+            schema = await do(_schema(self._registry._open, schema_id, None, None, "latest"))
+            schema_id = None if schema.guid is None else schema.guid.bytes
+        if schema_id is None:
+            raise ConfigurationError("the registry has no GUIDs, which headers have: framing='confluent' takes ids")
+        return b"\1" + schema_id
+
+    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+        """Fetches the writers' schemas of a batch that the decoder does not have."""
+        if self._registry is not None:
+            call = decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"], self._imports)
+            if call is not None:
+                await do(call)
+
+    @property
+    def _in_headers(self) -> bool:
+        """True if record headers may name the writer's schema."""
+        return self._arguments["framing"] in ("auto", "header")
+
+    @property
+    def _writes_headers(self) -> bool:
+        """True if the schema to write with is named in a record header instead of a frame."""
+        return bool(self._arguments["framing"] == "header")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._arguments)
+
+    def __repr__(self) -> str:
+        arguments = (
+            f"{name}={value!r}" for name, value in self._arguments.items() if value != self._defaults.get(name)
+        )
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+
+def split_source(
+    source: T | SchemaRegistry | None, schema: T | None, registry: SchemaRegistry | None
+) -> tuple[T | None, SchemaRegistry | None]:
+    """Returns the schema and the registry, one of which may have been passed as the positional `source`."""
+    if isinstance(source, SchemaRegistry):
+        if registry is not None:
+            raise TypeError("the registry is passed twice")
+        return schema, source
+    if source is not None and schema is not None:
+        raise TypeError("the schema is passed twice")
+    return schema if source is None else source, registry
+
+
+def _rebuild(cls: type[Any], arguments: dict[str, Any]) -> Any:
+    return cls(**arguments)
