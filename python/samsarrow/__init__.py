@@ -7,7 +7,7 @@ Kafka's protocol itself.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from samsarrow import _baseline as _baseline  # before the core, which an older CPU could not even load
+from samsarrow import _cpu_check as _cpu_check  # before the core, which an older CPU could not even load
 
 if TYPE_CHECKING:
     from samsarrow._core import BatchDelivery, Delivery

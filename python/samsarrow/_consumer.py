@@ -13,9 +13,9 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Face
+from samsarrow._sync import Runner
 from samsarrow._threads import allocate_lock
-from samsarrow._unclosed import forget, watch_consumer
+from samsarrow._unclosed import unregister, watch_consumer
 from samsarrow.config import merge
 from samsarrow.exceptions import (
     BadValueError,
@@ -62,21 +62,21 @@ if TYPE_CHECKING:
     from samsarrow.values.typed_columns import OnDecodeError, TypedColumns
 
 
-class ConsumerBase(Face):
-    """What does no I/O; and operations as coroutines, whose waits are `_do`'s."""
+class ConsumerBase(Runner):
+    """What does no I/O; and operations as coroutines, whose waits are `_run`'s."""
 
     @staticmethod
-    async def _heard(returned: object) -> None:
+    async def _on_result(returned: object) -> None:
         """What is done with what a listener or a callback returns."""
         raise NotImplementedError
 
     @staticmethod
-    def _abandon(core: _core.Consumer) -> None:
+    def _finalize(core: _core.Consumer) -> None:
         """Closes the core of a consumer that nobody closed."""
         raise NotImplementedError
 
     @staticmethod
-    async def _delivered(delivery: _core.BatchDelivery) -> None:
+    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
         """Waits until rows are acknowledged."""
         raise NotImplementedError
 
@@ -93,24 +93,24 @@ class ConsumerBase(Face):
         given, own = _split_assignors(merge(config, options))
         self._typed: TypedColumns | None = None
         if key_format is not None or value_format is not None or on_decode_error != "raise" or raw_values:
-            given, self._typed = _typed(given, key_format, value_format, on_decode_error, raw_values)
+            given, self._typed = _typed_columns(given, key_format, value_format, on_decode_error, raw_values)
             if self._typed.letters is not None:
-                self._check_letters(self._typed.letters)
+                self._check_dead_letter(self._typed.letters)
         self._core: _core.Consumer | None = _core.Consumer(given, own)
         # From the call of `close` to its end, which may come after the wait for it.
-        self._leaving: _core.Consumer | None = None
+        self._closing: _core.Consumer | None = None
         self._listener: RebalanceListener | None = None
         # Whether the listener is being called for partitions that go: then it knows of them already.
-        self._giving_up = False
+        self._revoking = False
         # Whether the group has given partitions, be it none, and has not taken all of them away since.
-        self._given = False
+        self._has_assignment = False
         self._polling = allocate_lock()
         # The row whose error every poll raises until a seek.
-        self._bad: BadValueError | None = None
+        self._decode_error: BadValueError | None = None
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
         # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
-        self._finalizer = watch_consumer(self, self._core, type(self)._abandon)
+        self._finalizer = watch_consumer(self, self._core, type(self)._finalize)
 
     @property
     def _open(self) -> _core.Consumer:
@@ -180,7 +180,7 @@ class ConsumerBase(Face):
         text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         self._open.subscribe(names, text)
         self._listener = listener
-        self._given = False
+        self._has_assignment = False
 
     def subscription(self) -> set[str] | str | None:
         """The subscribed topics or pattern; None without a subscription."""
@@ -224,7 +224,7 @@ class ConsumerBase(Face):
         """Has a registry say what rows look like, where no wait is awaited."""
         raise NotImplementedError
 
-    def _check_letters(self, letters: DeadLetter) -> None:
+    def _check_dead_letter(self, letters: DeadLetter) -> None:
         """Refuses a producer that this consumer cannot wait for."""
         raise NotImplementedError
 
@@ -233,29 +233,29 @@ class ConsumerBase(Face):
         subscribed = self.subscription()
         return subscribed if isinstance(subscribed, set) else {tp.topic for tp in self.assignment()}
 
-    def _nothing(self, core: _core.Consumer) -> pa.RecordBatch:
+    def _empty_batch(self, core: _core.Consumer) -> pa.RecordBatch:
         return core.nothing() if self._typed is None else self._typed.empty(core.nothing())
 
-    async def _read(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
+    async def _decode(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
         """Decodes what was taken. What is not given goes back: positions are those of rows that were given."""
         try:
-            read = await typed.read(self._do, raw)
+            read = await typed.read(self._run, raw)
             if read.dead and (letters := typed.letters) is not None:
                 rows = letters._letters(raw, read.dead)
                 sent = letters.producer._send_batch(letters.topic, rows, None, None, None, None, "timestamp", None)
-                await self._delivered(await sent)
+                await self._wait_delivered(await sent)
         except BaseException:
-            _put_back(core, raw)
+            _seek_back(core, raw)
             raise
         if read.taken < raw.num_rows:
-            _put_back(core, raw.slice(read.taken))
-            self._bad = read.error
+            _seek_back(core, raw.slice(read.taken))
+            self._decode_error = read.error
         if read.error is not None and not read.taken:
             raise read.error
         return read.rows
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
-        return to_uuid(await self._do(self._open.client_instance_id(to_seconds(timeout))))
+        return to_uuid(await self._run(self._open.client_instance_id(to_seconds(timeout))))
 
     def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
         """Requests a rebalance of the group in the next `poll`, for example because an assignor may decide differently.
@@ -299,7 +299,7 @@ class ConsumerBase(Face):
             raise TypeError(f"callback must be a function such as callback(offsets, error), not {callback!r}")
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
-        # Another thread may take the answer before the number is here: `_complete` leaves it for later then.
+        # Another thread may take the answer before the number is here: `_run_commit_callbacks` leaves it for later.
         self._callbacks[self._open.commit_async(offsets)] = (callback, named)
 
     def store_offsets(self, what: Committable) -> None:
@@ -341,7 +341,7 @@ class ConsumerBase(Face):
             offset: a number, or the result of `committed` or of your own store: with its leader epoch the broker can
                 detect whether the record before it was lost, and reading continues where the logs diverged.
         """
-        self._bad = None
+        self._decode_error = None
         at, _, epoch = to_committed(offset)
         self._open.seek(to_pair(partition), at, epoch)
 
@@ -358,7 +358,7 @@ class ConsumerBase(Face):
             IllegalStateError: none is named, and the group has not assigned any yet.
         """
         if not partitions:
-            self._check_settled("pause()")
+            self._check_assigned("pause()")
         self._open.pause([to_pair(tp) for tp in partitions or self.assignment()])
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -369,7 +369,7 @@ class ConsumerBase(Face):
         """The paused partitions."""
         return {TopicPartition(*tp) for tp in self._open.paused()}
 
-    def _settled(self) -> bool:
+    def _is_assigned(self) -> bool:
         """Whether what is assigned is all that there is: not so for a member whose group gave it nothing yet.
 
         Raises:
@@ -380,10 +380,10 @@ class ConsumerBase(Face):
             if not assigned:
                 raise ConfigurationError("nothing is assigned to this consumer: call subscribe or assign first")
             return True
-        return assigned or self._given
+        return assigned or self._has_assignment
 
-    def _check_settled(self, what: str) -> None:
-        if not self._settled():
+    def _check_assigned(self, what: str) -> None:
+        if not self._is_assigned():
             raise IllegalStateError(
                 f"{what} is about assigned partitions, and the group has not assigned any yet: call poll() first"
             )
@@ -393,13 +393,13 @@ class ConsumerBase(Face):
     async def _unsubscribe(self, timeout: Seconds | None) -> None:
         core = self._open
         try:
-            await self._do(core.commit_finished(True, to_seconds(timeout)))
-            await self._tell_last(core)
+            await self._run(core.commit_finished(True, to_seconds(timeout)))
+            await self._run_last_callbacks(core)
         finally:
             core.unsubscribe()
             self._listener = None
 
-    async def _poll(self, timeout: Seconds, until_settled: bool = False) -> pa.RecordBatch:
+    async def _poll(self, timeout: Seconds, until_assigned: bool = False) -> pa.RecordBatch:
         """Polls for rows, or without taking any until the group has assigned partitions.
 
         Raises:
@@ -411,75 +411,75 @@ class ConsumerBase(Face):
                 "or a callback"
             )
         try:
-            return await self._poll_alone(timeout, until_settled)
+            return await self._poll_exclusively(timeout, until_assigned)
         finally:
             self._polling.release()
 
-    async def _poll_alone(self, timeout: Seconds, until_settled: bool) -> pa.RecordBatch:
+    async def _poll_exclusively(self, timeout: Seconds, until_assigned: bool) -> pa.RecordBatch:
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:
-            await typed.prepare(self._do, self._topics())
+            await typed.prepare(self._run, self._topics())
         deadline = core.begin_poll(to_seconds(timeout))
         # Looked up once a round: what is found in the last one is still taken.
         left = deadline.left()
         if self._completed:
-            await self._complete(core)
+            await self._run_commit_callbacks(core)
         # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
-        while not (until_settled and self._settled()):
-            bad = self._next_bad(core)
-            found = core.look(not until_settled and bad is None)
+        while not (until_assigned and self._is_assigned()):
+            bad = self._next_decode_error(core)
+            found = core.look(not until_assigned and bad is None)
             if isinstance(found, pa.RecordBatch):
                 if typed is None:
                     return found
                 # The end of a bounded read was reached without a row.
                 if not found.num_rows:
-                    return self._nothing(core)
+                    return self._empty_batch(core)
                 # Without rows if all of them went elsewhere: these are finished.
-                if (rows := await self._read(core, found, typed)).num_rows or deadline.passed():
+                if (rows := await self._decode(core, found, typed)).num_rows or deadline.passed():
                     return rows
                 core.begin_poll(None)
             elif isinstance(found, _core.Rebalance):
-                if not await self._rebalanced(core, found, left):
-                    return self._nothing(core)
+                if not await self._dispatch_rebalance(core, found, left):
+                    return self._empty_batch(core)
             elif found:
-                await self._complete(core)
-            elif bad is not None and not until_settled:
+                await self._run_commit_callbacks(core)
+            elif bad is not None and not until_assigned:
                 raise bad.with_traceback(None)
             elif left <= 0.0:
-                return self._nothing(core)
+                return self._empty_batch(core)
             else:
-                await self._while_wanted(core.ready(left))
+                await self._run_or_cancel(core.ready(left))
             left = deadline.left()
-        return self._nothing(core)
+        return self._empty_batch(core)
 
-    def _next_bad(self, core: _core.Consumer) -> BadValueError | None:
+    def _next_decode_error(self, core: _core.Consumer) -> BadValueError | None:
         """Returns why the next row cannot be read, as long as it is the next."""
-        bad = self._bad
+        bad = self._decode_error
         if bad is None or bad.partition is None or bad.offset is None:
             return None
         if not core.is_next(to_pair(bad.partition), bad.offset):
-            self._bad = bad = None
+            self._decode_error = bad = None
         return bad
 
-    async def _while_wanted(self, call: _core.Call[Any]) -> Any:
+    async def _run_or_cancel(self, call: _core.Call[Any]) -> Any:
         """Waits for what is given up with the wait."""
         try:
-            return await self._do(call)
+            return await self._run(call)
         finally:
             call.cancel()
 
-    async def _rebalanced(self, core: _core.Consumer, event: _core.Rebalance, left: float) -> bool:
+    async def _dispatch_rebalance(self, core: _core.Consumer, event: _core.Rebalance, left: float) -> bool:
         """Calls the listener; false if there was no time for what comes before it."""
         prepared: bool = False
         try:
-            prepared = await self._while_wanted(core.prepare(event, left))
+            prepared = await self._run_or_cancel(core.prepare(event, left))
         finally:
             if not prepared:
                 core.give_back()
         if prepared:
             notified = False
             try:
-                await self._tell(event.kind, event.partitions)
+                await self._notify_listener(event.kind, event.partitions)
                 notified = True
             except Exception:
                 # The listener has seen the event, and the caller gets the exception.
@@ -489,25 +489,25 @@ class ConsumerBase(Face):
                 # Cancelled or interrupted, it may not have done its seeks: the next poll calls it again.
                 if notified:
                     core.acknowledge(event)
-                    self._given = event.kind == "assigned" or bool(core.assignment())
+                    self._has_assignment = event.kind == "assigned" or bool(core.assignment())
                 else:
                     core.give_back()
         return prepared
 
-    async def _tell(self, kind: str, partitions: list[tuple[str, int]]) -> None:
+    async def _notify_listener(self, kind: str, partitions: list[tuple[str, int]]) -> None:
         """Calls the listener for partitions that come and go."""
         if self._listener is None:
             return
-        outer = self._giving_up
-        self._giving_up = outer or kind != "assigned"
+        outer = self._revoking
+        self._revoking = outer or kind != "assigned"
         try:
-            await self._heard(
+            await self._on_result(
                 getattr(self._listener, f"on_partitions_{kind}")([TopicPartition(*tp) for tp in partitions])
             )
         finally:
-            self._giving_up = outer
+            self._revoking = outer
 
-    async def _complete(self, core: _core.Consumer) -> None:
+    async def _run_commit_callbacks(self, core: _core.Consumer) -> None:
         """Calls back for asynchronous commits that are done; after one that raises, the next call goes on."""
         self._completed.extend(core.take_completed())
         unregistered: list[_Completed] = []
@@ -522,11 +522,11 @@ class ConsumerBase(Face):
                 if (registered := self._callbacks.pop(commit, None)) is None:
                     unregistered.append(done)
                 elif registered[0] is None:
-                    if (failure := error or _joined(failures)) is not None:
+                    if (failure := error or _first_of(failures)) is not None:
                         _log.warning("commit_async failed, and has no callback: %s", failure)
                 else:
                     try:
-                        await self._heard(registered[0](registered[1], error or _joined(failures)))
+                        await self._on_result(registered[0](registered[1], error or _first_of(failures)))
                     except Exception:
                         raise
                     except BaseException:
@@ -537,69 +537,69 @@ class ConsumerBase(Face):
         finally:
             self._completed.extend(unregistered)
 
-    async def _ends(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
+    async def _current_ends(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
         """Joins the group if the consumer is subscribed, and returns where partitions that are not paused end now.
 
         No rows are taken: looking up the ends may fail.
         """
         limit = self._open.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
         deadline = _core.Deadline(limit)
-        if not self._settled():
-            await self._poll(limit, until_settled=True)
-            if not self._settled():
+        if not self._is_assigned():
+            await self._poll(limit, until_assigned=True)
+            if not self._is_assigned():
                 raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
         return await self._end_offsets(self.assignment() - self.paused(), deadline.left())
 
     async def _commit(self, what: Committable | None, timeout: Seconds | None) -> None:
         core = self._open
-        failures = await self._do(core.commit(self._offsets(what), to_seconds(timeout)))
-        await self._complete(core)
-        if (error := _joined(failures)) is not None:
+        failures = await self._run(core.commit(self._offsets(what), to_seconds(timeout)))
+        await self._run_commit_callbacks(core)
+        if (error := _first_of(failures)) is not None:
             raise error
 
     async def _committed(
         self, partitions: Iterable[TopicPartition], require_stable: bool | None, timeout: Seconds | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         pairs = [to_pair(tp) for tp in partitions]
-        found = await self._do(self._open.committed(pairs, require_stable, to_seconds(timeout)))
+        found = await self._run(self._open.committed(pairs, require_stable, to_seconds(timeout)))
         return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in found}
 
     def _position(self, partition: TopicPartition, timeout: Seconds | None) -> Coroutine[Any, Any, int]:
-        return self._do(self._open.position(to_pair(partition), to_seconds(timeout)))
+        return self._run(self._open.position(to_pair(partition), to_seconds(timeout)))
 
     async def _beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: Seconds | None
     ) -> dict[TopicPartition, int]:
-        found = await self._do(self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
+        found = await self._run(self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
         return {TopicPartition(*tp): offset for tp, offset in found}
 
     async def _end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: Seconds | None
     ) -> dict[TopicPartition, int]:
-        found = await self._do(self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
+        found = await self._run(self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
         return {TopicPartition(*tp): offset for tp, offset in found}
 
     async def _offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: Seconds | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         wanted = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
-        found = await self._do(self._open.offsets_for_times(wanted, to_seconds(timeout)))
+        found = await self._run(self._open.offsets_for_times(wanted, to_seconds(timeout)))
         return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
 
     async def _lag(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
-        self._check_settled("lag()")
-        return {TopicPartition(*tp): lag for tp, lag in await self._do(self._open.lag(to_seconds(timeout)))}
+        self._check_assigned("lag()")
+        return {TopicPartition(*tp): lag for tp, lag in await self._run(self._open.lag(to_seconds(timeout)))}
 
     async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
-        return [TopicPartition(*tp) for tp in await self._do(self._open.partitions_for(topic, to_seconds(timeout)))]
+        return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic, to_seconds(timeout)))]
 
     async def _seek_to(
         self, seek: Callable[[list[tuple[str, int]]], _core.Call[None]], partitions: Sequence[TopicPartition]
     ) -> None:
         if not partitions:
-            self._check_settled("seeking without naming partitions")
-        self._bad = None
-        await self._do(seek([to_pair(tp) for tp in partitions]))
+            self._check_assigned("seeking without naming partitions")
+        self._decode_error = None
+        await self._run(seek([to_pair(tp) for tp in partitions]))
 
     async def _seek_to_timestamp(self, when: int | datetime, partitions: Sequence[TopicPartition]) -> None:
         timestamp = to_milliseconds(when)
@@ -614,30 +614,30 @@ class ConsumerBase(Face):
         try:
             if left is None:
                 left = min(core.default_timeout(), _CLOSE_TIMEOUT)
-            left = await self._do(core.commit_finished(everything, left))
+            left = await self._run(core.commit_finished(everything, left))
             wait = True
-            await self._tell_last(core)
+            await self._run_last_callbacks(core)
         except Exception:
             raise
         except BaseException:
             wait = False
             raise
         finally:
-            self._core, self._leaving = None, core
+            self._core, self._closing = None, core
             self._finalizer.detach()
-            forget(core)
+            unregister(core)
             leaving = core.close(left)
             if wait:
-                await self._do(leaving)
-                self._leaving = None
+                await self._run(leaving)
+                self._closing = None
             else:
                 leaving.start()
 
-    async def _tell_last(self, core: _core.Consumer) -> None:
+    async def _run_last_callbacks(self, core: _core.Consumer) -> None:
         """Calls back for commits, and for the listener as the partitions go, unless it is being called."""
-        await self._complete(core)
-        if not self._giving_up and (event := core.to_give_up()):
-            await self._tell(*event)
+        await self._run_commit_callbacks(core)
+        if not self._revoking and (event := core.to_give_up()):
+            await self._notify_listener(*event)
 
 
 _Committed = tuple[int, str, int | None]
@@ -657,7 +657,7 @@ def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, An
     return given, own
 
 
-def _typed(
+def _typed_columns(
     options: list[tuple[str, Any]],
     key_format: Format | None,
     value_format: Format | None,
@@ -677,7 +677,7 @@ def _typed(
     return options, typed
 
 
-def _put_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
+def _seek_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
     """Has the next poll find these rows again, but for partitions that are others' by now."""
     assigned = set(core.assignment())
     places = zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
@@ -689,7 +689,7 @@ def _put_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
             core.seek(tp, offset, None)
 
 
-def _joined(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:
+def _first_of(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:
     """One error for all partitions that failed: the first, which knows the others."""
     if not failures:
         return None

@@ -25,7 +25,7 @@ _COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.gt,
     operator.ge,
 )
-_TURNED = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
+_MIRRORED = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
 # Casts that Polars adds where a column meets a literal of another type, and that change no value.
 _CASTS: dict[str, tuple[pl.DataType | type[pl.DataType], ...]] = {
     "partition": (pl.Int64(),),
@@ -41,36 +41,36 @@ class Span(NamedTuple):
     first: int = 0
     end: int = NEVER
 
-    def both(self, other: Span) -> Span:
+    def intersect(self, other: Span) -> Span:
         """What is in the two."""
         return Span(max(self.first, other.first), min(self.end, other.end))
 
-    def either(self, other: Span) -> Span:
+    def hull(self, other: Span) -> Span:
         """What is in one of them, and what lies between."""
         return Span(min(self.first, other.first), max(self.end, other.end))
 
 
 class Rows(NamedTuple):
-    """The rows of a partition that may be wanted: their offsets, and their times in milliseconds since 1970."""
+    """The rows of a partition that may be matching_rows: their offsets, and their times in milliseconds since 1970."""
 
     offsets: Span = Span()
     times: Span = Span()
 
 
-Wanted = dict[int, Rows]
+Selection = dict[int, Rows]
 
 
-def wanted(predicate: pl.Expr | None, partitions: Iterable[int]) -> Wanted:
+def matching_rows(predicate: pl.Expr | None, partitions: Iterable[int]) -> Selection:
     """The partitions in which a predicate may hold, and where in them.
 
     Args:
         predicate: on the columns of a topic; None holds everywhere.
         partitions: all there are.
     """
-    everything = {partition: Rows() for partition in partitions}
+    all_rows = {partition: Rows() for partition in partitions}
     if predicate is None:
-        return everything
-    found = _read(predicate, everything, _DEPTH)
+        return all_rows
+    found = _evaluate(predicate, all_rows, _DEPTH)
     return {
         partition: rows
         for partition, rows in found.items()
@@ -78,41 +78,43 @@ def wanted(predicate: pl.Expr | None, partitions: Iterable[int]) -> Wanted:
     }
 
 
-def _read(expression: pl.Expr, everything: Wanted, depth: int) -> Wanted:
+def _evaluate(expression: pl.Expr, all_rows: Selection, depth: int) -> Selection:
     parts = expression.meta.pop()
     if not depth:
-        return everything
+        return all_rows
     if len(parts) == 3:
-        return _between(expression, parts, everything)
+        return _between(expression, parts, all_rows)
     if len(parts) != 2:
-        return everything
+        return all_rows
     right, left = parts
     if expression.meta.eq(left & right):
-        return _both(_read(left, everything, depth - 1), _read(right, everything, depth - 1))
+        return _intersection(_evaluate(left, all_rows, depth - 1), _evaluate(right, all_rows, depth - 1))
     if expression.meta.eq(left | right):
-        one, other = _read(left, everything, depth - 1), _read(right, everything, depth - 1)
-        return {p: _either(one.get(p), other.get(p)) for p in everything if p in one or p in other}
+        one, other = _evaluate(left, all_rows, depth - 1), _evaluate(right, all_rows, depth - 1)
+        return {p: _union(one.get(p), other.get(p)) for p in all_rows if p in one or p in other}
     if (name := _column(left)) is not None and expression.meta.eq(left.is_in(right)):
-        return _one_of(name, right, everything)
+        return _is_in(name, right, all_rows)
     for comparison in _COMPARISONS:
         if expression.meta.eq(comparison(left, right)):
             if (name := _column(left)) is not None:
-                return _compared(name, comparison, right, everything)
+                return _compared(name, comparison, right, all_rows)
             if (name := _column(right)) is not None:
-                return _compared(name, _TURNED.get(comparison, comparison), left, everything)
-    return everything
+                return _compared(name, _MIRRORED.get(comparison, comparison), left, all_rows)
+    return all_rows
 
 
-def _both(one: Wanted, other: Wanted) -> Wanted:
+def _intersection(one: Selection, other: Selection) -> Selection:
     return {
-        p: Rows(one[p].offsets.both(other[p].offsets), one[p].times.both(other[p].times)) for p in one if p in other
+        p: Rows(one[p].offsets.intersect(other[p].offsets), one[p].times.intersect(other[p].times))
+        for p in one
+        if p in other
     }
 
 
-def _either(one: Rows | None, other: Rows | None) -> Rows:
+def _union(one: Rows | None, other: Rows | None) -> Rows:
     if one is None or other is None:
         return one or other or Rows()
-    return Rows(one.offsets.either(other.offsets), one.times.either(other.times))
+    return Rows(one.offsets.hull(other.offsets), one.times.hull(other.times))
 
 
 def _column(expression: pl.Expr) -> str | None:
@@ -126,12 +128,12 @@ def _column(expression: pl.Expr) -> str | None:
     return None
 
 
-def _compared(name: str, comparison: Callable[[Any, Any], Any], other: pl.Expr, everything: Wanted) -> Wanted:
+def _compared(name: str, comparison: Callable[[Any, Any], Any], other: pl.Expr, all_rows: Selection) -> Selection:
     if (limits := _constant(name, other)) is None:
-        return everything
+        return all_rows
     low, high = limits
     if name == "partition":
-        return {p: rows for p, rows in everything.items() if comparison(p, low)}
+        return {p: rows for p, rows in all_rows.items() if comparison(p, low)}
     if comparison is operator.eq:
         span = Span(low, high + 1)
     elif comparison is operator.ge or comparison is operator.gt:
@@ -139,11 +141,11 @@ def _compared(name: str, comparison: Callable[[Any, Any], Any], other: pl.Expr, 
     elif comparison is operator.le or comparison is operator.lt:
         span = Span(end=high + (comparison is operator.le or name == "timestamp"))
     else:
-        return everything
-    return _within(name, span, everything)
+        return all_rows
+    return _restricted(name, span, all_rows)
 
 
-def _between(expression: pl.Expr, parts: list[pl.Expr], everything: Wanted) -> Wanted:
+def _between(expression: pl.Expr, parts: list[pl.Expr], all_rows: Selection) -> Selection:
     upper, lower, column = parts
     name = _column(column)
     if name is not None:
@@ -151,28 +153,28 @@ def _between(expression: pl.Expr, parts: list[pl.Expr], everything: Wanted) -> W
             if expression.meta.eq(column.is_between(lower, upper, closed=closed)):
                 above = operator.ge if closed in ("both", "left") else operator.gt
                 below = operator.le if closed in ("both", "right") else operator.lt
-                return _both(_compared(name, above, lower, everything), _compared(name, below, upper, everything))
-    return everything
+                return _intersection(_compared(name, above, lower, all_rows), _compared(name, below, upper, all_rows))
+    return all_rows
 
 
-def _one_of(name: str, others: pl.Expr, everything: Wanted) -> Wanted:
+def _is_in(name: str, others: pl.Expr, all_rows: Selection) -> Selection:
     if not others.meta.is_literal():
-        return everything
+        return all_rows
     series = pl.select(others).to_series()
     if isinstance(series.dtype, pl.List):
         series = series.explode()
     limits = [_limits(name, series.dtype, value) for value in series.to_physical().drop_nulls().to_list()]
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits) or not known:
-        return everything
+        return all_rows
     if name == "partition":
-        return {p: rows for p, rows in everything.items() if any(p == low for low, _ in known)}
-    return _within(name, Span(min(low for low, _ in known), max(high for _, high in known) + 1), everything)
+        return {p: rows for p, rows in all_rows.items() if any(p == low for low, _ in known)}
+    return _restricted(name, Span(min(low for low, _ in known), max(high for _, high in known) + 1), all_rows)
 
 
-def _within(name: str, span: Span, everything: Wanted) -> Wanted:
-    rows = Rows(offsets=Span().both(span)) if name == "offset" else Rows(times=Span().both(span))
-    return dict.fromkeys(everything, rows)
+def _restricted(name: str, span: Span, all_rows: Selection) -> Selection:
+    rows = Rows(offsets=Span().intersect(span)) if name == "offset" else Rows(times=Span().intersect(span))
+    return dict.fromkeys(all_rows, rows)
 
 
 def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._faces import Face
-from samsarrow._unclosed import forget, wait_at_exit, watch_producer
+from samsarrow._sync import Runner
+from samsarrow._unclosed import unregister, wait_at_exit, watch_producer
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
 from samsarrow.group import Committable, ConsumerGroupMetadata, to_offsets
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from samsarrow.values.decode import Format
 
 
-class ProducerBase(Face):
-    """Operations as coroutines, whose waits are `_do`'s."""
+class ProducerBase(Runner):
+    """Operations as coroutines, whose waits are `_run`'s."""
 
     @staticmethod
-    async def _undone(work: Coroutine[Any, Any, None]) -> None:
+    async def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
         """Waits for the end of `work`, also in a task that is cancelled."""
         await work
 
@@ -52,7 +52,7 @@ class ProducerBase(Face):
         self._raises = _raises(errors)
         self._partitioner, pairs = take_partitioner(merge(config, options))
         self._core: _core.Producer | None = _core.Producer(pairs)
-        self._leaving: _core.Producer | None = None
+        self._closing: _core.Producer | None = None
         # A producer that is forgotten, or still open when the interpreter exits, delivers its records all the same.
         self._finalizer = watch_producer(self, self._core)
 
@@ -71,9 +71,9 @@ class ProducerBase(Face):
         return of_producer(self._open.metrics())
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
-        return to_uuid(await self._do(self._open.client_instance_id(to_seconds(timeout))))
+        return to_uuid(await self._run(self._open.client_instance_id(to_seconds(timeout))))
 
-    def _sent(
+    def _start_send(
         self,
         topic: str,
         value: Payload,
@@ -92,7 +92,7 @@ class ProducerBase(Face):
         if on_delivery is not None or (self._partitioner is not None and partition is None):
             return self._send(core, topic, value, key, pairs, partition, when, on_delivery)
         given = core.send(topic, value, key, pairs, partition, when)
-        return given if isinstance(given, _core.Delivery) else self._send_in(given)
+        return given if isinstance(given, _core.Delivery) else self._send_reserved(given)
 
     async def _send(
         self,
@@ -106,20 +106,20 @@ class ProducerBase(Face):
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery:
         if on_delivery is not None and (crowd := _core.callbacks_crowd()) is not None:
-            await self._do(crowd)
+            await self._run(crowd)
         if self._partitioner is not None and partition is None:
-            count = await self._do(core.partition_count(topic))
+            count = await self._run(core.partition_count(topic))
             partition = chosen(self._partitioner, topic, key, value, count)
         given = core.send(topic, value, key, headers, partition, timestamp)
-        delivery = given if isinstance(given, _core.Delivery) else await self._send_in(given)
+        delivery = given if isinstance(given, _core.Delivery) else await self._send_reserved(given)
         if on_delivery is not None:
             delivery._tell(on_delivery)
         return delivery
 
-    async def _send_in(self, room: _core.Call[_core.Room]) -> _core.Delivery:
+    async def _send_reserved(self, room: _core.Call[_core.Room]) -> _core.Delivery:
         """Waits for room; a caller that is cancelled has sent nothing."""
         try:
-            found: _core.Room = await self._do(room)
+            found: _core.Room = await self._run(room)
         finally:
             room.cancel()
         return found.send()
@@ -151,10 +151,10 @@ class ProducerBase(Face):
                     f'not "{value_format}"'
                 )
             kind = None if value_format == "json" or value_format == "ipc" else value_format
-            written = await WrittenRows.of(self._do, topic, data, key, key_format, names, kind, headers)
+            written = await WrittenRows.of(self._run, topic, data, key, key_format, names, kind, headers)
             data, key, names, headers = written.reader, written.key, written.value, written.headers
         if self._partitioner is not None:
-            count = await self._do(core.partition_count(topic))
+            count = await self._run(core.partition_count(topic))
             placed = Partitioned(self._partitioner, topic, count, data, key, names, partition, text)
             data, names, partition, text = placed.reader, placed.value, placed.name, None
         batches = core.send_batch(transaction, topic, data, key, names, headers, partition, timestamp, text)
@@ -164,7 +164,7 @@ class ProducerBase(Face):
         call = None
         try:
             while (call := batches.next()) is not None:
-                await self._do(call)
+                await self._run(call)
         except BaseException as error:
             # A caller that stops waiting, because it is cancelled or interrupted, stops the call.
             queued = batches.cancel()
@@ -180,19 +180,19 @@ class ProducerBase(Face):
         return batches.delivery()
 
     def _flush(self, timeout: Seconds | None, errors: Errors | None) -> Coroutine[Any, Any, None]:
-        return self._do(self._open.flush(to_seconds(timeout), self._raises if errors is None else _raises(errors)))
+        return self._run(self._open.flush(to_seconds(timeout), self._raises if errors is None else _raises(errors)))
 
     async def _partitions_for(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(*tp) for tp in await self._do(self._open.partitions_for(topic))]
+        return [TopicPartition(*tp) for tp in await self._run(self._open.partitions_for(topic))]
 
     def _init_transactions(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
-        return self._do(self._open.init_transactions(to_seconds(timeout)))
+        return self._run(self._open.init_transactions(to_seconds(timeout)))
 
     async def _begin_transaction(self) -> None:
         begin = self._open.begin_transaction()
         call = begin.call()
         try:
-            await self._do(call)
+            await self._run(call)
         except KafkaError:
             raise
         except BaseException as error:
@@ -203,14 +203,14 @@ class ProducerBase(Face):
                 # Thrown away by a loop that has ended: nothing can be awaited any more.
                 self._open.abort_transaction(None).start()
             else:
-                await self._undone(self._abort_after(error))
+                await self._run_to_end(self._abort_after(error))
             raise
 
     def _commit_transaction(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
-        return self._do(self._open.commit_transaction(to_seconds(timeout)))
+        return self._run(self._open.commit_transaction(to_seconds(timeout)))
 
     def _abort_transaction(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
-        return self._do(self._open.abort_transaction(to_seconds(timeout)))
+        return self._run(self._open.abort_transaction(to_seconds(timeout)))
 
     async def _abort_after(self, error: BaseException) -> None:
         """Aborts; what keeps it from being done must not hide what went wrong before."""
@@ -224,29 +224,29 @@ class ProducerBase(Face):
     ) -> Coroutine[Any, Any, None]:
         group, member, generation, instance = group_metadata
         who = (group, member, generation, instance)
-        return self._do(self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout)))
+        return self._run(self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout)))
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
         raises = self._raises if errors is None else _raises(errors)
         core, self._core = self._core, None
         if core is not None:
-            self._leaving = core
+            self._closing = core
             self._finalizer.detach()
-            forget(core)
+            unregister(core)
             try:
-                await self._do(core.close(to_seconds(timeout), raises))
+                await self._run(core.close(to_seconds(timeout), raises))
             except KafkaError:
                 raise
             except BaseException:
                 # The close continues without a caller, which may not return.
                 wait_at_exit(core)
                 raise
-        elif self._leaving is not None:
+        elif self._closing is not None:
             # The wait was ended before: what is on its way may still be.
-            await self._do(self._leaving.flush(to_seconds(timeout), raises))
-        self._leaving = None
+            await self._run(self._closing.flush(to_seconds(timeout), raises))
+        self._closing = None
 
-    async def _leave_block(self, error: BaseException | None) -> None:
+    async def _exit_block(self, error: BaseException | None) -> None:
         """Closes; what fails then must not hide what the block raised."""
         if error is None:
             await self._close(None, None)

@@ -13,9 +13,9 @@ from samsarrow import _core
 from samsarrow.exceptions import ForkError, KafkaError
 
 # The time that the exit of the interpreter has for all clients.
-LAST_SECONDS = 5.0
+EXIT_TIMEOUT = 5.0
 # Time after that in which a producer logs records that it gives up.
-_LAST_LINES = 1.0
+_LOG_TIMEOUT = 1.0
 
 _consumers: dict[int, _core.Consumer] = {}
 _producers: dict[int, tuple[_core.Producer, str]] = {}
@@ -55,13 +55,13 @@ def _watch(client: object, function: Callable[..., None], core: object) -> weakr
     return finalizer
 
 
-def forget(core: _core.Consumer | _core.Producer) -> None:
+def unregister(core: _core.Consumer | _core.Producer) -> None:
     """The application closes this one."""
     _consumers.pop(id(core), None)
     _producers.pop(id(core), None)
 
 
-def close_consumer(core: _core.Consumer, seconds: float = LAST_SECONDS) -> None:
+def close_consumer(core: _core.Consumer, seconds: float = EXIT_TIMEOUT) -> None:
     """Has a consumer leave its group, and waits for it."""
     _consumers.pop(id(core), None)
     # After a fork it is the parent's.
@@ -73,7 +73,7 @@ def close_consumer_in_background(core: _core.Consumer) -> None:
     """The same without a wait: it may be an event loop's thread."""
     _consumers.pop(id(core), None)
     with suppress(KafkaError):
-        _start(core.close(LAST_SECONDS), None)
+        _start(core.close(EXIT_TIMEOUT), None)
 
 
 def close_producer(core: _core.Producer, usable: bool = False) -> None:
@@ -105,7 +105,7 @@ def _start(call: _core.Call[None], producer: _core.Producer | None) -> None:
 
 def close_all() -> None:
     """Closes all clients as the interpreter exits, when no other thread uses a client any more. The core calls it."""
-    deadline = _core.Deadline(LAST_SECONDS)
+    deadline = _core.Deadline(EXIT_TIMEOUT)
     for producer, _ in list(_producers.values()):
         # Finalizers of the application may still use it.
         close_producer(producer, usable=True)
@@ -116,7 +116,7 @@ def close_all() -> None:
         if core is not None and not call.ended():
             with suppress(ForkError):
                 core.give_up()
-    _wait_until(_core.Deadline(_LAST_LINES))
+    _wait_until(_core.Deadline(_LOG_TIMEOUT))
 
 
 def _wait_until(deadline: _core.Deadline) -> None:

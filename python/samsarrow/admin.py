@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._admin.access_face import AccessAdmin
-from samsarrow._admin.cluster_face import ClusterAdmin
-from samsarrow._admin.configs_face import ConfigAdmin
-from samsarrow._admin.groups_face import GroupAdmin
-from samsarrow._admin.offsets_face import OffsetAdmin
-from samsarrow._admin.replicas_face import ReplicaAdmin
-from samsarrow._admin.topics_face import TopicAdmin
-from samsarrow._admin.transactions_face import TransactionAdmin
+from samsarrow._admin.access_sync import AccessAdmin
+from samsarrow._admin.cluster_sync import ClusterAdmin
+from samsarrow._admin.configs_sync import ConfigAdmin
+from samsarrow._admin.groups_sync import GroupAdmin
+from samsarrow._admin.offsets_sync import OffsetAdmin
+from samsarrow._admin.replicas_sync import ReplicaAdmin
+from samsarrow._admin.topics_sync import TopicAdmin
+from samsarrow._admin.transactions_sync import TransactionAdmin
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError
 from samsarrow.metrics.client import AdminMetrics, of_admin, to_uuid

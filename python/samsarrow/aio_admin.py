@@ -18,7 +18,7 @@ from samsarrow._admin import replicas as _replicas
 from samsarrow._admin import topics as _topics
 from samsarrow._admin import transactions as _transactions
 from samsarrow._admin.access import ScramAlteration
-from samsarrow._faces import documented_by
+from samsarrow._sync import documented_by
 from samsarrow.access import (
     AclBinding,
     AclFilter,

@@ -12,9 +12,9 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._bounded_reader import read_to_ends
 from samsarrow._consumer import ConsumerBase
-from samsarrow._faces import Awaiting, documented_by, turn
-from samsarrow._rows import up_to
+from samsarrow._sync import Awaiting, checkpoint, documented_by
 from samsarrow._unclosed import close_consumer_in_background
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import ClosedError, IllegalStateError
@@ -59,16 +59,16 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     """
 
     @staticmethod
-    def _abandon(core: _core.Consumer) -> None:
+    def _finalize(core: _core.Consumer) -> None:
         close_consumer_in_background(core)
 
     @staticmethod
-    async def _heard(returned: object) -> None:
+    async def _on_result(returned: object) -> None:
         if isawaitable(returned):
             await returned
 
     @staticmethod
-    async def _delivered(delivery: _core.BatchDelivery) -> None:
+    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
         await delivery
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
@@ -76,7 +76,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             "a registry has the schema, and poll() asks for it: the schema is known after the first"
         )
 
-    def _check_letters(self, letters: DeadLetter) -> None:
+    def _check_dead_letter(self, letters: DeadLetter) -> None:
         if not isinstance(letters.producer, Awaiting):
             raise TypeError("the DeadLetter of an AsyncConsumer needs an AsyncProducer")
 
@@ -87,7 +87,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         return await self._client_instance_id(timeout)
 
     async def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
-        await turn()
+        await checkpoint()
         return await self._poll(timeout)
 
     def records(self, timeout: Seconds = 1.0) -> AsyncIterator[ConsumerRecord]:
@@ -110,11 +110,11 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             ConfigurationError: nothing is subscribed or assigned.
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
-        ends = await self._ends(timeout)
-        batches = up_to(self, ends)
+        ends = await self._current_ends(timeout)
+        batches = read_to_ends(self, ends)
         try:
             while True:
-                await turn()
+                await checkpoint()
                 batch = await anext(batches, None)
                 if batch is None:
                     break
@@ -174,10 +174,10 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         await self._close(True, timeout)
 
     async def _close(self, everything: bool, timeout: Seconds | None) -> None:
-        if self._core is None and self._leaving is not None:
+        if self._core is None and self._closing is not None:
             # The wait was ended before.
-            await self._do(self._leaving.closed(to_seconds(timeout)))
-            self._leaving = None
+            await self._run(self._closing.closed(to_seconds(timeout)))
+            self._closing = None
         else:
             await super()._close(everything, timeout)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._faces import Awaiting, documented_by, shielded, turn
 from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
+from samsarrow._sync import Awaiting, checkpoint, documented_by, shielded
 from samsarrow.exceptions import KafkaError
 from samsarrow.group import Committable, ConsumerGroupMetadata
 from samsarrow.producer import Producer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from samsarrow.values.decode import Format
 
 # A send waits for nothing as long as there is room. This many take less than a millisecond; then others have a turn.
-SENDS_A_TURN = 256
+SENDS_PER_CHECKPOINT = 256
 
 
 @documented_by(Producer)
@@ -51,7 +51,7 @@ class AsyncProducer(Awaiting, ProducerBase):
     _sends = 0
 
     @staticmethod
-    async def _undone(work: Coroutine[Any, Any, None]) -> None:
+    async def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
         await shielded(work)
 
     async def send(
@@ -66,10 +66,10 @@ class AsyncProducer(Awaiting, ProducerBase):
         on_delivery: OnDelivery | None = None,
     ) -> _core.Delivery:
         self._sends += 1
-        if not self._sends % SENDS_A_TURN:
+        if not self._sends % SENDS_PER_CHECKPOINT:
             # Before the record is taken: a caller that is cancelled here has sent nothing.
-            await turn()
-        sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
+            await checkpoint()
+        sent = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return sent if isinstance(sent, _core.Delivery) else await sent
 
     async def send_and_wait(
@@ -88,7 +88,7 @@ class AsyncProducer(Awaiting, ProducerBase):
         Raises:
             KafkaError: an error of `send`, or the reason why the record was not delivered.
         """
-        sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
+        sent = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
         return await (sent if isinstance(sent, _core.Delivery) else await sent)
 
     async def send_batch(
@@ -161,7 +161,7 @@ class AsyncProducer(Awaiting, ProducerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave_block(error)
+        await self._exit_block(error)
 
 
 class _Transaction:

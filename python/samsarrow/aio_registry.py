@@ -8,7 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._faces import documented_by
+from samsarrow._sync import documented_by
 from samsarrow.exceptions import ClosedError
 from samsarrow.registry import (
     Auth,

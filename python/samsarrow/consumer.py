@@ -12,9 +12,9 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._bounded_reader import read_to_ends
 from samsarrow._consumer import CommitCallback, ConsumerBase
-from samsarrow._faces import Blocking, now
-from samsarrow._rows import up_to
+from samsarrow._sync import Blocking, run_sync
 from samsarrow._unclosed import close_consumer
 from samsarrow.exceptions import ClosedError
 from samsarrow.group import Committable
@@ -70,24 +70,24 @@ class Consumer(Blocking, ConsumerBase):
     """
 
     @staticmethod
-    def _abandon(core: _core.Consumer) -> None:
+    def _finalize(core: _core.Consumer) -> None:
         close_consumer(core)
 
     @staticmethod
-    async def _heard(returned: object) -> None:
+    async def _on_result(returned: object) -> None:
         if isawaitable(returned):
             if (close := getattr(returned, "close", None)) is not None:
                 close()
             raise TypeError("a Consumer does not await its listeners and callbacks: use an AsyncConsumer")
 
     @staticmethod
-    async def _delivered(delivery: _core.BatchDelivery) -> None:
+    async def _wait_delivered(delivery: _core.BatchDelivery) -> None:
         delivery.result()
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
-        now(typed.prepare(self._do, self._topics()))
+        run_sync(typed.prepare(self._run, self._topics()))
 
-    def _check_letters(self, letters: DeadLetter) -> None:
+    def _check_dead_letter(self, letters: DeadLetter) -> None:
         if not isinstance(letters.producer, Blocking):
             raise TypeError("the DeadLetter of a Consumer needs a Producer")
 
@@ -96,7 +96,7 @@ class Consumer(Blocking, ConsumerBase):
 
         Calls the listener's `on_partitions_revoked`; with `enable.auto.commit`, commits finished rows.
         """
-        now(self._unsubscribe(timeout))
+        run_sync(self._unsubscribe(timeout))
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
@@ -109,7 +109,7 @@ class Consumer(Blocking, ConsumerBase):
             UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
             KafkaTimeoutError: no broker answered in time.
         """
-        return now(self._client_instance_id(timeout))
+        return run_sync(self._client_instance_id(timeout))
 
     def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
         """Returns the next rows, of one partition or several.
@@ -134,7 +134,7 @@ class Consumer(Blocking, ConsumerBase):
             RegistryError: the registry cannot be reached for a schema. Positions do not move.
             KafkaError: any other error that prevents reading an assigned partition, raised once per occurrence.
         """
-        return now(self._poll(timeout))
+        return run_sync(self._poll(timeout))
 
     def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
         """Iterates over the rows of one `poll`."""
@@ -168,8 +168,8 @@ class Consumer(Blocking, ConsumerBase):
             ConfigurationError: nothing is subscribed or assigned.
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
-        ends = now(self._ends(timeout))
-        return pa.RecordBatchReader.from_batches(self.schema, _all(up_to(self, ends)))
+        ends = run_sync(self._current_ends(timeout))
+        return pa.RecordBatchReader.from_batches(self.schema, _all(read_to_ends(self, ends)))
 
     def commit(self, what: Committable | None = None, *, timeout: Seconds | None = None) -> None:
         """Commits offsets to the group, and waits for the acknowledgement.
@@ -187,7 +187,7 @@ class Consumer(Blocking, ConsumerBase):
             UnknownMemberIdError: the consumer is not a member of the group now.
             KafkaTimeoutError: the commit did not finish in time; the message has the last error.
         """
-        now(self._commit(what, timeout))
+        run_sync(self._commit(what, timeout))
 
     def committed(
         self,
@@ -207,23 +207,23 @@ class Consumer(Blocking, ConsumerBase):
         Returns:
             The offset of each partition, None without a committed offset.
         """
-        return now(self._committed(partitions, require_stable, timeout))
+        return run_sync(self._committed(partitions, require_stable, timeout))
 
     def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:
         """The offset of the next row that `poll` returns from an assigned partition."""
-        return now(self._position(partition, timeout))
+        return run_sync(self._position(partition, timeout))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
         """The first available offset of each partition."""
-        return now(self._beginning_offsets(partitions, timeout))
+        return run_sync(self._beginning_offsets(partitions, timeout))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
         """The end of each partition: its high watermark, or its last stable offset with `read_committed`."""
-        return now(self._end_offsets(partitions, timeout))
+        return run_sync(self._end_offsets(partitions, timeout))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], *, timeout: Seconds | None = None
@@ -237,7 +237,7 @@ class Consumer(Blocking, ConsumerBase):
         Returns:
             None for a partition without such a record.
         """
-        return now(self._offsets_for_times(times, timeout))
+        return run_sync(self._offsets_for_times(times, timeout))
 
     def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
         """The number of offsets between position and end, for every assigned partition.
@@ -247,7 +247,7 @@ class Consumer(Blocking, ConsumerBase):
         Raises:
             IllegalStateError: the group has not assigned partitions yet; call `poll` first.
         """
-        return now(self._lag(timeout))
+        return run_sync(self._lag(timeout))
 
     def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
         """The partitions of a topic, in order.
@@ -255,19 +255,19 @@ class Consumer(Blocking, ConsumerBase):
         Raises:
             UnknownTopicOrPartitionError: the topic does not exist.
         """
-        return now(self._partitions_for(topic, timeout))
+        return run_sync(self._partitions_for(topic, timeout))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Moves these partitions, or all assigned ones, to their first offset."""
-        now(self._seek_to(self._open.seek_to_beginning, partitions))
+        run_sync(self._seek_to(self._open.seek_to_beginning, partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Moves these partitions, or all assigned ones, to their end."""
-        now(self._seek_to(self._open.seek_to_end, partitions))
+        run_sync(self._seek_to(self._open.seek_to_end, partitions))
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
         """Moves to the group's committed offsets; partitions without one follow `auto.offset.reset`."""
-        now(self._seek_to(self._open.seek_to_committed, partitions))
+        run_sync(self._seek_to(self._open.seek_to_committed, partitions))
 
     def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
         """Moves to the first record at or after a time, or to the end if there is none.
@@ -276,7 +276,7 @@ class Consumer(Blocking, ConsumerBase):
             when: milliseconds since 1970, or a `datetime`.
             *partitions: partitions to move, by default all assigned ones.
         """
-        now(self._seek_to_timestamp(when, partitions))
+        run_sync(self._seek_to_timestamp(when, partitions))
 
     def close(self, timeout: Seconds | None = None) -> None:
         """Commits finished rows (with `enable.auto.commit`), leaves the group and closes all connections.
@@ -292,7 +292,7 @@ class Consumer(Blocking, ConsumerBase):
             timeout: seconds to close, by default `default.api.timeout.ms`, but 30 at most; time spent in a listener is
                 not counted.
         """
-        now(self._close(True, timeout))
+        run_sync(self._close(True, timeout))
 
     def __enter__(self) -> Consumer:
         return self
@@ -301,15 +301,15 @@ class Consumer(Blocking, ConsumerBase):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After an exception the program may not be done with what the last poll gave.
-        now(self._close(kind is None, None))
+        run_sync(self._close(kind is None, None))
 
 
 def _all(batches: AsyncGenerator[pa.RecordBatch, None]) -> Iterator[pa.RecordBatch]:
     """Yields the batches of a blocking consumer's generator."""
     try:
         while True:
-            yield now(batches.__anext__())
+            yield run_sync(batches.__anext__())
     except StopAsyncIteration:
         pass
     finally:
-        now(batches.aclose())
+        run_sync(batches.aclose())

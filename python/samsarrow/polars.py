@@ -16,8 +16,8 @@ except ImportError:
     raise ImportError("samsarrow.polars needs Polars: pip install 'samsarrow[polars]'") from None
 
 from samsarrow import _core
-from samsarrow._predicate import NEVER, wanted
-from samsarrow._rows import bound
+from samsarrow._bounded_reader import set_ends
+from samsarrow._predicate import NEVER, matching_rows
 from samsarrow.config import kafka_name, merge
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError, OffsetOutOfRangeError
@@ -114,7 +114,7 @@ class _Topic:
         """What `register_io_source` calls: the first `n_rows`, of those the ones for which the predicate holds."""
         columns = self._empty.columns if with_columns is None else with_columns
         # A limit counts rows from before the filter, so that none of those may be left out.
-        rows = wanted(predicate if n_rows is None else None, self._ends)
+        rows = matching_rows(predicate if n_rows is None else None, self._ends)
         left = n_rows
         if left == 0 or not rows:
             return
@@ -185,7 +185,7 @@ class _Topic:
             consumer.seek(tp, first)
         consumer.resume(*ends)
         limit, core = consumer._open.default_timeout(), consumer._open
-        bound(core, ends)
+        set_ends(core, ends)
         deadline = _core.Deadline(limit)
         while behind := core.bounds()[0]:
             batch = consumer.poll(1.0)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from samsarrow import _core
-from samsarrow._faces import Blocking, now
 from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
+from samsarrow._sync import Blocking, run_sync
 from samsarrow.exceptions import KafkaError
 from samsarrow.group import Committable, ConsumerGroupMetadata
 from samsarrow.types import Seconds, TopicPartition
@@ -81,8 +81,8 @@ class Producer(Blocking, ProducerBase):
             ConfigurationError: the topic has no such partition.
             KafkaTimeoutError: no room or no metadata within `max.block.ms`.
         """
-        sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
-        return sent if isinstance(sent, _core.Delivery) else now(sent)
+        sent = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
+        return sent if isinstance(sent, _core.Delivery) else run_sync(sent)
 
     def send_batch(
         self,
@@ -141,7 +141,9 @@ class Producer(Blocking, ProducerBase):
         pending result of those. What a `pyarrow.RecordBatchReader` raises, such as `Consumer.reader()`, is raised as it
         is.
         """
-        return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format))
+        return run_sync(
+            self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format)
+        )
 
     def flush(self, timeout: Seconds | None = None, *, errors: Errors | None = None) -> None:
         """Sends all pending records and waits for their acknowledgements, and for callbacks.
@@ -156,7 +158,7 @@ class Producer(Blocking, ProducerBase):
                 with the numbers of records. Each failure is raised once. Failures in a transaction are raised by its
                 commit.
         """
-        now(self._flush(timeout, errors))
+        run_sync(self._flush(timeout, errors))
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
@@ -169,11 +171,11 @@ class Producer(Blocking, ProducerBase):
             UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
             KafkaTimeoutError: no broker answered in time.
         """
-        return now(self._client_instance_id(timeout))
+        return run_sync(self._client_instance_id(timeout))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic, in order."""
-        return now(self._partitions_for(topic))
+        return run_sync(self._partitions_for(topic))
 
     @contextmanager
     def transaction(self) -> Iterator[Producer]:
@@ -197,13 +199,13 @@ class Producer(Blocking, ProducerBase):
         try:
             yield self
         except BaseException as error:
-            now(self._abort_after(error))
+            run_sync(self._abort_after(error))
             raise
         try:
             self.commit_transaction()
         except KafkaError as error:
             if error.abortable:
-                now(self._abort_after(error))
+                run_sync(self._abort_after(error))
             raise
 
     def init_transactions(self, timeout: Seconds | None = None) -> None:
@@ -219,7 +221,7 @@ class Producer(Blocking, ProducerBase):
             KafkaTimeoutError: no coordinator answered in time; you may call it again.
             InvalidTransactionTimeoutError: `transaction.timeout.ms` is more than the broker allows.
         """
-        now(self._init_transactions(timeout))
+        run_sync(self._init_transactions(timeout))
 
     def begin_transaction(self) -> None:
         """Begins a transaction: records sent from now on belong to it.
@@ -229,7 +231,7 @@ class Producer(Blocking, ProducerBase):
             KafkaError: with `abortable`, abort the last transaction first; with `fatal`, the producer cannot be used
                 any more.
         """
-        now(self._begin_transaction())
+        run_sync(self._begin_transaction())
 
     def commit_transaction(self, timeout: Seconds | None = None) -> None:
         """Sends pending records, and commits once all records of the transaction are delivered.
@@ -245,7 +247,7 @@ class Producer(Blocking, ProducerBase):
                 `fatal`, the producer cannot be used any more.
             IllegalStateError: no transaction is open.
         """
-        now(self._commit_transaction(timeout))
+        run_sync(self._commit_transaction(timeout))
 
     def abort_transaction(self, timeout: Seconds | None = None) -> None:
         """Drops unsent records, waits for those in flight, and aborts the transaction.
@@ -260,7 +262,7 @@ class Producer(Blocking, ProducerBase):
             KafkaError: with `fatal`, the producer cannot be used any more; the coordinator aborts the open transaction.
             IllegalStateError: no transaction is open, or a commit is not finished.
         """
-        now(self._abort_transaction(timeout))
+        run_sync(self._abort_transaction(timeout))
 
     def send_offsets_to_transaction(
         self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
@@ -284,7 +286,7 @@ class Producer(Blocking, ProducerBase):
             KafkaTimeoutError: not done in time; it continues, and the commit waits for it.
             IllegalStateError: no transaction is open.
         """
-        now(self._send_offsets_to_transaction(offsets, group_metadata, timeout))
+        run_sync(self._send_offsets_to_transaction(offsets, group_metadata, timeout))
 
     def close(self, timeout: Seconds | None = None, *, errors: Errors | None = None) -> None:
         """Aborts an open transaction, flushes, and closes all connections. May be called again.
@@ -300,7 +302,7 @@ class Producer(Blocking, ProducerBase):
             KafkaTimeoutError: some records were not delivered in time.
             KafkaError: records were not delivered, and the application has not read their deliveries, as in `flush`.
         """
-        now(self._close(timeout, errors))
+        run_sync(self._close(timeout, errors))
 
     def __enter__(self) -> Producer:
         return self
@@ -308,4 +310,4 @@ class Producer(Blocking, ProducerBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        now(self._leave_block(error))
+        run_sync(self._exit_block(error))

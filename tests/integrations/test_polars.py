@@ -15,7 +15,7 @@ import pytest
 
 import samsarrow.polars
 from samsarrow import Consumer, KafkaError, Producer
-from samsarrow._predicate import NEVER, Rows, Span, wanted
+from samsarrow._predicate import NEVER, Rows, Span, matching_rows
 from samsarrow.exceptions import (
     ConfigurationError,
     KafkaTimeoutError,
@@ -373,7 +373,7 @@ def test_whatever_a_predicate_is_no_row_is_left_out(everything: pl.DataFrame) ->
     for _ in range(600):
         predicate = tree(3)
         found = everything.filter(predicate)
-        where = wanted(predicate, range(PARTITIONS))
+        where = matching_rows(predicate, range(PARTITIONS))
         narrowed += where != dict.fromkeys(range(PARTITIONS), Rows())
         times = found["timestamp"].to_physical().to_list()
         for p, o, t in zip(found["partition"].to_list(), found["offset"].to_list(), times, strict=True):
@@ -384,14 +384,14 @@ def test_whatever_a_predicate_is_no_row_is_left_out(everything: pl.DataFrame) ->
 
 
 def test_what_a_predicate_says() -> None:
-    assert wanted(None, [0, 1]) == {0: Rows(), 1: Rows()}
-    assert wanted((offset > 5) & (offset <= 9), [0]) == {0: Rows(offsets=Span(6, 10))}
-    assert wanted(timestamp > pl.lit(minute(1)).dt.cast_time_unit("ns"), [0])[0].times.end == NEVER
+    assert matching_rows(None, [0, 1]) == {0: Rows(), 1: Rows()}
+    assert matching_rows((offset > 5) & (offset <= 9), [0]) == {0: Rows(offsets=Span(6, 10))}
+    assert matching_rows(timestamp > pl.lit(minute(1)).dt.cast_time_unit("ns"), [0])[0].times.end == NEVER
     chain = pl.col("value") == b""
     for number in range(300):
         chain = chain | (offset == number)
-    assert wanted(chain, [0]) == {0: Rows()}
-    assert wanted(offset.map_batches(lambda o: o > 3, pl.Boolean), [0]) == {0: Rows()}
+    assert matching_rows(chain, [0]) == {0: Rows()}
+    assert matching_rows(offset.map_batches(lambda o: o > 3, pl.Boolean), [0]) == {0: Rows()}
 
 
 def test_polars_is_imported_by_those_who_use_it() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import samsarrow
-from samsarrow import _baseline
+from samsarrow import _cpu_check
 from samsarrow.spark import jar
 
 from .probe import DEFECT, REFUSED, WORKS
@@ -214,7 +214,7 @@ def _older_cpu() -> Row:
         cpuinfo.write("processor\t: 0\nflags\t\t: fpu sse sse2 pni cx16\nbugs\t\t:\n")
         cpuinfo.flush()
         try:
-            _baseline.check(cpuinfo.name)
+            _cpu_check.check(cpuinfo.name)
         except ImportError as error:
             return Row("The machine", what, REFUSED, f"ImportError: {error}")
     return Row("The machine", what, DEFECT, "nothing is said; the core would end by an illegal instruction")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samsarrow import _baseline
+from samsarrow import _cpu_check
 
 NEW = "fpu sse sse2 ssse3 cx16 sse4_1 sse4_2 popcnt pni avx2"
 
@@ -16,7 +16,7 @@ def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     class Uname:
         machine = "x86_64"
 
-    monkeypatch.setattr(_baseline.os, "uname", Uname)
+    monkeypatch.setattr(_cpu_check.os, "uname", Uname)
     return tmp_path / "cpuinfo"
 
 
@@ -26,20 +26,20 @@ def written(path: Path, flags: str) -> str:
 
 
 def test_a_cpu_before_x86_64_v2_is_an_import_error_that_says_so(cpuinfo: Path) -> None:
-    _baseline.check(written(cpuinfo, NEW))
+    _cpu_check.check(written(cpuinfo, NEW))
     with pytest.raises(ImportError, match=r"needs a CPU with x86-64-v2 .* lacks popcnt, sse4_2"):
-        _baseline.check(written(cpuinfo, NEW.replace("sse4_2 popcnt", "")))
+        _cpu_check.check(written(cpuinfo, NEW.replace("sse4_2 popcnt", "")))
 
 
 def test_what_does_not_say_what_the_cpu_can_is_passed_over(cpuinfo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _baseline.check(str(cpuinfo / "missing"))
+    _cpu_check.check(str(cpuinfo / "missing"))
     cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd\n")
-    _baseline.check(str(cpuinfo))
+    _cpu_check.check(str(cpuinfo))
     # Cut off in the middle of the flags.
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse")
-    _baseline.check(str(cpuinfo))
-    monkeypatch.setattr(_baseline.os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
-    _baseline.check(written(cpuinfo, "fpu"))
+    _cpu_check.check(str(cpuinfo))
+    monkeypatch.setattr(_cpu_check.os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
+    _cpu_check.check(written(cpuinfo, "fpu"))
 
 
 def test_the_cpu_is_looked_at_before_the_core_is_loaded() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from samsarrow import _core
 from samsarrow._admin.arguments import names_arguments
-from samsarrow._admin.plain import names_of
+from samsarrow._admin.common import names_of
 from samsarrow.access import (
     AclBinding,
     AclFilter,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from samsarrow import _core
 from samsarrow._admin.arguments import names_arguments
-from samsarrow._admin.plain import operations
+from samsarrow._admin.common import operations
 from samsarrow.cluster_types import (
     BrokerDescription,
     ClusterDescription,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
 from samsarrow._admin.arguments import names_arguments
-from samsarrow._admin.plain import names_of, operations
+from samsarrow._admin.common import names_of, operations
 from samsarrow.admin_types import (
     GroupLag,
     PartitionLag,

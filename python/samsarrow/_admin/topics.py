@@ -11,8 +11,8 @@ from uuid import UUID
 
 from samsarrow import _core
 from samsarrow._admin.arguments import names_arguments
-from samsarrow._admin.plain import operations
-from samsarrow._admin.plain import to_partition as _tp
+from samsarrow._admin.common import operations
+from samsarrow._admin.common import to_partition as _tp
 from samsarrow.admin_types import (
     CreatedTopic,
     NewPartitions,

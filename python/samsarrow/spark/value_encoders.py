@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark import TaskContext
 
-from samsarrow._faces import Blocking, now
+from samsarrow._sync import Blocking, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema
 from samsarrow.spark.clients import on_this_host
@@ -77,7 +77,7 @@ class Encoded:
     def _encoder(self, format: Format) -> Encoder:  # noqa: A002
         like = empty_batch(pa.schema([("value", self.type)]))
         try:
-            return now(make_encoder(format, Blocking._do, like, self.topic, self.name == "key"))
+            return run_sync(make_encoder(format, Blocking._run, like, self.topic, self.name == "key"))
         except ConfigurationError as error:
             error.add_note(f"This is about the column {self.name}, with {self.name}.format={self.format}.")
             raise

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, NullType, StringType
 
-from samsarrow._faces import Blocking, now
-from samsarrow._rows import slices
+from samsarrow._bounded_reader import slice_rows
+from samsarrow._sync import Blocking, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.spark.clients import on_this_host, with_files
@@ -115,7 +115,7 @@ class Typed:
             raw_values=False,
             include_headers=True,
         )
-        now(columns.prepare(Blocking._do, set() if self.topic is None else {self.topic}))
+        run_sync(columns.prepare(Blocking._run, set() if self.topic is None else {self.topic}))
         return columns
 
     def _format(self) -> Schemed | str:
@@ -179,11 +179,11 @@ def _stage(decoder: TypedColumns, letters: str | None, send: Send | None, parts:
     for rows, raw, error in parts:
         remaining = True
         while remaining:
-            decoded, taken, bad, dead = now(decoder.read(Blocking._do, rows))
+            decoded, taken, bad, dead = run_sync(decoder.read(Blocking._run, rows))
             part = raw.slice(0, taken)
             if dead and letters is not None and send is not None:
                 send(letters, part, dead)
-                part = slices(part, [row for row in range(taken) if row not in dead])
+                part = slice_rows(part, [row for row in range(taken) if row not in dead])
             remaining = bad is None and taken < rows.num_rows
             yield Part(decoded, part, None if remaining else bad or error)
             rows, raw = rows.slice(taken), raw.slice(taken)

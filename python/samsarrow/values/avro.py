@@ -10,7 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Do
+from samsarrow._sync import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import pyarrow as pa
 
-from samsarrow._rows import slices
+from samsarrow._bounded_reader import slice_rows
 
 if TYPE_CHECKING:
     from samsarrow.aio_producer import AsyncProducer
@@ -41,7 +41,7 @@ class DeadLetter:
 
     def _letters(self, raw: pa.RecordBatch, dead: Mapping[int, str]) -> pa.RecordBatch:
         """Returns the records to send for these rows of a consumer's batch."""
-        rows = slices(raw, sorted(dead))
+        rows = slice_rows(raw, sorted(dead))
         origins = zip(
             *(rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "headers")), strict=True
         )

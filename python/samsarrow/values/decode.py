@@ -8,7 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Blocking, Do, now
+from samsarrow._sync import Blocking, Do, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.avro import Avro
 from samsarrow.values.json import Json
@@ -58,8 +58,8 @@ def decode_values(
     """
     if on_decode_error not in ("raise", "null"):
         raise ConfigurationError(f"on_decode_error must be raise or null, not {on_decode_error!r}")
-    do = Blocking._do
-    decoder = now(make_decoder(format, do, topic, key))
+    do = Blocking._run
+    decoder = run_sync(make_decoder(format, do, topic, key))
     values = _arrow(array)
     columns = {"value": values}
     if headers is not None:
@@ -71,7 +71,7 @@ def decode_values(
     row, decoded = 0, []
     for batch in batches:
         if not isinstance(format, str):
-            now(format._learn(do, decoder, batch, key))
+            run_sync(format._learn(do, decoder, batch, key))
         rows, bad = decoder.decode(batch, key, on_decode_error == "raise")
         if bad is not None:
             raise decode_error(bad, row + bad[0], topic, f"row {row + bad[0]}")

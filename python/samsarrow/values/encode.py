@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Blocking, Do, now
+from samsarrow._sync import Blocking, Do, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.decode import Format, decode_error
 from samsarrow.values.headers import InHeaders
@@ -52,7 +52,7 @@ def encode_values(
         raise ConfigurationError(f"{text}: send_batch writes both")
     chunks, kind = _chunks(array)
     like = empty_batch(pa.schema([("value", kind)]))
-    encoder = now(make_encoder(format, Blocking._do, like, topic, key))
+    encoder = run_sync(make_encoder(format, Blocking._run, like, topic, key))
     row, encoded = 0, []
     for chunk in chunks:
         done, bad = encoder.encode(pa.record_batch({"value": chunk}))

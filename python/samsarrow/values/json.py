@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, final
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Do
+from samsarrow._sync import Do
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.values.headers import InHeaders

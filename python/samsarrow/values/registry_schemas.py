@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Do
+from samsarrow._sync import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry, SchemaType, _new, _schema
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Do
-from samsarrow._rows import slices
+from samsarrow._bounded_reader import slice_rows
+from samsarrow._sync import Do
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.types import ConsumerRecord, TopicPartition
 from samsarrow.values.dead_letter import DeadLetter
@@ -120,7 +120,7 @@ class TypedColumns:
         if self.letters is not None:
             dead = _dead(columns)
             if dead:
-                rows = slices(rows, [row for row in range(rows.num_rows) if row not in dead])
+                rows = slice_rows(rows, [row for row in range(rows.num_rows) if row not in dead])
         return Read(rows, taken, None, dead)
 
     @staticmethod

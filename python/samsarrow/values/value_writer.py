@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import Do
+from samsarrow._sync import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format

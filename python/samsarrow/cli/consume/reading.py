@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._faces import now
-from samsarrow._rows import bound
+from samsarrow._bounded_reader import set_ends
+from samsarrow._sync import run_sync
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
 from samsarrow.group import RebalanceListener
 from samsarrow.types import OffsetAndMetadata, TopicPartition
@@ -62,7 +62,7 @@ def by_hand(
     if ends is None:
         while True:
             yield consumer.poll(PATIENCE)
-    bound(core, {tp: ends[tp] for tp in wanted})
+    set_ends(core, {tp: ends[tp] for tp in wanted})
 
     def look(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
         if without_end:
@@ -97,7 +97,7 @@ def _until_ends(
         if without_end:
             continue
         # A member that a rebalance has left without partitions waits for those that it gets.
-        if not open_ends and consumer._settled():
+        if not open_ends and consumer._is_assigned():
             return
         stall.check(hash(frozenset(open_ends)), [tp for tp, _, _ in open_ends])
         yield consumer.poll(PATIENCE)
@@ -185,13 +185,13 @@ class Membership(RebalanceListener):
             KafkaTimeoutError: the group assigned no partitions in time.
         """
         consumer, deadline = self._consumer, _core.Deadline(self._limit)
-        while not consumer._settled():
+        while not consumer._is_assigned():
             if deadline.passed():
                 raise KafkaTimeoutError(
                     f"the group gave this member no partitions within {self._limit:g} s: "
                     "--timeout SECONDS waits longer, the log of the brokers says what it waits for"
                 )
-            now(consumer._poll(PATIENCE, until_settled=True))
+            run_sync(consumer._poll(PATIENCE, until_assigned=True))
         if self._follow:
             while True:
                 yield consumer.poll(PATIENCE)
@@ -199,7 +199,7 @@ class Membership(RebalanceListener):
 
     def _set_ends(self, _unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
         if without_end:
-            bound(self._consumer._open, self._consumer.end_offsets(without_end))
+            set_ends(self._consumer._open, self._consumer.end_offsets(without_end))
 
     def add_written(self, rows: pa.RecordBatch) -> None:
         """Records the offsets after rows that were written, or that a filter left out."""

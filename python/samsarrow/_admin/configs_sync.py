@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from samsarrow._admin import configs as _configs
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.admin_types import (
     ConfigChange,
     ConfigEntry,
@@ -22,7 +22,7 @@ from samsarrow.types import (
 )
 
 
-class ConfigAdmin(Face):
+class ConfigAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def describe_configs(

@@ -10,7 +10,7 @@ from samsarrow.access import AclOperation
 from samsarrow.types import TopicPartition
 
 
-class Face:
+class AdminBase:
     """What an operation is made with."""
 
     @property

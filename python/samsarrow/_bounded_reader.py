@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from samsarrow._consumer import ConsumerBase
 
 
-async def up_to(consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> AsyncGenerator[pa.RecordBatch, None]:
+async def read_to_ends(
+    consumer: ConsumerBase, ends: Mapping[TopicPartition, int]
+) -> AsyncGenerator[pa.RecordBatch, None]:
     """Polls until all ends are reached; rows past them stay for later polls.
 
     The core stops at the ends, so that nothing can fail between a poll and the yield of its rows. Partitions
@@ -26,12 +28,12 @@ async def up_to(consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> A
     """
     core = consumer._open
     try:
-        bound(core, ends)
+        set_ends(core, ends)
         while True:
             unfinished, added = core.bounds()
             if added:
                 found = await consumer._end_offsets([TopicPartition(*tp) for tp in added], None)
-                bound(core, found)
+                set_ends(core, found)
                 continue
             if not unfinished:
                 return
@@ -42,7 +44,7 @@ async def up_to(consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> A
         core.lift_ends()
 
 
-def bound(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:
+def set_ends(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:
     """Stops the reading of partitions that are still assigned at these offsets."""
     assigned = set(core.assignment())
     for tp, end in ends.items():
@@ -57,10 +59,10 @@ def before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatc
     rows = zip(topics, partitions, offsets, strict=True)
     wanted = [i for i, (topic, partition, offset) in enumerate(rows) if (topic, partition) != tp or offset < end]
     # Rows of a partition lie together, so that slices serve both layouts; views have no `take`.
-    return slices(batch, wanted)
+    return slice_rows(batch, wanted)
 
 
-def slices(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
+def slice_rows(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
     """The rows of these numbers, which rise, as one batch."""
     runs: list[list[int]] = []
     for row in rows:

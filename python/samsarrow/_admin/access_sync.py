@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from samsarrow._admin import access as _access
 from samsarrow._admin.access import ScramAlteration
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.access import (
     AclBinding,
     AclFilter,
@@ -19,7 +19,7 @@ from samsarrow.types import (
 )
 
 
-class AccessAdmin(Face):
+class AccessAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def describe_users(

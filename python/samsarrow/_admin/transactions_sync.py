@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from samsarrow._admin import transactions as _transactions
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.admin_types import (
     FencedProducer,
     HangingTransaction,
@@ -20,7 +20,7 @@ from samsarrow.types import (
 )
 
 
-class TransactionAdmin(Face):
+class TransactionAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def list_transactions(

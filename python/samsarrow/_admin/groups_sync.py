@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from samsarrow._admin import groups as _groups
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.admin_types import (
     GroupLag,
     RemovedMember,
@@ -23,7 +23,7 @@ from samsarrow.types import (
 )
 
 
-class GroupAdmin(Face):
+class GroupAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def find_coordinator(self, group: str, *, timeout: Seconds | None = None) -> Node:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from samsarrow._admin import topics as _topics
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.admin_types import (
     CreatedTopic,
     NewPartitions,
@@ -21,7 +21,7 @@ from samsarrow.types import (
 )
 
 
-class TopicAdmin(Face):
+class TopicAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def create_topics(

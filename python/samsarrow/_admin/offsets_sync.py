@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from samsarrow._admin import offsets as _offsets
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.admin_types import (
     OffsetSpec,
 )
@@ -22,7 +22,7 @@ from samsarrow.types import (
 )
 
 
-class OffsetAdmin(Face):
+class OffsetAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def commit_offsets(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from samsarrow._admin import replicas as _replicas
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.cluster_types import (
     ElectionType,
     LogDir,
@@ -19,7 +19,7 @@ from samsarrow.types import (
 )
 
 
-class ReplicaAdmin(Face):
+class ReplicaAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def elect_leaders(

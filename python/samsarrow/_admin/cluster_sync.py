@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from samsarrow._admin import cluster as _cluster
-from samsarrow._admin.plain import Face
+from samsarrow._admin.common import AdminBase
 from samsarrow.cluster_types import (
     ClusterDescription,
     FeatureMetadata,
@@ -19,7 +19,7 @@ from samsarrow.types import (
 )
 
 
-class ClusterAdmin(Face):
+class ClusterAdmin(AdminBase):
     """A part of `Admin`, which see."""
 
     def describe_cluster(

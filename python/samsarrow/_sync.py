@@ -15,12 +15,12 @@ Class = TypeVar("Class", bound=type)
 
 
 class Do(Protocol):
-    """How a call of the core is waited for: `Face._do`."""
+    """How a call of the core is waited for: `Runner._run`."""
 
     def __call__(self, call: _core.Call[T], /) -> Coroutine[Any, Any, T]: ...
 
 
-def now(work: Coroutine[Any, Any, T]) -> T:
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine of a blocking class: what it waits for, it waits for in this thread."""
     try:
         work.send(None)
@@ -31,54 +31,54 @@ def now(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking call received an awaitable: use the class for event loops")
 
 
-class Face:
+class Runner:
     """How a client waits for its core."""
 
     @staticmethod
-    async def _do(call: _core.Call[T]) -> T:
+    async def _run(call: _core.Call[T]) -> T:
         raise NotImplementedError
 
 
-class Blocking(Face):
+class Blocking(Runner):
     """It waits in the thread that calls."""
 
     @staticmethod
-    async def _do(call: _core.Call[T]) -> T:
+    async def _run(call: _core.Call[T]) -> T:
         return call.wait()
 
 
-class Awaiting(Face):
+class Awaiting(Runner):
     """It awaits, in the loop that runs."""
 
     @staticmethod
-    async def _do(call: _core.Call[T]) -> T:
+    async def _run(call: _core.Call[T]) -> T:
         return await call
 
 
 def documented_by(other: type) -> Callable[[Class], Class]:
     """Methods without a text of their own have that of the other face."""
 
-    def document(face: Class) -> Class:
-        for name, member in vars(face).items():
+    def document(cls: Class) -> Class:
+        for name, member in vars(cls).items():
             text = getattr(getattr(other, name, None), "__doc__", None)
             if callable(member) and not name.startswith("__") and not member.__doc__ and text:
                 member.__doc__ = text
-        return face
+        return cls
 
     return document
 
 
-class _Turn:
+class _Yield:
     def __await__(self) -> Generator[None, None, None]:
         yield
 
 
-async def turn() -> None:
+async def checkpoint() -> None:
     """Lets other tasks of the loop run once, and cancellations arrive."""
     if runs_trio():
         await sys.modules["trio"].lowlevel.checkpoint()
     else:
-        await _Turn()
+        await _Yield()
 
 
 async def shielded(work: Awaitable[T]) -> T:
