@@ -1,4 +1,4 @@
-"""How event loops learn that something is done: what the core asks of them, in their own words."""
+"""Notification of asyncio and trio event loops about completed calls. The functions are called by the Rust client."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ if TYPE_CHECKING:
 
 
 def attach(running: AbstractEventLoop, bridge: _core.Bridge) -> bool:
-    """Has an asyncio loop watch a bridge, which the loop keeps from then on; False if it cannot watch sockets."""
+    """Registers a bridge with an asyncio loop, which keeps it alive; returns False if the loop cannot watch sockets."""
     try:
         running.add_reader(bridge.fileno(), bridge.drain)
     except NotImplementedError:
-        # The Proactor loop of Windows.
+        # The Proactor loop of Windows watches no sockets.
         bridge.by_thread()
         return False
     return True
 
 
 def ring(running: AbstractEventLoop | None, bridge: _core.Bridge | None) -> None:
-    """Asks a loop that watches no sockets to look, from a thread of the core's."""
+    """Schedules a drain of the bridge in a loop that watches no sockets; called from threads of the Rust client."""
     if running is not None and bridge is not None:
-        # Closed: nobody waits there any more.
+        # A closed loop raises, and has no waiters.
         with suppress(RuntimeError):
             running.call_soon_threadsafe(bridge.drain)
 
 
 def runs_trio() -> bool:
-    """Whether a task of trio's runs here; it is not imported for that."""
+    """Returns whether this thread runs a trio task, without importing trio."""
     trio = sys.modules.get("trio")
-    # Half imported by another thread it has nothing yet, and old versions cannot say.
-    here = getattr(getattr(trio, "lowlevel", None), "in_trio_task", None)
-    return here is not None and bool(here())
+    # The attributes are missing while another thread imports trio, and in old versions.
+    in_task = getattr(getattr(trio, "lowlevel", None), "in_trio_task", None)
+    return in_task is not None and bool(in_task())
 
 
 def runs_loop() -> bool:
-    """Whether an event loop runs in this thread, which a blocking call would stop; asyncio is not imported for that."""
-    # Half imported by another thread it runs nothing here.
-    here = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
-    return (here is not None and here() is not None) or runs_trio()
+    """Returns whether this thread runs an event loop, which a blocking call would block, without importing asyncio."""
+    # The attribute is missing while another thread imports asyncio; then no loop runs here.
+    running_loop = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
+    return (running_loop is not None and running_loop() is not None) or runs_trio()
 
 
 def in_trio() -> tuple[_core.Bridge, Any, Generator[Any, Any, Any]] | None:
-    """The bridge of the trio run that this task belongs to, one who waits there, and what awaits it; None elsewhere."""
+    """Returns the bridge of the current trio run, a waiter and its awaiting generator; None outside trio."""
     if not runs_trio():
         return None
     from samsarrow import _trio

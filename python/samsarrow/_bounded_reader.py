@@ -1,4 +1,4 @@
-"""Readers of consumers that end."""
+"""Readers that stop at given end offsets, and row selection in batches."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 async def read_to_ends(
     consumer: ConsumerBase, ends: Mapping[TopicPartition, int]
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Polls until all ends are reached; rows past them stay for later polls.
+    """Polls until all ends are reached; later rows remain for later polls.
 
-    The core stops at the ends, so that nothing can fail between a poll and the yield of its rows. Partitions
-    that a rebalance takes away are no longer waited for; those that it assigns are read up to their ends at that time.
+    The Rust client stops at the ends, so that nothing can fail between a poll and the yield of its rows. Partitions
+    that a rebalance revokes are skipped; newly assigned ones are read up to their end at that time.
 
     Args:
-        consumer: reads nothing else meanwhile.
-        ends: the offsets to stop at.
+        consumer: consumer, which must not be polled by others until the generator ends.
+        ends: first offset not to read, by partition.
     """
     core = consumer._open
     try:
@@ -32,8 +32,8 @@ async def read_to_ends(
         while True:
             unfinished, added = core.bounds()
             if added:
-                found = await consumer._end_offsets([TopicPartition(*tp) for tp in added], None)
-                set_ends(core, found)
+                new_ends = await consumer._end_offsets([TopicPartition(*tp) for tp in added], None)
+                set_ends(core, new_ends)
                 continue
             if not unfinished:
                 return
@@ -45,25 +45,18 @@ async def read_to_ends(
 
 
 def set_ends(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:
-    """Stops the reading of partitions that are still assigned at these offsets."""
+    """Sets the offsets at which reading stops, for the partitions that are still assigned."""
     assigned = set(core.assignment())
     for tp, end in ends.items():
         if tp in assigned:
             core.read_until((tp.topic, tp.partition), end)
 
 
-def before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatch:
-    """The rows without those of `tp` from offset `end` on."""
-    topics = batch.column("topic").to_pylist()
-    partitions, offsets = batch.column("partition").to_pylist(), batch.column("offset").to_pylist()
-    rows = zip(topics, partitions, offsets, strict=True)
-    wanted = [i for i, (topic, partition, offset) in enumerate(rows) if (topic, partition) != tp or offset < end]
-    # Rows of a partition lie together, so that slices serve both layouts; views have no `take`.
-    return slice_rows(batch, wanted)
-
-
 def slice_rows(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
-    """The rows of these numbers, which rise, as one batch."""
+    """Returns the rows with these indices, in ascending order, as one batch.
+
+    Made of slices, which work for both layouts: view arrays have no `take`.
+    """
     runs: list[list[int]] = []
     for row in rows:
         if runs and runs[-1][1] == row:

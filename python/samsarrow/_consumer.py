@@ -1,4 +1,4 @@
-"""What both consumers share; consumer.py and aio_consumer.py have the rest."""
+"""Base class of `Consumer` and `AsyncConsumer`."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from samsarrow.types import (
 _log = logging.getLogger("samsarrow.consumer")
 
 _CLOSE_TIMEOUT = 30.0
-"""The longest that `close` takes by default, as in Java: Kubernetes kills a pod after as long."""
+"""Default timeout of `close` in seconds, as in Java's client; also the default grace period of Kubernetes pods."""
 
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
-"""Called with the offsets of a `commit_async`, None where it was given none, and the error or None."""
+"""Called with the offsets passed to `commit_async` (None if none were passed), and the error or None."""
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
@@ -63,16 +63,16 @@ if TYPE_CHECKING:
 
 
 class ConsumerBase(Runner):
-    """What does no I/O; and operations as coroutines, whose waits are `_run`'s."""
+    """Methods without I/O, and operations as coroutines that wait through `_run`."""
 
     @staticmethod
     async def _on_result(returned: object) -> None:
-        """What is done with what a listener or a callback returns."""
+        """Handles the return value of a listener or a callback."""
         raise NotImplementedError
 
     @staticmethod
     def _finalize(core: _core.Consumer) -> None:
-        """Closes the core of a consumer that nobody closed."""
+        """Closes the Rust consumer of a garbage-collected consumer."""
         raise NotImplementedError
 
     @staticmethod
@@ -90,26 +90,26 @@ class ConsumerBase(Runner):
         raw_values: bool = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        given, own = _split_assignors(merge(config, options))
+        pairs, assignors = _split_assignors(merge(config, options))
         self._typed: TypedColumns | None = None
         if key_format is not None or value_format is not None or on_decode_error != "raise" or raw_values:
-            given, self._typed = _typed_columns(given, key_format, value_format, on_decode_error, raw_values)
+            pairs, self._typed = _typed_columns(pairs, key_format, value_format, on_decode_error, raw_values)
             if self._typed.letters is not None:
                 self._check_dead_letter(self._typed.letters)
-        self._core: _core.Consumer | None = _core.Consumer(given, own)
-        # From the call of `close` to its end, which may come after the wait for it.
+        self._core: _core.Consumer | None = _core.Consumer(pairs, assignors)
+        # Set from the call of `close` until the consumer is closed, which may be after the call returned.
         self._closing: _core.Consumer | None = None
         self._listener: RebalanceListener | None = None
-        # Whether the listener is being called for partitions that go: then it knows of them already.
+        # True while the listener is being called for revoked or lost partitions.
         self._revoking = False
-        # Whether the group has given partitions, be it none, and has not taken all of them away since.
+        # True once the group has sent an assignment, possibly an empty one, until it revokes all partitions.
         self._has_assignment = False
         self._polling = allocate_lock()
-        # The row whose error every poll raises until a seek.
+        # Error of the next row, which every poll raises until a seek.
         self._decode_error: BadValueError | None = None
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
-        # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
+        # Closes the consumer, so that it leaves its group, if the application does not.
         self._finalizer = watch_consumer(self, self._core, type(self)._finalize)
 
     @property
@@ -124,7 +124,7 @@ class ConsumerBase(Runner):
         return self._core is None
 
     def __repr__(self) -> str:
-        # One that could not be made has none.
+        # `_core` is missing if the constructor raised.
         if getattr(self, "_core", None) is None:
             return f"<{type(self).__name__} closed>"
         try:
@@ -221,15 +221,15 @@ class ConsumerBase(Runner):
         return self._typed.empty(raw).schema
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
-        """Has a registry say what rows look like, where no wait is awaited."""
+        """Requests schemas from a registry outside of a coroutine."""
         raise NotImplementedError
 
-    def _check_dead_letter(self, letters: DeadLetter) -> None:
-        """Refuses a producer that this consumer cannot wait for."""
+    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
+        """Rejects a `DeadLetter` whose producer this class cannot wait for."""
         raise NotImplementedError
 
     def _topics(self) -> set[str]:
-        """The topics that are read, as far as they are known."""
+        """Returns the subscribed topics, or the topics of assigned partitions for a pattern or a manual assignment."""
         subscribed = self.subscription()
         return subscribed if isinstance(subscribed, set) else {tp.topic for tp in self.assignment()}
 
@@ -237,13 +237,18 @@ class ConsumerBase(Runner):
         return core.nothing() if self._typed is None else self._typed.empty(core.nothing())
 
     async def _decode(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
-        """Decodes what was taken. What is not given goes back: positions are those of rows that were given."""
+        """Decodes fetched rows, and sends bad ones to the dead letter topic.
+
+        Seeks back to the rows that are not returned, so that positions stay those of returned rows.
+        """
         try:
             read = await typed.read(self._run, raw)
-            if read.dead and (letters := typed.letters) is not None:
-                rows = letters._letters(raw, read.dead)
-                sent = letters.producer._send_batch(letters.topic, rows, None, None, None, None, "timestamp", None)
-                await self._wait_delivered(await sent)
+            if read.dead and (dead_letter := typed.letters) is not None:
+                rows = dead_letter._letters(raw, read.dead)
+                delivery = await dead_letter.producer._send_batch(
+                    dead_letter.topic, rows, None, None, None, None, "timestamp", None
+                )
+                await self._wait_delivered(delivery)
         except BaseException:
             _seek_back(core, raw)
             raise
@@ -257,7 +262,7 @@ class ConsumerBase(Runner):
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
         return to_uuid(await self._run(self._open.client_instance_id(to_seconds(timeout))))
 
-    def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
+    def enforce_rebalance(self, reason: str = "requested by the application") -> None:
         """Requests a rebalance of the group in the next `poll`, for example because an assignor may decide differently.
 
         Does nothing and warns with `group.protocol=consumer`, where the coordinator decides.
@@ -299,7 +304,8 @@ class ConsumerBase(Runner):
             raise TypeError(f"callback must be a function such as callback(offsets, error), not {callback!r}")
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
-        # Another thread may take the answer before the number is here: `_run_commit_callbacks` leaves it for later.
+        # Another thread may see the completion before the callback is registered here: `_run_commit_callbacks` keeps
+        # such completions for later.
         self._callbacks[self._open.commit_async(offsets)] = (callback, named)
 
     def store_offsets(self, what: Committable) -> None:
@@ -315,7 +321,10 @@ class ConsumerBase(Runner):
         self._open.store_offsets(self._offsets(what) or [])
 
     def _offsets(self, what: Committable | None) -> list[tuple[tuple[str, int], _Committed]] | None:
-        """Returns offsets as the core takes them; those of rows go past what follows them without a row."""
+        """Returns offsets by partition for the Rust client.
+
+        Offsets after rows lie past the transaction markers and aborted records that follow the rows.
+        """
         if what is None:
             return None
         if isinstance(what, Mapping):
@@ -342,11 +351,11 @@ class ConsumerBase(Runner):
                 detect whether the record before it was lost, and reading continues where the logs diverged.
         """
         self._decode_error = None
-        at, _, epoch = to_committed(offset)
-        self._open.seek(to_pair(partition), at, epoch)
+        position, _, epoch = to_committed(offset)
+        self._open.seek(to_pair(partition), position, epoch)
 
     def _read_until(self, partition: TopicPartition, until: int | None) -> None:
-        # For readers of ranges: returns rows below this offset only; None lifts that.
+        # For readers of ranges: limits reading to rows before this offset; None removes the limit.
         self._open.read_until(to_pair(partition), until)
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -370,10 +379,10 @@ class ConsumerBase(Runner):
         return {TopicPartition(*tp) for tp in self._open.paused()}
 
     def _is_assigned(self) -> bool:
-        """Whether what is assigned is all that there is: not so for a member whose group gave it nothing yet.
+        """Returns true if the assignment is known: manual, or received from the group.
 
         Raises:
-            ConfigurationError: nothing is subscribed to or assigned.
+            ConfigurationError: nothing is subscribed or assigned.
         """
         assigned = bool(self._open.assignment())
         if self.subscription() is None:
@@ -400,10 +409,10 @@ class ConsumerBase(Runner):
             self._listener = None
 
     async def _poll(self, timeout: Seconds, until_assigned: bool = False) -> pa.RecordBatch:
-        """Polls for rows, or without taking any until the group has assigned partitions.
+        """Polls for rows; with `until_assigned`, polls without taking rows until the group has assigned partitions.
 
         Raises:
-            IllegalStateError: another poll runs. Each of two would commit the rows of the other.
+            IllegalStateError: another poll is running. Each would commit the rows of the other.
         """
         if not self._polling.acquire(blocking=False):
             raise IllegalStateError(
@@ -416,63 +425,68 @@ class ConsumerBase(Runner):
             self._polling.release()
 
     async def _poll_exclusively(self, timeout: Seconds, until_assigned: bool) -> pa.RecordBatch:
+        """Runs a poll as a loop over the state machine of the Rust client.
+
+        `look` returns rows, a rebalance to pass to the listener (then `prepare`, the listener, and `acknowledge` or
+        `give_back`), True if asynchronous commits have completed, or None. `ready` waits until `look` may return more.
+        """
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:
             await typed.prepare(self._run, self._topics())
         deadline = core.begin_poll(to_seconds(timeout))
-        # Looked up once a round: what is found in the last one is still taken.
-        left = deadline.left()
+        # Read once per iteration: a result found in the last iteration is still returned.
+        remaining = deadline.left()
         if self._completed:
             await self._run_commit_callbacks(core)
-        # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
+        # Results are taken in this thread after all waits, so that a cancelled wait loses nothing.
         while not (until_assigned and self._is_assigned()):
-            bad = self._next_decode_error(core)
-            found = core.look(not until_assigned and bad is None)
-            if isinstance(found, pa.RecordBatch):
+            error = self._next_decode_error(core)
+            result = core.look(not until_assigned and error is None)
+            if isinstance(result, pa.RecordBatch):
                 if typed is None:
-                    return found
+                    return result
                 # The end of a bounded read was reached without a row.
-                if not found.num_rows:
+                if not result.num_rows:
                     return self._empty_batch(core)
-                # Without rows if all of them went elsewhere: these are finished.
-                if (rows := await self._decode(core, found, typed)).num_rows or deadline.passed():
+                # No rows remain if all were sent to the dead letter topic; they are finished, and the poll continues.
+                if (rows := await self._decode(core, result, typed)).num_rows or deadline.passed():
                     return rows
                 core.begin_poll(None)
-            elif isinstance(found, _core.Rebalance):
-                if not await self._dispatch_rebalance(core, found, left):
+            elif isinstance(result, _core.Rebalance):
+                if not await self._dispatch_rebalance(core, result, remaining):
                     return self._empty_batch(core)
-            elif found:
+            elif result:
                 await self._run_commit_callbacks(core)
-            elif bad is not None and not until_assigned:
-                raise bad.with_traceback(None)
-            elif left <= 0.0:
+            elif error is not None and not until_assigned:
+                raise error.with_traceback(None)
+            elif remaining <= 0.0:
                 return self._empty_batch(core)
             else:
-                await self._run_or_cancel(core.ready(left))
-            left = deadline.left()
+                await self._run_or_cancel(core.ready(remaining))
+            remaining = deadline.left()
         return self._empty_batch(core)
 
     def _next_decode_error(self, core: _core.Consumer) -> BadValueError | None:
-        """Returns why the next row cannot be read, as long as it is the next."""
-        bad = self._decode_error
-        if bad is None or bad.partition is None or bad.offset is None:
+        """Returns the stored decode error if its row is still the next of its partition, and clears it otherwise."""
+        error = self._decode_error
+        if error is None or error.partition is None or error.offset is None:
             return None
-        if not core.is_next(to_pair(bad.partition), bad.offset):
-            self._decode_error = bad = None
-        return bad
+        if not core.is_next(to_pair(error.partition), error.offset):
+            self._decode_error = error = None
+        return error
 
     async def _run_or_cancel(self, call: _core.Call[Any]) -> Any:
-        """Waits for what is given up with the wait."""
+        """Waits for a call, and cancels the call if the wait is cancelled."""
         try:
             return await self._run(call)
         finally:
             call.cancel()
 
-    async def _dispatch_rebalance(self, core: _core.Consumer, event: _core.Rebalance, left: float) -> bool:
-        """Calls the listener; false if there was no time for what comes before it."""
+    async def _dispatch_rebalance(self, core: _core.Consumer, event: _core.Rebalance, remaining: float) -> bool:
+        """Passes a rebalance to the listener; returns false if the preparation did not finish within `remaining`."""
         prepared: bool = False
         try:
-            prepared = await self._run_or_cancel(core.prepare(event, left))
+            prepared = await self._run_or_cancel(core.prepare(event, remaining))
         finally:
             if not prepared:
                 core.give_back()
@@ -482,11 +496,11 @@ class ConsumerBase(Runner):
                 await self._notify_listener(event.kind, event.partitions)
                 notified = True
             except Exception:
-                # The listener has seen the event, and the caller gets the exception.
+                # The listener has handled the event, and the caller gets its exception.
                 notified = True
                 raise
             finally:
-                # Cancelled or interrupted, it may not have done its seeks: the next poll calls it again.
+                # A cancelled or interrupted listener may not have done its seeks: the next poll calls it again.
                 if notified:
                     core.acknowledge(event)
                     self._has_assignment = event.kind == "assigned" or bool(core.assignment())
@@ -495,7 +509,7 @@ class ConsumerBase(Runner):
         return prepared
 
     async def _notify_listener(self, kind: str, partitions: list[tuple[str, int]]) -> None:
-        """Calls the listener for partitions that come and go."""
+        """Calls the listener's method for `kind`: `assigned`, `revoked` or `lost`."""
         if self._listener is None:
             return
         outer = self._revoking
@@ -508,19 +522,22 @@ class ConsumerBase(Runner):
             self._revoking = outer
 
     async def _run_commit_callbacks(self, core: _core.Consumer) -> None:
-        """Calls back for asynchronous commits that are done; after one that raises, the next call goes on."""
+        """Calls the callbacks of completed asynchronous commits.
+
+        If a callback raises, the next call of this method continues with the following one.
+        """
         self._completed.extend(core.take_completed())
         unregistered: list[_Completed] = []
         try:
             while True:
                 try:
-                    done = self._completed.popleft()
+                    completed = self._completed.popleft()
                 except IndexError:
-                    # Another thread that polls or commits may have called back for the last one.
+                    # Another thread that polls or commits may have taken the last one.
                     break
-                commit, failures, error = done
+                commit, failures, error = completed
                 if (registered := self._callbacks.pop(commit, None)) is None:
-                    unregistered.append(done)
+                    unregistered.append(completed)
                 elif registered[0] is None:
                     if (failure := error or _first_of(failures)) is not None:
                         _log.warning("commit_async failed, and has no callback: %s", failure)
@@ -530,17 +547,17 @@ class ConsumerBase(Runner):
                     except Exception:
                         raise
                     except BaseException:
-                        # Cancelled or interrupted: as with a listener, the next call repeats it.
+                        # A cancelled or interrupted callback is repeated by the next call, like a listener.
                         self._callbacks[commit] = registered
-                        self._completed.appendleft(done)
+                        self._completed.appendleft(completed)
                         raise
         finally:
             self._completed.extend(unregistered)
 
     async def _current_ends(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
-        """Joins the group if the consumer is subscribed, and returns where partitions that are not paused end now.
+        """Joins the group if the consumer is subscribed, and returns the end offsets of partitions that are not paused.
 
-        No rows are taken: looking up the ends may fail.
+        Takes no rows, because the lookup of the ends may fail.
         """
         limit = self._open.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
         deadline = _core.Deadline(limit)
@@ -582,8 +599,8 @@ class ConsumerBase(Runner):
     async def _offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: Seconds | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wanted = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
-        found = await self._run(self._open.offsets_for_times(wanted, to_seconds(timeout)))
+        pairs = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
+        found = await self._run(self._open.offsets_for_times(pairs, to_seconds(timeout)))
         return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
 
     async def _lag(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
@@ -606,15 +623,15 @@ class ConsumerBase(Runner):
         await self._seek_to(lambda to: self._open.seek_to_timestamp(to, timestamp), partitions)
 
     async def _close(self, everything: bool, timeout: Seconds | None) -> None:
-        core, left = self._core, to_seconds(timeout)
+        core, remaining = self._core, to_seconds(timeout)
         if core is None:
             return
-        # Not waited for after an interruption: who interrupts does not want to wait.
+        # False after an interruption: the rest of the close then runs in the background.
         wait = False
         try:
-            if left is None:
-                left = min(core.default_timeout(), _CLOSE_TIMEOUT)
-            left = await self._run(core.commit_finished(everything, left))
+            if remaining is None:
+                remaining = min(core.default_timeout(), _CLOSE_TIMEOUT)
+            remaining = await self._run(core.commit_finished(everything, remaining))
             wait = True
             await self._run_last_callbacks(core)
         except Exception:
@@ -626,15 +643,15 @@ class ConsumerBase(Runner):
             self._core, self._closing = None, core
             self._finalizer.detach()
             unregister(core)
-            leaving = core.close(left)
+            close = core.close(remaining)
             if wait:
-                await self._run(leaving)
+                await self._run(close)
                 self._closing = None
             else:
-                leaving.start()
+                close.start()
 
     async def _run_last_callbacks(self, core: _core.Consumer) -> None:
-        """Calls back for commits, and for the listener as the partitions go, unless it is being called."""
+        """Calls commit callbacks, and the listener for the partitions that are given up, unless it is being called."""
         await self._run_commit_callbacks(core)
         if not self._revoking and (event := core.to_give_up()):
             await self._notify_listener(*event)
@@ -645,16 +662,16 @@ _Completed = tuple[int, list[tuple[tuple[str, int], KafkaError]], KafkaError | N
 
 
 def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:
-    """Assignors that are objects go to the core as such, and their names into the option."""
-    own: list[Assignor] = []
-    given = []
+    """Returns the options with assignors replaced by their names, and the `Assignor` objects."""
+    assignors: list[Assignor] = []
+    pairs = []
     for name, value in options:
         if name.replace("_", ".") == "partition.assignment.strategy" and not isinstance(value, str):
-            chosen = [value] if isinstance(value, Assignor) else list(value)
-            own = [assignor for assignor in chosen if isinstance(assignor, Assignor)]
-            value = ",".join(a.name if isinstance(a, Assignor) else str(a) for a in chosen)
-        given.append((name, value))
-    return given, own
+            strategies = [value] if isinstance(value, Assignor) else list(value)
+            assignors = [strategy for strategy in strategies if isinstance(strategy, Assignor)]
+            value = ",".join(s.name if isinstance(s, Assignor) else str(s) for s in strategies)
+        pairs.append((name, value))
+    return pairs, assignors
 
 
 def _typed_columns(
@@ -664,25 +681,25 @@ def _typed_columns(
     on_decode_error: OnDecodeError,
     raw_values: bool,
 ) -> tuple[list[tuple[str, Any]], TypedColumns]:
-    """What is decoded; records come with their headers, if they are needed for that."""
-    # Programs that take bytes do not wait for what reads them.
+    """Returns the decoder of typed columns, and the options, with `include.headers` set if decoding needs headers."""
+    # Imported here because applications that read bytes do not need it.
     from samsarrow.values.typed_columns import TypedColumns
 
     name = "include.headers"
-    wanted = [str(value).strip().lower() for given, value in options if given.replace("_", ".") == name]
-    typed = TypedColumns(key_format, value_format, on_decode_error, raw_values, wanted == ["true"])
-    # What cannot be is left to the table of options.
-    if typed.needs_headers and wanted in ([], ["false"]):
-        options = [(given, value) for given, value in options if given.replace("_", ".") != name] + [(name, True)]
+    include = [str(value).strip().lower() for option, value in options if option.replace("_", ".") == name]
+    typed = TypedColumns(key_format, value_format, on_decode_error, raw_values, include == ["true"])
+    # Invalid values are left to the Rust client, which rejects them.
+    if typed.needs_headers and include in ([], ["false"]):
+        options = [(option, value) for option, value in options if option.replace("_", ".") != name] + [(name, True)]
     return options, typed
 
 
 def _seek_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
-    """Has the next poll find these rows again, but for partitions that are others' by now."""
+    """Seeks back to the first of these rows in each partition that is still assigned."""
     assigned = set(core.assignment())
-    places = zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+    positions = zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
     first: dict[tuple[str, int], int] = {}
-    for topic, partition, offset in places:
+    for topic, partition, offset in positions:
         first.setdefault((topic, partition), offset)
     for tp, offset in first.items():
         if tp in assigned:
@@ -690,7 +707,7 @@ def _seek_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
 
 
 def _first_of(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:
-    """One error for all partitions that failed: the first, which knows the others."""
+    """Returns the first error, with all failures in its `partitions`; None without failures."""
     if not failures:
         return None
     error = failures[0][1]

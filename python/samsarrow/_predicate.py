@@ -1,8 +1,8 @@
-"""What a Polars predicate says of partitions, offsets and times, so that no more is fetched than it needs.
+"""Predicate pushdown for Polars: the partitions, offsets and times in which a predicate may hold.
 
-Expressions are taken apart by `meta.pop` and recognised by building what they may be from their parts: that is public
-API, unlike their serialised form. What is not recognised says nothing, and all is read: the predicate itself is applied
-to what came.
+Expressions are split by `meta.pop` and recognized by comparison with expressions rebuilt from the parts: both are
+public API, unlike the serialized form. An expression that is not recognized restricts nothing: the predicate itself is
+applied to the fetched rows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
+# End of a span without an upper bound.
 NEVER = (1 << 63) - 1
-# Deeper predicates, such as hundreds of alternatives in a chain, are not worth their reading.
+# Maximum depth of evaluated predicates: deeper ones, such as chains of hundreds of alternatives, restrict nothing.
 _DEPTH = 64
 
 _COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (
@@ -26,7 +27,7 @@ _COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.ge,
 )
 _MIRRORED = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
-# Casts that Polars adds where a column meets a literal of another type, and that change no value.
+# Casts that Polars adds to compare a column with a literal of another type, and that change no value.
 _CASTS: dict[str, tuple[pl.DataType | type[pl.DataType], ...]] = {
     "partition": (pl.Int64(),),
     "offset": (),
@@ -36,22 +37,22 @@ _CLOSED: tuple[Literal["both", "left", "right", "none"], ...] = ("both", "left",
 
 
 class Span(NamedTuple):
-    """Numbers from `first` on and below `end`."""
+    """A half-open range of numbers, from `first` to before `end`."""
 
     first: int = 0
     end: int = NEVER
 
     def intersect(self, other: Span) -> Span:
-        """What is in the two."""
+        """Returns the intersection of both spans."""
         return Span(max(self.first, other.first), min(self.end, other.end))
 
     def hull(self, other: Span) -> Span:
-        """What is in one of them, and what lies between."""
+        """Returns the smallest span that contains both."""
         return Span(min(self.first, other.first), max(self.end, other.end))
 
 
 class Rows(NamedTuple):
-    """The rows of a partition that may be matching_rows: their offsets, and their times in milliseconds since 1970."""
+    """Bounds of the matching rows of a partition: their offsets, and their times in milliseconds since 1970."""
 
     offsets: Span = Span()
     times: Span = Span()
@@ -61,19 +62,19 @@ Selection = dict[int, Rows]
 
 
 def matching_rows(predicate: pl.Expr | None, partitions: Iterable[int]) -> Selection:
-    """The partitions in which a predicate may hold, and where in them.
+    """Returns the partitions in which a predicate may hold, with the bounds of its rows.
 
     Args:
-        predicate: on the columns of a topic; None holds everywhere.
-        partitions: all there are.
+        predicate: predicate on the columns of a topic; None matches all rows.
+        partitions: all partitions of the topic.
     """
     all_rows = {partition: Rows() for partition in partitions}
     if predicate is None:
         return all_rows
-    found = _evaluate(predicate, all_rows, _DEPTH)
+    selection = _evaluate(predicate, all_rows, _DEPTH)
     return {
         partition: rows
-        for partition, rows in found.items()
+        for partition, rows in selection.items()
         if rows.offsets.first < rows.offsets.end and rows.times.first < rows.times.end
     }
 
@@ -178,7 +179,7 @@ def _restricted(name: str, span: Span, all_rows: Selection) -> Selection:
 
 
 def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:
-    """The value of a literal, also where it is cast: whole numbers that it lies between."""
+    """Returns the integers around the value of a literal, which may be cast; None if it is not a constant."""
     bare = expression
     while not bare.meta.is_literal():
         parts = bare.meta.pop()
@@ -188,7 +189,7 @@ def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:
     try:
         series = pl.select(expression).to_series()
     except pl.exceptions.PolarsError:
-        # So will the predicate itself.
+        # The predicate itself will raise the same error.
         return None
     if len(series) != 1 or series.null_count():
         return None
@@ -196,7 +197,7 @@ def _constant(name: str, expression: pl.Expr) -> tuple[int, int] | None:
 
 
 def _limits(name: str, dtype: pl.DataType, value: Any) -> tuple[int, int] | None:
-    """The whole numbers, of milliseconds for times, next to a value of a literal."""
+    """Returns the integers (milliseconds for times) just below and above a literal; equal if it is an integer."""
     if name != "timestamp":
         return (value, value) if dtype.is_integer() else None
     if not isinstance(dtype, pl.Datetime):

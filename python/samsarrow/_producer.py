@@ -1,4 +1,4 @@
-"""What both producers share; producer.py and aio_producer.py have the rest."""
+"""Base class of `Producer` and `AsyncProducer`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
 from samsarrow.group import Committable, ConsumerGroupMetadata, to_offsets
 from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
-from samsarrow.partitioner import Partitioned, chosen, take_partitioner
+from samsarrow.partitioner import Partitioned, choose_partition, take_partitioner
 from samsarrow.types import (
     RecordMetadata,
     Seconds,
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class ProducerBase(Runner):
-    """Operations as coroutines, whose waits are `_run`'s."""
+    """Operations as coroutines that wait through `_run`."""
 
     @staticmethod
     async def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
-        """Waits for the end of `work`, also in a task that is cancelled."""
+        """Runs `work` to its end, even in a task that is cancelled."""
         await work
 
     def __init__(
@@ -53,7 +53,7 @@ class ProducerBase(Runner):
         self._partitioner, pairs = take_partitioner(merge(config, options))
         self._core: _core.Producer | None = _core.Producer(pairs)
         self._closing: _core.Producer | None = None
-        # A producer that is forgotten, or still open when the interpreter exits, delivers its records all the same.
+        # Delivers the records of a producer that the application does not close.
         self._finalizer = watch_producer(self, self._core)
 
     @property
@@ -63,11 +63,11 @@ class ProducerBase(Runner):
         return self._core
 
     def __repr__(self) -> str:
-        # One that could not be made has none.
+        # `_core` is missing if the constructor raised.
         return f"<{type(self).__name__}{'' if getattr(self, '_core', None) else ' closed'}>"
 
     def metrics(self) -> ProducerMetrics:
-        """Counts and latencies since the producer was created. They add next to no cost to sending."""
+        """Counts and latencies since the producer was created. Collecting them adds almost no cost to sending."""
         return of_producer(self._open.metrics())
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
@@ -83,7 +83,7 @@ class ProducerBase(Runner):
         timestamp: int | datetime | None,
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery | Coroutine[Any, Any, _core.Delivery]:
-        """The delivery where nothing keeps a record from being taken, as is usual."""
+        """Returns the delivery if the record can be queued without waiting, which is usual; a coroutine otherwise."""
         pairs = None if headers is None else _header_pairs(headers)
         when = None if timestamp is None else to_milliseconds(timestamp)
         core = self._core or self._open
@@ -91,8 +91,8 @@ class ProducerBase(Runner):
             raise TypeError(f"on_delivery must be a function such as on_delivery(metadata, error), not {on_delivery!r}")
         if on_delivery is not None or (self._partitioner is not None and partition is None):
             return self._send(core, topic, value, key, pairs, partition, when, on_delivery)
-        given = core.send(topic, value, key, pairs, partition, when)
-        return given if isinstance(given, _core.Delivery) else self._send_reserved(given)
+        result = core.send(topic, value, key, pairs, partition, when)
+        return result if isinstance(result, _core.Delivery) else self._send_reserved(result)
 
     async def _send(
         self,
@@ -105,24 +105,24 @@ class ProducerBase(Runner):
         timestamp: int | None,
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery:
-        if on_delivery is not None and (crowd := _core.callbacks_crowd()) is not None:
-            await self._run(crowd)
+        if on_delivery is not None and (too_many := _core.callbacks_crowd()) is not None:
+            await self._run(too_many)
         if self._partitioner is not None and partition is None:
             count = await self._run(core.partition_count(topic))
-            partition = chosen(self._partitioner, topic, key, value, count)
-        given = core.send(topic, value, key, headers, partition, timestamp)
-        delivery = given if isinstance(given, _core.Delivery) else await self._send_reserved(given)
+            partition = choose_partition(self._partitioner, topic, key, value, count)
+        result = core.send(topic, value, key, headers, partition, timestamp)
+        delivery = result if isinstance(result, _core.Delivery) else await self._send_reserved(result)
         if on_delivery is not None:
             delivery._tell(on_delivery)
         return delivery
 
-    async def _send_reserved(self, room: _core.Call[_core.Room]) -> _core.Delivery:
-        """Waits for room; a caller that is cancelled has sent nothing."""
+    async def _send_reserved(self, call: _core.Call[_core.Room]) -> _core.Delivery:
+        """Waits for buffer memory, and sends the record; a cancelled caller has sent nothing."""
         try:
-            found: _core.Room = await self._run(room)
+            reservation: _core.Room = await self._run(call)
         finally:
-            room.cancel()
-        return found.send()
+            call.cancel()
+        return reservation.send()
 
     async def _send_batch(
         self,
@@ -141,7 +141,7 @@ class ProducerBase(Runner):
         names = value if value is None or isinstance(value, str) else list(value)
         text = value_format if value_format in ("json", "ipc") else None
         if key_format is not None or (value_format is not None and text is None):
-            # Programs that send bytes do not wait for what writes them.
+            # Imported here because applications that send bytes do not need it.
             from samsarrow.values.decode import PLAIN
             from samsarrow.values.value_writer import WrittenRows
 
@@ -155,8 +155,8 @@ class ProducerBase(Runner):
             data, key, names, headers = written.reader, written.key, written.value, written.headers
         if self._partitioner is not None:
             count = await self._run(core.partition_count(topic))
-            placed = Partitioned(self._partitioner, topic, count, data, key, names, partition, text)
-            data, names, partition, text = placed.reader, placed.value, placed.name, None
+            partitioned = Partitioned(self._partitioner, topic, count, data, key, names, partition, text)
+            data, names, partition, text = partitioned.reader, partitioned.value, partitioned.name, None
         batches = core.send_batch(transaction, topic, data, key, names, headers, partition, timestamp, text)
         return await self._send_all(batches, topic)
 
@@ -166,7 +166,7 @@ class ProducerBase(Runner):
             while (call := batches.next()) is not None:
                 await self._run(call)
         except BaseException as error:
-            # A caller that stops waiting, because it is cancelled or interrupted, stops the call.
+            # Stops the call if the caller is cancelled or interrupted.
             queued = batches.cancel()
             if call is not None:
                 call.cancel()
@@ -196,11 +196,11 @@ class ProducerBase(Runner):
         except KafkaError:
             raise
         except BaseException as error:
-            # A caller that stops waiting leaves no transaction open that nothing would end.
+            # A caller that is cancelled or interrupted would not end the transaction.
             if not begin.cancel():
                 call.cancel()
             elif isinstance(error, GeneratorExit):
-                # Thrown away by a loop that has ended: nothing can be awaited any more.
+                # The event loop has ended, so nothing can be awaited.
                 self._open.abort_transaction(None).start()
             else:
                 await self._run_to_end(self._abort_after(error))
@@ -213,7 +213,7 @@ class ProducerBase(Runner):
         return self._run(self._open.abort_transaction(to_seconds(timeout)))
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Aborts; what keeps it from being done must not hide what went wrong before."""
+        """Aborts the transaction after `error`; a failure of the abort becomes a note of `error`."""
         try:
             await self._abort_transaction(None)
         except KafkaError as failure:
@@ -223,8 +223,8 @@ class ProducerBase(Runner):
         self, offsets: Committable, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None
     ) -> Coroutine[Any, Any, None]:
         group, member, generation, instance = group_metadata
-        who = (group, member, generation, instance)
-        return self._run(self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout)))
+        identity = (group, member, generation, instance)
+        return self._run(self._open.send_offsets_to_transaction(to_offsets(offsets), identity, to_seconds(timeout)))
 
     async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
         raises = self._raises if errors is None else _raises(errors)
@@ -238,16 +238,16 @@ class ProducerBase(Runner):
             except KafkaError:
                 raise
             except BaseException:
-                # The close continues without a caller, which may not return.
+                # The close continues in the background: the application may not call it again.
                 wait_at_exit(core)
                 raise
         elif self._closing is not None:
-            # The wait was ended before: what is on its way may still be.
+            # An earlier `close` was interrupted: records may still be in flight.
             await self._run(self._closing.flush(to_seconds(timeout), raises))
         self._closing = None
 
     async def _exit_block(self, error: BaseException | None) -> None:
-        """Closes; what fails then must not hide what the block raised."""
+        """Closes at the end of a `with` block; if the block raised `error`, a failure to close becomes a note of it."""
         if error is None:
             await self._close(None, None)
             return

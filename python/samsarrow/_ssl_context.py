@@ -1,4 +1,4 @@
-"""What an `ssl.SSLContext` says, as options. The core has a TLS of its own and takes over what can be read."""
+"""Conversion of an `ssl.SSLContext` to options, because the Rust client has its own TLS implementation."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ _REVOCATION = ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF | ssl.VerifyFlags.VERIFY_CRL
 
 
 def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple[str, str | bool]]:
-    """The options that mean what `context` says, as far as it can be read. Where it cannot, it is never taken for less.
+    """Yields the options that are equivalent to the readable settings of `context`.
+
+    Settings that cannot be read never weaken the result: they raise an error instead.
 
     Args:
-        context: for clients.
-        names: of the other options that are given, by Kafka's names.
+        context: a context for clients.
+        names: Kafka's names of the other options that are set.
 
     Raises:
-        ConfigurationError: it is no context for clients, says what another option says too, or asks for something that
-            cannot be read from it.
+        ConfigurationError: it is not a context for clients, contradicts or repeats another option, or has a setting
+            that cannot be read from it.
     """
     if not isinstance(context, ssl.SSLContext):
         raise ConfigurationError(f"option ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
     if context.protocol == ssl.PROTOCOL_TLS_SERVER:
         raise ConfigurationError("option ssl_context is for servers: make one with ssl.create_default_context()")
-    twice = sorted(names & _TAKEN)
-    if twice:
+    conflicting = sorted(names & _COVERED)
+    if conflicting:
         raise ConfigurationError(
-            f"options ssl_context and {', '.join(twice)} are two ways to say one thing: set only one of them"
+            f"options ssl_context and {', '.join(conflicting)} are two ways to say one thing: set only one of them"
         )
     if context.verify_mode == ssl.CERT_NONE:
         yield "enable.ssl.certificate.verification", False
     else:
-        yield "ssl.truststore.certificates", _trust(context)
+        yield "ssl.truststore.certificates", _trusted_certificates(context)
         if not context.check_hostname:
             yield "ssl.check.hostname", False
     if context.verify_flags & _REVOCATION and "ssl.crl.location" not in names:
@@ -48,7 +50,7 @@ def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple
     yield "ssl.enabled.protocols", ",".join(_versions(context))
 
 
-_TAKEN = frozenset(
+_COVERED = frozenset(
     {
         "enable.ssl.certificate.verification",
         "ssl.check.hostname",
@@ -60,7 +62,7 @@ _TAKEN = frozenset(
 )
 
 
-def _trust(context: ssl.SSLContext) -> str:
+def _trusted_certificates(context: ssl.SSLContext) -> str:
     authorities = context.get_ca_certs(binary_form=True)
     if not authorities:
         raise ConfigurationError(
@@ -71,12 +73,12 @@ def _trust(context: ssl.SSLContext) -> str:
 
 
 def _versions(context: ssl.SSLContext) -> list[str]:
-    least, most = context.minimum_version, context.maximum_version
-    # Two marks that are less than every version.
-    highest = ssl.TLSVersion.TLSv1_3 if most == ssl.TLSVersion.MAXIMUM_SUPPORTED else most
-    allowed = [name for version, off, name in _VERSIONS if least <= version <= highest and not context.options & off]
+    minimum, maximum = context.minimum_version, context.maximum_version
+    # MINIMUM_SUPPORTED and MAXIMUM_SUPPORTED are both less than every version.
+    highest = ssl.TLSVersion.TLSv1_3 if maximum == ssl.TLSVersion.MAXIMUM_SUPPORTED else maximum
+    allowed = [name for version, off, name in _VERSIONS if minimum <= version <= highest and not context.options & off]
     if not allowed:
         raise ConfigurationError(
-            "option ssl_context allows neither TLS 1.2 nor TLS 1.3: older versions are broken and not spoken here"
+            "option ssl_context allows neither TLS 1.2 nor TLS 1.3: older versions are insecure and not supported"
         )
     return allowed

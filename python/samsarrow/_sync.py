@@ -1,4 +1,7 @@
-"""One body for two faces: operations are coroutines, which the blocking classes run at once and the others await."""
+"""Runners that let blocking and async clients share one implementation.
+
+Operations are coroutines: blocking classes run them with `run_sync`, async classes await them.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +18,28 @@ Class = TypeVar("Class", bound=type)
 
 
 class Do(Protocol):
-    """How a call of the core is waited for: `Runner._run`."""
+    """Type of `Runner._run`, which waits for a call of the Rust client."""
 
     def __call__(self, call: _core.Call[T], /) -> Coroutine[Any, Any, T]: ...
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine of a blocking class: what it waits for, it waits for in this thread."""
+    """Runs a coroutine of a blocking class to its end in this thread.
+
+    Raises:
+        RuntimeError: the coroutine awaits something that only an event loop can run.
+    """
     try:
         work.send(None)
     except StopIteration as done:
-        found: T = done.value
-        return found
+        result: T = done.value
+        return result
     work.close()
     raise RuntimeError("a blocking call received an awaitable: use the class for event loops")
 
 
 class Runner:
-    """How a client waits for its core."""
+    """Base of clients: waits for calls of the Rust client."""
 
     @staticmethod
     async def _run(call: _core.Call[T]) -> T:
@@ -40,7 +47,7 @@ class Runner:
 
 
 class Blocking(Runner):
-    """It waits in the thread that calls."""
+    """Runner that blocks the calling thread."""
 
     @staticmethod
     async def _run(call: _core.Call[T]) -> T:
@@ -48,7 +55,7 @@ class Blocking(Runner):
 
 
 class Awaiting(Runner):
-    """It awaits, in the loop that runs."""
+    """Runner that awaits in the running event loop."""
 
     @staticmethod
     async def _run(call: _core.Call[T]) -> T:
@@ -56,7 +63,7 @@ class Awaiting(Runner):
 
 
 def documented_by(other: type) -> Callable[[Class], Class]:
-    """Methods without a text of their own have that of the other face."""
+    """Copies docstrings from `other` to the methods of the decorated class that have none."""
 
     def document(cls: Class) -> Class:
         for name, member in vars(cls).items():
@@ -74,7 +81,7 @@ class _Yield:
 
 
 async def checkpoint() -> None:
-    """Lets other tasks of the loop run once, and cancellations arrive."""
+    """Yields to the event loop once, so that other tasks run and a pending cancellation is raised."""
     if runs_trio():
         await sys.modules["trio"].lowlevel.checkpoint()
     else:
@@ -82,15 +89,15 @@ async def checkpoint() -> None:
 
 
 async def shielded(work: Awaitable[T]) -> T:
-    """Waits for the end of `work` even if cancelled, and is cancelled then."""
+    """Waits until `work` ends even if the caller is cancelled; the cancellation is raised afterwards."""
     if runs_trio():
         with sys.modules["trio"].CancelScope(shield=True):
             return await work
-    # With the first loop, and not with every client.
+    # Imported here because blocking clients do not need it.
     import asyncio
 
     anyio = sys.modules.get("anyio")
-    # Its scopes cancel again and again.
+    # Cancel scopes of anyio cancel repeatedly.
     scope: AbstractContextManager[Any] = anyio.CancelScope(shield=True) if anyio else nullcontext()
     task = asyncio.ensure_future(work)
     cancelled = None
@@ -102,7 +109,7 @@ async def shielded(work: Awaitable[T]) -> T:
                 cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            # Looked at, or it would be logged.
+            # Retrieved because asyncio logs exceptions that are never retrieved.
             task.exception()
         raise cancelled
     return task.result()

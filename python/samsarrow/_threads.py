@@ -1,4 +1,4 @@
-"""Threads of the core's own, on which it calls Python: log lines, delivery callbacks, assignors, tokens."""
+"""Threads on which the Rust client calls Python: log lines, delivery callbacks, assignors, token providers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from samsarrow.exceptions import KafkaError
 
 
 def _unpatched() -> ModuleType:
-    """Returns a second instance of `_thread`: gevent and eventlet replace functions of the one that is imported."""
+    """Returns a second instance of `_thread`, because gevent and eventlet patch the imported one."""
     spec = BuiltinImporter.find_spec("_thread")
     if spec is None:
         raise ImportError("this Python has no built-in module _thread, which threads of clients need")
@@ -34,24 +34,24 @@ _native = _unpatched()
 
 
 def run_in_thread(function: Callable[..., object], *arguments: object) -> None:
-    """Calls a function in a thread of the system, which keeps no program from ending."""
+    """Calls a function in a new system thread, which does not keep the process from exiting."""
     _native.start_new_thread(function, arguments)
 
 
 def allocate_lock() -> Any:
-    """Returns a lock between threads of the system. What holds it must not switch greenlets."""
+    """Returns a lock between system threads. The holder must not switch greenlets."""
     return _native.allocate_lock()
 
 
-def start(lane: _core.Lane, name: str, in_program: bool) -> None:
-    """Starts the thread that makes queued calls. It does not keep the program from ending.
+def start(lane: _core.Lane, name: str, in_application: bool) -> None:
+    """Starts the thread that runs queued calls. It does not keep the process from exiting.
 
     Args:
-        lane: queued calls.
+        lane: queue of calls.
         name: name of the thread.
-        in_program: whether the program itself makes the calls where greenlets replace `threading`.
+        in_application: whether a greenlet of the application runs the calls if greenlets replace `threading`.
     """
-    notify = _hub(functools.partial(serve, lane)) if in_program else None
+    notify = _hub(functools.partial(serve, lane)) if in_application else None
     if notify is None:
         run_in_thread(_serve, lane, name)
     else:
@@ -60,13 +60,13 @@ def start(lane: _core.Lane, name: str, in_program: bool) -> None:
 
 
 def replaced_by() -> str | None:
-    """Returns the library whose greenlets `threading` starts, `gevent` or `eventlet`; None if it starts threads."""
+    """Returns the library that replaced threads by greenlets, `gevent` or `eventlet`; None if none did."""
     library = (getattr(_thread.start_new_thread, "__module__", None) or "").partition(".")[0]
     return library if library in ("gevent", "eventlet") else None
 
 
 def _hub(function: Callable[[], None]) -> Callable[[], None] | None:
-    """Returns what has a new greenlet of this thread's hub call `function`, from any thread; None without a hub."""
+    """Returns a thread-safe function that runs `function` in a new greenlet of this thread; None without a hub."""
     library = replaced_by()
     if library == "gevent":
         gevent = sys.modules["gevent"]
@@ -77,7 +77,7 @@ def _hub(function: Callable[[], None]) -> Callable[[], None] | None:
 
 
 def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
-    # A hub of eventlet takes nothing from other threads but what arrives at a descriptor.
+    # Other threads can only wake an eventlet hub through a file descriptor.
     eventlet, process = sys.modules["eventlet"], os.getpid()
     write = eventlet.patcher.original("os").write
     reader, writer = os.pipe()
@@ -88,13 +88,13 @@ def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
         while True:
             eventlet.hubs.trampoline(reader, read=True)
             if os.getpid() != process:
-                # The child of a fork has this greenlet, too.
+                # The child of a fork inherits this greenlet.
                 return
             os.read(reader, 4096)
             function()
 
     def notify() -> None:
-        # Full: the greenlet has not read yet.
+        # A full pipe means that the greenlet has not read yet: the notification is pending.
         with suppress(BlockingIOError):
             write(writer, b"\0")
 
@@ -103,14 +103,15 @@ def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def _notify(lane: _core.Lane, notify: Callable[[], None]) -> None:
-    # gevent destroys the loop with its thread: waiting calls of other threads make the queued calls then.
+    # gevent destroys the loop with its thread, and `notify` raises; other threads then run the queued calls while they
+    # wait.
     with suppress(ValueError):
         while lane.wait():
             notify()
 
 
 def serve(lane: _core.Lane) -> None:
-    """Makes queued calls, unless another greenlet makes them."""
+    """Runs queued calls, unless another greenlet runs them."""
     if not lane.begin_serving():
         return
     try:
@@ -121,7 +122,7 @@ def serve(lane: _core.Lane) -> None:
 
 
 def _serve(lane: _core.Lane, name: str) -> None:
-    # `threading` does the same for its own threads.
+    # Name, trace and profile functions are set as `threading` sets them for its own threads.
     threading.current_thread().name = name
     if (trace := threading.gettrace()) is not None:
         sys.settrace(trace)
@@ -129,9 +130,9 @@ def _serve(lane: _core.Lane, name: str) -> None:
         sys.setprofile(profile)
     while (calls := lane.next()) is not None:
         _call_all(calls)
-        # What was called with is not held while the lane waits.
+        # Releases the arguments before the wait for the next calls.
         calls = None
-    # Before Python 3.13, `threading` keeps an entry for each thread that it did not start, even when it has ended.
+    # Before Python 3.13, `threading` keeps an entry for each thread that it did not start, even after its end.
     threading._active.pop(threading.get_ident(), None)  # type: ignore[attr-defined]
 
 
@@ -140,17 +141,17 @@ def _call_all(calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:
         try:
             function(*arguments)
         except BaseException as error:
-            # In a context, the function is the first argument of `run`.
+            # For `Context.run`, the function is the first argument.
             inside = isinstance(getattr(function, "__self__", None), Context)
             if (failure := _failure(arguments)) is not None:
-                # The callback may have raised before it looked at the error.
+                # The callback may have raised before it read the error.
                 text = "records were not delivered, and their callback raised %r: %s"
                 logging.getLogger("samsarrow").error(text, error, failure)
             _core.unraisable(arguments[0] if inside else function, error)
 
 
 def _failure(arguments: tuple[Any, ...]) -> object:
-    """Returns the reason why records were not delivered, if the arguments are those of a delivery callback."""
+    """Returns the delivery error in the arguments of a delivery callback; None for other calls."""
     for argument in arguments:
         if isinstance(argument, KafkaError):
             return argument
@@ -160,14 +161,14 @@ def _failure(arguments: tuple[Any, ...]) -> object:
 
 
 def finish(lane: _core.Lane, seconds: float) -> None:
-    """Makes the calls that wait, in the thread that ends the interpreter; at most for this long."""
+    """Runs pending calls for up to `seconds`, in the thread that finalizes the interpreter."""
     deadline = _core.Deadline(seconds)
     while (calls := lane.rest()) and not deadline.passed():
         _call_all(calls)
 
 
 def log(dropped: int, logger: str, level: int, text: str) -> None:
-    """Writes a line of the core's, and how many came too fast before it."""
+    """Writes a log line of the Rust client, preceded by the number of lines that were dropped before it."""
     if dropped:
         notice = "%d log lines were dropped: they arrived faster than they could be written"
         logging.getLogger("samsarrow").warning(notice, dropped)
@@ -175,10 +176,10 @@ def log(dropped: int, logger: str, level: int, text: str) -> None:
 
 
 def answer(ask: Callable[..., Any], arguments: tuple[Any, ...], reply: _core.Reply) -> None:
-    """Asks an assignor for the core."""
+    """Calls a method of an assignor, and passes its result or exception to the Rust client."""
     try:
-        found = ask(*arguments)
+        result = ask(*arguments)
     except BaseException as error:
         reply.fail(repr(error))
     else:
-        reply.give(found)
+        reply.give(result)

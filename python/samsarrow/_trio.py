@@ -1,4 +1,4 @@
-"""The bridge in trio, and so in anyio over trio. Imported by nothing but a program that runs trio."""
+"""Bridge between the Rust client and trio, also for anyio on trio. Imported only if the application runs trio."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _BRIDGE: trio.lowlevel.RunVar[_core.Bridge] = trio.lowlevel.RunVar("samsarrow br
 
 
 class _Waiter:
-    """A task that waits, with the methods of a future that the core calls."""
+    """A waiting trio task, with the future methods that the Rust client calls."""
 
-    __slots__ = ("_over", "_task")
+    __slots__ = ("_done", "_task")
 
     def __init__(self) -> None:
         self._task = trio.lowlevel.current_task()
-        self._over = False
+        self._done = False
 
     def done(self) -> bool:
-        return self._over
+        return self._done
 
     def set_result(self, value: Any) -> None:
-        self._over = True
+        self._done = True
         trio.lowlevel.reschedule(self._task, outcome.Value(value))
 
     def set_exception(self, error: BaseException) -> None:
-        self._over = True
+        self._done = True
         trio.lowlevel.reschedule(self._task, outcome.Error(error))
 
     def exception(self) -> None:
-        """Futures of asyncio log an exception that nobody asks for; here there is nothing to do."""
+        """Does nothing: unlike asyncio, trio does not log exceptions that are never retrieved."""
 
     def _abort(self, _raise_cancel: Any) -> trio.lowlevel.Abort:
-        self._over = True
+        self._done = True
         return trio.lowlevel.Abort.SUCCEEDED
 
     async def wait(self) -> Any:
@@ -45,15 +45,15 @@ class _Waiter:
 
 
 def waiter() -> tuple[_core.Bridge, _Waiter, Generator[Any, Any, Any]]:
-    """The bridge of this run, made at its first use; one who waits; and what awaits it."""
+    """Returns the bridge of this run, created on first use, a waiter, and the generator that awaits it."""
     try:
         bridge = _BRIDGE.get()
     except LookupError:
         bridge = _core.Bridge()
         _BRIDGE.set(bridge)
         trio.lowlevel.spawn_system_task(_serve, bridge)
-    waits = _Waiter()
-    return bridge, waits, waits.wait().__await__()
+    task = _Waiter()
+    return bridge, task, task.wait().__await__()
 
 
 async def _serve(bridge: _core.Bridge) -> None:

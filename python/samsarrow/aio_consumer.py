@@ -45,10 +45,10 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     It can be created anywhere, also without a running loop. Calls without I/O are plain calls (`subscribe`, `assign`,
     `seek`, `pause`); listeners, and callbacks of commits, may be coroutine functions.
 
-    A cancelled `poll` has consumed no row and no listener event: a listener that was cancelled half-way is called again
-    by the next poll, so it is called at least once for each event. Cancelling a `commit` only ends the wait: the commit
-    may or may not happen, and later ones come after it. A cancelled `close` continues in the background, and the next
-    one waits for it. Only one task may poll at a time.
+    A cancelled `poll` has consumed no row and no listener event: the next poll calls a cancelled listener again, so it
+    is called one or more times for each event. Cancelling a `commit` only ends the wait: the commit may or may not
+    happen, and later ones follow it. A cancelled `close` continues in the background, and the next one waits for it.
+    Only one task may poll at a time.
 
     Args:
         config: options with dotted names, as in `Consumer`.
@@ -76,8 +76,8 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             "a registry has the schema, and poll() asks for it: the schema is known after the first"
         )
 
-    def _check_dead_letter(self, letters: DeadLetter) -> None:
-        if not isinstance(letters.producer, Awaiting):
+    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
+        if not isinstance(dead_letter.producer, Awaiting):
             raise TypeError("the DeadLetter of an AsyncConsumer needs an AsyncProducer")
 
     async def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
@@ -108,7 +108,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
 
         Raises:
             ConfigurationError: nothing is subscribed or assigned.
-            KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
+            KafkaTimeoutError: the group assigned no partitions in time, or a broker did not respond.
         """
         ends = await self._current_ends(timeout)
         batches = read_to_ends(self, ends)
@@ -175,7 +175,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
 
     async def _close(self, everything: bool, timeout: Seconds | None) -> None:
         if self._core is None and self._closing is not None:
-            # The wait was ended before.
+            # An earlier `close` was cancelled: waits for the close that continues in the background.
             await self._run(self._closing.closed(to_seconds(timeout)))
             self._closing = None
         else:
@@ -187,12 +187,12 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an exception the program may not be done with what the last poll gave.
+        # After an exception the rows of the last poll may not be processed: only earlier ones are committed.
         await self._close(kind is None, None)
 
 
 class _Batches:
-    """Not a generator: a loop that is left needs no finalizer."""
+    """Iterator over polled batches. Not a generator, which would need a finalizer if the loop ends early."""
 
     def __init__(self, consumer: AsyncConsumer) -> None:
         self._consumer = consumer
@@ -207,7 +207,7 @@ class _Batches:
             except ClosedError:
                 if self._consumer.closed:
                     break
-                # Of a producer that a listener or a DeadLetter uses.
+                # Raised by the producer of a listener or a DeadLetter, not by this consumer.
                 raise
             if batch.num_rows:
                 return batch
@@ -215,7 +215,7 @@ class _Batches:
 
 
 class _Records:
-    """The rows of one poll, which begins with the first of them."""
+    """Iterator over the rows of one poll, which starts when the first row is requested."""
 
     def __init__(self, consumer: AsyncConsumer, timeout: Seconds) -> None:
         self._consumer, self._timeout = consumer, timeout

@@ -19,7 +19,7 @@ from samsarrow.types import RecordMetadata, Seconds, TopicPartition
 if TYPE_CHECKING:
     from samsarrow.values.decode import Format
 
-# A send waits for nothing as long as there is room. This many take less than a millisecond; then others have a turn.
+# Sends between two checkpoints: while buffer memory is available, `send` never waits. This many take less than 1 ms.
 SENDS_PER_CHECKPOINT = 256
 
 
@@ -28,7 +28,7 @@ class AsyncProducer(Awaiting, ProducerBase):
     """`Producer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are the same as in `Producer`.
 
     It can be created anywhere, also without a running loop, and used by several loops and threads. Calls without I/O
-    are plain calls. `send` only waits for room in `buffer.memory`; its result is awaited separately:
+    are plain calls. `send` only waits for space in `buffer.memory`; its result is awaited separately:
 
         delivery = await producer.send("t", b"value")
         metadata = await delivery
@@ -67,10 +67,10 @@ class AsyncProducer(Awaiting, ProducerBase):
     ) -> _core.Delivery:
         self._sends += 1
         if not self._sends % SENDS_PER_CHECKPOINT:
-            # Before the record is taken: a caller that is cancelled here has sent nothing.
+            # Before the record is queued, so that a caller cancelled here has sent nothing.
             await checkpoint()
-        sent = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
-        return sent if isinstance(sent, _core.Delivery) else await sent
+        pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
+        return pending if isinstance(pending, _core.Delivery) else await pending
 
     async def send_and_wait(
         self,
@@ -88,8 +88,8 @@ class AsyncProducer(Awaiting, ProducerBase):
         Raises:
             KafkaError: an error of `send`, or the reason why the record was not delivered.
         """
-        sent = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
-        return await (sent if isinstance(sent, _core.Delivery) else await sent)
+        pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
+        return await (pending if isinstance(pending, _core.Delivery) else await pending)
 
     async def send_batch(
         self,
@@ -165,7 +165,7 @@ class AsyncProducer(Awaiting, ProducerBase):
 
 
 class _Transaction:
-    """What `AsyncProducer.transaction` gives."""
+    """Context manager returned by `AsyncProducer.transaction`."""
 
     def __init__(self, producer: AsyncProducer) -> None:
         self._producer = producer
@@ -178,7 +178,7 @@ class _Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, GeneratorExit):
-            # Thrown away by a loop that has ended: nothing can be awaited any more.
+            # The event loop has ended, so nothing can be awaited.
             self._producer._open.abort_transaction(None).start()
         elif error is not None:
             await shielded(self._producer._abort_after(error))

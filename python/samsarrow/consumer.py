@@ -47,8 +47,8 @@ class Consumer(Blocking, ConsumerBase):
     finished. Listeners and callbacks run in the thread that polls, callbacks also in one that commits.
 
     With `enable.auto.commit`, the default with a `group.id`, a `poll` commits the rows that earlier polls returned, and
-    never rows that the program may still be processing. `close` also commits the rows of the last poll; a `with` block
-    that ends with an exception does not.
+    never rows that the application may still be processing. `close` also commits the rows of the last poll; a `with`
+    block that ends with an exception does not.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`.
@@ -87,8 +87,8 @@ class Consumer(Blocking, ConsumerBase):
     def _prepare_typed(self, typed: TypedColumns) -> None:
         run_sync(typed.prepare(self._run, self._topics()))
 
-    def _check_dead_letter(self, letters: DeadLetter) -> None:
-        if not isinstance(letters.producer, Blocking):
+    def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
+        if not isinstance(dead_letter.producer, Blocking):
             raise TypeError("the DeadLetter of a Consumer needs a Producer")
 
     def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
@@ -107,7 +107,7 @@ class Consumer(Blocking, ConsumerBase):
         Raises:
             IllegalStateError: `enable.metrics.push` is off.
             UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
-            KafkaTimeoutError: no broker answered in time.
+            KafkaTimeoutError: no broker responded in time.
         """
         return run_sync(self._client_instance_id(timeout))
 
@@ -118,7 +118,7 @@ class Consumer(Blocking, ConsumerBase):
             timeout: seconds to wait for the first row.
 
         Returns:
-            At most `max.poll.records` rows; none if nothing arrived in time. The schema is always the same. Positions
+            Up to `max.poll.records` rows; none if nothing arrived in time. The schema is always the same. Positions
             move past the returned rows, and only those.
 
         Raises:
@@ -149,7 +149,7 @@ class Consumer(Blocking, ConsumerBase):
             except ClosedError:
                 if self._core is None:
                     return
-                # Of a producer that a listener or a DeadLetter uses.
+                # Raised by the producer of a listener or a DeadLetter, not by this consumer.
                 raise
             if batch.num_rows:
                 yield batch
@@ -158,15 +158,15 @@ class Consumer(Blocking, ConsumerBase):
         """Reads every assigned partition up to its current end, as a reader that ends there.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
-        skipped. After a rebalance it goes on with the partitions that the group has assigned, up to their ends. Polars,
-        DuckDB and other libraries accept the reader directly.
+        skipped. After a rebalance it continues with the partitions that the group has assigned, up to their ends.
+        Polars, DuckDB and other libraries accept the reader directly.
 
         Args:
             timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.
 
         Raises:
             ConfigurationError: nothing is subscribed or assigned.
-            KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
+            KafkaTimeoutError: the group assigned no partitions in time, or a broker did not respond.
         """
         ends = run_sync(self._current_ends(timeout))
         return pa.RecordBatchReader.from_batches(self.schema, _all(read_to_ends(self, ends)))
@@ -184,7 +184,7 @@ class Consumer(Blocking, ConsumerBase):
             ConfigurationError: there is no `group.id`.
             OffsetMetadataTooLargeError: the metadata is longer than the broker allows.
             RebalanceInProgressError: the group is rebalancing, and may assign these partitions to others.
-            UnknownMemberIdError: the consumer is not a member of the group now.
+            UnknownMemberIdError: the consumer is currently not a member of the group.
             KafkaTimeoutError: the commit did not finish in time; the message has the last error.
         """
         run_sync(self._commit(what, timeout))
@@ -283,13 +283,13 @@ class Consumer(Blocking, ConsumerBase):
 
         Calls the listener's `on_partitions_revoked`. Calls waiting in other threads raise `ClosedError`. May be called
         again, and from signal handlers and listeners: within `on_partitions_revoked` or `on_partitions_lost` it closes
-        at once and does not call the listener again; the `poll` that had called the listener then raises `ClosedError`.
+        immediately, without another call of the listener; the `poll` that called the listener raises `ClosedError`.
 
         An exception from a signal handler, Ctrl-C included, ends the wait within 200 ms; closing continues in the
         background until the timeout.
 
         Args:
-            timeout: seconds to close, by default `default.api.timeout.ms`, but 30 at most; time spent in a listener is
+            timeout: seconds to close, by default `default.api.timeout.ms`, limited to 30; time spent in a listener is
                 not counted.
         """
         run_sync(self._close(True, timeout))
@@ -300,7 +300,7 @@ class Consumer(Blocking, ConsumerBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an exception the program may not be done with what the last poll gave.
+        # After an exception the rows of the last poll may not be processed: only earlier ones are committed.
         run_sync(self._close(kind is None, None))
 
 

@@ -12,29 +12,29 @@ from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""`partitioner(topic, key, value, partitions)` gives a number from 0 to `partitions` - 1."""
+"""`partitioner(topic, key, value, partitions)` returns a number from 0 to `partitions` - 1."""
 
 
 def take_partitioner(pairs: list[tuple[str, Any]]) -> tuple[Partitioner | None, list[tuple[str, Any]]]:
-    """The function among the options, if `partitioner` is one, and the other options.
+    """Returns the option `partitioner` if it is a function, and the other options.
 
     Raises:
-        ConfigurationError: it is given twice.
+        ConfigurationError: the option is set twice.
     """
-    given = [value for name, value in pairs if name == "partitioner"]
-    functions = [value for value in given if callable(value)]
+    values = [value for name, value in pairs if name == "partitioner"]
+    functions = [value for value in values if callable(value)]
     if not functions:
         return None, pairs
-    if len(given) > 1:
+    if len(values) > 1:
         raise ConfigurationError("option partitioner is given twice")
     return functions[0], [(name, value) for name, value in pairs if name != "partitioner"]
 
 
 def as_bytes(payload: Any, what: str) -> bytes | None:
-    """A key or value as it goes over the wire.
+    """Returns a key or value as it is sent.
 
     Raises:
-        TypeError: it is of another type. `bytes(5)` would be five zeros.
+        TypeError: the type is not supported; an integer is rejected because `bytes(5)` would be five zero bytes.
     """
     if payload is None or isinstance(payload, bytes):
         return payload
@@ -45,29 +45,29 @@ def as_bytes(payload: Any, what: str) -> bytes | None:
     raise TypeError(f"{what} must be bytes, bytearray, memoryview, str or None, not {type(payload).__name__}")
 
 
-def chosen(choose: Partitioner, topic: str, key: Any, value: Any, partitions: int) -> int:
+def choose_partition(partitioner: Partitioner, topic: str, key: Any, value: Any, partitions: int) -> int:
     """Returns the partition that a partitioner chooses.
 
     Raises:
-        TypeError: it returns no integer.
+        TypeError: the partitioner does not return an integer.
     """
-    found = choose(topic, as_bytes(key, "key"), as_bytes(value, "value"), partitions)
+    result = partitioner(topic, as_bytes(key, "key"), as_bytes(value, "value"), partitions)
     try:
-        return index(found)
+        return index(result)
     except TypeError:
-        raise TypeError(f"the partitioner returned {found!r} for topic {topic}, not a number of a partition") from None
+        raise TypeError(f"the partitioner returned {result!r} for topic {topic}, not a number of a partition") from None
 
 
 class Partitioned:
-    """Arrow data with one more column: what a partitioner says of each row.
+    """Arrow data with an additional column of the partition that a partitioner chooses for each row.
 
-    Values that are to be written in a format are written here, as the partitioner is called with them. Batches are read
-    one after the other as they are sent.
+    With a `value_format`, values are encoded here, because the partitioner is called with encoded values. Batches are
+    read one after another while they are sent.
     """
 
     def __init__(
         self,
-        choose: Partitioner,
+        partitioner: Partitioner,
         topic: str,
         partitions: int,
         data: Any,
@@ -76,7 +76,7 @@ class Partitioned:
         partition: str | None,
         value_format: str | None,
     ) -> None:
-        self._choose, self._topic, self._partitions = choose, topic, partitions
+        self._partitioner, self._topic, self._partitions = partitioner, topic, partitions
         source = reader_of(data)
         batches: Iterator[pa.RecordBatch] = iter(source)
         schema = source.schema
@@ -84,7 +84,7 @@ class Partitioned:
         if value_format is not None:
             self.value = unused("value", schema)
             schema = schema.append(pa.field(self.value, pa.large_binary()))
-            batches = written(batches, schema, value, value_format)
+            batches = with_encoded_values(batches, schema, value, value_format)
         self._columns = {
             "key": key or "key",
             "value": self.value if isinstance(self.value, str) else "value",
@@ -96,8 +96,8 @@ class Partitioned:
 
     def _batches(self, source: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for batch in source:
-            places = pa.array(self._rows(batch), pa.int64())
-            yield pa.RecordBatch.from_arrays([*batch.columns, places], schema=schema)
+            partitions = pa.array(self._rows(batch), pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, partitions], schema=schema)
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[int]:
         def column(role: str) -> list[Any]:
@@ -106,12 +106,12 @@ class Partitioned:
 
         for key, value, partition in zip(column("key"), column("value"), column("partition"), strict=True):
             if partition is None:
-                partition = chosen(self._choose, self._topic, key, value, self._partitions)
+                partition = choose_partition(self._partitioner, self._topic, key, value, self._partitions)
             yield index(partition)
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """Returns a reader of Arrow data of any kind. A reader stays itself: as a stream it would lose its exceptions."""
+    """Returns a reader of any Arrow data. A reader is returned as is: its stream would lose exceptions."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if hasattr(data, "__arrow_c_stream__"):
@@ -125,24 +125,24 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
 
 
 def unused(name: str, schema: pa.Schema) -> str:
-    """A name like `name` that no column has."""
+    """Returns `name`, with underscores appended until no column has that name."""
     while name in schema.names:
         name += "_"
     return name
 
 
-def written(
+def with_encoded_values(
     source: Iterator[pa.RecordBatch], schema: pa.Schema, value: str | list[str] | None, value_format: str
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows with one more column, the values as they are written."""
+    """Yields the rows with an additional column of encoded values."""
     for batch in source:
         start = 0
         while start < batch.num_rows:
-            done, bad = _core.write_values(batch.slice(start), value, value_format)
-            if done is None:
-                row, _, field, reason, _ = bad or (0, None, "", "", None)
+            encoded, failure = _core.write_values(batch.slice(start), value, value_format)
+            if encoded is None:
+                row, _, field, reason, _ = failure or (0, None, "", "", None)
                 raise ConfigurationError(f"row {start + row}{', field ' if field else ''}{field}: {reason}")
-            [values] = done.columns
+            [values] = encoded.columns
             rows = batch.slice(start, len(values))
             yield pa.RecordBatch.from_arrays([*rows.columns, values], schema=schema)
             start += len(values)

@@ -25,8 +25,8 @@ from samsarrow.types import TopicPartition
 
 __all__ = ["scan_topic"]
 
-# What an answer may hold where only some rows are wanted: this, and as much for each row, up to a size at which answers
-# of the usual size are better.
+# Maximum bytes of a Fetch response for a query with a row limit: a base and an amount per row. From the third value on,
+# responses of the default size are better.
 _FEW_BYTES, _ROW_BYTES, _MANY_BYTES = 1 << 16, 1 << 10, 1 << 24
 
 
@@ -64,14 +64,14 @@ def scan_topic(
         **options: the same options as keywords.
 
     Returns:
-        A frame that contains the options: a serialized plan has the logins among them.
+        A lazy frame that contains the options: a serialized plan includes passwords.
 
     Raises:
         ConfigurationError: an option is unknown, has an invalid value, or is for groups: a scan is not a member of a
             group and commits nothing.
         UnknownTopicOrPartitionError: the topic does not exist.
-        KafkaTimeoutError: no broker answered within `default.api.timeout.ms`; from `collect` also if no row arrived for
-            that long.
+        KafkaTimeoutError: no broker responded within `default.api.timeout.ms`; from `collect` also if no row arrived
+            for that long.
         OffsetOutOfRangeError: from `collect`: rows of the frame were deleted while they were read, or the topic was
             truncated or recreated since the call.
         polars.exceptions.ComputeError: with Polars before 2.0, instead of the errors of `collect`, with their message.
@@ -96,7 +96,7 @@ def scan_topic(
 
 
 class _Topic:
-    """What a frame reads."""
+    """A topic as the source of a lazy frame."""
 
     def __init__(
         self, topic: str, options: dict[str, Any], ends: dict[int, int], empty: pl.DataFrame, lateness: timedelta | None
@@ -105,31 +105,31 @@ class _Topic:
         self._empty, self._lateness = empty, lateness
 
     def __repr__(self) -> str:
-        # Without the options, which may hold a password.
+        # Omits the options, which may contain a password.
         return f"<topic {self._topic}>"
 
     def read(
         self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        """What `register_io_source` calls: the first `n_rows`, of those the ones for which the predicate holds."""
+        """Yields the rows among the first `n_rows` that match the predicate; called by `register_io_source`."""
         columns = self._empty.columns if with_columns is None else with_columns
-        # A limit counts rows from before the filter, so that none of those may be left out.
+        # The limit counts rows before the filter, so the predicate must not reduce the fetch then.
         rows = matching_rows(predicate if n_rows is None else None, self._ends)
-        left = n_rows
-        if left == 0 or not rows:
+        remaining = n_rows
+        if remaining == 0 or not rows:
             return
-        with Consumer(self._for(columns, n_rows)) as consumer:
-            spans = self._spans(consumer, {TopicPartition(self._topic, p): found for p, found in rows.items()})
+        with Consumer(self._consumer_options(columns, n_rows)) as consumer:
+            spans = self._spans(consumer, {TopicPartition(self._topic, p): bounds for p, bounds in rows.items()})
             for frame in self._frames(consumer, spans, columns) if spans else ():
-                kept = frame if left is None else frame.head(left)
-                if left is not None:
-                    left -= kept.height
+                kept = frame if remaining is None else frame.head(remaining)
+                if remaining is not None:
+                    remaining -= kept.height
                 yield kept if predicate is None else kept.filter(predicate)
-                if left == 0:
+                if remaining == 0:
                     return
 
-    def _for(self, columns: list[str], n_rows: int | None) -> dict[str, Any]:
-        """Options of a consumer that reads this and little more."""
+    def _consumer_options(self, columns: list[str], n_rows: int | None) -> dict[str, Any]:
+        """Returns options of a consumer that fetches little more than these columns and rows."""
         options = dict(self._options)
         if "headers" not in columns:
             options.pop("include.headers", None)
@@ -142,31 +142,31 @@ class _Topic:
         return options
 
     def _spans(self, consumer: Consumer, rows: Mapping[TopicPartition, Any]) -> dict[TopicPartition, tuple[int, int]]:
-        """First offset and end of all partitions of which something is to be fetched."""
-        now = consumer.end_offsets(rows)
-        for tp, end in now.items():
+        """Returns the first offset and the end of each partition from which rows are fetched."""
+        current = consumer.end_offsets(rows)
+        for tp, end in current.items():
             if end < self._ends[tp.partition]:
                 raise OffsetOutOfRangeError(
                     f"{tp.topic}-{tp.partition} ends at offset {end} and ended at {self._ends[tp.partition]} when it "
                     "was scanned: the topic was truncated or recreated; call scan_topic again"
                 )
         begins = consumer.beginning_offsets(rows)
-        early = {tp: found.times.first for tp, found in rows.items() if found.times.first}
+        early = {tp: bounds.times.first for tp, bounds in rows.items() if bounds.times.first}
         from_time = consumer.offsets_for_times(early) if early else {}
         late = {}
         if self._lateness is not None:
-            # Whole milliseconds, and none too few.
+            # Rounded up to milliseconds.
             added = -(-self._lateness // timedelta(milliseconds=1))
-            late = {tp: found.times.end + added for tp, found in rows.items() if found.times.end + added < NEVER}
+            late = {tp: bounds.times.end + added for tp, bounds in rows.items() if bounds.times.end + added < NEVER}
         to_time = consumer.offsets_for_times(late) if late else {}
         spans = {}
-        for tp, found in rows.items():
-            first = max(begins[tp], found.offsets.first)
-            end = min(self._ends[tp.partition], found.offsets.end)
+        for tp, bounds in rows.items():
+            first = max(begins[tp], bounds.offsets.first)
+            end = min(self._ends[tp.partition], bounds.offsets.end)
             if tp in from_time:
-                at = from_time[tp]
-                # No record is as late.
-                first = max(first, end if at is None else at.offset)
+                start = from_time[tp]
+                # None: no record is that late.
+                first = max(first, end if start is None else start.offset)
             if (until := to_time.get(tp)) is not None:
                 end = min(end, until.offset)
             if first < end:
@@ -176,10 +176,11 @@ class _Topic:
     def _frames(
         self, consumer: Consumer, spans: Mapping[TopicPartition, tuple[int, int]], columns: list[str]
     ) -> Iterator[pl.DataFrame]:
-        """The rows of these spans."""
+        """Yields the rows of these spans."""
         ends = {tp: end for tp, (_, end) in spans.items()}
         consumer.assign(ends)
-        # All at once: a broker that is asked for some, which then have no more, has half a second to answer.
+        # All partitions start together: a broker that is asked for a few of them, which are then at their ends, may
+        # delay its response by half a second.
         consumer.pause(*ends)
         for tp, (first, _) in spans.items():
             consumer.seek(tp, first)
@@ -198,7 +199,7 @@ class _Topic:
                 yield self._frame(batch, columns)
 
     def _frame(self, batch: Any, columns: list[str]) -> pl.DataFrame:
-        """Returns the columns of a batch that are used."""
-        # With none (`pl.len()`), a column says how many rows there are.
+        """Returns the requested columns of a batch."""
+        # Without columns (`pl.len()`), `offset` carries the number of rows.
         names = dict.fromkeys([*columns, "offset"])
         return pl.DataFrame(pl.from_arrow(batch.select(list(names)))).select(columns)

@@ -24,14 +24,14 @@ class Producer(Blocking, ProducerBase):
     """Sends records and Arrow data. Idempotent with `acks=all` by default (KIP-679); safe to use from many threads.
 
     The producer connects when it sends the first record. It belongs to the process that created it. Close it, or use it
-    in a `with` block. One that is garbage collected still delivers its records in the background; at the exit of the
-    interpreter it has 5 s for that. What is not delivered then is logged.
+    in a `with` block. A garbage-collected producer still delivers its records in the background; at the exit of the
+    interpreter it has 5 s for that. Records that are not delivered by then are logged.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
-        errors: what `flush`, `close` and the end of a `with` block do with records that were not delivered and whose
-            deliveries the application has not read, by `result`, `exception`, an await or a callback: `raise` the first
-            error, or `log` them. They are logged in any case if the application does not call these for 5 s.
+        errors: effect of undelivered records in `flush`, `close` and at the end of a `with` block, if the application
+            has not read their deliveries by `result`, `exception`, an await or a callback: `raise` the first error, or
+            `log` them. They are logged in any case if the application calls none of these for 5 s.
         **options: the same options as keywords, `linger_ms=20`. docs/options.md lists all options. `partitioner` may
             also be a function `partitioner(topic, key, value, partitions)`. It is called with bytes or None as key and
             value, for every record without a partition, in the sending thread, and returns a number below `partitions`;
@@ -56,7 +56,7 @@ class Producer(Blocking, ProducerBase):
     ) -> _core.Delivery:
         """Sends one record, batched with others of its partition.
 
-        The call waits only for room in `buffer.memory` and for a topic's metadata, at most `max.block.ms`.
+        The call waits only for space in `buffer.memory` and for a topic's metadata, up to `max.block.ms`.
 
         Args:
             topic: topic to send to.
@@ -79,10 +79,10 @@ class Producer(Blocking, ProducerBase):
             MessageTooLargeError: the record is larger than `max.request.size`.
             UnknownTopicOrPartitionError: the topic does not exist.
             ConfigurationError: the topic has no such partition.
-            KafkaTimeoutError: no room or no metadata within `max.block.ms`.
+            KafkaTimeoutError: no buffer memory or no metadata was available within `max.block.ms`.
         """
-        sent = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
-        return sent if isinstance(sent, _core.Delivery) else run_sync(sent)
+        pending = self._start_send(topic, value, key, headers, partition, timestamp, on_delivery)
+        return pending if isinstance(pending, _core.Delivery) else run_sync(pending)
 
     def send_batch(
         self,
@@ -99,7 +99,8 @@ class Producer(Blocking, ProducerBase):
     ) -> _core.BatchDelivery:
         """Sends all rows of Arrow data, directly from its columns.
 
-        Returns when the rows are in the send buffer; data larger than `buffer.memory` waits while it is sent.
+        Returns once all rows are in the send buffer. For data larger than `buffer.memory` the call waits until earlier
+        rows have been sent.
 
         Args:
             topic: topic to send to.
@@ -111,21 +112,20 @@ class Producer(Blocking, ProducerBase):
             headers: name of a column `list<struct<key: string, value: binary>>`; by default the column `headers`.
             partition: name of a column of integers; for a null, the key chooses the partition.
             timestamp: name of a column of timestamps, or of integers in milliseconds; a null is the current time.
-            value_format: format of values that are not bytes already; a null value is a tombstone in any format.
+            value_format: format of values that are not bytes; a null value is a tombstone in any format.
                 `json`: each value as one JSON text, a struct as an object with all its members, null or not. Bytes
                 become hexadecimal text, decimals numbers with all their digits, dates and times ISO 8601 (in UTC, with
                 a time zone), NaN and infinities null, keys of maps text.
                 `ipc`: each value as a separate Arrow IPC stream for `pyarrow.ipc.open_stream`: a struct as a row of
                 columns, any other value as the only column of a row. Dictionary and run-end encoded values are decoded.
                 The schema takes a few hundred bytes of each value.
-                `Avro(…)`, or the name of one of Kafka's own types, `"long"`: as `encode_values` writes them. A registry
-                is asked before the first row is written.
+                `Avro(…)`, or the name of one of Kafka's own types, `"long"`: as `encode_values` writes them. Schemas
+                are requested from a registry before the first row is written.
             key_format: format of keys: `Avro(…)`, or the name of one of Kafka's own types.
 
         Returns:
             The pending result: `.result(timeout)` returns `PartitionReceipt`s, sorted by partition, or raises.
-            The error has `outcomes`, as the pending result itself has: `PartOutcome`s of what was delivered and what
-            was not.
+            The error has `outcomes`, like the pending result: `PartOutcome`s of delivered and undelivered rows.
 
         Raises:
             TypeError: `data` is not Arrow data.
@@ -135,11 +135,12 @@ class Producer(Blocking, ProducerBase):
                 those of its batch may be sent.
             RegistryError: the registry cannot be reached for a schema, or rejects it. Nothing is sent.
             MessageTooLargeError: a row is larger than `max.request.size`; the message names it. Nothing of its batch is
-                sent; with `value_format`, which writes values as they are sent, the message says what was sent.
+                sent; with `value_format`, which encodes values while rows are sent, the message has the number of rows
+                that were sent.
 
-        Row numbers in messages count over the whole call. An error after the first rows were queued has `delivery`, the
-        pending result of those. What a `pyarrow.RecordBatchReader` raises, such as `Consumer.reader()`, is raised as it
-        is.
+        Row numbers in messages count over the whole call. An error after the first rows were queued has `delivery`,
+        their pending result. Exceptions of a `pyarrow.RecordBatchReader`, such as `Consumer.reader()`, are raised
+        unchanged.
         """
         return run_sync(
             self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format)
@@ -149,7 +150,7 @@ class Producer(Blocking, ProducerBase):
         """Sends all pending records and waits for their acknowledgements, and for callbacks.
 
         Args:
-            timeout: seconds, by default unlimited (at most `delivery.timeout.ms`).
+            timeout: seconds, by default unlimited (records fail after `delivery.timeout.ms`).
             errors: `raise` or `log`, by default the producer's.
 
         Raises:
@@ -169,7 +170,7 @@ class Producer(Blocking, ProducerBase):
         Raises:
             IllegalStateError: `enable.metrics.push` is off.
             UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
-            KafkaTimeoutError: no broker answered in time.
+            KafkaTimeoutError: no broker responded in time.
         """
         return run_sync(self._client_instance_id(timeout))
 
@@ -211,14 +212,14 @@ class Producer(Blocking, ProducerBase):
     def init_transactions(self, timeout: Seconds | None = None) -> None:
         """Takes over the `transactional.id`: fences its earlier producers and aborts their open transactions.
 
-        Optional: the first `begin_transaction` does it otherwise, and waits for it.
+        Optional: otherwise the first `begin_transaction` does it, and waits until it is done.
 
         Args:
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
             IllegalStateError: there is no `transactional.id`, or this was already done.
-            KafkaTimeoutError: no coordinator answered in time; you may call it again.
+            KafkaTimeoutError: no coordinator responded in time; you may call it again.
             InvalidTransactionTimeoutError: `transaction.timeout.ms` is more than the broker allows.
         """
         run_sync(self._init_transactions(timeout))
@@ -273,8 +274,8 @@ class Producer(Blocking, ProducerBase):
 
         Args:
             offsets: as in `Consumer.commit`: a batch, a record, or offsets by partition, each the next one to read. The
-                offsets of a batch pass transaction markers and aborted records that were fetched with its rows; what
-                follows later without a row is passed with the next batch, or with the consumer's `position`.
+                offsets of a batch lie past transaction markers and aborted records that were fetched with its rows;
+                later ones are covered by the next batch, or by the consumer's `position`.
             group_metadata: `Consumer.group_metadata()` after the poll that returned the rows: the coordinator rejects
                 offsets of a member that has lost its partitions since (KIP-447).
             timeout: seconds, by default `max.block.ms`.
@@ -283,7 +284,7 @@ class Producer(Blocking, ProducerBase):
             IllegalGenerationError: the group has rebalanced. As for all errors with `abortable`, abort the transaction.
             UnknownMemberIdError: the consumer is no longer a member.
             FencedInstanceIdError: another consumer has the same `group.instance.id`.
-            KafkaTimeoutError: not done in time; it continues, and the commit waits for it.
+            KafkaTimeoutError: the request did not finish in time; it continues, and the commit waits for it.
             IllegalStateError: no transaction is open.
         """
         run_sync(self._send_offsets_to_transaction(offsets, group_metadata, timeout))
@@ -295,7 +296,8 @@ class Producer(Blocking, ProducerBase):
         background until the timeout.
 
         Args:
-            timeout: seconds, by default unlimited (at most `delivery.timeout.ms`); undelivered records then fail.
+            timeout: seconds, by default unlimited (records fail after `delivery.timeout.ms`); undelivered records then
+                fail.
             errors: `raise` or `log`, by default the producer's.
 
         Raises:

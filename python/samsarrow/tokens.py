@@ -25,81 +25,81 @@ class TokenProvider(Protocol):
 
     A function, sync or async, that returns the token as text, or a tuple that begins with it: `(token, end)`, `(token,
     end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970, or a `datetime` with a
-    time zone; without it, a JWT contains its end, and any other token is requested at each login. `principal` is
-    accepted and ignored; `extensions` is a mapping or pairs, sent to brokers (KIP-342). A function that needs an
-    argument, and any `oauth_cb`, receives the text of option `sasl.oauthbearer.config`.
+    time zone; if it is missing, the end of a JWT is read from the token, and any other token is requested at each
+    login. `principal` is accepted and ignored; `extensions` is a mapping or pairs, sent to brokers (KIP-342). A
+    function that needs an argument, and any `oauth_cb`, receives the text of option `sasl.oauthbearer.config`.
 
     Or an object with such a function as its method `token`, and optionally another, `extensions`, as in kafka-python
-    and aiokafka. Or the name of one of these, `package.module:function`, which programs on other machines import, as
-    Spark's executors do; if it names a class, an instance is created.
+    and aiokafka. Or the name of one of these, `package.module:function`, which processes on other machines can import,
+    such as Spark's executors; if it names a class, an instance is created.
 
     It is called on a dedicated thread of the client, async functions on an event loop there, never in `poll` or `send`:
-    once before the first login, and again when a part of the token's lifetime is over (`sasl.login.refresh.*`). It may
-    be slow; a login that waits for longer than 2 s fails, and a later one uses the token. Its exception is the cause of
+    once before the first login, and again after a part of the token's lifetime (`sasl.login.refresh.*`). It may be
+    slow; a login that waits for longer than 2 s fails, and a later one uses the token. Its exception is the cause of
     the `AuthenticationError` that calls then raise. Failures to connect (`OSError`, except for files and for responses
     of 400 to 499) and errors that are `retriable` are temporary: the login is retried. If a broker rejects the token,
     the client requests another.
     """
 
     def __call__(self) -> Token | Awaitable[Token]:
-        """A token that holds now."""
+        """Returns a token that is currently valid."""
         ...
 
 
-def describe(given: Any) -> str:
-    """The text that stands for a provider in options and errors."""
-    named = given if hasattr(given, "__qualname__") else type(given)
+def describe(provider: Any) -> str:
+    """Returns the name of a provider for options and errors."""
+    named = provider if hasattr(provider, "__qualname__") else type(provider)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 class Source:
-    """A provider as the core calls it: on one thread, one call after the other."""
+    """Adapter of a provider for the Rust client, which calls it on one thread, one call after another."""
 
-    def __init__(self, given: Any, confluent: bool) -> None:
-        found = _load(given) if isinstance(given, str) else given
-        method = getattr(found, "token", None)
-        if isinstance(found, type):
-            raise ConfigurationError(f"option {OPTION}: {describe(found)} is a class: pass an instance of it")
+    def __init__(self, option: Any, confluent: bool) -> None:
+        provider = _load(option) if isinstance(option, str) else option
+        method = getattr(provider, "token", None)
+        if isinstance(provider, type):
+            raise ConfigurationError(f"option {OPTION}: {describe(provider)} is a class: pass an instance of it")
         if callable(method):
-            extensions = getattr(found, "extensions", None)
+            extensions = getattr(provider, "extensions", None)
             self._extensions: Callable[[], Any] | None = extensions if callable(extensions) else None
-            self._ask: Callable[..., Any] = method
-        elif callable(found):
-            self._extensions, self._ask = None, found
+            self._provide: Callable[..., Any] = method
+        elif callable(provider):
+            self._extensions, self._provide = None, provider
         else:
             raise ConfigurationError(
                 f"option {OPTION} must be a function, an object with a method token, or module:function, "
-                f"not {type(found).__name__}"
+                f"not {type(provider).__name__}"
             )
-        self._with_config = _takes_config(self._ask, confluent)
+        self._with_config = _takes_config(self._provide, confluent)
         self._runner: asyncio.Runner | None = None
 
     def answer(self, config: str, reply: _core.TokenReply) -> None:
-        """Asks for a token, for the core."""
+        """Requests a token, and passes it or an error to the Rust client."""
         try:
-            token, end, extensions = _parts(self._wait(self._ask(config) if self._with_config else self._ask()))
+            token, end, extensions = _parts(self._wait(self._provide(config) if self._with_config else self._provide()))
             if self._extensions is not None:
                 extensions = [*_pairs(self._wait(self._extensions())), *extensions]
         except BaseException as error:
-            reply.fail(error, f"it raised {type(error).__name__}: {error}", _may_pass(error))
+            reply.fail(error, f"it raised {type(error).__name__}: {error}", _is_retriable(error))
         else:
             reply.give(token, end, extensions)
 
     def close(self) -> None:
-        """Ends the event loop, if there is one."""
+        """Closes the event loop of async providers."""
         if self._runner is not None:
             self._runner.close()
 
-    def _wait(self, found: Any) -> Any:
-        if not inspect.isawaitable(found):
-            return found
+    def _wait(self, result: Any) -> Any:
+        if not inspect.isawaitable(result):
+            return result
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(_result(found))
+        return self._runner.run(_await(result))
 
 
-async def _result(found: Awaitable[Any]) -> Any:
-    return await found
+async def _await(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 def _load(name: str) -> Any:
@@ -107,18 +107,22 @@ def _load(name: str) -> Any:
     if not module or not path:
         raise ConfigurationError(f"option {OPTION} must be module:function, as app.tokens:fetch, not {name!r}")
     try:
-        found = import_module(module)
+        provider = import_module(module)
         for part in path.split("."):
-            found = getattr(found, part)
-        return found() if isinstance(found, type) else found
+            provider = getattr(provider, part)
+        return provider() if isinstance(provider, type) else provider
     except Exception as error:
         raise ConfigurationError(f"option {OPTION}: {name} cannot be imported: {error}") from error
 
 
-def _takes_config(ask: Callable[..., Any], confluent: bool) -> bool:
-    """Whether it is called with the configuration; what cannot be called at all shows now."""
+def _takes_config(provide: Callable[..., Any], confluent: bool) -> bool:
+    """Returns whether a provider takes the configuration as its argument.
+
+    Raises:
+        ConfigurationError: the provider cannot be called with one argument or none.
+    """
     try:
-        signature = inspect.signature(ask)
+        signature = inspect.signature(provide)
     except (TypeError, ValueError):
         return confluent
     for arguments in (("",), ()) if confluent else ((), ("",)):
@@ -127,18 +131,18 @@ def _takes_config(ask: Callable[..., Any], confluent: bool) -> bool:
         except TypeError:
             continue
         return bool(arguments)
-    raise ConfigurationError(f"option {OPTION}: {describe(ask)} takes more than one argument: {signature}")
+    raise ConfigurationError(f"option {OPTION}: {describe(provide)} takes more than one argument: {signature}")
 
 
-def _parts(found: Any) -> tuple[str, float | None, list[tuple[str, str]]]:
-    if isinstance(found, str):
-        return found, None, []
-    if not isinstance(found, tuple | list) or not 2 <= len(found) <= 4 or not isinstance(found[0], str):
-        kind = type(found).__name__
+def _parts(token: Any) -> tuple[str, float | None, list[tuple[str, str]]]:
+    if isinstance(token, str):
+        return token, None, []
+    if not isinstance(token, tuple | list) or not 2 <= len(token) <= 4 or not isinstance(token[0], str):
+        kind = type(token).__name__
         raise TypeError(f"a token is text or (text, end in seconds since 1970, principal, extensions), not {kind}")
-    _, end, *rest = found
+    _, end, *rest = token
     extensions = rest[1] if len(rest) == 2 else None
-    return found[0], _seconds(end), [] if extensions is None else _pairs(extensions)
+    return token[0], _seconds(end), [] if extensions is None else _pairs(extensions)
 
 
 def _seconds(end: Any) -> float | None:
@@ -154,23 +158,23 @@ def _seconds(end: Any) -> float | None:
 
 
 def _pairs(extensions: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> list[tuple[str, str]]:
-    given = extensions.items() if isinstance(extensions, Mapping) else extensions or ()
+    items = extensions.items() if isinstance(extensions, Mapping) else extensions or ()
     pairs = []
-    for name, value in given:
+    for name, value in items:
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError("extensions of a token are pairs of text")
         pairs.append((str(name), value))
     return pairs
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Whether an error is of the network or of a server, not of what was asked."""
+def _is_retriable(error: BaseException) -> bool:
+    """Returns whether an error is temporary: caused by the network or a server, not by the request."""
     if isinstance(error, KafkaError):
         return error.retriable
-    # urllib's and requests' errors of HTTP are OSErrors, too.
+    # HTTP errors of urllib and requests are OSErrors, too.
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", getattr(error, "code", None))
     if isinstance(status, int) and 400 <= status < 500:
         return False
-    of_files = FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
-    return isinstance(error, OSError) and not isinstance(error, of_files)
+    file_errors = FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
+    return isinstance(error, OSError) and not isinstance(error, file_errors)

@@ -16,7 +16,7 @@ from samsarrow import (
     TopicPartition,
 )
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.partitioner import chosen
+from samsarrow.partitioner import choose_partition
 from samsarrow.types import to_committed, to_pair, to_seconds
 
 NOWHERE = "127.0.0.1:1"
@@ -98,11 +98,11 @@ def test_keys_for_a_partitioner_are_bytes():
     calls = []
     with pytest.raises(TypeError, match="key must be bytes"):
         # `bytes(10**14)` would be a hundred terabytes.
-        chosen(lambda *arguments: calls.append(arguments), "t", 10**14, b"v", 4)
+        choose_partition(lambda *arguments: calls.append(arguments), "t", 10**14, b"v", 4)
     assert not calls
-    assert chosen(lambda topic, key, value, count: np.int64(len(key)), "t", "ab", memoryview(b"v"), 4) == 2
+    assert choose_partition(lambda topic, key, value, count: np.int64(len(key)), "t", "ab", memoryview(b"v"), 4) == 2
     with pytest.raises(TypeError, match="the partitioner returned '0' for topic t"):
-        chosen(lambda *arguments: "0", "t", b"k", b"v", 4)
+        choose_partition(lambda *arguments: "0", "t", b"k", b"v", 4)
 
 
 def test_none_is_the_default_of_every_option():
