@@ -1,4 +1,4 @@
-"""A dashboard for Grafana from the table of metrics: `python dashboards/build.py > dashboards/samsarrow.json`."""
+"""Generates a Grafana dashboard from the table of metrics: `python dashboards/build.py > dashboards/samsarrow.json`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from samsarrow.metrics import MetricSpec, table
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TITLES = {"producer": "Producers", "consumer": "Consumers", "admin": "Admin clients"}
-# Grafana's names of units.
+# Grafana's unit names.
 UNITS = {"By": "bytes", "s": "s", "1": "short", "{message}": "short"}
 WIDTH, HEIGHT, COLUMNS = 8, 7, 3
-# What a panel shows of metrics of which there are thousands.
+# Maximum number of series in a panel of a metric with many.
 MOST = 20
-# What is looked at first.
+# Metrics at the top of the dashboard.
 FIRST = {
     "producer": ("record-send-total", "record-error-total", "delivery-latency", "queued-records"),
     "consumer": ("records-consumed-total", "records-lag", "end-to-end-latency", "rebalance-total"),
@@ -24,7 +24,7 @@ FIRST = {
 
 
 def targets(row: MetricSpec) -> list[dict[str, Any]]:
-    """The queries of a metric."""
+    """Returns the queries of a metric."""
     own = {"none": "", "topic": " {{topic}}", "partition": " {{topic}}-{{partition}}"}
     legend = "{{client_id}}" + own.get(row.label, f" {{{{{row.label}}}}}")
     chosen = f'{row.prometheus}{{client_id=~"$client_id"'
@@ -43,7 +43,7 @@ def targets(row: MetricSpec) -> list[dict[str, Any]]:
 
 
 def unit(row: MetricSpec) -> str:
-    """Grafana's unit; of counters, by the second."""
+    """Returns Grafana's unit; for counters, per second."""
     if row.prometheus and row.prometheus.endswith("start_time_seconds"):
         return "s"
     if row.kind != "counter":
@@ -59,7 +59,7 @@ def title(row: MetricSpec) -> str:
 
 
 def dashboard() -> dict[str, Any]:
-    """All of it."""
+    """Returns the complete dashboard."""
     panels: list[dict[str, Any]] = []
     y = 0
     for client, name in TITLES.items():

@@ -1,9 +1,9 @@
-"""All tests of Python, in four processes: they wait for brokers and sessions for most of their time.
+"""Runs all Python tests in four processes, since they mostly wait for brokers and sessions.
 
     python tests/side_by_side.py [--rust] [options of pytest]
 
-The first writes as it goes, the others when they are done. With `--rust` those of Rust are beside them, which wait as
-much. Fails when one does.
+The first process prints as it runs, the others when they are done. With `--rust`, the Rust tests run concurrently.
+Fails if any of them fails.
 """
 
 import subprocess
@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# With brokers of Kafka's, with sessions of Spark, with other Kafkas, clusters and a program that is killed; the rest
-# has none of these for long, and one of the clusters.
+# Tests of Kafka brokers; of Spark sessions; of other Kafka versions, clusters and kills. The remaining tests use these
+# only briefly, apart from one with a cluster.
 APART = (
     ["conservation", "interop", "kafka"],
     ["spark"],
@@ -30,13 +30,13 @@ def main() -> int:
     rest = [HERE / name for name in WITH_THE_REST]
     groups.append([path for path in folders if path not in named] + rest)
     named += rest
-    # A file that is named runs there alone, and not with its folder.
+    # A file listed here runs in its group only, and not with its folder.
     files = [path for path in named if path.is_file()]
     groups = [[*group, *(f"--ignore={path}" for path in files if path not in group)] for group in groups]
     pytest = [sys.executable, "-m", "pytest", "--durations", "12", *options]
-    # Of those that write one cache the last would win.
+    # Concurrent processes would overwrite each other's cache.
     commands = [[*pytest, "-p", "no:cacheprovider", *map(str, group)] for group in groups[1:]]
-    # Spark's take longest, and Spark gives its workers ten seconds to start.
+    # Tests of Spark take longest, and Spark gives its workers ten seconds to start.
     behind = ["nice", "-n", "5"]
     commands[1:] = [[*behind, *command] for command in commands[1:]]
     if "--rust" in sys.argv:
@@ -52,14 +52,14 @@ def main() -> int:
 
 
 class Kept:
-    """A process whose output is kept until it is done."""
+    """A process whose output is collected until it ends."""
 
     def __init__(self, command: list[str]) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(command, stdout=self._output, stderr=self._output)
 
     def finish(self) -> int:
-        """Waits for it, and writes what it wrote."""
+        """Waits for the process and prints its output."""
         code = self._process.wait()
         self._output.seek(0)
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Looks at the built site, `make site`: links, anchors, ids, images, what is fetched from elsewhere, the API's names.
+"""Checks the built site (`make site`): links, anchors, ids, images, external resources, and names of the API.
 
 python tools/check_site.py site
 """
@@ -13,21 +13,21 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
-# Made by `make bench-python`: a checkout in which none ran has none.
+# Written by `make bench-python`; missing in a checkout that has not run it.
 LATER = {"benchmarks.svg"}
-# What a browser fetches by itself, by the attribute that names it.
+# Elements that a browser loads automatically, with the attribute that has the address.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
-# Relations of `link` that fetch nothing.
+# Relations of `link` that load nothing.
 NAMES = {"canonical", "next", "prev", "alternate", "author"}
 VOID = {
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
 }  # fmt: skip
-# Elements of SVG end in themselves.
+# Empty elements of SVG.
 DRAWN = {"path", "circle", "rect", "line", "use"}
 
 
 class Page(HTMLParser):
-    """One page, as far as it is looked at."""
+    """The parsed parts of one page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Page(HTMLParser):
         self.wrong += [f"<{tag}> does not end" for tag in self._open if tag not in ("p", "li", "html", "body")]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Takes ids, links and what is fetched."""
+        """Collects ids, links and loaded resources."""
         given = {name: value or "" for name, value in attrs}
         if tag not in VOID and tag not in DRAWN:
             self._open.append(tag)
@@ -58,13 +58,13 @@ class Page(HTMLParser):
             self.wrong.append(f"an image without alt: {given.get('src')}")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element that ends in itself."""
+        """Handles a self-closing element."""
         self.handle_starttag(tag, attrs)
         if self._open and self._open[-1] == tag:
             self._open.pop()
 
     def handle_endtag(self, tag: str) -> None:
-        """Ends what is open."""
+        """Closes open elements."""
         if tag in VOID or tag in DRAWN:
             return
         if tag not in self._open:
@@ -75,13 +75,13 @@ class Page(HTMLParser):
                 self.wrong.append(f"</{tag}> ends <{last}>")
 
     def handle_data(self, data: str) -> None:
-        """Takes the title."""
+        """Collects the title."""
         if self._open and self._open[-1] == "title":
             self.title += data.strip()
 
 
 def check(folder: Path) -> tuple[int, int, list[str]]:
-    """How many pages and links there are, and what is wrong with them."""
+    """Returns the number of pages and of links, and the problems found."""
     pages = {path: Page(path) for path in sorted(folder.rglob("*.html"))}
     wrong: list[str] = []
     links = 0
@@ -104,11 +104,11 @@ def check(folder: Path) -> tuple[int, int, list[str]]:
 
 
 def _broken(link: str, path: Path, folder: Path, pages: dict[Path, Page]) -> str:
-    """Why a link leads nowhere; empty if it leads somewhere, or away from the site."""
+    """Returns the reason why a link is broken; empty if it is valid or leads to another site."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return ""
-    # That of the page for what is not found are from the root.
+    # Links of the 404 page are relative to the root.
     start = folder if parts.path.startswith("/") else path.parent
     target = (start / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
     if target.is_dir():
@@ -126,7 +126,7 @@ def _foreign_styles(folder: Path) -> list[Path]:
 
 
 def _public() -> list[str]:
-    """Names that programs import from `samsarrow`, without an import of it."""
+    """Returns the public names of `samsarrow`, without importing it."""
     tree = ast.parse((ROOT / "python" / "samsarrow" / "__init__.py").read_text())
     [names] = [
         ast.literal_eval(one.value)
@@ -137,7 +137,7 @@ def _public() -> list[str]:
 
 
 def main() -> int:
-    """Says what is wrong, and fails where anything is."""
+    """Prints the problems; returns 1 if there are any."""
     pages, links, wrong = check(Path(sys.argv[1]).resolve())
     sys.stdout.write("".join(f"{line}\n" for line in wrong))
     sys.stdout.write(f"{pages} pages, {links} links, {len(wrong)} faults\n")

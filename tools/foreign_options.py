@@ -1,4 +1,4 @@
-"""docs/migrating/options.md: what becomes of each option of other clients here, by the clients that are installed."""
+"""Generates docs/migrating/options.md: the equivalent of each option of other installed clients."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from samsarrow.exceptions import ConfigurationError
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "migrating" / "options.md"
 ROWS = {known: row for row in _core.option_table() for known in (row[0], *row[1])}
-# What each default that differs changes, and what need not be said: other words for the same, names that are made up,
-# and what only says how soon something is tried again.
+# Effects of defaults that differ, by option. QUIET has those that need no explanation: synonyms, invented names, and
+# retry delays.
 MEANINGS = {
     "allow.auto.create.topics": "subscribing to a topic that is missing does not create it",
     "acks": "a record is delivered once all in-sync replicas have it",
@@ -35,11 +35,11 @@ MEANINGS = {
     "session.timeout.ms": "a member that died is noticed later, one that was only slow keeps its partitions",
 }
 QUIET = {"bootstrap.servers", "client.id", "reconnect.backoff.max.ms", "receive.buffer.bytes", "send.buffer.bytes"}
-# What librdkafka answers for a name that it does not have.
+# Returned by librdkafka for an unknown name (RD_KAFKA_CONF_UNKNOWN).
 UNKNOWN = -2
-# Of functions beside the options.
+# Function arguments that are not options, with their client.
 OF = {"oauth.cb": "confluent-kafka", "ssl.cadata": "aiokafka"}
-# What is unknown here, and has something like it.
+# Equivalents of options that are unknown here.
 SIMILAR = {
     "api.version": "brokers are asked; `broker.version.fallback` for those that cannot say",
     "auto.commit.enable": "`enable.auto.commit`",
@@ -57,7 +57,7 @@ WORDS = {"-1": "all", "inf": "2147483647", "None": ""}
 
 
 def peers() -> dict[str, dict[str, dict[str, Any]]]:
-    """Defaults by client, kind and name."""
+    """Returns the defaults by client, kind and name."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     from kafka import KafkaConsumer, KafkaProducer
@@ -70,14 +70,14 @@ def peers() -> dict[str, dict[str, dict[str, Any]]]:
         "kafka-python": {"consumer": KafkaConsumer.DEFAULT_CONFIG, "producer": KafkaProducer.DEFAULT_CONFIG},
         "aiokafka": {
             "consumer": arguments(AIOKafkaConsumer),
-            # It has an object of its own for a default that depends on idempotence.
+            # A sentinel object stands for a default that depends on idempotence.
             "producer": arguments(AIOKafkaProducer) | {"acks": 1},
         },
     }
 
 
 def librdkafka() -> set[str]:
-    """Its options, of producers, consumers and topics."""
+    """Returns the options of librdkafka for producers, consumers and topics."""
     sys.path.insert(0, str(ROOT / "tests"))
     from support.librdkafka import library
 
@@ -88,14 +88,14 @@ def librdkafka() -> set[str]:
         count = ctypes.c_size_t()
         texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
         found |= {texts[at].decode() for at in range(0, count.value, 2)}
-    # What is not set is in no dump; to set it says whether it is known.
+    # The dump omits options that are not set; setting one shows if it is known.
     conf, text = ctypes.c_void_p(new()), ctypes.create_string_buffer(512)
     known = [name for name in ROWS if lib.rd_kafka_conf_set(conf, name.encode(), b"x", text, 512) != UNKNOWN]
     return found | set(known)
 
 
 def _instead(name: str) -> str | None:
-    """What to do instead of giving an option; None where there is nothing like it."""
+    """Returns a substitute for an option; None if none exists."""
     try:
         Consumer({"bootstrap.servers": "localhost:1", name: "1"}).close()
     except ConfigurationError as error:
@@ -104,12 +104,12 @@ def _instead(name: str) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Of the clients that the page compares with."""
+    """Returns the versions of the compared clients."""
     return {name: importlib.metadata.version(name) for name in ("confluent-kafka", "kafka-python", "aiokafka")}
 
 
 def page() -> str:
-    """The page."""
+    """Returns the text of the page."""
     python = peers()
     names = {client: {name for kind in kinds.values() for name in kind} for client, kinds in python.items()}
     dotted = {client: {name.replace("_", ".") for name in of} for client, of in names.items()}
@@ -184,7 +184,7 @@ def _defaults(python: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
 
 
 def _text(default: Any) -> str:
-    """A default as the table of options writes it."""
+    """Formats a default as the table of options does."""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple | list):

@@ -1,6 +1,6 @@
-"""Writes what follows from the core's tables: the protocol's exceptions and the types of the options.
+"""Generates code from tables of the Rust client: exceptions of the protocol and types of the options.
 
-`make generate` runs this after the extension was built; tests/house holds the files to it.
+`make generate` runs this after the extension is built; tests/house checks that the files are current.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from samsarrow import _core
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "samsarrow"
 MARK = "# Below: the protocol's errors, by `make generate` from the table in rust/wire.\n"
-# Another client took the place of this one.
+# Errors raised because another client has taken over.
 FENCED = {"InvalidProducerEpochError", "FencedInstanceIdError", "ProducerFencedError", "FencedMemberEpochError"}
 LOGINS = {"UnsupportedSaslMechanismError", "IllegalSaslStateError", "SaslAuthenticationFailedError"}
-# Where Python takes more than text.
+# Python types of options that accept more than text.
 WIDER = {
     "partitioner": "{} | Partitioner",
     "partition.assignment.strategy": "str | Sequence[str | Assignor]",
@@ -38,7 +38,7 @@ WIDTH = 120
 
 
 def exceptions() -> str:
-    """The whole of exceptions.py: what is written by hand, then one class for each error."""
+    """Returns the text of exceptions.py: the hand-written part, then a class for each error."""
     own, mark, _ = (PACKAGE / "exceptions.py").read_text().partition(MARK)
     if not mark:
         raise SystemExit(f"exceptions.py has no line {MARK!r}")
@@ -67,7 +67,7 @@ def _exception(code: int, name: str, retriable: bool, fatal: bool, meaning: str,
 
 
 def options() -> str:
-    """The whole of options.py."""
+    """Returns the text of options.py."""
     types = {name: (words, meaning) for name, words, meaning in _core.option_types()}
     table = _core.option_table()
     shared = {name for name, _, _, clients in table if len(clients) == 3}
@@ -151,7 +151,7 @@ FILES = {PACKAGE / "exceptions.py": exceptions, PACKAGE / "options.py": options}
 
 
 def formatted(source: str) -> str:
-    """As `make format` would have it."""
+    """Formats source as `make format` does."""
     command = [sys.executable, "-m", "ruff", "format", "--quiet", "-"]
     done = subprocess.run(command, input=source, text=True, capture_output=True, check=True, cwd=PACKAGE.parents[1])
     return done.stdout

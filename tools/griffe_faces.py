@@ -1,4 +1,4 @@
-"""For the site: faces for event loops have the texts of the blocking ones, as `documented_by` does when they run."""
+"""Griffe extension that copies docstrings of blocking classes to their asyncio counterparts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Faces(griffe.Extension):
     """Copies docstrings where a class is decorated with `documented_by(Other)`."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Once all modules are there."""
+        """Runs after all modules are loaded."""
         for module in pkg.modules.values():
             for face in module.classes.values():
                 for decorator in face.decorators if not face.is_alias else ():

@@ -1,6 +1,6 @@
-"""Writes THIRD-PARTY-NOTICES: whose code is in the wheels, on which terms. Part of `make generate`.
+"""Generates THIRD-PARTY-NOTICES: the licences of the code in the wheels. Part of `make generate`.
 
-It goes into each wheel and into the source distribution, for all the targets that deny.toml checks licences for.
+The file is part of each wheel and of the source distribution, and covers all targets listed in deny.toml.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD = (
 
 
 def page() -> str:
-    """The whole text."""
+    """Returns the text of the file."""
     targets = tomllib.loads((ROOT / "deny.toml").read_text())["graph"]["targets"]
     return crates.notices(crates.linked(targets, "samsarrow-py"), HEAD)
 

@@ -1,7 +1,7 @@
-"""Writes pages that follow from code: the errors, the options of other clients, the decisions in the site's menu.
+"""Generates pages from code: errors, options of other clients, and the ADRs in the menu of the site.
 
-`make generate` runs this; tests/house holds the pages to it. Other clients' options are those of the versions that are
-installed, which the page names.
+`make generate` runs this; tests/house checks that the pages are current. Options of other clients are those of the
+installed versions, which the page names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ERRORS = ROOT / "docs" / "errors.md"
 TABLES = "<!-- Below: by `make generate`, from the exceptions and the table in rust/wire. -->\n"
 MENU = "      # Below: the decisions, by `make generate`.\n"
 
-# What helps, by class; others follow from their flags.
+# Remedies by class; others follow from their flags.
 OWN = {
     "RetriableError": "call again, later",
     "AuthorizationError": "grant it: [ACLs](security.md)",
@@ -98,7 +98,7 @@ MORE = {
 
 
 def errors() -> str:
-    """The page of errors: its lines up to the mark are written by hand."""
+    """Returns the page of errors: lines up to the marker are hand-written."""
     own, mark, _ = ERRORS.read_text().partition(TABLES)
     assert mark, f"docs/errors.md has no line {TABLES!r}"
     lines = ["", "## Of the client", "", "| class | when | what to do |", "|---|---|---|"]
@@ -127,7 +127,7 @@ def _flags(error: type[KafkaError]) -> str:
 
 
 def _remedy(error: type[KafkaError]) -> str:
-    """What helps: by class, else by what kind it is."""
+    """Returns the remedy of an error, by class or by its kind."""
     if error.__name__ in PROTOCOL:
         return PROTOCOL[error.__name__]
     if issubclass(error, exceptions.AuthenticationError):
@@ -144,13 +144,13 @@ def _remedy(error: type[KafkaError]) -> str:
 
 
 def _first(error: type[BaseException] | str) -> str:
-    """The first sentences of a docstring, as a cell."""
+    """Returns the first sentences of a docstring as a table cell."""
     text = error if isinstance(error, str) else inspect.cleandoc(error.__doc__ or "")
     return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _source(module: str, name: str) -> str:
-    """A class's docstring without its import: PySpark need not be there."""
+    """Returns the docstring of a class without importing it, since PySpark may not be installed."""
     source = (ROOT / "python" / Path(*module.split("."))).with_suffix(".py").read_text()
     found = re.search(rf'^class {name}\b[^\n]*:\n    """(.*?)"""', source, re.MULTILINE | re.DOTALL)
     assert found, f"{module} has no {name} with a docstring"
@@ -158,12 +158,12 @@ def _source(module: str, name: str) -> str:
 
 
 def _home(module: str) -> str:
-    """Where users import from."""
+    """Returns the module from which users import a name."""
     return {"samsarrow.results": "samsarrow", "samsarrow.offsets.store": "samsarrow.offsets"}.get(module, module)
 
 
 def menu() -> str:
-    """mkdocs.yml with all decisions: its lines up to the mark are written by hand."""
+    """Returns mkdocs.yml with all ADRs in the menu: lines up to the marker are hand-written."""
     own, mark, _ = (ROOT / "mkdocs.yml").read_text().partition(MENU)
     assert mark, f"mkdocs.yml has no line {MENU!r}"
     pages = sorted(path.name for path in (ROOT / "docs" / "adr").glob("*.md"))

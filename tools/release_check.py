@@ -1,6 +1,6 @@
-"""`make release-check`: whether this checkout may be released. Refuses what is not green, and says what to do.
+"""Checks that this checkout may be released (`make release-check`), and says how to fix problems.
 
-Looks first at what takes seconds and prints all of it; the gates, which take an hour, run only when that is in order.
+Quick checks run first and report all their problems; the hour-long gates run only if these pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What a release has: tags in the names of files, and what they are for. A wheel that nobody imported is not among them.
+# Wheels of a release: tags in file names and their platforms. Wheels that were never imported in a test are excluded.
 WHEELS = {
     "manylinux_2_17_x86_64": "Linux with glibc on x86-64",
     "manylinux_2_17_aarch64": "Linux with glibc on 64-bit ARM",
@@ -28,7 +28,7 @@ HEADING = re.compile(r"^## (\S+), (\S+)$", re.MULTILINE)
 
 
 class Checkout:
-    """A checkout, and the wheels that were built from it."""
+    """A checkout, and the wheels built from it."""
 
     def __init__(self, root: Path, dist: Path) -> None:
         self.root = root
@@ -36,23 +36,23 @@ class Checkout:
 
     @property
     def version(self) -> str:
-        """That of the workspace, which maturin gives to the wheels."""
+        """Returns the version of the workspace, which maturin uses for the wheels."""
         cargo = tomllib.loads((self.root / "Cargo.toml").read_text())
         return str(cargo["workspace"]["package"]["version"])
 
     def git(self, *arguments: str) -> str:
-        """What git prints."""
+        """Runs git and returns its output."""
         done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=True)
         return done.stdout.rstrip()
 
     def last_tag(self) -> str | None:
-        """The newest release, by its number; not this one."""
+        """Returns the tag with the highest version, other than this one."""
         tags = [tag for tag in self.git("tag", "--list", "v*").split() if re.fullmatch(r"v\d+\.\d+\.\d+", tag)]
         return max((tag for tag in tags if tag != f"v{self.version}"), key=_numbers, default=None)
 
 
 def tree(at: Checkout) -> Iterator[str]:
-    """Nothing is changed or new, and this version is not out."""
+    """Checks that the work tree is clean and the version is not released yet."""
     if changed := at.git("status", "--porcelain"):
         yield f"the tree is not clean: commit, or ignore, {', '.join(line[3:] for line in changed.splitlines()[:5])}"
     tag = f"v{at.version}"
@@ -66,7 +66,7 @@ def tree(at: Checkout) -> Iterator[str]:
 
 
 def versions(at: Checkout) -> Iterator[str]:
-    """Every file that has a version has this one."""
+    """Checks that all files with a version have this one."""
     found = {}
     project = tomllib.loads((at.root / "pyproject.toml").read_text())["project"]
     if "version" in project:
@@ -89,7 +89,7 @@ def versions(at: Checkout) -> Iterator[str]:
 
 
 def changelog(at: Checkout) -> Iterator[str]:
-    """The first entry has a date of the past, and says something."""
+    """Checks that the first entry has a past date and text."""
     text = (at.root / "CHANGELOG.md").read_text()
     heading = HEADING.search(text)
     if heading is None:
@@ -107,7 +107,7 @@ def changelog(at: Checkout) -> Iterator[str]:
 
 
 def surface(at: Checkout) -> Iterator[str]:
-    """No name or argument of the last release is gone, unless the number says so."""
+    """Checks that no name or argument of the last release is missing, unless the version number permits it."""
     last = at.last_tag()
     if last is None:
         print("  no earlier release: there is nothing to compare names and arguments with")
@@ -122,7 +122,7 @@ def surface(at: Checkout) -> Iterator[str]:
 
 
 def wheels(at: Checkout) -> Iterator[str]:
-    """Each is there, of this commit, small enough, with its list of parts and their licences."""
+    """Checks that each wheel exists, is of this commit, is small enough, and contains its SBOM and licences."""
     built = int(at.git("log", "-1", "--format=%ct"))
     named = f"samsarrow-{at.version}"
     for tag, what in WHEELS.items():
@@ -154,7 +154,7 @@ def _wheel(path: Path, built: int) -> Iterator[str]:
 
 
 def gates(at: Checkout) -> Iterator[str]:
-    """`make check` and `make test`."""
+    """Runs `make check` and `make test`."""
     for target in GATES:
         print(f"  make {target}", flush=True)
         if subprocess.run(["make", "--no-print-directory", target], cwd=at.root, check=False).returncode != 0:
@@ -166,7 +166,7 @@ QUICK: tuple[Callable[[Checkout], Iterator[str]], ...] = (tree, versions, change
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints what is in order and what is not; 1 if anything is not."""
+    """Prints the result of each check; returns 1 if any failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--dist", type=Path, help="where the wheels are; by default dist/")
@@ -196,7 +196,7 @@ def _numbers(tag: str) -> tuple[int, ...]:
 
 
 def _may_break(last: str, version: str) -> bool:
-    """Before 1.0 a minor release may, afterwards a major one (docs/policy.md)."""
+    """Returns true for a minor release before 1.0 and a major one afterwards (docs/policy.md)."""
     before, after = _numbers(last), _numbers(version)
     return after[0] > before[0] or (after[0] == 0 and after[1] > before[1])
 

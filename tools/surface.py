@@ -1,9 +1,9 @@
-"""What users of an earlier version would miss: names and arguments of the Python surface that are gone or changed.
+"""Lists breaking changes of the Python API since a tag: removed or changed names and arguments.
 
     python tools/surface.py v0.1.0
 
-The surface is what is in `__all__` of `samsarrow` and of its modules without an underscore; what else a module holds
-may change (docs/policy.md). Nothing is imported: griffe reads sources, and the stubs of the core.
+The API consists of the names in `__all__` of `samsarrow` and of its modules without an underscore; other contents of a
+module may change (docs/policy.md). Nothing is imported: griffe reads the sources and the stubs of the extension.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 import griffe
 
 PACKAGE = "samsarrow"
-# The exit code where there are any; 1 is that of a program that failed.
+# Exit code if there are breaking changes; 1 means that the tool failed.
 BROKEN = 3
 
 
 def breaks(root: Path, tag: str) -> list[str]:
-    """A line for each, of the checkout against a tag of its repository."""
+    """Returns a line per breaking change of the checkout since a tag."""
     options = {"allow_inspection": False, "resolve_aliases": True, "resolve_external": False}
     before = griffe.load_git(PACKAGE, ref=tag, repo=root, search_paths=["python"], **options)
     after = griffe.load(PACKAGE, search_paths=[root / "python"], try_relative_path=False, **options)
@@ -35,7 +35,7 @@ def breaks(root: Path, tag: str) -> list[str]:
 
 
 def _faces(package: griffe.Module) -> Iterator[str]:
-    """The paths of all that is public, where it is named and where it is."""
+    """Yields the paths of all public names, where they are exported and where they are defined."""
     modules = [package, *(m for name, m in package.modules.items() if not name.startswith("_"))]
     for module in modules:
         for name in module.exports or ():

@@ -1,4 +1,4 @@
-"""What the topics hold that are read whole."""
+"""Contents of the topics that benches read as a whole."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from harness import RECORDS
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of records, and which part of RECORDS of them there are."""
+    """A kind of records, and the divisor of RECORDS that gives their number."""
 
     kind: str
     codec: str
@@ -19,7 +19,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """For readers."""
+        """Title shown in the chart."""
         made = {"100B": "100 random bytes a record", "1KB": "1,000 random bytes a record", "json": "JSON"}[self.kind]
         return made if self.codec == "none" else f"{made}, {self.codec}"
 

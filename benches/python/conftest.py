@@ -1,4 +1,4 @@
-"""Real Apache Kafka for the benches, and one table at the end."""
+"""Apache Kafka for the benches, and a summary table at the end."""
 
 import functools
 import os
@@ -25,7 +25,7 @@ def kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def written(kafka: KafkaServer) -> Callable[[Case], str]:
-    """The topic of a case, written at its first use by a peer, so that no client reads only what it wrote itself."""
+    """Returns the topic of a case; a peer writes it on first use, so that no client reads only its own records."""
 
     @functools.cache
     def topic(case: Case) -> str:
@@ -38,13 +38,13 @@ def written(kafka: KafkaServer) -> Callable[[Case], str]:
 
 @pytest.fixture(scope="session")
 def warm_kafka(kafka: KafkaServer) -> KafkaServer:
-    """A broker whose JVM has compiled its produce path, so that no client pays for that alone."""
+    """A broker whose JVM has compiled its produce path, so that no client pays for the compilation."""
     harness.run_client("confluent", "produce", kafka, harness.create_topic(kafka, "produce-warm-up"))
     return kafka
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the table below pytest-benchmark's own, and draws it if asked to."""
+    """Prints the table below that of pytest-benchmark, and draws it on request."""
     for line in harness.table():
         terminalreporter.write_line(line)
     rates = {case.title: harness.rates(case.name) for case in CASES if case.name in harness.results}

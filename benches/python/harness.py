@@ -1,4 +1,4 @@
-"""Runs one client in a process of its own, and remembers what it measured for the table at the end."""
+"""Runs clients in separate processes, and collects their measurements for the final table."""
 
 import json
 import os
@@ -18,14 +18,14 @@ NAME = 24
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "3000000"))
 Result = dict[str, Any]
 results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-# Lines by their title, for what no table of rates says.
+# Lines by title, for results that do not fit the table of rates.
 sections: dict[str, list[str]] = defaultdict(list)
 groups, metrics = sections["groups"], sections["metrics"]
 
 
 @dataclass(frozen=True)
 class Secured:
-    """Another way to the same Kafka."""
+    """A secured listener of the same Kafka."""
 
     bootstrap_servers: str
     options: dict[str, str]
@@ -41,14 +41,14 @@ def run_client(
     codec: str = "none",
     secured: Secured | None = None,
 ) -> Any:
-    """One client doing one thing once, in a fresh process."""
+    """Runs one client once for one verb, in a fresh process."""
     servers = kafka.bootstrap_servers if secured is None else secured.bootstrap_servers
     environment = {} if secured is None else {"SAMSARROW_BENCH_SECURITY": json.dumps(secured.options)}
     return run_module("clients", name, verb, servers, topic, count, kind, codec, **environment)
 
 
 def python(module: str, *arguments: object) -> list[str]:
-    """The command line of a module of the benches' own; it needs `environment`."""
+    """Returns the command line of a bench module; it needs `environment`."""
     return [sys.executable, "-m", module, *map(str, arguments)]
 
 
@@ -57,19 +57,19 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run_module(module: str, *arguments: object, **more: str) -> Any:
-    """Runs it to its end, with more variables in its environment."""
+    """Runs a module to completion, with additional environment variables."""
     return run_command(python(module, *arguments), environment(**more))
 
 
 def run_command(command: Sequence[str], variables: dict[str, str] | None = None) -> Any:
-    """Runs a program that prints what it found as one line of JSON."""
+    """Runs a program that prints its result as one line of JSON."""
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def record(verb: str, client: str, result: Result) -> None:
-    """Remembers one measured run for the table."""
+    """Adds one measured run to the table."""
     results[verb][client].append(result)
 
 
@@ -83,29 +83,29 @@ def create_topic(kafka: KafkaServer, topic: str, partitions: int = 1) -> str:
 
 
 def median(runs: list[Result]) -> Result:
-    """The run in the middle, by time."""
+    """Returns the run of median time."""
     return sorted(runs, key=lambda r: float(r["seconds"]))[len(runs) // 2]
 
 
 def medians(verb: str) -> dict[str, Result]:
-    """That of each client."""
+    """Returns the median run of each client."""
     return {client: median(runs) for client, runs in results[verb].items()}
 
 
 def turns(clients: Sequence[str], runs: int) -> Iterable[str]:
-    """Which client is next: one after the other, each run in the opposite order, so that none is always first."""
+    """Yields clients one after the other, in opposite order in every second run, so that none is always first."""
     for number in range(runs):
         yield from clients if number % 2 == 0 else reversed(clients)
 
 
 def each_run(name: str, figures: dict[str, list[float]], unit: str = "us", digits: int = 0) -> str:
-    """A line with what each run found, so that what held in all of them can be read off."""
+    """Returns a line with the figures of each run, which shows what all runs have in common."""
     cells = (f"{what} {', '.join(f'{x:,.{digits}f}' for x in found)} {unit}" for what, found in figures.items())
     return f"{name:<{NAME}}" + "  ".join(f"{cell:<32}" for cell in cells).rstrip()
 
 
 def table() -> list[str]:
-    """Medians of the runs, and each client's rate as a ratio of confluent-kafka's and of the raw loop's."""
+    """Returns medians of the runs, and each client's rate relative to confluent-kafka and to the raw loop."""
     lines = []
     for what in results:
         middle = medians(what)
@@ -127,15 +127,15 @@ def table() -> list[str]:
 
 
 def rate(result: Result) -> float:
-    """Records a second."""
+    """Returns records per second."""
     return float(result["rows"] / result["seconds"])
 
 
 def rates(verb: str) -> dict[str, float]:
-    """That of each client, of its median run."""
+    """Returns the rate of each client's median run."""
     return {client: rate(found) for client, found in medians(verb).items()}
 
 
 def cpu_us(result: Result) -> float:
-    """Microseconds of CPU a record."""
+    """Returns microseconds of CPU per record."""
     return float(result["cpu"] / result["rows"] * 1e6)

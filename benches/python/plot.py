@@ -1,11 +1,11 @@
-"""Rates as bars in an SVG, for light and for dark pages: a panel a topic, a bar a client, each with its value."""
+"""Bar charts of rates as SVG for light and dark pages: a panel per topic, a bar per client with its value."""
 
 import math
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
 NAMES = {"ours": "samsarrow", "confluent": "confluent-kafka", "aio": "aiokafka", "raw": "raw loop, no Arrow"}
-# In pixels: the whole, where bars begin and end, a bar with the room around it, a panel's heading and its axis.
+# In pixels: total width, start and end of bars, height of a row, of a bar, of a panel's heading, and of its axis.
 WIDTH, LEFT, RIGHT, ROW, BAR, HEAD, AXIS = 760, 190, 650, 26, 18, 30, 34
 STYLE = """
 svg { color: #1f2328; font: 13px system-ui, sans-serif; }
@@ -23,7 +23,7 @@ Element = ET.Element
 
 
 def bars(title: str, panels: Mapping[str, Mapping[str, float]]) -> str:
-    """Of records a second by client; each panel has an axis of its own, which begins at zero."""
+    """Returns the chart of records per second by client; each panel has its own axis, which begins at zero."""
     height = 84 + sum(HEAD + ROW * len(rates) + AXIS for rates in panels.values())
     svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", role="img", viewBox=f"0 0 {WIDTH} {height}")
     svg.set("width", str(WIDTH))
@@ -41,7 +41,7 @@ def bars(title: str, panels: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def panel(svg: Element, top: float, name: str, rates: Mapping[str, float]) -> float:
-    """Draws one, and says where the next one begins."""
+    """Draws one panel; returns the top of the next one."""
     text(svg, 16, top + HEAD - 10, name, "panel")
     top += HEAD
     bottom = top + ROW * len(rates)
@@ -68,6 +68,6 @@ def text(svg: Element, x: float, y: float, said: str, kind: str = "", anchor: st
 
 
 def tick(largest: float) -> float:
-    """A round distance of ticks, five or fewer up to the largest."""
+    """Returns a round distance of ticks, for up to five ticks."""
     power = 10 ** math.floor(math.log10(largest / 5))
     return next(power * times for times in (1, 2, 5, 10) if power * times * 5 >= largest)

@@ -1,4 +1,4 @@
-"""Event loops: what an awaited record costs, how often the loop is woken, and rows a second, beside aiokafka's."""
+"""Event loops: cost of an awaited record, wake-ups of the loop, and rows per second, compared with aiokafka."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def run(client: str, verb: str, kafka: KafkaServer, topic: str, count: int) -> A
 
 
 def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str) -> dict[str, Any]:
-    """The median run of each; they take turns. A line each for the table."""
+    """Runs the clients in turn; returns the median run of each, and adds a line each to the table."""
     runs: dict[str, list[Any]] = {client: [] for client in clients}
     for _ in range(ROUNDS):
         for client in clients:
@@ -44,7 +44,7 @@ def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str
 @pytest.mark.parametrize("verb", ["send", "deliveries"])
 def test_awaited_sends(kafka: KafkaServer, verb: str) -> None:
     found = compared(verb, ("ours", "aiokafka"), kafka, create_topic(kafka, f"loops-{verb}"))
-    # Counted, so that it holds on any machine; the request that knew the topic is before.
+    # Counts do not depend on the machine. The metadata request for the topic happens before.
     assert found["ours"]["wakes"] <= found["ours"]["requests"] + 1
 
 

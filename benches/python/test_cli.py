@@ -1,14 +1,14 @@
 """The command line: a topic as lines, as JSON and as Parquet; a list of topics against Kafka's own tool.
 
-Lines are read by kcat too if SAMSARROW_KCAT says where it is, and otherwise by a loop that prints over confluent-kafka,
-the library that kcat is made of. On Debian kcat needs no installation:
+Lines are also read by kcat if SAMSARROW_KCAT has its path, otherwise by a printing loop over confluent-kafka, which
+uses the same librdkafka. On Debian kcat needs no installation:
 
     apt-get download kcat librdkafka1 libyajl2 libjansson4
     for package in *.deb; do dpkg -x $package root; done
     export SAMSARROW_KCAT=$PWD/root/usr/bin/kcat LD_LIBRARY_PATH=$PWD/root/usr/lib/x86_64-linux-gnu
 
-Each run is a process of its own, its start and end included, and is given up after `LIMIT` seconds. What is printed is
-checked. SAMSARROW_BENCH_CLI_RECORDS says how many records there are; floors hold for a release build and a million.
+Each run is a separate process, measured with its start and end, and is stopped after `LIMIT` seconds. The output is
+checked. SAMSARROW_BENCH_CLI_RECORDS sets the number of records; floors apply to a release build and a million records.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ PEER = "kcat" if KCAT else "a loop over confluent-kafka"
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_CLI_RECORDS", "300000"))
 ROUNDS = 3
 LIMIT = 60.0
-# What kcat does, by the library that it is made of.
+# The work of kcat, with the library that it uses.
 LOOP = """
 import json, sys
 from confluent_kafka import Consumer, TopicPartition
@@ -77,7 +77,7 @@ def values() -> pa.BinaryArray:
 
 
 def output(command: Sequence[str], take: Callable[[bytes], object]) -> float:
-    """How long a command takes whose output is taken piece by piece, as a pipe takes it."""
+    """Returns the seconds that a command takes while its output is read in pieces, as from a pipe."""
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -94,7 +94,7 @@ def output(command: Sequence[str], take: Callable[[bytes], object]) -> float:
 
 
 def seconds(command: Sequence[str], lines: int | None = None) -> float:
-    """The same, with its lines counted, as `| wc -l` counts them."""
+    """Like `output`, counting lines as `| wc -l` does."""
     counts: list[int] = []
     took = output(command, lambda piece: counts.append(piece.count(b"\n")))
     assert lines in (None, sum(counts))
@@ -102,7 +102,7 @@ def seconds(command: Sequence[str], lines: int | None = None) -> float:
 
 
 def check(command: Sequence[str], form: str, member: str, values: pa.BinaryArray) -> None:
-    """All values are there, in their order; of JSON, each hundredth line."""
+    """Checks that all values are present and in order; for JSON, every hundredth line."""
     pieces: list[bytes] = []
     output(command, pieces.append)
     text = b"".join(pieces)
@@ -169,13 +169,13 @@ def test_a_list_of_topics(benchmark: Any, kafka: KafkaServer, topic: str) -> Non
     listed: list[bytes] = []
     output(ours, listed.append)
     names = {line.partition(b",")[0] for line in b"".join(listed).splitlines()[1:]}
-    # Kafka's own topics are listed by theirs alone.
+    # Kafka's tool alone lists internal topics.
     assert names == {name for name in kafka.tool(*tool).stdout.split() if not name.startswith(b"__")}
     assert topic.encode() in names
     mine, theirs = [benchmark.pedantic(lambda: seconds(ours), rounds=1)], []
     for _ in range(ROUNDS):
         mine.append(seconds(ours))
-        # Not `kafka.tool`, which starts as tests start it.
+        # Not `kafka.tool`, which uses the JVM settings of tests.
         theirs.append(seconds(kafka.java(*tool, jvm=["-Xmx256m"])))
     ratio = median(mine) / median(theirs)
     said(f"topics list {median(mine) * 1000:.0f} ms, {ratio:.2f} x kafka-topics.sh")

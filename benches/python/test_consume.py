@@ -1,4 +1,4 @@
-"""A whole topic into Arrow: records per second, each client's CPU and memory, and that all read the same values."""
+"""A whole topic into Arrow: records per second, CPU and memory of each client, and equality of the values read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from support.kafka import KafkaServer
 
 ROUNDS = {"raw": 5, "ours": 5, "confluent": 2, "aio": 1, "kafkarrow": 1}
 Written = Callable[[Case], str]
-# By whom only the plain records are read.
+# Clients that read only the uncompressed records.
 SLOW = {"aio", "kafkarrow"}
 PARTITIONS = [1, 100, 1000]
 GROWTH = [RECORDS // 3, RECORDS * 33]
@@ -39,7 +39,7 @@ def test_consume(benchmark: Any, kafka: KafkaServer, written: Written, case: Cas
 
 @pytest.mark.parametrize("partitions", PARTITIONS)
 def test_cost_does_not_grow_with_partitions(benchmark: Any, kafka: KafkaServer, partitions: int) -> None:
-    """The same records in all, in one partition or in a thousand."""
+    """The number of records is constant; the number of partitions varies."""
     topic = create_topic(kafka, f"wide-{partitions}", partitions)
     run_client("ours", "spread", kafka, topic)
 

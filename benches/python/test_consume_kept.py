@@ -1,4 +1,6 @@
-"""A topic as programs read it: kept whole by a fresh process, and again by a warm one that lets each batch go."""
+"""A topic read in two typical ways: retained as a whole by a fresh process, and again by a warm one that drops each
+batch.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.mark.parametrize("case", [NOISE, JSON_LZ4], ids=lambda case: case.name)
 def test_kept(benchmark: Any, kafka: KafkaServer, written: Callable[[Case], str], case: Case) -> None:
-    """The raw loop keeps the answers, and decodes nothing."""
+    """The raw loop retains responses without decoding."""
     topic = written(case)
     found: dict[str, list[Any]] = {client: [] for client in CLIENTS}
 

@@ -1,7 +1,7 @@
-"""Clients of other languages that read the same topics, for the same tables.
+"""Clients in other languages that read the same topics, for the same tables.
 
-They make no Arrow, objects at most: they count the records and the bytes of their values. Java's JVM is warm, as a
-service's is; franz-go's program is compiled before, and its time has the connecting in it, as that of ours has.
+They create objects at most, not Arrow, and count the records and the bytes of their values. Java's JVM is warm, as in a
+service; franz-go's program is compiled in advance, and its time includes connecting, as ours does.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ CASES = [NOISE, JSON_LZ4, JSON_ZSTD]
 
 @pytest.fixture(scope="module")
 def franz_go() -> Path:
-    """The program, built by Go once for each state of its source."""
+    """Builds the program with Go, once for each version of its source."""
     state = hashlib.sha256(b"".join((GO / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")))
     program = BUILT / f"consume-{state.hexdigest()[:16]}"
     if program.exists():
@@ -46,7 +46,7 @@ def franz_go() -> Path:
 
 
 def compare(case: Case, client: str, result: Result) -> None:
-    """What it counted is what was sent."""
+    """Checks that it counted the records that were sent."""
     sent = pc.sum(pc.binary_length(data.values(case.count, case.kind))).as_py()
     assert (result["rows"], result.pop("bytes")) == (case.count, sent)
     record(case.name, client, result)

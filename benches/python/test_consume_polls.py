@@ -1,4 +1,4 @@
-"""What small pieces cost: few rows a poll, and topics whose record batches are small, as live ones are."""
+"""Cost of small units: few rows per poll, and topics of small record batches, as written by live applications."""
 
 import struct
 import time
@@ -18,7 +18,7 @@ from support.kafka import KafkaServer
 RUNS = 5
 # Clients take turns within one bench.
 pytestmark = pytest.mark.timeout(900)
-# Records a batch, and which part of RECORDS of them.
+# Records per batch, and the divisor of RECORDS.
 SIZES = {1: 10, 10: 3, 100: 1}
 
 
@@ -68,8 +68,10 @@ def test_small_batches(benchmark: Any, kafka: KafkaServer, size: int) -> None:
 
 
 def write(kafka: KafkaServer, topic: str, values: list[bytes], size: int) -> None:
-    """In batches of `size` records: none waits for its time to be over, and none has room for one record more."""
-    # After its header, a record of 100 bytes takes 109, and from the 65th on one more for its offset.
+    """Writes batches of exactly `size` records: linger never ends a batch, and `batch.size` has no space for another
+    record.
+    """
+    # After the batch header, a record of 100 bytes takes 109 bytes, and one more for its offset from the 65th on.
     room = 61 + size * 109 + max(size - 64, 0) + 50
     now = int(time.time() * 1000)
     with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=room, linger_ms=5000) as producer:
@@ -78,13 +80,13 @@ def write(kafka: KafkaServer, topic: str, values: list[bytes], size: int) -> Non
 
 
 def headers(segment: Path) -> Iterator[int]:
-    """The base offset of each record batch of a log segment."""
+    """Yields the base offset of each record batch of a log segment."""
     log = segment.read_bytes()
     at = 0
     while at < len(log):
         offset, length = struct.unpack_from(">qi", log, at)
         if not length:
-            # Room that is kept for what comes.
+            # Preallocated space at the end of the segment.
             return
         yield offset
         at += 12 + length

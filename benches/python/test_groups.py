@@ -1,4 +1,4 @@
-"""Groups: what a rebalance and a commit cost, and that heartbeats go on whatever the program does."""
+"""Groups: cost of a rebalance and of a commit, and heartbeats independent of the application."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNS = 3
 
 
 def rebalance(servers: str, group: str, topic: str) -> float:
-    """Seconds from the start of ten members to the last one's part of the partitions."""
+    """Returns the seconds from the start of ten members until the last one has its partitions."""
     options: dict[str, Any] = {"group_id": group, "heartbeat_interval_ms": 100, "enable_auto_commit": False}
     options |= {"bootstrap_servers": servers, "partition_assignment_strategy": "cooperative-sticky"}
     started = time.perf_counter()
@@ -52,7 +52,7 @@ def test_rebalance_on_the_embedded_broker(benchmark: Any) -> None:
 @pytest.fixture(scope="module")
 def wide(kafka: KafkaServer) -> str:
     topic = create_topic(kafka, "wide-group", PARTITIONS)
-    # The broker makes its topic for offsets at the first use of a group: not what is measured.
+    # The broker creates its offsets topic on first use of a group, which is not measured.
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id="first") as consumer:
         consumer.commit({TopicPartition(topic, p): 0 for p in range(PARTITIONS)})
     return topic
@@ -76,7 +76,7 @@ def test_rebalance_of_the_java_client(benchmark: Any, kafka: KafkaServer, wide: 
 
 
 def test_commits(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
-    """Commits that wait for their answer, one after the other, of one partition."""
+    """Synchronous commits of one partition, one after the other."""
 
     def ours() -> float:
         tp = TopicPartition(wide, 0)
@@ -119,7 +119,7 @@ def test_commits(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
 
 
 def test_heartbeats_go_on_while_the_gil_is_held(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
-    """A C call that keeps the GIL for thirty seconds, five times the session timeout."""
+    """A C call holds the GIL for thirty seconds, five times the session timeout."""
     held = 30
     with Member([wide], bootstrap_servers=kafka.bootstrap_servers, group_id="held") as member:
         settle([member], [TopicPartition(wide, p) for p in range(PARTITIONS)], 120)

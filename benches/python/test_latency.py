@@ -1,4 +1,4 @@
-"""From one process to another: what a record takes from `send` to the reader's hands, at a thousand a second."""
+"""Latency from `send` in one process to the reader in another, at a thousand records per second."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ CLIENTS = ("ours", "confluent", "aiokafka", "java")
 RUNS = 3
 # Clients take turns within one bench.
 pytestmark = pytest.mark.timeout(900)
-# The first ones connect, and are what Java compiles by.
+# The first seconds connect, and let Java compile.
 WARM_S, SECONDS = 2, 10 if RECORDS >= 1_000_000 else 3
 _numbers = itertools.count()
 
@@ -28,7 +28,7 @@ def found() -> dict[str, dict[str, list[float]]]:
 
 
 def test_latency(benchmark: Any, warm_kafka: KafkaServer, found: dict[str, dict[str, list[float]]]) -> None:
-    # The broker, too, compiles what small requests need.
+    # The broker compiles its code for small requests, too.
     run(warm_kafka, "confluent")
 
     def once() -> None:
@@ -45,7 +45,7 @@ def test_latency(benchmark: Any, warm_kafka: KafkaServer, found: dict[str, dict[
 
 
 def run(kafka: KafkaServer, client: str) -> list[float]:
-    """Microseconds of each record, the first seconds' left out."""
+    """Returns the microseconds of each record, without the first seconds."""
     topic = create_topic(kafka, f"latency-{next(_numbers)}")
     count = (WARM_S + SECONDS) * RATE
     reads = command(kafka, client, "read", topic, count)
@@ -60,7 +60,7 @@ def run(kafka: KafkaServer, client: str) -> list[float]:
         finally:
             late.cancel()
             reader.kill()
-    # All of them, and none before it was sent.
+    # All records arrived, and none before it was sent.
     assert len(micros) == count
     assert min(micros) > 0
     return micros[WARM_S * RATE :]

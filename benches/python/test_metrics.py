@@ -1,7 +1,7 @@
-"""What metrics cost: reading and writing with a scrape a second, events and pushes, against none of that; and a scrape.
+"""Cost of metrics: reading and writing with a scrape per second, events and pushes, against none; and of a scrape.
 
-They cannot be switched off: "off" is a client that nobody asks, with `enable.metrics.push=false`. That counting itself
-costs nothing that can be seen is what the other benches show from one version to the next.
+Metrics cannot be switched off: "off" is a client that is not scraped, with `enable.metrics.push=false`. Other benches
+show, from version to version, that counting has no measurable cost.
 """
 
 import statistics
@@ -22,14 +22,14 @@ from samsarrow import Consumer, Producer, TopicPartition, metrics
 RECORDS = harness.RECORDS
 ROUNDS = 25
 FLOOR = 0.99
-# A machine with neighbours shakes by more than a hundredth: the floor is missed where the median of the rounds is below
-# it with a certainty of 98 %, that is where this many of them are (the sign test).
+# A machine with neighbours varies by more than 1 %: the floor is missed if the median of the rounds is below it with a
+# certainty of 98 %, which means this many rounds (sign test).
 CERTAIN = 18
 PARTITIONS = 10_000
 SCRAPE_S = 0.020
 
 
-# The broker's time is its own: it is another process's.
+# The broker runs in another process, so its CPU time is not counted.
 BROKER = f"""
 from samsarrow.testing import Broker
 with Broker(topics={{"t": 1, "out": 1, "wide": {PARTITIONS}}}, telemetry=[""], telemetry_interval=1) as broker:
@@ -51,7 +51,7 @@ def servers() -> Iterator[str]:
 
 
 def scraped(*clients: metrics.export.Client) -> Callable[[], None]:
-    """Reads clients once a second as Prometheus would, until the function that is returned is called."""
+    """Scrapes clients once per second as Prometheus would, until the returned function is called."""
     over = threading.Event()
 
     def scrape() -> None:
@@ -69,7 +69,7 @@ def scraped(*clients: metrics.export.Client) -> Callable[[], None]:
 
 
 def consume(servers: str, everything: bool) -> float:
-    """CPU seconds of all threads, which say more than a clock does on a machine with neighbours."""
+    """Returns CPU seconds of all threads, which are more stable than wall time on a machine with neighbours."""
     on = {"on_event": lambda _: None} if everything else {"enable_metrics_push": False}
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **on) as consumer:
         consumer.assign([TopicPartition("t", 0)])
@@ -98,7 +98,7 @@ def test_all_metrics_on_cost_a_hundredth_at_most(servers: str, verb: str) -> Non
     rows = data.table(RECORDS, "100B").slice(0, RECORDS // 4)
     ratios = []
     for number in range(ROUNDS):
-        # Each of the two first by turns.
+        # The two alternate in running first.
         took = {
             everything: consume(servers, everything) if verb == "consume" else produce(servers, everything, rows)
             for everything in ((True, False) if number % 2 else (False, True))

@@ -1,4 +1,4 @@
-"""An Arrow table into a topic: records per second and cost, and that the topic then has exactly those values."""
+"""An Arrow table into a topic: records per second, cost, and equality of the topic's values."""
 
 import itertools
 import statistics
@@ -14,13 +14,13 @@ from support.kafka import KafkaServer
 ROUNDS = {"ours": 5, "confluent": 3, "aio": 1}
 PEERS = ("ours", "confluent")
 RUNS = 3
-# As many as fit into confluent-kafka's queue.
+# Number of records that fit into confluent-kafka's queue.
 FIRST = min(500_000, RECORDS)
 _numbers = itertools.count()
 
 
 def check(kafka: KafkaServer, topic: str, count: int) -> None:
-    """Reads back by a client of another make."""
+    """Reads back with a different client."""
     rows, crc = checksum(data.table(count).column("value").chunks)
     assert run_client("confluent", "check", kafka, topic, count) == {"rows": rows, "crc": crc}
 
@@ -44,7 +44,7 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
 
 @pytest.mark.parametrize("client", PEERS)
 def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
-    """One call a record: objects of Python's, one by one."""
+    """Calls per record with Python objects."""
     topics: list[str] = []
 
     def fresh() -> None:
@@ -60,7 +60,7 @@ def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
 
 
 def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """What a process that was just started calls `send` at, from its first record on."""
+    """Rate of `send` calls in a fresh process, from its first record on."""
     found: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in PEERS}
 
     def once() -> None:
@@ -78,7 +78,7 @@ def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
 
 
 def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """One prepared request sent again and again: no client can be faster than this broker takes it."""
+    """Sends one prepared request repeatedly: the upper limit of this broker for any client."""
     topics: list[str] = []
 
     def fresh() -> None:
@@ -91,7 +91,7 @@ def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
 
 
 def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """What a program waits that needs each record's result before it goes on; clients take turns."""
+    """Latency for an application that awaits each record's result before the next; clients take turns."""
     found: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in PEERS}
     topic = create_topic(warm_kafka, "waited")
     # The first 200 connect.

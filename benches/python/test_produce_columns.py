@@ -1,4 +1,4 @@
-"""An Arrow table with keys, or with partitions, into a topic of several; and what a codec costs `send_batch`."""
+"""An Arrow table with keys or partitions into a topic of several partitions, and the cost of codecs in `send_batch`."""
 
 import itertools
 import zlib
@@ -41,7 +41,7 @@ def test_several_partitions(benchmark: Any, warm_kafka: KafkaServer, verb: str, 
 
     benchmark.pedantic(once, rounds=1)
     ours, theirs = (run_client("confluent", "check_placed", warm_kafka, topics[c], COUNT) for c in CLIENTS)
-    # Of keys, librdkafka's hash is the judge of where they belong.
+    # For keys, librdkafka's hash determines the expected partition.
     assert ours == theirs
     assert ours == {"partitions": theirs["partitions"], **expected(verb)}
 
@@ -57,7 +57,7 @@ def expected(verb: str) -> dict[str, Any]:
 
 
 def test_codecs(benchmark: Any, warm_kafka: KafkaServer) -> None:
-    """What is sent with a codec beside what the codec alone takes, which encoding without sending shows."""
+    """Cost of sending with a codec, beside that of the codec alone as measured by encoding without sending."""
     kind = "json"
     sent, encoded = f"send_batch {kind}", f"encode_batches {kind}, nothing sent"
 

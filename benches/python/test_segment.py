@@ -1,4 +1,4 @@
-"""A log segment that Kafka wrote: into Arrow, and dumped record by record next to what Kafka's own tool takes."""
+"""A log segment written by Kafka: read into Arrow, and dumped record by record compared with Kafka's own tool."""
 
 import json
 import os
@@ -30,14 +30,14 @@ def segment(kafka: KafkaServer) -> Path:
 
 
 def timed(command: list[str], count: bytes) -> Result:
-    """A process of its own to its end: what it cost, and how many lines it wrote that begin with `count`."""
+    """Runs a process to completion; returns its cost and the number of output lines that begin with `count`."""
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         text = b"\n"
         rows = 0
         while piece := process.stdout.read(1 << 20):
-            # A line may begin in one piece and go on in the next.
+            # A line may span two chunks.
             text = text[-len(count) :] + piece
             rows += text.count(b"\n" + count)
         _, status, usage = os.wait4(process.pid, 0)
@@ -60,7 +60,7 @@ def test_dump(benchmark: Any, kafka: KafkaServer, segment: Path, tool: str) -> N
     benchmark.pedantic(once, rounds=ROUNDS if tool == "dump-log" else 1)
 
 
-# Batches are let go of one by one, as a reader of a large file does.
+# Batches are dropped one by one, as by a reader of a large file.
 READ = """
 import json, sys, time
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_read_segment(benchmark: Any, segment: Path, layout: Literal["binary", "
         command = [sys.executable, "-c", READ, str(segment), layout, str(mmap)]
         result = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
         assert result["rows"] == RECORDS
-        # Mapped pages count as memory of the process, though they are the page cache's.
+        # Mapped pages count as memory of the process, although they belong to the page cache.
         record("segment into Arrow", f"{layout} {'map' if mmap else 'copy'}", result)
 
     benchmark.pedantic(once, rounds=ROUNDS)

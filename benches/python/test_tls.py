@@ -1,6 +1,6 @@
-"""What TLS costs: a whole topic into Arrow and a table into a topic over TLS 1.3, against the same in the clear.
+"""Cost of TLS 1.3: a whole topic into Arrow and a table into a topic, compared with plaintext.
 
-`make bench-tls` runs this; it fails where a floor is missed.
+`make bench-tls` runs this; it fails if a floor is missed.
 """
 
 import json
@@ -21,16 +21,16 @@ from support.kafka import KafkaServer, free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 5
-# Kind of records, and which part of RECORDS of them.
+# Kind of records, and the divisor of RECORDS.
 KINDS = {"100B": 1, "1KB": 6}
-# What the design promises (ratios of rates, microseconds of CPU a record).
+# Limits of the design (ratios of rates, microseconds of CPU per record).
 CPU_US = {"100B": 0.10, "1KB": 0.75}
 OF_RAW, OF_CONFLUENT, SEND_OF_CONFLUENT = 0.75, 6.0, 2.0
 
 
 @pytest.fixture(scope="module")
 def loop() -> str:
-    """The loop of our own connection, compiled as the extension is."""
+    """Builds the loop over our connection, with the profile of the extension."""
     build = ["cargo", "build", "--quiet", "--release", "--package", "samsarrow-client", "--example", "fetch_loop"]
     done = subprocess.run(
         [*build, "--message-format", "json"], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=True
@@ -41,7 +41,7 @@ def loop() -> str:
 
 @pytest.fixture(scope="module")
 def tls_kafka() -> Iterator[tuple[KafkaServer, Secured]]:
-    """One node with a port in the clear and one with TLS."""
+    """One node with a plaintext and a TLS listener."""
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority()
@@ -79,7 +79,7 @@ def test_consume(tls_kafka: tuple[KafkaServer, Secured], loop: str, kind: str) -
         assert run_client(client, "check", kafka, topic, count, kind, secured=secured) == {"rows": rows, "crc": crc}
     verb = f"consume {kind} over TLS 1.3"
     for turn in range(ROUNDS):
-        # One after the other, so that whatever else the machine does meets all of them.
+        # Interleaved, so that noise of the machine affects all of them.
         runs = {
             "raw": raw(loop, secured.bootstrap_servers, topic, count, secured.options),
             "ours": run_client("ours", "consume", kafka, topic, count, kind, secured=secured),

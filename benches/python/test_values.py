@@ -1,4 +1,4 @@
-"""Typed values of a topic into Arrow columns, with the registry asked for their schemas."""
+"""Typed values of a topic into Arrow columns, with schemas from a registry."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from samsarrow import Producer, SchemaRegistry
 from samsarrow.testing import Registry
 from support.kafka import KafkaServer
 
-# Those that make an object of each record read a part of the topic.
+# Clients that create an object per record read a part of the topic.
 FEW = RECORDS // 50
 COUNTS = {"bytes": RECORDS, "ours": RECORDS, "two": RECORDS, "confluent": FEW, "parsed": FEW}
 NAMES = {"bytes": "ours, bytes alone", "two": "ours, two fields", "parsed": "confluent, orjson or upb"}
@@ -31,7 +31,7 @@ def registry() -> Iterator[Registry]:
 
 
 def write(kafka: KafkaServer, registry: Registry, form: str) -> str:
-    """A topic of events."""
+    """Writes a topic of events."""
     topic = create_topic(kafka, f"values-{form}")
     with SchemaRegistry(registry.url) as client:
         schema, kind = events.SCHEMAS[form]
@@ -53,7 +53,7 @@ def test_values(benchmark: Any, kafka: KafkaServer, registry: Registry, form: st
         for client in CLIENTS[form]:
             count = COUNTS[client]
             result = run_module("clients.typed", client, form, kafka.bootstrap_servers, topic, count, registry.url)
-            # Batches may go past the count that was asked for.
+            # Batches may exceed the requested count.
             assert result["rows"] >= count
             if client != "bytes":
                 assert result.pop("sums") == events.sums(result["rows"])

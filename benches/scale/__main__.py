@@ -1,10 +1,10 @@
-"""What many partitions, topics, clients and members cost; a table for docs/benchmarks.md, written there.
+"""Cost of many partitions, topics, clients and members; writes the table in docs/benchmarks.md.
 
     python benches/scale [--only partitions,topics] [--part 1.0] [--dry]
 
-Every case runs for n and 2n, each client process on a broker of its own; it fails where a time grows by more
-than `GROWTH` from one to the other. `--part 0.1` takes a tenth of each n. A part of it, or `--dry`, prints the table
-and writes nothing.
+Every case runs for n and 2n, each client process with its own broker; the bench fails if a time grows by more than
+`GROWTH` from n to 2n. `--part 0.1` reduces each n to a tenth. A partial run, and `--dry`, print the table without
+writing it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- make bench-scale: begin -->", "<!-- make bench-scale: end -->"
 IDLE_S = 5.0
-# From n to 2n, of times of a second and more: twice is linear, four times quadratic.
+# Limit of the growth from n to 2n, for times of a second and more: linear growth is 2, quadratic 4.
 GROWTH = 3.0
 SIZES = {
     "partitions": 10_000,
@@ -49,7 +49,7 @@ COMMON = ("seconds", "threads", "descriptors", "MB", "before", "idle")
 
 
 def server(case: str, n: int) -> Broker | Cluster:
-    """What the case needs: partitions with a record each, many topics, or a cluster that only seems to be one."""
+    """Starts the server of a case: partitions with a record each, many topics, or a simulated cluster."""
     if case == "metadata":
         return Cluster(n)
     if case == "topics":
@@ -59,7 +59,7 @@ def server(case: str, n: int) -> Broker | Cluster:
         topics={"wide": n},
         auto_create_topics=False,
         group_initial_rebalance_delay=3,
-        # Kafka has 5; half a second, the embedded broker's own, is for groups of a few.
+        # Kafka's default is 5; the half second of the embedded broker is for small groups.
         consumer_group_heartbeat_interval=5,
         group_max_session_timeout=1800,
     )
@@ -71,7 +71,7 @@ def server(case: str, n: int) -> Broker | Cluster:
 
 
 def run(case: str, n: int) -> dict[str, Any]:
-    """One client process; what it reported of itself, and the requests a second while it was idle."""
+    """Runs one client process; returns its report, and its requests per second while idle."""
     broker = server(case, n)
     command = [sys.executable, str(HERE / "client.py"), case, str(n), broker.bootstrap_servers]
     try:
@@ -145,7 +145,7 @@ def main() -> None:
 
 
 def write(table: str) -> None:
-    """Puts the table between its marks."""
+    """Replaces the table between the markers."""
     text = DOCUMENT.read_text()
     if BEGIN not in text:
         text = f"{text.rstrip()}\n\n## Scale (`make bench-scale`)\n\n{BEGIN}\n{END}\n"

@@ -1,6 +1,6 @@
 """One case of the scale bench, in a process of its own: `client.py CASE N SERVERS`.
 
-It prints a line of JSON when it has what it asked for, idles while the parent counts requests, and prints another.
+It prints a line of JSON when the case is set up, idles while the parent counts requests, and prints another line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Idle = Callable[[], Any]
 
 
 def resident() -> float:
-    """MB of memory."""
+    """Returns the resident memory in MB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
@@ -64,7 +64,7 @@ def partitions(n: int, servers: str) -> tuple[dict[str, float], Idle]:
 
 
 def topics(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """A group of one, subscribed to n topics by a pattern."""
+    """A single-member group, subscribed to n topics by a pattern."""
     consumer = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", group_id="topics")
     consumer.subscribe(pattern="topic-.*")
     found = {"seconds": timed(lambda: until(lambda: len(consumer.assignment()) == n, lambda: consumer.poll(0.1)))}
@@ -73,7 +73,7 @@ def topics(n: int, servers: str) -> tuple[dict[str, float], Idle]:
 
 
 def clients(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """Half of them producers that have sent, half consumers that have read."""
+    """n clients: half of them producers that have sent, half consumers that have read."""
     made: list[Any] = []
 
     def make() -> None:
@@ -120,7 +120,7 @@ def members(n: int, servers: str, protocol: str) -> tuple[dict[str, float], Idle
 
 
 def metadata(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """A request for any topic is answered with n partitions."""
+    """Lists topics and polls one partition, with Metadata responses of n partitions."""
     with Admin(bootstrap_servers=servers) as admin:
         found = {"seconds": timed(lambda: admin.list_topics(timeout=DEADLINE_S)), "list_topics, MB": resident()}
     consumer = Consumer(bootstrap_servers=servers)
@@ -141,7 +141,7 @@ CASES: dict[str, Callable[[int, str], tuple[dict[str, float], Idle]]] = {
 
 def main() -> None:
     case, n, servers = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    # What a process has before it has a client.
+    # Baseline of a process without clients: imports and a first table.
     pa.table({"value": pa.array([b"x"], pa.binary())})
     before = resident()
     found, idle = CASES[case](n, servers)
@@ -151,7 +151,7 @@ def main() -> None:
     while time.monotonic() < end:
         idle()
     print(json.dumps(costs()), flush=True)
-    # Closing thousands of clients one by one is not what is measured.
+    # Closing thousands of clients one by one is not part of the measurement.
     os._exit(0)
 
 

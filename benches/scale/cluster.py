@@ -1,4 +1,4 @@
-"""A server that answers Metadata from a frame prepared once: a cluster of a million partitions without having one."""
+"""A server with a prepared Metadata response: simulates a cluster of a million partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 PARTITIONS_OF_A_TOPIC = 1000
-# Highest versions, by API: ApiVersions, Metadata, and what a consumer asks next, which is answered by an end.
+# Version ranges by API: ApiVersions and Metadata; the connection is closed on the others, which a consumer sends next.
 VERSIONS = {18: (0, 4), 3: (12, 12), 1: (4, 13), 2: (1, 7), 10: (0, 4)}
 ANSWERED = {18, 3}
 
@@ -26,7 +26,7 @@ def _text(text: str) -> bytes:
 
 
 def metadata(partitions: int, port: int) -> bytes:
-    """The body of a Metadata answer, v12: three replicas, one broker that is there."""
+    """Returns the body of a Metadata response v12: three replicas, one live broker."""
     broker = struct.pack(">i", 0) + _text("127.0.0.1") + struct.pack(">i", port) + b"\0\0"
     replicas = _varint(4) + struct.pack(">iii", 0, 1, 2)
     one = b"".join(
@@ -43,7 +43,7 @@ def metadata(partitions: int, port: int) -> bytes:
 
 
 class Cluster:
-    """Listens until it is closed; counts requests as the embedded broker does."""
+    """Listens until it is closed; counts requests like the embedded broker."""
 
     def __init__(self, partitions: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -74,7 +74,7 @@ class Cluster:
                     self._counted[str(api)] += 1
                     if api not in ANSWERED:
                         return
-                    # ApiVersions has no tags in the header of its answer, in no version.
+                    # The response header of ApiVersions has no tagged fields in any version.
                     body = self._versions() if api == 18 else b"\0" + self._metadata
                     connection.sendall(struct.pack(">ii", 4 + len(body), correlation) + body)
             except OSError:

@@ -1,11 +1,10 @@
-"""Spark's own Kafka connector and ours, on one broker and in one session; every result is checked.
+"""Compares Spark's own Kafka connector with ours, on one broker and in one session; every result is checked.
 
     python benches/spark/bench.py [--records 2000000] [--rounds 5] [--only noop,count,sink,values,stream,first]
 
-Printed are medians with their spread, records a second, the ratio to the connector, and microseconds of processor a
-record of the JVM, of Python's workers and of the broker. `prebuilt` is a Python source that yields one prebuilt batch
-again and again, `vectors` one in the JVM that yields one batch of Spark's own vectors: what Spark takes at best,
-whatever is behind it.
+Prints medians with their spread, records per second, the ratio to the connector, and microseconds of CPU per record of
+the JVM, of Python's workers and of the broker. `prebuilt` is a Python source that repeatedly yields a prebuilt batch,
+`vectors` a source in the JVM that yields a batch of Spark's own vectors: upper limits for any source.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ from support.kafka import KafkaServer  # noqa: E402
 from support.spark import local_session  # noqa: E402
 
 SINK_FLOORS = {PYTHON: 1.5, JVM: 3.0}
-# A Python source at this share of what prebuilt batches reach cannot do more; the JVM's must reach this of vectors.
+# The Python source may miss its floor at this share of the rate of prebuilt batches.
 AT_THE_LIMIT = 0.85
 OF_VECTORS = 0.6
 STREAM_BATCHES = 40
-# The first ones compile.
+# The first micro-batches compile code.
 STREAM_WARM = 10
 
 
 class Bench:
-    """Compares, prints, and keeps what falls short."""
+    """Compares sources, prints the results, and collects missed floors."""
 
     def __init__(self, spark: Any, servers: str, records: int, clock: Clock) -> None:
         self.spark, self.servers, self.records, self.clock = spark, servers, records, clock
         self.missed: list[str] = []
 
     def reader(self, source: str, topic: str) -> Callable[..., Any]:
-        """Reads a topic, only some columns of it where they are named."""
+        """Returns a reader of a topic that selects the given columns, or all."""
         options = {"kafka.bootstrap.servers": self.servers, "subscribe": f"bench-{topic}"}
         if source in (PREBUILT, VECTORS):
             options = {"rows": str(self.records)}
@@ -112,7 +111,7 @@ class Bench:
         frame.unpersist()
 
     def stream(self, folder: Path) -> None:
-        """What a small micro-batch takes, of all that a trigger does."""
+        """Measures complete triggers of small micro-batches."""
         took: dict[str, tuple[float, float]] = {}
         rows = min(20_000, self.records // (STREAM_BATCHES + 5))
         for source in (KAFKA, PYTHON, JVM):
@@ -132,7 +131,7 @@ class Bench:
                 query.stop()
             counted = query.recentProgress[STREAM_WARM:STREAM_BATCHES]
             times = [p["durationMs"]["triggerExecution"] for p in counted]
-            # Shares of two partitions are rounded down.
+            # The rows per trigger are divided by two partitions and rounded down.
             assert all(rows - PARTITIONS <= p["numInputRows"] <= rows for p in counted), [
                 p["numInputRows"] for p in counted
             ]
@@ -147,7 +146,7 @@ class Bench:
             self.missed.append(f"micro-batch, {JVM}: p50 {ours[0]:.0f}, p99 {ours[1]:.0f} ms, {wanted} is wanted")
 
     def values(self) -> None:
-        """Avro and JSON into columns."""
+        """Compares decoding of Avro and JSON into columns."""
         records = self.records // 2
         with Registry() as registry:
             values.fill(self.servers, registry.url, records)
@@ -156,7 +155,7 @@ class Bench:
                 self.compare(f"values, {form}", runs, records, {PYTHON: floor, JVM: floor})
 
     def first(self, rounds: int) -> None:
-        """The first query of a session, each in a session of its own."""
+        """Measures the first query of a session, in a new session each."""
         took: dict[str, list[float]] = {source: [] for source in (KAFKA, PYTHON, JVM)}
         for _ in range(rounds):
             for source, seconds in took.items():

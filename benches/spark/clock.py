@@ -1,4 +1,4 @@
-"""Runs that are compared: by turns, as medians with their spread, with what they took of the processors."""
+"""Comparison of runs: interleaved, as medians with their spread, with the CPU time used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Taken:
-    """What the runs of one source took."""
+    """Seconds and CPU time of the runs of one source."""
 
     seconds: list[float] = field(default_factory=list)
     # Of the JVM, of Python's workers, of the broker.
@@ -26,7 +26,7 @@ class Taken:
 
     @property
     def spread(self) -> float:
-        """From the fastest to the slowest, as a share of the median."""
+        """The difference between the slowest and the fastest run, relative to the median."""
         return (max(self.seconds) - min(self.seconds)) / self.median
 
 
@@ -34,7 +34,7 @@ class Clock:
     """Measures runs.
 
     Args:
-        rounds: how often each run is made, after one to warm up.
+        rounds: number of measured runs of each source, after one warm-up.
         jvm: process of Spark's driver.
         broker: process of Kafka.
     """
@@ -43,7 +43,7 @@ class Clock:
         self._rounds, self._jvm, self._broker = rounds, jvm, broker
 
     def by_turns(self, runs: dict[str, Callable[[], object]]) -> dict[str, Taken]:
-        """Runs each once, and then all of them again and again in turn, so that a slow minute is everybody's."""
+        """Runs each once as a warm-up, then all of them interleaved, so that slow phases of the machine affect all."""
         for run in runs.values():
             run()
         taken = {name: Taken() for name in runs}
@@ -53,7 +53,7 @@ class Clock:
                 run()
                 taken[name].seconds.append(time.perf_counter() - start)
                 spent = zip(taken[name].cpu, self._cpu(), before, strict=True)
-                # A daemon of Python workers that ends takes what it had used along.
+                # The CPU time of a Python worker daemon is lost when it ends.
                 taken[name].cpu = [so_far + max(after - ahead, 0) for so_far, after, ahead in spent]
         return taken
 
@@ -61,7 +61,7 @@ class Clock:
         return [_of(self._jvm), _of_workers(), _of(self._broker)]
 
     def peak(self) -> int:
-        """The most memory that the JVM had, in MiB."""
+        """The peak memory of the JVM, in MiB."""
         status = Path(f"/proc/{self._jvm}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
 
@@ -72,7 +72,7 @@ def _of(pid: int) -> float:
 
 
 def _of_workers() -> float:
-    """Of all Python processes below this one, dead ones that were waited for included."""
+    """Returns the CPU time of all Python descendants of this process, including those that ended and were reaped."""
     parents, used = {}, {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -1,4 +1,4 @@
-"""What Spark's way from Python to rows takes at best, whatever is behind it."""
+"""Upper limit of Spark's path from Python to rows, independent of the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = 8_000
 
 
 class Prebuilt(DataSource):
-    """Yields a batch of the source's schema until there are as many rows as wanted."""
+    """Yields a batch of the source's schema until the requested number of rows is reached."""
 
     @classmethod
     def name(cls) -> str:

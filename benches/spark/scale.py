@@ -2,8 +2,8 @@
 
     python benches/spark/scale.py [--records 100000000] [--partitions 100] [--planned 5000]
 
-Records of 100 bytes, lz4. Printed are the rate of many partitions beside that of two, the memory of each executor
-beside its heap, which is of a fixed size and touched at the start, and the time to plan a topic with thousands.
+Records of 100 bytes, lz4. Prints the rate of many partitions and of two, the memory of each executor beyond its heap,
+which has a fixed size and is touched at the start, and the time to plan a topic with thousands of partitions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fill(servers: str, partitions: int, records: int) -> str:
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, partitions, 1)])
     with Producer(bootstrap_servers=servers, compression_type="lz4") as producer:
-        # A partition at a time: batches are as full as those of a topic that is written to by many.
+        # One partition at a time, so that batches are as full as those of a busy topic.
         for chunk in range(records // CHUNK):
             spread = pa.array([(chunk + 37 * (i // 5_000)) % partitions for i in range(CHUNK)], pa.int32())
             producer.send_batch(topic, values.append_column("to", spread), partition="to").result(300)
@@ -77,14 +77,14 @@ def session(master: str, folder: Path) -> Any:
 
 
 def resident() -> dict[int, int]:
-    """MiB of each executor."""
+    """Returns the resident MiB of each executor."""
     found = {}
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
                 status = (entry / "status").read_text()
                 lines = [line for line in status.splitlines() if line.startswith("VmRSS")]
-                # The script that starts it has none of its own.
+                # The script that starts an executor has the same arguments.
                 if lines and (entry / "comm").read_text() == "java\n":
                     found[int(entry.name)] = int(lines[0].split()[1]) // 1024
         except OSError:
@@ -118,7 +118,7 @@ class Scale:
             for _ in range(ROUNDS + 1):
                 start = time.perf_counter()
                 frame = self.frame("planned", broker.bootstrap_servers)
-                # Empty partitions are no tasks; that they are empty is what planning finds out.
+                # Empty partitions have no tasks; planning finds them by their offsets.
                 frame.rdd.getNumPartitions()
                 seconds.append(time.perf_counter() - start)
         took = statistics.median(seconds[1:])

@@ -1,4 +1,4 @@
-"""The queries that are compared: each checks what it found."""
+"""The compared queries; each checks its result."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ PARTITIONS = 2
 VALUE_BYTES = 100
 KEYS = 100_000
 PYTHON, JVM, KAFKA = "samsarrow-python", "samsarrow-jvm", "kafka"
-# What Spark does at best with batches from Python, and with columns in its JVM.
+# Sources that show Spark's upper limits: batches from Python, and columns in its JVM.
 PREBUILT, VECTORS = "prebuilt", "vectors"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One query.
+    """+|One query.\n\nAttributes:\n    run: runs the query with a reader of a topic: `run(frame, records)`.\n
+    python: minimum speed of the Python source relative to the connector, unless it is at Spark's own limit; 0 for
+    none.\n    jvm: minimum speed of the source in the JVM relative to the connector.\n    topics: topics that the query
+    reads.\n    limits: further sources to compare with.
 
     Attributes:
         run: makes it, given a reader of a topic: `run(frame, records)`.
@@ -39,7 +42,9 @@ class Shape:
 
 
 def fill(servers: str, records: int) -> None:
-    """The topics: 100 bytes each, plain, compressed, and with one of 100,000 keys; and a fifth as many of 1 KB."""
+    """Writes the topics: 100-byte records plain, compressed, and with 100,000 distinct keys; and a fifth as many of 1
+    KB.
+    """
     numbers = range(records)
     values = pa.table({"value": pa.array([b'{"id":%093d}' % i for i in numbers], pa.binary())})
     keyed = values.append_column("key", pa.array([b"%06d" % (i * 7919 % KEYS) for i in numbers], pa.binary()))
@@ -126,6 +131,6 @@ SHAPES = {
     "by key": Shape(_by_key, 0, 3, ("keyed",)),
     "noop of 1 KB": Shape(lambda read, records: noop(read()), 0, 4, ("large",)),
     "1 % of offsets": Shape(_filtered, 0, 20),
-    # The connector's tasks end at ten rows, too: what is left is planning.
+    # The connector's tasks stop at ten rows, too; the rest is planning.
     "limit 10": Shape(_limited, 0, 1),
 }

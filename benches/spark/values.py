@@ -10,7 +10,7 @@ from shapes import JVM, KAFKA, PARTITIONS, PYTHON, noop
 
 from samsarrow import Admin, Avro, Json, NewTopic, Producer, SchemaRegistry
 
-# What each of ours has to reach of the connector with Spark's functions.
+# Minimum speed of our decoding relative to the connector with Spark's functions.
 FLOORS = {"avro": 3.0, "json": 8.0}
 AVRO = """{"type": "record", "name": "Event", "fields": [
     {"name": "id", "type": "long"}, {"name": "user", "type": "string"},
@@ -40,7 +40,7 @@ def events(records: int) -> pa.Table:
 
 
 def fill(servers: str, registry: str, records: int) -> None:
-    """Topics of the same events, in frames of the registry's ids."""
+    """Writes topics of the same events, framed with schema ids of the registry."""
     rows = events(records)
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(f"bench-{form}", PARTITIONS, 1) for form in FLOORS])
@@ -53,7 +53,7 @@ def fill(servers: str, registry: str, records: int) -> None:
 
 
 def runs(spark: Any, servers: str, registry: str, form: str, records: int) -> dict[str, Callable[[], object]]:
-    """All fields of all events, thrown away; the sum of ids is looked at first."""
+    """Decodes all fields of all events and discards them; first checks the sum of ids."""
     from pyspark.sql.avro.functions import from_avro
     from pyspark.sql.functions import col, expr, from_json
 

@@ -1,4 +1,4 @@
-"""A jar with `format("vectors")`, compiled against PySpark's own: what Spark does with columns at best."""
+"""Builds a jar with `format("vectors")`, compiled against PySpark's jars: the upper limit of Spark for columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parent / "java" / "Vectors.java"
 
 
 def jar(folder: Path) -> str:
-    """Its path, in `folder`."""
+    """Builds the jar in `folder` and returns its path."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None

@@ -1,18 +1,16 @@
-"""A topic into a Delta table, each record once, whatever dies and is started again.
+"""Copies a topic to a Delta table exactly once, across crashes and restarts.
 
     python sink.py localhost:9092 orders /data/orders
 
-Each commit of the table says where to read on: of every partition, the next offset is the version of the application
-transaction `TOPIC-PARTITION` (Delta's `txn` action), so that rows and offsets are there together or not at all. No
-offsets are committed to Kafka. Files of a commit that did not come to its end are in the folder, but not in the table;
-`VACUUM` removes them.
+Each commit of the table stores the next offset of every partition as the version of the application transaction
+`TOPIC-PARTITION` (Delta's `txn` action), so rows and offsets are committed atomically. No offsets are committed to
+Kafka. An interrupted commit leaves files in the folder that are not part of the table; `VACUUM` removes them.
 
-Two at work on one table do no harm: Delta refuses a commit whose application transactions another has moved since, and
-tries it again after commits of other kinds. The one that loses ends with `CommitFailedError`, and reads on from there
-when it is started again.
+Two sinks may write to one table: Delta rejects a commit if another writer has advanced its application transactions,
+and retries it after unrelated commits. The rejected sink ends with `CommitFailedError`; after a restart it continues
+from the offsets that the other one committed.
 
-A commit holds what came within `SECONDS`, at most `ROWS` rows. Partitions that a topic gets later are read from the
-next start on.
+A commit contains the rows received within `SECONDS`, up to `ROWS`. Partitions added later are read after a restart.
 """
 
 import sys
@@ -37,17 +35,17 @@ SCHEMA = pa.schema(
 
 
 def application(tp: TopicPartition) -> str:
-    """The name under which a table keeps the offset of a partition."""
+    """Returns the application transaction that stores the offset of a partition."""
     return f"{tp.topic}-{tp.partition}"
 
 
 def open_table(path: str) -> DeltaTable:
-    """The table, which is made if it is not there."""
+    """Opens the table, and creates it if it does not exist."""
     return DeltaTable.create(path, Schema.from_arrow(SCHEMA), mode="ignore")
 
 
 def append(table: DeltaTable, rows: pa.Table, offsets: dict[TopicPartition, int]) -> None:
-    """Commits rows and where to read on, in one step."""
+    """Commits rows and the next offsets atomically."""
     now = int(time.time() * 1000)
     marks = [Transaction(application(tp), offset, now) for tp, offset in offsets.items()]
     properties = CommitProperties(app_transactions=marks)
@@ -55,7 +53,7 @@ def append(table: DeltaTable, rows: pa.Table, offsets: dict[TopicPartition, int]
 
 
 def polled(consumer: Consumer) -> tuple[pa.Table, dict[TopicPartition, int]]:
-    """Rows of a commit, once there are any, and the offsets behind them."""
+    """Waits for rows; returns one commit's worth, with the offsets that follow them."""
     batches: list[pa.RecordBatch] = []
     rows, until = 0, float("inf")
     while rows < ROWS and time.monotonic() < until:
@@ -70,14 +68,14 @@ def polled(consumer: Consumer) -> tuple[pa.Table, dict[TopicPartition, int]]:
 
 
 def run(servers: str, topic: str, path: str) -> None:
-    """Works until it is ended."""
+    """Runs until the process is stopped."""
     table = open_table(path)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="none", isolation_level="read_committed") as consumer:
         partitions = consumer.partitions_for(topic)
         consumer.assign(partitions)
         for tp in partitions:
             offset = table.transaction_version(application(tp))
-            # An offset that the topic has no more, or not yet, is an error: rows were deleted unread, or it is another.
+            # An offset outside the log raises an error: rows were deleted unread, or the topic was recreated.
             consumer.seek_to_beginning(tp) if offset is None else consumer.seek(tp, offset)
         while True:
             append(table, *polled(consumer))

@@ -1,11 +1,11 @@
-"""SQL over a topic as it is at this moment, by DuckDB, batch for batch as they come: no table is made of it before.
+"""Runs SQL over the current contents of a topic with DuckDB, batch by batch, without loading them into a table.
 
     python sql.py localhost:9092 orders \
         "SELECT json ->> 'currency' AS currency, count(*) AS orders FROM records GROUP BY 1 ORDER BY 1"
 
-The view `records` has the columns of the topic and `json`, the value where it is JSON and null where it is not. It can
-be read once, from the first record of each partition to what is its end when the query begins; a query that reads it
-twice makes a table of it first: `WITH t AS MATERIALIZED (FROM records) …`.
+The view `records` has the columns of the topic, and `json`: the value if it is JSON, otherwise null. It can be read
+once, from the beginning of each partition to its end at the start of the query. A query that reads it twice must
+materialize it first: `WITH t AS MATERIALIZED (FROM records) …`.
 """
 
 import sys
@@ -22,7 +22,7 @@ FROM (SELECT *, TRY(decode(value)) AS text FROM topic)
 
 
 def query(servers: str, topic: str, sql: str) -> pa.Table:
-    """The result of a query over `records`."""
+    """Returns the result of a query over `records`."""
     with (
         Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", isolation_level="read_committed") as consumer,
         duckdb.connect() as database,

@@ -1,4 +1,4 @@
-"""A web service over a compacted topic: what is written goes into the topic, what is read is the state that came of it.
+"""A web service over a compacted topic: writes go to the topic, reads return the state built from it.
 
     BOOTSTRAP_SERVERS=localhost:9092 TOPIC=devices uvicorn service:app
 
@@ -7,15 +7,15 @@
     curl 'localhost:8000/devices/lamp?partition=0&offset=17'
     {"on":true}
 
-The topic is the only store: each instance reads all of it from its beginning, in a task of its lifespan, and answers
-from memory. `/ready` is 503 until what was there at the start is read, and again if reading does not go on.
+The topic is the only store: each instance reads it from the beginning, in a task of its lifespan, and responds from
+memory. `/ready` returns 503 until the records present at the start are read, and again while reading fails.
 
-- PUT and DELETE answer when the record is stored (`acks=all`); with 503 and what went wrong if it is not.
-- GET shows what was read so far. With the partition and offset that PUT gave, it waits until that is read: own writes
-  are seen, by whichever instance answers.
-- A value in the topic that is no JSON is logged and passed over.
+- PUT and DELETE return when the record is stored (`acks=all`), or 503 with the error if it is not.
+- GET returns the state read so far. With the partition and offset returned by PUT, it waits until that record is read:
+  clients see their own writes on every instance.
+- A value in the topic that is not JSON is logged and skipped.
 
-Partitions that the topic gets later are read from the next start on.
+Partitions added later are read after a restart.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from samsarrow.exceptions import MessageTooLargeError
 SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
 TOPIC = os.environ.get("TOPIC", "devices")
 PATIENCE, PAUSE = 5.0, 1.0
-# Nobody waits longer for a web page.
+# A web client does not wait longer than this.
 TIMES = {"request.timeout.ms": 5_000, "delivery.timeout.ms": 10_000, "max.block.ms": 5_000}
 log = logging.getLogger("service")
 
 
 class Devices:
-    """The latest state of each device, and how far the topic is read; None before all that was there is read."""
+    """The latest state of each device and the offset reached per partition; None until the initial records are read."""
 
     def __init__(self) -> None:
         self.latest: dict[str, Any] | None = None
@@ -50,19 +50,19 @@ class Devices:
         self._moved = asyncio.Condition()
 
     async def moved(self, latest: dict[str, Any], positions: dict[int, int]) -> None:
-        """Shows what was read, and wakes those who wait for it."""
+        """Publishes the records read so far and wakes the waiting requests."""
         async with self._moved:
             self.latest, self.positions, self.ready = latest, positions, True
             self._moved.notify_all()
 
     async def reached(self, partition: int, offset: int) -> None:
-        """Waits until a record is read."""
+        """Waits until the record at this offset has been read."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.positions.get(partition, 0) > offset)
 
 
 def take(latest: dict[str, Any], key: bytes | None, value: bytes | None) -> None:
-    """One record."""
+    """Applies one record to the state."""
     device = (key or b"").decode(errors="replace")
     if value is None:
         latest.pop(device, None)
@@ -74,12 +74,12 @@ def take(latest: dict[str, Any], key: bytes | None, value: bytes | None) -> None
 
 
 def no_number(name: str) -> None:
-    """Python would take NaN and infinities, and answers could not have them."""
+    """Rejects NaN and infinities, which Python parses but a JSON response cannot contain."""
     raise ValueError(f"{name} is no JSON")
 
 
 async def read(devices: Devices) -> None:
-    """Reads the topic for ever; what was there at the start is shown at once."""
+    """Reads the topic without end; publishes the state as soon as the initial records are read."""
     async with AsyncConsumer(
         bootstrap_servers=SERVERS, auto_offset_reset="earliest", isolation_level="read_committed"
     ) as consumer:
@@ -89,7 +89,7 @@ async def read(devices: Devices) -> None:
         latest: dict[str, Any] = {}
         caught_up = False
         while True:
-            # Without a wait at first: there may be nothing.
+            # Polls almost without waiting at first: the topic may be empty.
             batch = await consumer.poll(1.0 if caught_up else 0.05)
             for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True):
                 take(latest, key, value)
@@ -100,7 +100,7 @@ async def read(devices: Devices) -> None:
 
 
 async def keep_reading(devices: Devices) -> None:
-    """Reads, and begins anew after an error; until that has caught up, what was read before is shown."""
+    """Restarts reading after an error; requests see the previous state until the new reader has caught up."""
     while True:
         try:
             await read(devices)
@@ -112,7 +112,7 @@ async def keep_reading(devices: Devices) -> None:
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
-    """One producer and one reader, for as long as the service runs."""
+    """Runs one producer and one reader during the lifetime of the service."""
     devices = Devices()
     async with AsyncProducer(TIMES, bootstrap_servers=SERVERS, linger_ms=0) as producer:
         reading = asyncio.create_task(keep_reading(devices))
@@ -129,14 +129,14 @@ app = FastAPI(lifespan=lifespan)
 
 @app.exception_handler(KafkaError)
 async def unavailable(_: Request, error: Exception) -> JSONResponse:
-    """Nothing was stored, or nobody knows whether it was."""
+    """Returns 503: the record was not stored, or its outcome is unknown."""
     status = 413 if isinstance(error, MessageTooLargeError) else 503
     return JSONResponse({"detail": f"{type(error).__name__}: {error}"}, status)
 
 
 @app.put("/devices/{device}")
 async def put(request: Request, device: str, state: Annotated[Any, Body()]) -> dict[str, int]:
-    """Stores a state."""
+    """Stores the state of a device."""
     try:
         text = json.dumps(state, allow_nan=False)
     except ValueError as error:
@@ -147,7 +147,7 @@ async def put(request: Request, device: str, state: Annotated[Any, Body()]) -> d
 
 @app.delete("/devices/{device}")
 async def delete(request: Request, device: str) -> dict[str, int]:
-    """Forgets a device."""
+    """Deletes a device."""
     stored = await request.state.producer.send_and_wait(TOPIC, None, key=device)
     return {"partition": stored.partition, "offset": stored.offset}
 
@@ -159,7 +159,7 @@ async def get(
     partition: Annotated[int, Query(ge=0)] = 0,
     offset: Annotated[int | None, Query(ge=0)] = None,
 ) -> Any:
-    """The latest state."""
+    """Returns the latest state of a device."""
     devices: Devices = request.state.devices
     if offset is not None:
         try:
@@ -176,5 +176,5 @@ async def get(
 
 @app.get("/ready")
 async def ready(request: Request) -> Response:
-    """Whether answers are as new as the topic was at the start."""
+    """Returns 200 if the state includes all records that the topic had at the start, otherwise 503."""
     return Response(status_code=200 if request.state.devices.ready else 503)

@@ -1,15 +1,15 @@
-"""A topic into files, each record in one of them once, whatever dies and is started again.
+"""Copies a topic to files exactly once, across crashes and restarts.
 
     python sink.py localhost:9092 lines /data/lines parquet
     python sink.py localhost:9092 lines /data/lines text
 
-A file is complete or not there: it is written under another name, forced to the disk and renamed. With it goes where to
-read on, for every partition: a Parquet file has it in its footer, a file of text in a file beside it that is there
-before it. So the last file says all, and no offsets are committed anywhere. `text` has each value as a line, null as
-an empty one: for values that are text or JSON without line ends.
+A file appears only when it is complete: it is written under a temporary name, flushed to disk and renamed. It carries
+the next offset of every partition: a Parquet file in its footer, a text file in a companion file that is written first.
+The newest file is sufficient to resume, and no offsets are committed to Kafka. The format `text` writes each value as a
+line, and null as an empty line; values must be text or JSON without line breaks.
 
-A file ends after `ROWS` rows, about `BYTES` bytes in memory, or `SECONDS`. Partitions that a topic gets later are read
-from the next start on.
+A file ends after `ROWS` rows, about `BYTES` bytes in memory, or `SECONDS`. Partitions added later are read after a
+restart.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ KEY = b"samsarrow.next_offsets"
 
 
 def write(path: Path, fill: Callable[[Path], object]) -> None:
-    """Has a file filled under another name; afterwards it is there, and stays there if the machine loses power."""
+    """Writes a file atomically: calls `fill` with a temporary path, flushes, and renames it durably."""
     other = path.with_name(f".{path.name}.part")
     fill(other)
     with other.open("rb") as file:
@@ -43,27 +43,27 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
 
 
 class Parquet:
-    """Files with rows as they were polled."""
+    """Parquet files with rows as they were polled."""
 
     suffix = ".parquet"
 
     def write(self, path: Path, rows: pa.Table, offsets: dict[int, int]) -> None:
-        """Makes a file of rows, behind which the next to read are at `offsets`."""
+        """Writes a file of rows; `offsets` are the next to read."""
         kept = rows.replace_schema_metadata({**(rows.schema.metadata or {}), KEY: json.dumps(offsets)})
         write(path, lambda part: pq.write_table(kept, part, compression="zstd"))
 
     def offsets(self, path: Path) -> dict[str, int]:
-        """What was given to `write`."""
+        """Returns the offsets passed to `write`."""
         return dict(json.loads(pq.read_metadata(path).metadata[KEY]))
 
 
 class Text:
-    """Files with a line for each value."""
+    """Text files with a line per value."""
 
     suffix = ".txt"
 
     def write(self, path: Path, rows: pa.Table, offsets: dict[int, int]) -> None:
-        """Makes a file of rows, behind which the next to read are at `offsets`."""
+        """Writes a file of rows; `offsets` are the next to read."""
         lines = [value or b"" for value in rows["value"].to_pylist()]
         if any(b"\n" in line for line in lines):
             raise ValueError("a value has a line end in it: write Parquet")
@@ -71,7 +71,7 @@ class Text:
         write(path, lambda part: part.write_bytes(b"".join(line + b"\n" for line in lines)))
 
     def offsets(self, path: Path) -> dict[str, int]:
-        """What was given to `write`."""
+        """Returns the offsets passed to `write`."""
         return dict(json.loads(path.with_suffix(".json").read_text()))
 
 
@@ -85,7 +85,7 @@ def files(folder: Path, suffix: str) -> list[Path]:
 def run(servers: str, topic: str, target: str, name: str) -> None:
     folder, form = Path(target), FORMATS[name]
     folder.mkdir(parents=True, exist_ok=True)
-    # Two at work would write everything twice.
+    # A second sink on the same folder would write everything twice.
     lock = (folder / ".lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     last = files(folder, form.suffix)[-1:]

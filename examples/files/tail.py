@@ -1,19 +1,19 @@
-"""A growing file into a topic, a record for each line: whatever dies and is started again, none is lost or there twice.
+"""Sends each line of a growing file to a topic exactly once, across crashes and restarts.
 
     python tail.py localhost:9092 /var/log/app.log lines
 
-Lines and the place in the file behind them are one transaction, so both are there or neither; read the topic with
-`isolation.level=read_committed`. Places are kept in a compacted topic, as a group would forget its offsets a week after
-its last commit. All lines of a file have its path as their key, and so are in one partition, in their order.
+One transaction contains lines and the file position that follows them; read the topic with
+`isolation.level=read_committed`. Positions are stored in a compacted topic, because offsets of a group expire a week
+after its last commit. The key of every line is the path of the file, so the lines stay in one partition, in order.
 
-- The first start reads the file that has the name then, from its start.
-- A last line without its end waits for it, and in a file that was rotated away for `PATIENCE` seconds.
-- A file that was renamed, to a name that begins with its own, is read to its end, then those renamed after it, by the
-  time of their last change (which a disk keeps to some milliseconds), then the new one. Compressed files are left out.
-- A file that was truncated is read from its start, after what is new in a copy of it, if there is one. What was written
-  between copy and truncation is lost if it was not read by then, so have files renamed.
+- The first run reads the current file from its beginning.
+- An incomplete last line waits for its line break; in a rotated file, it is sent after `PATIENCE` seconds.
+- A file that was renamed to a name that begins with its own is read to its end, then files renamed after it, ordered by
+  modification time (which file systems keep to a few milliseconds), then the new file. Compressed files are ignored.
+- A truncated file is read from its beginning, after the unread rest of its copy, if one exists. Lines written between
+  copy and truncation are lost unless they were already read, so prefer rotation by rename.
 
-Two at work on the same file fence each other: the earlier one ends.
+A second process for the same file fences the first one, which ends.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".lz4"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where to read on. A file is known by its inode and its first bytes: inodes are given out again."""
+    """A position in a file, identified by its inode and a hash of its first bytes, since inodes are reused."""
 
     inode: int
     offset: int = 0
@@ -51,7 +51,7 @@ def head(file: int, offset: int) -> str:
 
 
 class Tail:
-    """The lines of a file and of those that it was before it was rotated."""
+    """Reads the lines of a file and of its rotated predecessors."""
 
     def __init__(self, path: Path, place: Place | None) -> None:
         self.path, self.place = path, place
@@ -59,11 +59,11 @@ class Tail:
         self._quiet_since = 0.0
 
     def read(self) -> tuple[list[bytes], Place] | None:
-        """The lines that follow, without their ends, and the place behind them; None if there are none for now."""
+        """Returns the next lines, without line breaks, and the position after them; None if no new lines exist."""
         try:
             return self._read()
         except FileNotFoundError:
-            # Renamed between two looks: another one follows.
+            # Renamed since the previous check: the successor follows.
             return None
 
     def _read(self) -> tuple[list[bytes], Place] | None:
@@ -75,7 +75,7 @@ class Tail:
             self._quiet_since = time.monotonic()
         file, place = self._file, self.place
         assert place is not None
-        # Asked before it is read: what was written until then is read now.
+        # Checked before reading: lines written before the rotation are read now.
         rotated = self._rotated(file)
         about = os.fstat(file)
         data, size = b"", CHUNK
@@ -100,7 +100,7 @@ class Tail:
         return None
 
     def _open(self) -> tuple[int, Place]:
-        """The file of the place; where it is gone, a copy of it, or the first one that was changed since."""
+        """Opens the file of the position; if it is gone, its copy, or the first file modified since."""
         place = self.place
         if place is None:
             file = os.open(self.path, os.O_RDONLY)
@@ -119,16 +119,16 @@ class Tail:
         try:
             return self.path.stat().st_ino != os.fstat(file).st_ino
         except FileNotFoundError:
-            # It is renamed already and the new one is not there yet.
+            # The old file is renamed and the new one does not exist yet.
             return False
 
     def _files(self) -> list[Path]:
-        """The oldest first."""
+        """Returns the files, oldest first."""
         older = [p for p in self.path.parent.glob(f"{self.path.name}?*") if p.suffix not in COMPRESSED]
         return [*sorted(older, key=lambda p: p.stat().st_mtime_ns), self.path]
 
     def _after(self, inode: int, changed: int) -> int:
-        """The first file that was changed after another one."""
+        """Opens the first file modified after the given one."""
         for path in self._files():
             about = path.stat()
             if about.st_ino != inode and (about.st_mtime_ns > changed or path == self.path):
@@ -137,15 +137,15 @@ class Tail:
 
 
 def matches(file: int, place: Place) -> bool:
-    """Whether what was read is still there, unchanged."""
+    """Returns true if the part of the file already read is unchanged."""
     return os.fstat(file).st_size >= place.offset and head(file, place.offset) == place.head
 
 
 def last_place(servers: str, name: str) -> Place | None:
-    """The place that the last committed transaction says."""
+    """Returns the position stored by the last committed transaction."""
     places, found = TopicPartition(PLACES, 0), None
     with Consumer(bootstrap_servers=servers) as everything:
-        # The end that counts open transactions of others too, among which a place of ours may lie.
+        # The read_uncommitted end includes open transactions, among which a position of this process may lie.
         end = everything.end_offsets([places])[places]
     with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
         consumer.assign([places])
@@ -163,7 +163,7 @@ def run(servers: str, path: str, topic: str) -> None:
     with Admin(bootstrap_servers=servers) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(PLACES, 1, -1, {"cleanup.policy": "compact"})])
     with Producer(bootstrap_servers=servers, transactional_id=f"tail {name}", compression_type="lz4") as producer:
-        # Before the place is asked for: it ends what this program left open when it died.
+        # Must precede the read of the position: it aborts the transaction that this process left open when it died.
         producer.init_transactions()
         tail = Tail(file, last_place(servers, name))
         while True:
@@ -173,7 +173,7 @@ def run(servers: str, path: str, topic: str) -> None:
                 continue
             lines, place = found
             rows = pa.record_batch({"key": [str(file)] * len(lines), "value": pa.array(lines, pa.binary())})
-            # What fails ends the program; started again, it goes on where the last transaction ended.
+            # Any failure ends the process; after a restart it resumes at the last committed transaction.
             with producer.transaction():
                 producer.send_batch(topic, rows)
                 producer.send(PLACES, json.dumps(asdict(place)), name, partition=0)

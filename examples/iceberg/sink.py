@@ -1,22 +1,20 @@
-"""A topic into an Iceberg table, each record once, whatever dies and is started again.
+"""Copies a topic to an Iceberg table exactly once, across crashes and restarts.
 
     export PYICEBERG_CATALOG__DEFAULT__URI=sqlite:////data/catalog.db
     export PYICEBERG_CATALOG__DEFAULT__WAREHOUSE=file:///data
     python sink.py localhost:9092 orders shop.orders
 
-Each snapshot says where to read on: the next offset of every partition is in the property `samsarrow.offsets.TOPIC` of
-its summary, so that rows and offsets are there together or not at all. No offsets are committed to Kafka. The newest
-snapshot that has the property counts, whatever others did to the table since: compacted it, for instance. A table that
-is rolled back gets the rows behind that snapshot again. The table has the same property, for when those snapshots have
-expired. Files of a commit that did not come to its end belong to no snapshot; the removal of orphan files takes them
-away.
+The summary of each snapshot stores the next offset of every partition in the property `samsarrow.offsets.TOPIC`, so
+rows and offsets are committed atomically. No offsets are committed to Kafka. The newest snapshot with the property is
+valid, also after other changes of the table such as a compaction. A table that is rolled back receives the rows after
+that snapshot again. The table itself has the same property, for use after those snapshots have expired. An interrupted
+commit leaves files that belong to no snapshot; removing orphan files deletes them.
 
-Two at work on one table do no harm: the catalog refuses a commit to a table that another has changed since it was
-loaded. It is tried again if the table still ends where the rows begin, as after a compaction; otherwise the program
-ends, and reads on from there when it is started again.
+Two sinks may write to one table: the catalog rejects a commit if the table has changed since it was loaded. The commit
+is retried if the offsets of the table are unchanged, as after a compaction; otherwise the sink ends, and after a
+restart continues from the new offsets.
 
-A snapshot has what came within `SECONDS`, at most `ROWS` rows. Partitions that a topic gets later are read from the
-next start on.
+A snapshot contains the rows received within `SECONDS`, up to `ROWS`. Partitions added later are read after a restart.
 """
 
 import json
@@ -44,13 +42,13 @@ SCHEMA = pa.schema(
 
 
 def open_table(catalog: Catalog, name: str) -> Table:
-    """The table, which is made if it is not there."""
+    """Opens the table, and creates it if it does not exist."""
     catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     return catalog.create_table_if_not_exists(name, SCHEMA)
 
 
 def next_to_read(table: Table, topic: str) -> dict[TopicPartition, int]:
-    """Where reading goes on: by the newest snapshot that says, or the table once such snapshots have expired."""
+    """Returns the next offsets, from the newest snapshot that has them, or from the table once those have expired."""
     name, text = f"samsarrow.offsets.{topic}", None
     snapshot = table.current_snapshot()
     while snapshot is not None and text is None:
@@ -64,12 +62,12 @@ def next_to_read(table: Table, topic: str) -> dict[TopicPartition, int]:
 def append(
     table: Table, topic: str, rows: pa.Table, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]
 ) -> None:
-    """Commits rows and where to read on, in one step, if the table still ends where they begin."""
+    """Commits rows and the next offsets atomically, if the table still ends where the rows begin."""
     offsets = {f"samsarrow.offsets.{topic}": json.dumps({tp.partition: offset for tp, offset in end.items()})}
     for pause in (0.1, 0.4, 1.6, None):
         if next_to_read(table, topic) != begin:
             raise RuntimeError(f"another program writes {topic} to {'.'.join(table.name())}: it is further")
-        # For this commit only. pyiceberg's own retries would put the rows behind those of another sink.
+        # For this commit only: pyiceberg's own retries would append the rows after those of another sink.
         table.metadata.properties["commit.retry.num-retries"] = "0"
         try:
             with table.transaction() as transaction:
@@ -77,7 +75,7 @@ def append(
                 transaction.set_properties(offsets)
             return
         except CommitFailedException:
-            # Others write too, or compact.
+            # Other writers and compactions cause conflicts, too.
             if pause is None:
                 raise
             time.sleep(pause)
@@ -85,7 +83,7 @@ def append(
 
 
 def polled(consumer: Consumer) -> tuple[pa.Table, dict[TopicPartition, int]]:
-    """Rows of a commit, once there are any, and the offsets behind them."""
+    """Waits for rows; returns one commit's worth, with the offsets that follow them."""
     batches: list[pa.RecordBatch] = []
     rows, until = 0, float("inf")
     while rows < ROWS and time.monotonic() < until:
@@ -100,14 +98,14 @@ def polled(consumer: Consumer) -> tuple[pa.Table, dict[TopicPartition, int]]:
 
 
 def run(servers: str, topic: str, name: str) -> None:
-    """Works until it is ended."""
+    """Runs until the process is stopped."""
     table = open_table(load_catalog("default"), name)
     offsets = next_to_read(table, topic)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="none", isolation_level="read_committed") as consumer:
         partitions = consumer.partitions_for(topic)
         consumer.assign(partitions)
         for tp in partitions:
-            # An offset that the topic has no more, or not yet, is an error: rows were deleted unread, or it is another.
+            # An offset outside the log raises an error: rows were deleted unread, or the topic was recreated.
             consumer.seek(tp, offsets[tp]) if tp in offsets else consumer.seek_to_beginning(tp)
         while True:
             rows, read = polled(consumer)

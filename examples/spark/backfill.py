@@ -1,9 +1,9 @@
-"""A day of a topic again, by the time of its records: a batch for what a stream has missed or done wrong.
+"""Reprocesses a time range of a topic as a batch, for records that a stream missed or processed wrongly.
 
     spark-submit backfill.py localhost:9092 flights 2024-05-06T00:00:00+00:00 2024-05-07T00:00:00+00:00 /data/flights
 
-Records are found by Kafka's index of times: from the first at or after the start to the first at or after the end.
-Where times do not rise in a partition, the two may hold others between them, which the filter takes out.
+Offsets are looked up in Kafka's time index: from the first record at or after the start to the first at or after the
+end. If timestamps of a partition are not in order, that range may contain other records, which the filter removes.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Flights as they come, counted by carrier in windows of an hour, into Parquet.
+"""Counts flights by carrier in windows of one hour, as a stream into Parquet.
 
 spark-submit flights_by_window.py localhost:9092 flights /data/flights_by_hour
 """

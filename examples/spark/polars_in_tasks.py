@@ -1,4 +1,4 @@
-"""Polars in every task, on the Arrow batches as they come from Kafka: no rows, no pandas.
+"""Runs Polars in every task on Arrow batches from Kafka, without rows or pandas.
 
 spark-submit polars_in_tasks.py localhost:9092 flights
 """
@@ -13,13 +13,13 @@ from pyspark.sql import functions as f
 
 
 def delays(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Sums by carrier of what this task reads."""
+    """Sums the delays by carrier of the rows that this task reads."""
     for batch in batches:
         flights = pl.DataFrame(pl.from_arrow(batch)).select(
             pl.col("value").str.json_decode(pl.Struct({"carrier": pl.String, "delay": pl.Int64})).struct.unnest()
         )
         summed = flights.group_by("carrier").agg(pl.len().cast(pl.Int64).alias("flights"), pl.col("delay").sum())
-        # Spark takes no views of strings here.
+        # Spark does not support string views here.
         yield from summed.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
 
 

@@ -1,4 +1,4 @@
-"""JSON in a topic as a table with types; what is no such JSON is kept apart instead of lost.
+"""Reads JSON of a topic as typed columns, and keeps records that do not match the schema.
 
 spark-submit typed_columns.py localhost:9092 readings /data/readings
 """
@@ -12,7 +12,7 @@ READING = "sensor string, celsius double, at timestamp, broken string"
 
 
 def readings(spark: SparkSession, servers: str, topic: str) -> tuple[DataFrame, DataFrame]:
-    """The readings, and the records that are none."""
+    """Returns the decoded readings, and the records that could not be decoded."""
     records = (
         spark.read.format("samsarrow")
         .option("kafka.bootstrap.servers", servers)

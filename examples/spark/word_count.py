@@ -1,4 +1,4 @@
-"""Words out of one topic, their counts into another, exactly once: no count is missing or there twice, whatever dies.
+"""Counts the words of one topic into another, exactly once: no count is lost or duplicated by failures.
 
     spark-submit word_count.py localhost:9092 sentences counts /data/word_count.checkpoint
 
@@ -31,11 +31,11 @@ def counts(spark: SparkSession, servers: str, topic: str) -> DataFrame:
 def run(spark: SparkSession, servers: str, topic: str, target: str, checkpoint: str) -> None:
     def write(changed: DataFrame, _: int) -> None:
         writer = changed.write.format("samsarrow").option("kafka.bootstrap.servers", servers).option("topic", target)
-        # The name is this write's own: it distinguishes its repetition from other writes of the same micro-batch.
+        # The prefix must be unique to this write: it distinguishes a replay from other writes of the same micro-batch.
         writer = writer.option("exactlyOnce", "true").option("transactionalIdPrefix", "word-count")
         writer.mode("append").save()
 
-    # Spark lets a Python sink have outputMode("update") by foreachBatch only.
+    # Spark supports outputMode("update") for a Python sink only through foreachBatch.
     query = counts(spark, servers, topic).writeStream.foreachBatch(write).outputMode("update")
     query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 

@@ -1,17 +1,18 @@
-"""Records worked on one by one, tried again when that fails, and set aside when it fails for good; each exactly once.
+"""Processes records one by one with retries and dead letters, each exactly once.
 
     python worker.py localhost:9092 orders invoices orders.dead rates.json worker-1
 
-Invoices, dead letters and the offsets of the orders are one transaction: all are there, or none is. Whatever dies and
-is started again goes on where the last transaction ended. Read both topics with `isolation.level=read_committed`.
+Invoices, dead letters and the offsets of the orders are committed in one transaction. A restarted worker resumes at the
+last committed transaction. Read both topics with `isolation.level=read_committed`.
 
-- What cannot succeed (`RejectedError`) is tried once, anything else that fails `ATTEMPTS` times, with pauses between.
-- A dead letter has key, value and headers of its record, and in further headers why it is there, where it came from and
-  how often it was tried. Attempts are those of one life of the worker: one that is killed at it begins anew.
-- A transaction ends after `BUDGET` seconds of work even if its batch is not done: pauses keep nobody from polling in
-  `max.poll.interval.ms`, or open longer than `transaction.timeout.ms`.
+- A record that cannot succeed (`RejectedError`) is tried once; any other failure is retried, up to `ATTEMPTS` attempts,
+  with pauses between.
+- A dead letter has the key, value and headers of its record; further headers contain the error, the source offset and
+  the number of attempts. Attempts are counted per run of the worker: a restart begins at zero.
+- A transaction ends after `BUDGET` seconds of work even if its batch is incomplete, so pauses do not exceed
+  `max.poll.interval.ms` or `transaction.timeout.ms`.
 
-Start as many as there are partitions, each with a name of its own that it keeps when it is started again.
+Run up to one worker per partition, each with a unique name that it keeps across restarts.
 """
 
 import json
@@ -28,11 +29,11 @@ ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, BUDGET = 4, 0.1, 5.0, 20.0
 
 
 class RejectedError(Exception):
-    """No further attempt can help."""
+    """An error that no further attempt can resolve."""
 
 
 def invoice(record: ConsumerRecord, rates: Path) -> str:
-    """What is to be paid for an order, in euros."""
+    """Returns the price of an order in euros."""
     if record.value is None:
         raise RejectedError("the order has no value")
     try:
@@ -42,19 +43,19 @@ def invoice(record: ConsumerRecord, rates: Path) -> str:
         raise RejectedError(f"no order: {error!r}") from error
     if not amount.is_finite():
         raise RejectedError(f"no order: the amount is {amount}")
-    # Stands for a service or a database: down now and then, and a new currency may be there a moment later.
+    # Stands for a service or a database: it may be down, and a missing currency may be added a moment later.
     rate = Decimal(json.loads(rates.read_text())[currency])
     return json.dumps({"id": number, "eur": str(round(amount * rate, 2))})
 
 
 def pauses() -> Iterator[float]:
-    """Seconds before each further attempt: twice as long each time, and never the same for all workers."""
+    """Yields the seconds before each further attempt: doubled each time, with jitter."""
     for attempt in range(ATTEMPTS - 1):
         yield min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt) * random.uniform(0.8, 1.2)  # noqa: S311
 
 
 def attempt(record: ConsumerRecord, rates: Path) -> tuple[str | None, int, Exception | None]:
-    """An invoice, or why there is none; and how often it was tried."""
+    """Returns an invoice or None, the number of attempts, and the last error."""
     waits, tries = pauses(), 0
     while True:
         tries += 1
@@ -70,7 +71,7 @@ def attempt(record: ConsumerRecord, rates: Path) -> tuple[str | None, int, Excep
 
 
 def dead_letter(record: ConsumerRecord, tries: int, error: Exception) -> list[tuple[str, bytes | str | None]]:
-    """The headers of a record that is set aside: its own, and what became of it."""
+    """Returns the headers of a dead letter: those of the record, and the reason for the failure."""
     return [
         *record.headers,
         ("dead.topic", record.topic),
@@ -84,7 +85,7 @@ def dead_letter(record: ConsumerRecord, tries: int, error: Exception) -> list[tu
 
 
 def work(consumer: Consumer, producer: Producer, rates: Path, targets: tuple[str, str]) -> None:
-    """Polls, and makes a transaction of what came."""
+    """Polls, and processes the records of each batch in transactions."""
     done, dead = targets
     records = list(consumer.records(1.0))
     if not records:
@@ -103,7 +104,7 @@ def work(consumer: Consumer, producer: Producer, rates: Path, targets: tuple[str
                 producer.send(done, result, record.key)
             offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
         producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
-    # What is left of the batch comes again.
+    # The rest of the batch is read again.
     left: dict[TopicPartition, int] = {}
     for record in records:
         tp = TopicPartition(record.topic, record.partition)
@@ -114,7 +115,7 @@ def work(consumer: Consumer, producer: Producer, rates: Path, targets: tuple[str
 
 
 def run(servers: str, source: str, done: str, dead: str, rates: str, name: str) -> None:
-    """Works until it is ended."""
+    """Runs until the process is stopped."""
     with (
         Producer(bootstrap_servers=servers, transactional_id=f"{source} {name}") as producer,
         Consumer(
@@ -128,14 +129,14 @@ def run(servers: str, source: str, done: str, dead: str, rates: str, name: str) 
             max_poll_records=500,
         ) as consumer,
     ):
-        # Before the offsets are asked for: it ends what this worker left open when it died.
+        # Must precede the read of the offsets: it aborts the transaction that this worker left open when it died.
         producer.init_transactions()
         consumer.subscribe([source])
         while True:
             try:
                 work(consumer, producer, Path(rates), (done, dead))
             except KafkaError as error:
-                # Fenced or forbidden: another worker has the name, or nothing can be done here at all.
+                # Fenced or not authorized: another worker has the name, or a retry cannot help.
                 if not error.abortable:
                     raise
                 print("aborted, so these records come again:", error, file=sys.stderr)  # noqa: T201

@@ -1,6 +1,6 @@
-"""One module a client; each can `consume` a topic into Arrow and, where the client can, `produce` records.
+"""One module per client; each can `consume` a topic into Arrow and, if the client supports it, `produce` records.
 
     python -m clients NAME consume|produce BOOTSTRAP TOPIC COUNT
 
-runs one of them in a process of its own and prints one line of JSON: what it did, how long it took, what it cost.
+runs one of them in a separate process and prints a line of JSON: rows, time, and cost.
 """

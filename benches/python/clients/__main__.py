@@ -1,4 +1,4 @@
-"""Measures one client in this process, as `Watch` does."""
+"""Measures one client in this process with `Watch`."""
 
 import functools
 import importlib
@@ -10,7 +10,7 @@ from . import data
 from .checksum import checksum
 from .watch import Watch
 
-# Verbs that are given records, and those of them whose records have keys and partitions.
+# Verbs that write records; those in PLACED write keys and partitions.
 PLACED = {"keyed", "placed", "placed_keyed"}
 WRITES = {"produce", "spread", "send", "encode", *PLACED}
 
@@ -27,7 +27,7 @@ def run(client: Any, verb: str, bootstrap: str, topic: str, count: int, kind: st
     if verb == "check_placed":
         return data.described(client.batches(bootstrap, topic, count))
     if verb == "waited":
-        # The first ones connect and warm the broker up.
+        # The first sends connect and warm up the broker.
         found = client.waited(bootstrap, topic, data.values(count, kind).to_pylist())[200:]
         return [second * 1e6 for second in found]
     if verb not in WRITES:
@@ -37,7 +37,7 @@ def run(client: Any, verb: str, bootstrap: str, topic: str, count: int, kind: st
     work = functools.partial(getattr(client, verb), codec=codec)
     table = data.table(count, kind)
     if verb == "send":
-        # One Python object a record, as a program has them that sends them one by one.
+        # One Python object per record, as in an application that sends records one by one.
         values = table.column("value").to_pylist()
         watch = Watch()
         steps = work(bootstrap, topic, values)

@@ -1,4 +1,4 @@
-"""What proves that values are right, whatever the layout of the arrays."""
+"""Checksums that compare values regardless of array layout."""
 
 import zlib
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 
 def checksum(arrays: Iterable[pa.Array]) -> tuple[int, int]:
-    """Number of values and a CRC-32 over all their bytes in order."""
+    """Returns the number of values and a CRC-32 over all their bytes in order."""
     count = crc = 0
     for array in arrays:
         plain = array.cast(pa.large_binary())

@@ -1,4 +1,4 @@
-"""confluent-kafka, the usual way: `consume` in thousands, one Python object a record, then arrays."""
+"""confluent-kafka in its usual form: `consume` in thousands, one Python object per record, then arrays."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from . import security
 
 
 def batches(bootstrap: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
-    # With its default of 100,000 queued messages it pauses a second whenever the queue is full: six times slower.
+    # With its default of 100,000 queued messages it pauses for a second whenever the queue is full: six times slower.
     options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
     consumer = ck.Consumer({**options, **security.librdkafka(), "enable.auto.commit": False})
     partitions = consumer.list_topics(topic).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
     rows = 0
     while rows < count:
-        # Never more than there are: it waits for as many as it is asked for.
+        # Limited to the remaining records: `consume` waits for the full number requested.
         messages = consumer.consume(min(10_000, count - rows), 5.0)
         if not messages:
             raise RuntimeError(f"nothing came after {rows} of {count} records")
@@ -51,7 +51,7 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 
 def keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """By the hash of Java's producer; its own is another one."""
+    """Uses the hash of Java's producer instead of librdkafka's default."""
     producer = _producer(bootstrap, codec, partitioner="murmur2_random")
     for batch in table.to_batches():
         _put(producer, topic, batch.column("value").to_pylist(), keys=batch.column("key").to_pylist())
@@ -76,7 +76,7 @@ def placed_keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int
 
 
 def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
-    """One call a record, as its documentation shows it: how many were called, and then how many have arrived."""
+    """Sends with one call per record, as in its documentation; yields the number of calls, then of deliveries."""
     producer = _producer(bootstrap, codec)
     _put(producer, topic, values)
     yield len(values)
@@ -107,7 +107,7 @@ def _put(
 
 
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
-    """Seconds that each record took from the call to its report, one after the other."""
+    """Returns the seconds from call to delivery report of each record, sent one after the other."""
     seconds = []
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
     for value in values:

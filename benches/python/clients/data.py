@@ -1,4 +1,4 @@
-"""The records of the benches: null keys unless asked for, every value different, the same in each run."""
+"""Records of the benches: null keys by default, distinct values, and equal in each run."""
 
 import zlib
 from collections.abc import Iterable
@@ -10,18 +10,18 @@ import pyarrow.compute as pc
 
 from .checksum import checksum
 
-# What `placed` adds.
+# Number of keys and partitions of `placed`.
 KEYS, PARTITIONS = 100_000, 12
 SIZES = {"100B": 100, "1KB": 1000}
 
 
 def values(count: int, kind: str = "100B") -> pa.BinaryArray:
-    """`count` values: of one size with random bytes, or `json` of about 134 bytes."""
+    """Returns `count` values: random bytes of one size, or `json` of about 134 bytes."""
     return events(count) if kind == "json" else noise(count, SIZES[kind])
 
 
 def noise(count: int, size: int) -> pa.BinaryArray:
-    """The row number, then bytes from a seeded generator."""
+    """Returns values of a row number and bytes from a seeded generator."""
     rng = np.random.default_rng(7)
     block = rng.integers(0, 256, size=(count, size), dtype=np.uint8)
     block[:, :8] = np.arange(count, dtype=">u8").view(np.uint8).reshape(count, 8)
@@ -30,7 +30,7 @@ def noise(count: int, size: int) -> pa.BinaryArray:
 
 
 def events(count: int) -> pa.BinaryArray:
-    """JSON objects of a web shop."""
+    """Returns JSON objects of a web shop."""
     rng = np.random.default_rng(7)
 
     def number(below: int) -> pa.Array:
@@ -49,13 +49,13 @@ def events(count: int) -> pa.BinaryArray:
 
 
 def table(count: int, kind: str = "100B", chunk: int = 100_000) -> pa.Table:
-    """The values as a table of chunks, one column `value`."""
+    """Returns the values as a table of chunks with one column `value`."""
     array = values(count, kind)
     return pa.table({"value": pa.chunked_array([array.slice(i, chunk) for i in range(0, count, chunk)])})
 
 
 def placed(table: pa.Table) -> pa.Table:
-    """With a column of keys, each of which comes again and again, and one of partitions that are drawn by lot."""
+    """Adds a column of repeating keys, and one of random partitions."""
     rng = np.random.default_rng(11)
     names = pa.array(rng.integers(0, KEYS, table.num_rows)).cast(pa.string())
     keys = pc.binary_join_element_wise("customer-", names, "").cast(pa.binary())
@@ -66,16 +66,16 @@ def placed(table: pa.Table) -> pa.Table:
 
 
 def described(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-    """Checksums of records of `noise` in several partitions, taken in the order of their row numbers.
+    """Returns checksums of `noise` records of several partitions, in the order of their row numbers.
 
-    `ordered` says whether each partition has its own in that order.
+    `ordered` is true if the row numbers of each partition ascend.
     """
     table = pa.Table.from_batches(batches).select(["value", "key", "partition"])
     numbers = b"".join(pc.binary_slice(table.column("value"), 0, 8).to_pylist())
     rows, partitions = np.frombuffer(numbers, ">u8"), table.column("partition").to_numpy()
     by_partition = np.argsort(partitions, kind="stable")
     forward, same = np.diff(rows[by_partition].astype(np.int64)) > 0, np.diff(partitions[by_partition]) == 0
-    # A column at a time: all of them sorted would be everything twice.
+    # One column at a time: sorting all of them would double the memory.
     order = pa.array(np.argsort(rows))
     values, keys = (checksum(table.column(name).take(order).chunks)[1] for name in ("value", "key"))
     where = zlib.crc32(partitions[order.to_numpy()].astype("<i4").tobytes())

@@ -1,4 +1,4 @@
-"""Events of a web shop as Avro, JSON and Protobuf: eight fields, 46, 137 and 52 bytes with their frames."""
+"""Events of a web shop as Avro, JSON and Protobuf: eight fields; 46, 137 and 52 bytes including their framing."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from samsarrow.registry import SchemaType
 
-# Different ones; a topic has them again and again.
+# Number of distinct events; a topic repeats them.
 DIFFERENT = 50_000
 AVRO: dict[str, Any] = {
     "type": "record",
@@ -73,13 +73,13 @@ def rows() -> list[dict[str, Any]]:
 
 
 def framed(form: str, schema_id: int) -> list[bytes]:
-    """In Confluent's frame, as others write them."""
+    """Returns serialized events in Confluent's framing."""
     frame = b"\0" + struct.pack(">I", schema_id)
     if form == "json":
         return [frame + json.dumps(row, separators=(",", ":")).encode() for row in rows()]
     if form == "protobuf":
         message = message_class()
-        # The message's indexes: the first of the file.
+        # The message index array: the first message of the file.
         return [frame + b"\0" + message(**row).SerializeToString() for row in rows()]
     schema = fastavro.parse_schema(AVRO)
 
@@ -92,7 +92,7 @@ def framed(form: str, schema_id: int) -> list[bytes]:
 
 
 def message_class() -> Any:
-    """What `protoc` would generate."""
+    """Returns the class that `protoc` would generate."""
     pool = DescriptorPool()
     pool.Add(_file())
     return GetMessageClass(pool.FindMessageTypeByName("Event"))
@@ -110,12 +110,12 @@ def _file() -> FileDescriptorProto:
 
 
 def _descriptor() -> str:
-    """As registries serialize schemas, which is what confluent-kafka asks for."""
+    """Returns the serialized schema, as confluent-kafka requires it from the registry."""
     return base64.b64encode(_file().SerializeToString()).decode()
 
 
 def sums(count: int) -> dict[str, int]:
-    """Of the first `count` records of a topic."""
+    """Returns the expected sums of the first `count` records of a topic."""
     whole, rest = divmod(count, DIFFERENT)
     every = rows()
     return {

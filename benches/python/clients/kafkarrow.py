@@ -1,4 +1,4 @@
-"""kafkarrow: librdkafka's messages collected into a RecordBatch. It only consumes."""
+"""kafkarrow: librdkafka's messages collected into a RecordBatch. Consumer only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that keeps what it reads, and then reads it again and lets each batch go.
+"""Reads a topic and keeps all batches, then reads it again and drops each batch.
 
 python -m clients.kept CLIENT BOOTSTRAP TOPIC COUNT
 """
@@ -20,7 +20,7 @@ def main() -> None:
     watch = Watch()
     batches = list(client.batches(bootstrap, topic, int(count)))
     kept = watch.found(sum(batch.num_rows for batch in batches))
-    # All of them at once are what was sent, and none was written over by the ones after it.
+    # Checks that the retained batches hold the values sent, and that later ones did not overwrite them.
     if isinstance(batches[0], pa.RecordBatch):
         _, kept["crc"] = checksum(batch.column("value") for batch in batches)
     del batches

@@ -1,9 +1,9 @@
-"""One end of a latency bench: sends a thousand records a second, each with its time, or reads them as they come.
+"""One end of a latency bench: sends a thousand timestamped records per second, or receives them.
 
     python -m clients.latency CLIENT send|read BOOTSTRAP TOPIC COUNT
 
-Times are of CLOCK_MONOTONIC, which all processes share. A reader prints a line once it waits for records, and at the
-end the microseconds that each took from before its `send` until it was at hand.
+Times are of CLOCK_MONOTONIC, which all processes share. A reader prints a line when it is ready for records, and
+finally the microseconds of each record from before its `send` until the reader had it.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterable, Iterator
 
 RATE = 1000
-# Its number, its time, and what makes up 100 bytes.
+# Number, time, and padding to 100 bytes.
 VALUE = struct.Struct(">qq84x")
 
 
 def paced(count: int) -> Iterator[tuple[int, float]]:
-    """Each record's number, and how long to wait before it."""
+    """Yields each record's number and the delay before it."""
     first = time.monotonic()
     for number in range(count):
         yield number, max(0.0, first + number / RATE - time.monotonic())
@@ -30,7 +30,7 @@ def value(number: int) -> bytes:
 
 
 class Arrivals:
-    """What has come so far."""
+    """Latencies of the records received so far."""
 
     def __init__(self, count: int) -> None:
         self.micros: list[float] = []

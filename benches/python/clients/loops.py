@@ -1,4 +1,4 @@
-"""What a program with an event loop does, by samsarrow and by its peers; seconds and CPU are of the loop's own work.
+"""Typical work of an event loop, with samsarrow and its peers; seconds and CPU are those of the loop.
 
 python -m clients.loops CLIENT VERB BOOTSTRAP TOPIC COUNT
 """
@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable
 from .watch import Measured, Watch
 
 VALUE = b"x" * 100
-# A topic is read in batches within milliseconds: often enough to see a hundredth, after once to warm up.
+# A topic is read in batches within milliseconds: repeated until differences of 1 % show, after one warm-up.
 PASSES = 20
 
 
 async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:
-    """Each record sent and awaited by a task of its own, ten thousand at a time."""
+    """Sends and awaits each record in its own task, ten thousand at a time."""
     from samsarrow import AsyncProducer, _core
 
     async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
@@ -31,7 +31,7 @@ async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:
 
 
 async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
-    """The same without a task a record: sent one after the other, and awaited one after the other."""
+    """Sends records and then awaits their deliveries, without tasks."""
     from samsarrow import AsyncProducer, _core
 
     async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
@@ -89,7 +89,7 @@ async def ours_batches(bootstrap: str, topic: str, count: int) -> Measured:
 
 
 async def blocking_batches(bootstrap: str, topic: str, count: int) -> Measured:
-    """The blocking class, for comparison."""
+    """Reads with the blocking class, for comparison."""
     from samsarrow import Consumer
 
     with Consumer(bootstrap_servers=bootstrap) as consumer:
@@ -151,7 +151,9 @@ async def aiokafka_records(bootstrap: str, topic: str, count: int) -> Measured:
 
 
 async def confluent_records(bootstrap: str, topic: str, count: int) -> Measured:
-    """It has no rows for loops that compare: the blocking way, as its documentation shows it for throughput."""
+    """Reads with the blocking consumer, as its documentation recommends for throughput: AIOConsumer has no comparable
+    rows.
+    """
     import confluent_kafka as ck
 
     options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
@@ -179,7 +181,7 @@ async def _waits(send: Callable[[], Awaitable[object]], count: int) -> Measured:
 
 
 async def ours_waited(bootstrap: str, topic: str, count: int) -> Measured:
-    """Microseconds of each record, sent and awaited one after the other with linger 0."""
+    """Returns the microseconds of each record, sent and awaited one after the other with linger 0."""
     from samsarrow import AsyncProducer
 
     async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=0) as producer:

@@ -1,4 +1,4 @@
-"""samsarrow: fetched bytes straight into Arrow."""
+"""samsarrow: fetched bytes decoded directly into Arrow."""
 
 import time
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
 
 
 def few(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
-    """With the rows a poll that Java's consumer gives by default."""
+    """Consumes with the default `max.poll.records` of Java's consumer."""
     for batch in batches(bootstrap, topic, count, max_poll_records=500):
         if batch.num_rows > 500:
             raise RuntimeError(f"a poll gave {batch.num_rows} rows")
@@ -45,7 +45,7 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 
 def spread(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """The same records over all partitions, in batches of much the same size as in one."""
+    """Spreads the same records over all partitions, in batches of about the same size as in one partition."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         partitions = len(producer.partitions_for(topic))
         column = pa.array((np.arange(table.num_rows, dtype=np.int64) * partitions // table.num_rows).astype(np.int32))
@@ -56,35 +56,35 @@ def spread(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 
 def keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """Each record goes where the hash of its key says."""
+    """Sends each record to the partition of its key's hash."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table, key="key", value="value")
         return sum(receipt.count for receipt in delivery.result(120))
 
 
 def placed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """Each record goes where a column says."""
+    """Sends each record to the partition in a column."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table.drop_columns("key"), value="value", partition="partition")
         return sum(receipt.count for receipt in delivery.result(120))
 
 
 def placed_keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    """The same, with its key."""
+    """Sends each record, with its key, to the partition in a column."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table, key="key", value="value", partition="partition")
         return sum(receipt.count for receipt in delivery.result(120))
 
 
 def encode(bootstrap: str, topic: str, table: pa.Table, codec: Any) -> int:
-    """The bytes alone: nothing is sent."""
+    """Encodes the record batches without sending them."""
     if not all(encode_batches(batch, value="value", compression=codec) for batch in table.to_batches()):
         raise RuntimeError("no bytes")
     return table.num_rows
 
 
 def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
-    """One call a record: how many were called, and then how many have arrived."""
+    """Sends with one call per record; yields the number of calls, then of deliveries."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec, batch_size=1_000_000) as producer:
         send = producer.send
         for value in values:
@@ -95,7 +95,7 @@ def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterato
 
 
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
-    """Seconds that each record took from the call to its result, one after the other."""
+    """Returns the seconds from call to result of each record, sent one after the other."""
     seconds = []
     with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
         for value in values:

@@ -1,4 +1,4 @@
-"""No client at all: what the broker can take of one prepared Produce request, and what it can give to Fetch."""
+"""No client: the broker's limit for a prepared Produce request and for Fetch."""
 
 import socket
 import ssl
@@ -13,7 +13,7 @@ from samsarrow import encode_batches
 
 from . import security
 
-# As many rows as fit into the broker's largest batch, 1 MiB.
+# Number of rows that fit into the broker's largest batch, 1 MiB.
 ROWS = 9_000
 PRODUCE, VERSION, ALL_REPLICAS = 0, 7, -1
 FETCH, FETCH_BYTES, RECEIVE = 1, 16 << 20, 1 << 20
@@ -27,7 +27,7 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     body = struct.pack(">hhihhhi", PRODUCE, VERSION, 1, -1, -1, ALL_REPLICAS, 30_000)
     body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
     frame = struct.pack(">i", len(body)) + body
-    # In the answer: correlation id, topics, name, partitions, partition, then the error.
+    # Position of the error code in the response: after correlation id, topics, name, partitions and partition.
     error_at = 4 + 4 + 2 + len(name) + 4 + 4
     host, _, port = bootstrap.partition(":")
     with socket.create_connection((host, int(port))) as connection:
@@ -45,26 +45,26 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 
 class Answer(NamedTuple):
-    """What came for one request, and how many records that was."""
+    """The length of a response and its number of records."""
 
     data: memoryview
     num_rows: int
 
 
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[range]:
-    """The whole topic, 16 MiB a request: what the broker and the socket can give. Nothing is looked at."""
+    """Fetches the whole topic, 16 MiB per request, without decoding: the limit of broker and socket."""
     buffer = fresh()
     for answer in answers(bootstrap, topic, count, lambda: buffer):
         yield range(answer.num_rows)
 
 
 def batches(bootstrap: str, topic: str, count: int) -> Iterator[Answer]:
-    """The same, each answer in memory of its own."""
+    """Like `consume`, with a new buffer for each response."""
     yield from answers(bootstrap, topic, count, fresh)
 
 
 def fresh() -> memoryview:
-    """Room for an answer."""
+    """Returns a new response buffer."""
     return memoryview(bytearray(FETCH_BYTES + (1 << 20)))
 
 
@@ -80,7 +80,7 @@ def answers(bootstrap: str, topic: str, count: int, room: Callable[[], memoryvie
 
 
 def connect(bootstrap: str) -> socket.socket:
-    """In the clear, or over the TLS of OpenSSL."""
+    """Connects in plaintext, or with OpenSSL's TLS."""
     host, _, port = bootstrap.partition(":")
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -90,7 +90,7 @@ def connect(bootstrap: str) -> socket.socket:
 
 
 def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview) -> int:
-    """One Fetch v4 of partition 0; the length of the answer in `buffer`."""
+    """Sends one Fetch v4 of partition 0; returns the length of the response in `buffer`."""
     name = topic.encode()
     body = struct.pack(">hhihiiiibi", FETCH, 4, 1, -1, -1, 500, 1, FETCH_BYTES, 0, 1)
     body += struct.pack(">h", len(name)) + name + struct.pack(">iiqi", 1, 0, offset, FETCH_BYTES)
@@ -106,7 +106,7 @@ def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview
 
 
 def end_of_records(answer: memoryview, name: int) -> int:
-    """The offset after the last whole batch: found by the lengths alone."""
+    """Returns the offset after the last complete batch, found by batch lengths alone."""
     # Correlation id, throttle time, topics, name, partitions, partition, error, two watermarks, aborted, length.
     at = 4 + 4 + 4 + 2 + name + 4 + 4 + 2 + 16 + 4 + 4
     following = 0

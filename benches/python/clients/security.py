@@ -1,4 +1,4 @@
-"""How the benches' clients are secured: options by Java's names in an environment variable, none without it."""
+"""Security options of the benches' clients, from an environment variable with Java's names; none if it is unset."""
 
 import json
 import os
@@ -7,11 +7,11 @@ VARIABLE = "SAMSARROW_BENCH_SECURITY"
 
 
 def options() -> dict[str, str]:
-    """For our clients."""
+    """Returns the options of samsarrow."""
     return dict(json.loads(os.environ.get(VARIABLE, "{}")))
 
 
 def librdkafka() -> dict[str, str]:
-    """The same for librdkafka."""
+    """Returns the options of librdkafka."""
     names = {"ssl.truststore.location": "ssl.ca.location"}
     return {names.get(name, name): value for name, value in options().items()}

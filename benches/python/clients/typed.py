@@ -25,19 +25,19 @@ FORMATS: dict[str, Any] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
 
 
 def ours(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
-    """Columns, by the consumer itself."""
+    """Decodes into columns in the consumer."""
     with SchemaRegistry(registry) as asked:
         yield from _ours(servers, topic, count, FORMATS[form](asked))
 
 
 def two(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
-    """Two fields of eight."""
+    """Decodes two of eight fields."""
     with SchemaRegistry(registry) as asked:
         yield from _ours(servers, topic, count, FORMATS[form](asked, fields=["id", "price"]))
 
 
 def bytes_alone(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
-    """What fetching takes without decoding."""
+    """Fetches without decoding."""
     yield from _ours(servers, topic, count, None)
 
 
@@ -55,7 +55,7 @@ def _ours(servers: str, topic: str, count: int, value_format: Any) -> Iterator[p
 
 
 def confluent(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
-    """Its own deserializer, and a table of the dicts."""
+    """Uses confluent-kafka's deserializer, and builds a table of the dicts."""
     client = SchemaRegistryClient({"url": registry})
     context = SerializationContext(topic, MessageField.VALUE)
     if form == "avro":
@@ -69,7 +69,7 @@ def confluent(form: str, servers: str, topic: str, count: int, registry: str) ->
 
 
 def parsed(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
-    """confluent-kafka's messages, and the quickest parser that Python has: orjson, or upb."""
+    """Uses confluent-kafka's messages and the fastest parser for Python: orjson, or upb."""
     if form == "json":
         yield from _confluent(servers, topic, count, lambda value: orjson.loads(value[5:]))
     else:
@@ -78,7 +78,7 @@ def parsed(form: str, servers: str, topic: str, count: int, registry: str) -> It
 
 
 def to_row(message: Any) -> tuple[Any, ...]:
-    """The fields in the order of the columns."""
+    """Returns the fields in the order of the columns."""
     currency = message.currency if message.HasField("currency") else None
     return (
         message.id, message.user, message.event, message.page, message.session, message.price, currency, message.member,

@@ -1,4 +1,4 @@
-"""What this process takes for what it does: seconds, CPU seconds of user and system, memory, page faults."""
+"""Resources that this process uses: seconds, user and system CPU seconds, memory, page faults."""
 
 import resource
 import time
@@ -9,18 +9,18 @@ Measured = dict[str, Any]
 
 
 def peak_rss_mib() -> float:
-    """Of this program alone: what getrusage counts begins with the process that started it."""
+    """Returns the peak memory of this process alone; that of getrusage includes the process that started it."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def forget_peak() -> None:
-    """From here on the peak is that of what follows."""
+    """Resets the peak memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 class Watch:
-    """Counts from when it was made."""
+    """Measures from its construction."""
 
     def __init__(self) -> None:
         self._used = resource.getrusage(resource.RUSAGE_SELF)

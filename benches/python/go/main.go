@@ -1,4 +1,4 @@
-// Command consume reads partition 0 of a topic with franz-go and prints what that took.
+// Command consume reads partition 0 of a topic with franz-go and prints the time and memory used.
 //
 //	consume BOOTSTRAP TOPIC COUNT
 package main
@@ -67,14 +67,14 @@ func consume(servers, topic, wanted string) (found, error) {
 	return result, err
 }
 
-// cpu is what this process has used so far, in seconds of user and system.
+// cpu returns the user and system CPU seconds that this process has used.
 func cpu() float64 {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-// peak is the most memory that this process had, in MiB.
+// peak returns the peak memory of this process in MiB.
 func peak() (float64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -11,7 +11,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Reads partition 0 of a topic again and again, and prints what each pass but the first took. */
+/** Reads partition 0 of a topic repeatedly, and prints the time of each pass but the first. */
 public final class Consume {
     private static final OperatingSystemMXBean SYSTEM =
         (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -27,12 +27,12 @@ public final class Consume {
             "enable.auto.commit", "false");
         StringBuilder found = new StringBuilder();
         for (int pass = 0; pass <= passes; pass++) {
-            // A consumer of its own: one that goes back would have fetched ahead what is asked for next.
+            // A new consumer for each pass: after a seek, the same one would still hold prefetched records.
             try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(options)) {
                 consumer.assign(partition);
                 consumer.seekToBeginning(partition);
                 String line = pass(consumer, count);
-                // What is loaded and compiled at first use is not what is measured.
+                // The first pass loads and compiles code, and is not measured.
                 if (pass > 0) {
                     found.append(pass > 1 ? "," : "").append(line);
                 }

@@ -11,7 +11,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What clients/latency.py does, by Java's client: nanoTime is CLOCK_MONOTONIC on Linux. */
+/** Java counterpart of clients/latency.py; nanoTime is CLOCK_MONOTONIC on Linux. */
 public final class Latency {
     private static final long BETWEEN_NS = 1_000_000;
     private static final int LENGTH = 100;

@@ -7,14 +7,14 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Members of a group in threads: prints the seconds until they share all partitions. */
+/** Runs group members in threads; prints the seconds until all partitions are assigned. */
 public final class Rebalance {
     public static void main(String[] arguments) throws Exception {
         String servers = arguments[0], topic = arguments[1];
         int members = Integer.parseInt(arguments[2]), partitions = Integer.parseInt(arguments[3]);
         Map<Integer, Integer> owned = new ConcurrentHashMap<>();
         AtomicBoolean over = new AtomicBoolean();
-        // What is loaded and compiled at first use is not what is measured.
+        // Warm-up: loads and compiles code before the measurement.
         try (KafkaConsumer<byte[], byte[]> warm = new KafkaConsumer<>(options(servers))) {
             warm.partitionsFor(topic);
         }

@@ -22,8 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * {@code format("vectors")}: one batch of Spark's own vectors, again and again, until there are as many rows as wanted.
- * What Spark does with columns at best, whatever fills them.
+ * {@code format("vectors")}: returns one batch of Spark's own vectors repeatedly, up to the requested number of rows.
+ * The upper limit of Spark for columns, independent of the source.
  */
 public final class Vectors implements TableProvider, DataSourceRegister {
   private static final int ROWS = 8192;
