@@ -155,7 +155,7 @@ test-spark-whole: $(BUILT) $(JAR) ## all of Spark's tests: each direction of che
 	SAMSARROW_SPARK_WHOLE=1 SAMSARROW_SPARK_KILLS=$${SAMSARROW_SPARK_KILLS:-2} $(BIN)/python -m pytest tests/spark
 
 test-spark-cluster: $(BUILT) $(JAR) ## Spark as a cluster of two workers, and as a Connect server, in Python and in the JVM
-	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py tests/spark/test_jvm_cluster.py
+	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_spark_cluster.py tests/spark/test_jvm_cluster.py
 
 test-spark-versions: $(BUILT) $(JAR) ## what queries find through samsarrow-jvm on Spark 4.0 to 4.3, in an environment each (VERSIONS="4.0 4.2")
 	cd tests && ../$(BIN)/python -m matrix shapes $(VERSIONS)

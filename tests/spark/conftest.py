@@ -15,7 +15,7 @@ pyspark_sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installe
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Has tests run again, at most twice, that fail as a worker did not start in Spark's time."""
+    """Reruns, at most twice, tests that fail because a Python worker did not start within Spark's limit."""
     from support.spark import STALLED
 
     for item in items:
@@ -39,7 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["pyspark_sql.Spa
 
 @pytest.fixture(scope="session")
 def built() -> None:
-    """For tests of `samsarrow-jvm`, whose jar takes a build of its own."""
+    """Builds the jar that tests of `samsarrow-jvm` need."""
     from support.spark import need_jar
 
     need_jar()
@@ -47,7 +47,7 @@ def built() -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """The address of a cluster of two workers."""
+    """Starts a cluster of two workers and returns its address."""
     from support.spark_cluster import standalone
 
     with standalone(tmp_path) as address:
@@ -56,7 +56,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def load(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
-    """A batch read: `load(subscribe="t")`."""
+    """Returns a function for batch reads: `load(subscribe="t")`."""
 
     def read(format: str = "samsarrow-python", **options: str) -> Any:  # noqa: A002
         dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
@@ -67,7 +67,7 @@ def load(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def topics(kafka: KafkaServer) -> Any:
-    """The topics that reads through both sources are compared on."""
+    """Topics on which the sources are compared."""
     from support.parity import Topics
 
     return Topics(kafka)
@@ -75,14 +75,14 @@ def topics(kafka: KafkaServer) -> Any:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """An embedded broker, for what needs no Kafka."""
+    """An embedded broker, for tests that need no Kafka."""
     with Broker() as embedded:
         yield embedded
 
 
 @pytest.fixture
 def jvm(built: None, spark: Any, broker: Broker) -> Callable[..., Any]:
-    """A batch read of the embedded broker by the JVM: `jvm(subscribe="t")`."""
+    """Returns a function for batch reads of the embedded broker in the JVM: `jvm(subscribe="t")`."""
 
     def read(**options: str) -> Any:
         dotted = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options}

@@ -1,4 +1,4 @@
-"""Checkpoints handed from Spark's connector to each of our sources, between those, and back."""
+"""Checkpoints handed over between Spark's connector and our two sources, in both directions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ def params(pairs: list[Pair]) -> list[Any]:
 
 @pytest.fixture(params=params(PAIRS))
 def pair(request: pytest.FixtureRequest) -> Pair:
-    """Who starts a query, and who goes on with it."""
+    """The source that starts a query, and the source that continues it."""
     if JVM in request.param:
         need_jar()
     first, second = request.param
@@ -40,7 +40,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def fails(stream: Stream, number: int) -> None:
-    """Runs until a micro-batch fails: its end is in the checkpoint, and that it was done is not."""
+    """Runs until a micro-batch fails: the checkpoint has its end offsets but not its completion."""
     stream.fail_in = number
     with pytest.raises(StreamingQueryException, match="on purpose"):
         stream.drain()
@@ -54,10 +54,10 @@ def numbered(letter: str, *numbers: int) -> list[str]:
 
 
 @BOTH
-def test_a_query_goes_on_with_the_other(
+def test_query_continues_with_other_source(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair, failing: int
 ) -> None:
-    """Several micro-batches with the one, one that fails, several with the other, and several with the one again."""
+    """Runs several micro-batches with one source, fails one, continues with the other source, and returns to the first."""
     topic = new_topic(2)
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
     # The Python source begins a query with an empty micro-batch.
@@ -86,7 +86,7 @@ def test_a_query_goes_on_with_the_other(
 
 
 def windows(frame: Any) -> Any:
-    """How often each value came in ten seconds, once that is certain."""
+    """Counts values in windows of ten seconds, emitted after the watermark."""
     from pyspark.sql.functions import window
 
     frame = frame.withWatermark("timestamp", "1 second").selectExpr("timestamp", "cast(value as string) value")
@@ -95,12 +95,12 @@ def windows(frame: Any) -> Any:
 
 
 def duplicates(frame: Any) -> Any:
-    """Each value once."""
+    """Drops duplicate values."""
     frame = frame.withWatermark("timestamp", "1 hour").selectExpr("timestamp", "cast(value as string) value")
     return frame.dropDuplicatesWithinWatermark(["value"]).select("value")
 
 
-# What is sent in each part, as seconds and values, and what comes out of it all.
+# Per state: the query, the (second, value) records sent in each part, and the expected output of all parts.
 STATES: dict[str, tuple[Callable[[Any], Any], list[list[tuple[int, str]]], list[tuple[Any, ...]]]] = {
     "windows": (
         windows,
@@ -116,10 +116,10 @@ STATES: dict[str, tuple[Callable[[Any], Any], list[list[tuple[int, str]]], list[
 
 
 @pytest.mark.parametrize("state", [pytest.param(name, marks=[] if name == "windows" else WHOLE) for name in STATES])
-def test_state_goes_on_with_the_other(
+def test_state_continues_with_other_source(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair, state: str
 ) -> None:
-    """Windows that are open with the one are closed with the other; what the one has seen, the other leaves out."""
+    """Windows opened with one source are closed with the other; values seen by one are dropped by the other."""
     topic = new_topic(1)
     shape, parts, wanted = STATES[state]
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
@@ -140,17 +140,17 @@ def test_state_goes_on_with_the_other(
     assert sorted(found) == wanted
 
 
-def test_a_first_micro_batch_whose_start_moves(
+def test_repeated_first_batch_at_latest(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair
 ) -> None:
-    """Where `latest` is by then, is not where the query started."""
+    """`latest` has moved since the query started."""
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a0", "a1"]})
     fails(Stream(spark, kafka, tmp_path, pair[0], subscribe=topic), 0)
     produce(kafka, topic, {0: ["b0", "b1"]})
     two = Stream(spark, kafka, tmp_path, pair[1], subscribe=topic)
     if pair == (PYTHON, CONNECTOR):
-        # Spark lets no Python source keep its start, where the connector looks for it.
+        # Spark does not store the start of Python sources in the place where the connector looks for it.
         assert outcome(two.drain) == "error: data loss"
         two = Stream(spark, kafka, tmp_path, pair[1], subscribe=topic, failOnDataLoss="false")
     two.drain()
@@ -158,10 +158,10 @@ def test_a_first_micro_batch_whose_start_moves(
 
 
 @pytest.mark.parametrize("pair", params([pair for pair in PAIRS if pair[0] != PYTHON]), indirect=True)
-def test_what_came_before_the_first_micro_batch_was_planned(
+def test_records_before_first_batch_is_planned(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair
 ) -> None:
-    """It is between the start, which only the JVM can look up in the checkpoint, and the end of the micro-batch."""
+    """Records between the start, which only the JVM source reads from the checkpoint, and the end of the micro-batch."""
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a0", "a1"]})
     kept = tmp_path / "sources" / "0" / "0"

@@ -1,4 +1,4 @@
-"""What the planner does for the source in Python, and which of its twins Spark is given."""
+"""The planner of the Python source, and the choice of the class for the installed version of Spark."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def committed(broker: Broker) -> dict[int, int]:
         return {tp.partition: at.offset for tp, at in admin.fetch_offsets("g").items() if at is not None}
 
 
-def test_commits_to_the_group_hold_nothing_up(broker: Broker) -> None:
+def test_group_commits_do_not_block_the_query(broker: Broker) -> None:
     group = {"commitOffsets": "true", "kafka.group.id": "g", "startingOffsets": "earliest"}
     reader = KafkaStreamReader(options(broker, streaming=True, **group))
     assert reader.initialOffset() == ends(0, 0)
     broker.fail("OffsetCommit", delay=3)
-    # Where the query started is nobody's work.
+    # The start of a query is not committed.
     for end in (ends(0, 0), ends(1, 1)):
         reader.commit(end)
     wait_until(lambda: broker.requests("OffsetCommit") == 1)
@@ -64,7 +64,7 @@ def test_commits_to_the_group_hold_nothing_up(broker: Broker) -> None:
     assert broker.requests("OffsetCommit") == 2, "of those that came meanwhile, the last one"
 
 
-def test_an_earlier_spark_is_given_all_there_is(broker: Broker) -> None:
+def test_spark40_reader_returns_all_available(broker: Broker) -> None:
     reader = Spark40StreamReader(options(broker, streaming=True))
     assert reader.latestOffset() == ends(7, 7)
     assert reader.initialOffset() == ends(7, 7)
@@ -74,7 +74,7 @@ def test_an_earlier_spark_is_given_all_there_is(broker: Broker) -> None:
     reader.stop()
 
 
-def test_errors_are_those_of_the_client(broker: Broker) -> None:
+def test_planner_raises_client_errors(broker: Broker) -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match="option subscribe names what does not exist: u") as caught:
         Driver(options(broker, subscribe="t,u")).ranges("batch")
     assert caught.value.code == 3
@@ -88,7 +88,7 @@ def test_errors_are_those_of_the_client(broker: Broker) -> None:
     assert missing.value.__notes__[0].startswith("This is about ")
 
 
-def test_a_planner_belongs_to_its_process_until_it_is_closed(broker: Broker) -> None:
+def test_planner_is_bound_to_its_process(broker: Broker) -> None:
     driver = Driver(options(broker))
     assert [len(one) for one in driver.ranges("batch")] == [7, 7]
     child = os.fork()
@@ -106,14 +106,14 @@ def test_a_planner_belongs_to_its_process_until_it_is_closed(broker: Broker) -> 
         driver.ranges("batch")
 
 
-def test_ends_that_cannot_be_learnt_ahead_are_asked_for_again(broker: Broker) -> None:
+def test_end_offsets_are_retried_after_failed_prefetch(broker: Broker) -> None:
     broker.fail("ListOffsets", error="TOPIC_AUTHORIZATION_FAILED", times=1)
     reader = KafkaStreamReader(options(broker, streaming=True, **{"fetchOffset.retryIntervalMs": "1"}))
     assert reader.latestOffset(ends(0, 0), ReadAllAvailable()) == ends(7, 7)
     reader.stop()
 
 
-def test_an_import_that_breaks_is_no_earlier_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_import_is_not_taken_for_spark40(monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions.has_admission_control()
     source = KafkaDataSource({**GIVEN, "topic": "t"})
     schema = StructType().add("value", StringType())
@@ -125,7 +125,7 @@ def test_an_import_that_breaks_is_no_earlier_spark(monkeypatch: pytest.MonkeyPat
         source.streamWriter(schema, overwrite=False)
 
 
-def test_an_earlier_spark_gets_what_it_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark40_gets_compatible_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark.sql.datasource
     import pyspark.sql.streaming.datasource
 

@@ -1,4 +1,4 @@
-"""Micro-batches that Spark repeats, into a sink that must have them once."""
+"""Micro-batches that Spark repeats, written exactly once by the sink."""
 
 import shutil
 from collections import Counter
@@ -26,7 +26,7 @@ def copy(
     return Copy(spark, kafka, new_topic, tmp_path / "checkpoint", request.param)
 
 
-def test_a_repeated_batch_is_passed_over(copy: Copy, kafka: KafkaServer) -> None:
+def test_repeated_batch_is_skipped(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
     copy.run()
     copy.forget(copy.first)
@@ -36,7 +36,7 @@ def test_a_repeated_batch_is_passed_over(copy: Copy, kafka: KafkaServer) -> None
     assert copy.values() == Counter("abcd")
 
 
-def test_a_batch_that_was_written_in_part_is_completed(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
+def test_partly_written_batch_is_completed(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "bad"]})
     with pytest.raises(StreamingQueryException):
         copy.run("key", "if(cast(value as string) = 'bad', raise_error('on purpose'), cast(value as string)) value")
@@ -44,7 +44,7 @@ def test_a_batch_that_was_written_in_part_is_completed(copy: Copy, kafka: KafkaS
     assert copy.values() == Counter({"a": 1, "b": 1, "c": 1, "bad": 1})
 
 
-def test_other_rows_in_the_repetition_are_an_error(copy: Copy, kafka: KafkaServer) -> None:
+def test_replay_with_other_rows_is_an_error(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
     copy.run()
     copy.forget(copy.first)
@@ -52,7 +52,7 @@ def test_other_rows_in_the_repetition_are_an_error(copy: Copy, kafka: KafkaServe
         copy.run(where="offset = 0")
 
 
-def test_a_checkpoint_restored_from_an_older_copy_is_an_error(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
+def test_restored_older_checkpoint_is_an_error(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
     produce(kafka, copy.come, {0: ["a"]})
     copy.run()
     shutil.copytree(copy.folder, older := tmp_path / "older")
@@ -69,8 +69,10 @@ def test_a_checkpoint_restored_from_an_older_copy_is_an_error(copy: Copy, kafka:
     assert copy.values() == Counter("abc")
 
 
-def test_nor_do_tasks_write_that_had_no_rows_since(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
-    """Partition 1 has none until the checkpoint is restored: only the driver's note says that these are late."""
+def test_restored_older_checkpoint_fails_tasks_without_marker(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
+    """Partition 1 has no rows until the checkpoint is restored: only the driver's marker shows that its rows are
+    outdated.
+    """
     produce(kafka, copy.come, {0: ["a"], 1: ["b"]})
     copy.run(where="partition = 0")
     shutil.copytree(copy.folder, older := tmp_path / "older")
@@ -85,7 +87,7 @@ def test_nor_do_tasks_write_that_had_no_rows_since(copy: Copy, kafka: KafkaServe
     assert copy.values() == Counter("acd")
 
 
-def test_tasks_without_rows_leave_no_trace(copy: Copy, kafka: KafkaServer) -> None:
+def test_tasks_without_rows_write_no_marker(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a"], 1: ["b"]})
     copy.run(where="partition = 0")
     copy.forget(copy.first)
@@ -96,11 +98,11 @@ def test_tasks_without_rows_leave_no_trace(copy: Copy, kafka: KafkaServer) -> No
         notes = [admin.fetch_offsets(name) for name in groups]
     mine = [at for note in notes for tp, at in note.items() if tp.topic == copy.gone and at]
     assert {at.offset for at in mine} == {copy.first + 1}
-    # That of the task with rows, and the driver's.
+    # The marker of the task with rows, and the driver's.
     assert sorted("tasks" in at.metadata for at in mine) == [False, True]
 
 
-def test_outside_of_a_query_nothing_is_written() -> None:
+def test_write_outside_of_a_micro_batch_is_rejected() -> None:
     from samsarrow.exceptions import KafkaError
     from samsarrow.spark.exactly_once import TaskId
 
@@ -108,8 +110,8 @@ def test_outside_of_a_query_nothing_is_written() -> None:
         TaskId.current()
 
 
-def test_in_foreach_batch_too(copy: Copy, spark: Any, kafka: KafkaServer) -> None:
-    """Two sinks of one micro-batch, by names of their own; the micro-batch is repeated after the first is written."""
+def test_foreach_batch_with_two_sinks(copy: Copy, spark: Any, kafka: KafkaServer) -> None:
+    """Two sinks of one micro-batch with different prefixes; the micro-batch is repeated after the first is written."""
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     failing = [True]
 

@@ -1,4 +1,4 @@
-"""The pipelines of examples/spark, as they stand."""
+"""The pipelines of examples/spark, run unmodified."""
 
 import datetime
 import importlib.util
@@ -23,7 +23,7 @@ def example(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Functions that go to tasks are sent as they are: workers cannot import the file.
+    # Functions for tasks are pickled by value: workers cannot import the file.
     from pyspark import cloudpickle
 
     sys.modules[name] = module

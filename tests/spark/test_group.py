@@ -1,4 +1,4 @@
-"""Offsets of a streaming query in a group: committed as micro-batches finish, and started from."""
+"""Offsets of a streaming query in a consumer group: committed after micro-batches, and used as the start."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ NewTopicName = Callable[..., str]
 
 @pytest.fixture
 def stream(spark: Any, kafka: KafkaServer, tmp_path: Path) -> Callable[..., Stream]:
-    # At the first question about any group Kafka makes the topic of offsets: a query's commit does not wait for that.
+    # Kafka creates its offsets topic on the first group request: a commit of the query does not wait for that.
     committed(kafka, "any")
 
     def make(**options: str) -> Stream:
@@ -35,7 +35,7 @@ def options(topic: str, **more: str) -> dict[str, str]:
     return {"subscribe": topic, "kafka.group.id": f"group-of-{topic}", "commitOffsets": "true", **more}
 
 
-def test_a_drained_query_has_committed_everything(
+def test_drained_query_has_committed_all_offsets(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(2)
@@ -46,7 +46,7 @@ def test_a_drained_query_has_committed_everything(
     assert committed(kafka, f"group-of-{topic}") == {0: 3, 1: 1}
 
 
-def test_only_what_is_finished_is_committed(
+def test_only_finished_batches_are_committed(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
@@ -60,7 +60,7 @@ def test_only_what_is_finished_is_committed(
     assert committed(kafka, f"group-of-{topic}") == {0: 2}
 
 
-def test_a_new_query_commits_nothing_before_it_has_done_something(
+def test_new_query_commits_after_first_batch(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
@@ -69,13 +69,13 @@ def test_a_new_query_commits_nothing_before_it_has_done_something(
     assert committed(kafka, f"group-of-{topic}") == {}
 
 
-def test_a_commit_that_fails_does_not_end_the_query(
+def test_failed_commit_does_not_stop_the_query(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
     group = f"group-of-{topic}"
     produce(kafka, topic, {0: ["a"]})
-    # A group with a member takes no commits from outside of it.
+    # A group with members rejects commits from other clients.
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False) as member:
         member.subscribe([topic])
         wait_until(lambda: member.poll(0.1) is not None and bool(member.assignment()))
@@ -87,7 +87,9 @@ def test_a_commit_that_fails_does_not_end_the_query(
     assert committed(kafka, group) == {0: 1}
 
 
-def test_start_from_the_group(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+def test_stream_starts_from_group_offsets(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
     topic = new_topic(2)
     produce(kafka, topic, {0: ["a", "b", "c"], 1: ["d"]})
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
@@ -97,7 +99,7 @@ def test_start_from_the_group(stream: Callable[..., Stream], kafka: KafkaServer,
     assert query.values() == ["c", "d"]
 
 
-def test_a_batch_starts_from_the_group(load: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+def test_batch_starts_from_group_offsets(load: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName) -> None:
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a", "b", "c"]})
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:

@@ -1,4 +1,4 @@
-"""Programs of README.md, docs/spark.md and docs/migrating/spark-sql-kafka.md, which need a session of Spark."""
+"""Programs of README.md, docs/spark.md and docs/migrating/spark-sql-kafka.md that need a Spark session."""
 
 from pathlib import Path
 from typing import Any

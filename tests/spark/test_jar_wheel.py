@@ -1,4 +1,4 @@
-"""The wheel `samsarrow-spark`: built from the jar that is here, installed beside nothing, found."""
+"""The wheel `samsarrow-spark`: built from the current jar, installed in an isolated folder, and found there."""
 
 import base64
 import csv
@@ -31,7 +31,7 @@ def wheel(built: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_is_for_any_machine_and_has_the_jar_with_its_licences(wheel: Path) -> None:
+def test_wheel_is_universal_and_has_jar_with_licences(wheel: Path) -> None:
     number = version("samsarrow")
     assert wheel.name == f"samsarrow_spark-{number}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as content:
@@ -46,7 +46,7 @@ def test_the_wheel_is_for_any_machine_and_has_the_jar_with_its_licences(wheel: P
     assert {name.partition("/")[0] for name in names} == {"samsarrow_spark", info}
 
 
-def test_the_jar_is_found_where_the_wheel_is_installed(wheel: Path, tmp_path: Path) -> None:
+def test_jar_is_found_in_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
     subprocess.run([*pip, str(wheel)], check=True, timeout=120)
     program = "import samsarrow.spark; print(samsarrow.spark.jar())"
@@ -58,7 +58,7 @@ def test_the_jar_is_found_where_the_wheel_is_installed(wheel: Path, tmp_path: Pa
     assert done.stdout.strip() == str(tmp_path / "samsarrow_spark" / "samsarrow-spark.jar")
 
 
-def test_the_jar_says_what_is_linked_into_its_libraries(built: None) -> None:
+def test_jar_lists_linked_crates(built: None) -> None:
     with zipfile.ZipFile(jar()) as content:
         notices = content.read("META-INF/THIRD-PARTY-NOTICES").decode()
         page = json.loads(content.read("META-INF/sbom/samsarrow-spark.cdx.json"))
@@ -69,7 +69,7 @@ def test_the_jar_says_what_is_linked_into_its_libraries(built: None) -> None:
     found = {(part["name"], part["version"]): part for part in page["components"]}
     locked = {(p["name"], p["version"]): p for p in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
     assert {"rustls", "aws-lc-sys", "zstd-sys", "tokio", "arrow-array", "jni"} <= {name for name, _ in found}
-    # What is only there for builds and tests, or for Python.
+    # Crates that only builds, tests or Python use.
     assert not {"criterion", "proptest", "pyo3", "thiserror-impl"} & {name for name, _ in found}
     for key, part in found.items():
         assert part["hashes"] == [{"alg": "SHA-256", "content": locked[key]["checksum"]}]
@@ -78,8 +78,8 @@ def test_the_jar_says_what_is_linked_into_its_libraries(built: None) -> None:
     assert "Zstandard" in notices, "C sources have licences of their own"
 
 
-def test_every_version_is_the_one_of_cargo() -> None:
-    """The extra pins the jar, whose classes and libraries are of the version that Python is."""
+def test_all_versions_match_cargo() -> None:
+    """The extra pins the version of the jar; its classes and libraries have the version of the Python package."""
     number = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["optional-dependencies"]["spark-native"] == [f"samsarrow-spark=={number}"]
@@ -87,8 +87,8 @@ def test_every_version_is_the_one_of_cargo() -> None:
     assert f"<version>{number}</version>" in (ROOT / "jvm" / "pom.xml").read_text()
 
 
-def test_one_jar_holds_a_library_of_each_machine(built: None, tmp_path: Path) -> None:
-    """The start of this machine's library, and a copy whose header says the other."""
+def test_jar_has_a_library_per_machine(built: None, tmp_path: Path) -> None:
+    """The header of this machine's library, and a copy whose ELF header names the other machine."""
     with zipfile.ZipFile(jar()) as content:
         [place] = [name for name in content.namelist() if name.endswith(".so")]
         with content.open(place) as library:
@@ -115,9 +115,7 @@ def test_one_jar_holds_a_library_of_each_machine(built: None, tmp_path: Path) ->
         ([8], "a library is not for 64-bit Linux on x86_64 or aarch64"),
     ],
 )
-def test_a_jar_is_not_made_of_libraries_that_it_could_not_tell_apart(
-    tmp_path: Path, libraries: list[int], error: str
-) -> None:
+def test_rejects_two_libraries_of_one_machine(tmp_path: Path, libraries: list[int], error: str) -> None:
     paths = []
     for number, machine in enumerate(libraries):
         paths.append(tmp_path / f"{number}.so")

@@ -1,4 +1,4 @@
-"""The source and sink in Spark's JVM where Spark is more than one process, and no executor has a Python."""
+"""The source and sink in Spark's JVM on several processes, with executors that have no Python."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ connect = pytest.mark.skipif(
     importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]"
 )
 RECORDS = 2_000
-# Of clients, and of sources and sinks.
+# Options of clients, and of sources and sinks.
 Options = tuple[dict[str, str], dict[str, str]]
 
 
@@ -47,7 +47,10 @@ def run(master: str, api: str, jar: str, folder: Path, settings: dict[str, Any])
 def copied(
     master: str, api: str, jar: str, folder: Path, config: dict[str, Any], shared: dict[str, str], **conf: str
 ) -> None:
-    """Copies a topic by a batch and by a stream that goes on from its checkpoint.
+    """+|Copies a topic with a batch, and with a stream that resumes from its checkpoint.\n\nArgs:\n    master: Spark's
+    master.\n    api: `classic` or `connect`.\n    jar: the way the jar is provided.\n    folder: folder for Spark's
+    output.\n    config: options of the test's clients.\n    shared: options of sources and sinks.\n    **conf: settings
+    of the session.
 
     Args:
         master: of Spark.
@@ -88,7 +91,7 @@ def plain(kafka: KafkaServer) -> Options:
 
 
 def places(folder: Path) -> list[set[tuple[str, str]]]:
-    """For each partition of the topic of four, the executors that read it, and how near that was, by Spark's events."""
+    """Returns the executor and locality of each task per partition of the four-partition topic, from Spark's events."""
     stages: dict[int, dict[int, tuple[str, str]]] = defaultdict(dict)
     for path in (folder / "events").rglob("events*"):
         for line in path.read_text().splitlines() if path.is_file() else ():
@@ -102,8 +105,8 @@ def places(folder: Path) -> list[set[tuple[str, str]]]:
 
 @cluster_only
 @pytest.mark.parametrize("jar", ["setting", "added"])
-def test_a_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, jar: str) -> None:
-    """Each partition is read on the same executor again."""
+def test_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, jar: str) -> None:
+    """Checks that each partition is read on the same executor again."""
     copied(cluster, "classic", jar, tmp_path / "driver", *plain)
     found = places(tmp_path / "driver")
     assert [len(executors) for executors in found] == [1] * 4, found
@@ -111,19 +114,19 @@ def test_a_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, 
 
 
 @connect
-def test_a_session_of_connect_brings_the_jar(plain: Options, tmp_path: Path) -> None:
+def test_connect_session_adds_the_jar(plain: Options, tmp_path: Path) -> None:
     copied("local[2]", "connect", "added", tmp_path / "driver", *plain)
 
 
 @cluster_only
 @connect
-def test_a_session_of_connect_brings_the_jar_to_a_cluster(cluster: str, plain: Options, tmp_path: Path) -> None:
+def test_connect_session_adds_the_jar_to_a_cluster(cluster: str, plain: Options, tmp_path: Path) -> None:
     copied(cluster, "connect", "added", tmp_path / "driver", *plain)
 
 
 @cluster_only
-def test_a_cluster_of_two_workers_and_a_secured_kafka(cluster: str, tmp_path: Path) -> None:
-    """Driver and executors have the password from the environment of each."""
+def test_cluster_of_two_workers_with_secured_kafka(cluster: str, tmp_path: Path) -> None:
+    """Driver and executors read the password from their own environments."""
     password = USERS["alice"]
     with SecureKafka(tmp_path) as kafka, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PASSWORD", password)
@@ -140,6 +143,6 @@ def test_a_cluster_of_two_workers_and_a_secured_kafka(cluster: str, tmp_path: Pa
 
 @cluster_only
 @connect
-def test_a_session_of_connect_brings_the_jar_to_an_executor_of_its_own(plain: Options, tmp_path: Path) -> None:
-    """The same with one worker, in the driver's process."""
+def test_connect_session_adds_the_jar_to_separate_executor(plain: Options, tmp_path: Path) -> None:
+    """One worker, in the driver's process."""
     copied("local-cluster[1,1,512]", "connect", "added", tmp_path / "driver", *plain, **{"spark.cores.max": "1"})

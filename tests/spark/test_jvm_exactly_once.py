@@ -1,4 +1,4 @@
-"""Exactly once through Spark's JVM: other numbers of tasks, and queries that go from one sink to the other."""
+"""Exactly-once writes in Spark's JVM: changed numbers of tasks, and queries that switch between the two sinks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.once import SINKS, Copy
 from support.streams import produce
 
 NewTopicName = Callable[..., str]
-# What counts in a note: all columns that are sent, some of them null.
+# Columns that are part of the checksum in a marker: all that are sent, some of them null.
 EXPRESSIONS = (
     "if(offset % 2 = 0, null, concat('k', offset)) key",
     "cast(value as string) value",
@@ -35,7 +35,7 @@ def copy(built: None, spark: Any, kafka: KafkaServer, new_topic: NewTopicName, t
 
 @contextmanager
 def transaction(kafka: KafkaServer, name: str, topic: str) -> Iterator[Producer]:
-    """What an executor has left that Spark has given up: rows of a task that are not committed."""
+    """A transaction left open by an executor that Spark has given up: uncommitted rows of a task."""
     with Producer({"transactional.id": name}, bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -44,8 +44,8 @@ def transaction(kafka: KafkaServer, name: str, topic: str) -> Iterator[Producer]
 
 
 @pytest.mark.parametrize("by_column", [False, True])
-def test_a_query_goes_from_one_sink_to_the_other(copy: Copy, kafka: KafkaServer, by_column: bool) -> None:
-    """Each finishes, and each passes over, what the other has begun."""
+def test_query_switches_between_sinks(copy: Copy, kafka: KafkaServer, by_column: bool) -> None:
+    """Each sink completes, and skips, micro-batches that the other has begun."""
     expressions = (*EXPRESSIONS, f"'{copy.gone}' topic") if by_column else EXPRESSIONS
     wanted: Counter[str] = Counter()
     for number, (first, second) in enumerate([SINKS[::-1], SINKS, SINKS[::-1]]):
@@ -62,7 +62,7 @@ def test_a_query_goes_from_one_sink_to_the_other(copy: Copy, kafka: KafkaServer,
     assert copy.values() == wanted
 
 
-def test_what_was_written_in_part_by_one_is_completed_by_the_other(copy: Copy, kafka: KafkaServer) -> None:
+def test_partly_written_batch_is_completed_by_other_sink(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "bad"]})
     with pytest.raises(StreamingQueryException, match="on purpose"):
         copy.run("key", FAILING, sink="samsarrow-python")
@@ -75,9 +75,7 @@ def test_what_was_written_in_part_by_one_is_completed_by_the_other(copy: Copy, k
 
 
 @pytest.mark.parametrize(("before", "tasks"), [(4, 2), (2, 4)])
-def test_another_number_of_tasks_is_refused_before_anything_is_written(
-    copy: Copy, kafka: KafkaServer, before: int, tasks: int
-) -> None:
+def test_changed_task_count_is_rejected_before_writing(copy: Copy, kafka: KafkaServer, before: int, tasks: int) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "d"]})
     copy.run(tasks=before)
     copy.forget(0)
@@ -86,14 +84,14 @@ def test_another_number_of_tasks_is_refused_before_anything_is_written(
         copy.run(tasks=tasks)
     assert copy.values("read_uncommitted") == Counter("abcd")
     copy.run(tasks=before)
-    # And from here on any number will do.
+    # From the next micro-batch on, any number is accepted.
     produce(kafka, copy.come, {0: ["e", "f"], 1: ["g", "h"]})
     copy.run(tasks=tasks)
     assert copy.values() == Counter("abcdefgh")
 
 
 @pytest.mark.parametrize(("before", "tasks"), [(4, 2), (2, 4)])
-def test_another_number_of_tasks_is_taken_where_none_has_written(
+def test_changed_task_count_is_accepted_if_none_has_written(
     copy: Copy, kafka: KafkaServer, before: int, tasks: int
 ) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "d"]})
@@ -103,12 +101,12 @@ def test_another_number_of_tasks_is_taken_where_none_has_written(
     assert copy.values() == Counter("abcd")
 
 
-def test_tasks_that_are_not_any_more_are_fenced(copy: Copy, kafka: KafkaServer) -> None:
-    """Their transactions end before the others begin: nothing of them comes later, and no reader waits for them."""
+def test_surplus_tasks_are_fenced(copy: Copy, kafka: KafkaServer) -> None:
+    """Their transactions are aborted before the others begin, so no late rows appear and no reader is blocked."""
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c", "d"]})
     copy.run()
     produce(kafka, copy.come, {0: ["e", "f"], 1: ["g", "h"]})
-    # An attempt with four tasks of the next micro-batch has begun.
+    # An attempt at the next micro-batch with four tasks has begun.
     note = {TopicPartition(copy.gone, 0): OffsetAndMetadata(2, '{"tasks": 4}')}
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.commit_offsets(copy.group, note)

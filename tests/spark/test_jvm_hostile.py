@@ -1,6 +1,6 @@
-"""Batches that nobody should send, through the JVM reader: errors of tasks, and executors that live.
+"""Malformed record batches through the JVM reader fail tasks but not executors.
 
-A man in the middle changes what the broker answers to Fetch. SAMSARROW_HOSTILE=2000 makes more of it.
+A man-in-the-middle proxy mutates Fetch responses. SAMSARROW_HOSTILE=2000 sets the number of rounds.
 """
 
 import os
@@ -22,14 +22,14 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 40
 FETCH, METADATA = 1, 3
 HEADER = 61
-# Fields of a batch's header behind its magic, which a checksum would hold: where they are, and how many bytes.
+# Offsets and sizes of the batch header's fields after the magic byte, except the checksum.
 FIELDS = ((8, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2), (53, 4), (57, 4))
 EDGES = (0, 1, -1, 7, 255, 2**15 - 1, 2**16, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
 
 
 @dataclass
 class Mutator:
-    """Changes the batches in answers to Fetch by a seed; without one they stay."""
+    """Mutates batches in Fetch responses by a seed; leaves them unchanged without one."""
 
     broker: str
     seed: int | None = None
@@ -52,7 +52,7 @@ class Mutator:
 
     @staticmethod
     def batches(body: bytes) -> Iterator[int]:
-        """Where batches begin: an offset, a length that fits, an epoch, magic 2."""
+        """Yields the start of batches: an offset, a length that fits, an epoch, magic 2."""
         at = 0
         while at + HEADER <= len(body):
             length = int.from_bytes(body[at + 8 : at + 12], "big")
@@ -78,7 +78,7 @@ class Mutator:
                 at = dice.randrange(start + HEADER, end)
                 answer[at:end] = dice.randbytes(end - at)
             case _:
-                # A number of records that the header says twice, so that nothing contradicts it.
+                # Writes the record count in both fields of the header, so that nothing contradicts it.
                 count = dice.choice((1, RECORDS + 1, 10_000, 2**31 - 1))
                 answer[start + 23 : start + 27] = (count - 1).to_bytes(4, "big")
                 answer[start + 57 : start + 61] = count.to_bytes(4, "big")
@@ -99,10 +99,10 @@ def mutator(broker: Broker) -> Iterator[Mutator]:
 
 
 @pytest.mark.timeout(120 + 2 * ROUNDS)
-def test_hostile_batches_are_errors_of_tasks(built: None, spark: Any, mutator: Mutator) -> None:
+def test_malformed_batches_fail_tasks_only(built: None, spark: Any, mutator: Mutator) -> None:
     def read(codec: str, **options: str) -> Any:
         given = {"kafka.bootstrap.servers": mutator.address, "subscribe": f"hostile-{codec}", "includeHeaders": "true"}
-        # What was changed may never come; what was not, does.
+        # A mutated response may never yield records; an unchanged one does.
         given |= {"kafkaConsumer.pollTimeoutMs": "60000" if mutator.seed is None else "1000", **options}
         return spark.read.format("samsarrow-jvm").options(**given).load()
 
@@ -118,7 +118,7 @@ def test_hostile_batches_are_errors_of_tasks(built: None, spark: Any, mutator: M
     for seed in range(ROUNDS):
         mutator.seed = seed
         codec, way = CODECS[seed % len(CODECS)], list(ways)[seed % len(ways)]
-        # With checksums hardly anything gets in.
+        # With checksums, almost all mutations are rejected early.
         crcs = {"kafka.check.crcs": "true" if seed % 10 == 9 else "false"}
         said = ""
         try:
@@ -130,7 +130,7 @@ def test_hostile_batches_are_errors_of_tasks(built: None, spark: Any, mutator: M
         assert "PanicError" not in said, f"seed {seed}: {said}"
     assert mutator.changed - before >= ROUNDS
     assert outcomes["failed"] > ROUNDS / 4, outcomes
-    # The same process reads on, and nothing of it is left.
+    # The same process reads valid data again, and has released all memory.
     mutator.seed = None
     assert {(codec, way): run(read(codec)) for codec in CODECS for way, run in ways.items()} == right
     wait_until(lambda: (now := about(spark))["made"] == now["freed"] and now["readers"] == 0)

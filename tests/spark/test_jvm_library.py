@@ -1,4 +1,4 @@
-"""How the JVM reader's library is found, checked and loaded, and what is said where it cannot be."""
+"""Finding, checking and loading the native library of the JVM reader, and the errors if that fails."""
 
 import hashlib
 import importlib.util
@@ -21,16 +21,16 @@ from support.kafka import SUPPORT
 NATIVE = f"native/linux-{platform.machine()}/libsamsarrow_jvm.so"
 VERSION = "io/github/samsarrow/spark/version"
 INSTEAD = 'format("samsarrow-python") reads the same without a native library, where Python has samsarrow'
-# Where an ELF file names its machine, and the numbers of machines.
+# Position of the machine in an ELF header, and machine numbers.
 MACHINE = slice(18, 20)
 X86_64, AARCH64 = (number.to_bytes(2, "little") for number in (62, 183))
-# A file system of this process alone, on which nothing may be executed.
+# Mounts a private file system without execute permission.
 NOEXEC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o noexec tmpfs "$0" && exec "$@"')
 
 
 @pytest.fixture
 def altered(built: None, tmp_path: Path) -> Callable[..., str]:
-    """A copy of the jar with other files: `altered("name", {"path": b"..."})`, None leaves a file out."""
+    """Returns a copy of the jar with replaced files: `altered("name", {"path": b"..."})`; None omits a file."""
 
     def make(name: str, files: dict[str, bytes | None]) -> str:
         path = tmp_path / f"{name}.jar"
@@ -45,12 +45,12 @@ def altered(built: None, tmp_path: Path) -> Callable[..., str]:
 
 
 def signed(library: bytes) -> dict[str, bytes | None]:
-    """A library with the SHA-256 that goes with it."""
+    """Returns a library and its SHA-256 file."""
     return {NATIVE: library, f"{NATIVE}.sha256": hashlib.sha256(library).hexdigest().encode()}
 
 
 def java(program: str, *arguments: str, temporary: Path, within: Sequence[str] = ()) -> list[str]:
-    """The lines of a program of tests/support/java beside Spark's classes."""
+    """Runs a Java program of tests/support/java with Spark's classes, and returns its output lines."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -62,11 +62,11 @@ def java(program: str, *arguments: str, temporary: Path, within: Sequence[str] =
 
 
 def ask(*jars: str, temporary: Path, within: Sequence[str] = ()) -> list[str]:
-    """What the source of each jar says to `inferSchema` without options, in a JVM of their own."""
+    """Runs `inferSchema` without options from each jar in a new JVM, and returns the messages."""
     return java("LoadLibrary.java", *jars, temporary=temporary, within=within)
 
 
-def test_a_library_that_cannot_be_loaded_is_one_clear_line(altered: Callable[..., str], tmp_path: Path) -> None:
+def test_unloadable_library_is_a_one_line_error(altered: Callable[..., str], tmp_path: Path) -> None:
     with zipfile.ZipFile(jar()) as content:
         library = content.read(NATIVE)
     foreign = bytearray(library)
@@ -98,8 +98,8 @@ def test_a_library_that_cannot_be_loaded_is_one_clear_line(altered: Callable[...
     assert list(temporary.glob("samsarrow-*")) == [], "libraries are unlinked, loaded or not"
 
 
-def test_each_class_loader_has_a_library_of_its_own(altered: Callable[..., str], tmp_path: Path) -> None:
-    """As sessions of Spark Connect have; after one that failed, too."""
+def test_each_class_loader_has_its_own_library(altered: Callable[..., str], tmp_path: Path) -> None:
+    """As in sessions of Spark Connect; also after a class loader whose load failed."""
     broken = altered("broken", {NATIVE: None})
     first, failed, second = ask(jar(), broken, altered("again", {}), temporary=tmp_path)
     assert "kafka.bootstrap.servers must be given" in first
@@ -107,13 +107,13 @@ def test_each_class_loader_has_a_library_of_its_own(altered: Callable[..., str],
     assert second == first
 
 
-def test_a_folder_that_cannot_be_written_is_named(built: None, tmp_path: Path) -> None:
+def test_error_names_read_only_folder(built: None, tmp_path: Path) -> None:
     (said,) = ask(jar(), temporary=tmp_path / "no-such-folder")
     assert f"the native library cannot be written below {tmp_path / 'no-such-folder'}" in said
     assert "set -Dsamsarrow.native.dir=" in said
 
 
-def test_a_folder_without_leave_to_execute_is_named(built: None, tmp_path: Path) -> None:
+def test_error_names_noexec_folder(built: None, tmp_path: Path) -> None:
     within = [*NOEXEC, str(tmp_path)]
     if subprocess.run([*within, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("a file system cannot be mounted here: that needs unshare and the rights of root")
@@ -122,8 +122,8 @@ def test_a_folder_without_leave_to_execute_is_named(built: None, tmp_path: Path)
     assert said.endswith(INSTEAD)
 
 
-def test_what_loaders_say_is_explained(built: None, tmp_path: Path) -> None:
-    """The words of systems that are not here."""
+def test_loader_messages_are_explained(built: None, tmp_path: Path) -> None:
+    """Messages of loaders of other systems."""
     noexec, older = (
         " (its folder is mounted noexec: set -Dsamsarrow.native.dir= to another)",
         " (it needs a Linux with a newer glibc)",
@@ -139,7 +139,7 @@ def test_what_loaders_say_is_explained(built: None, tmp_path: Path) -> None:
 
 
 def a_jar(path: Path, number: str) -> Path:
-    """A jar of some version, with nothing else in it."""
+    """Writes a jar that contains only a version."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as content:
         content.writestr(VERSION, number)
@@ -148,17 +148,19 @@ def a_jar(path: Path, number: str) -> Path:
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder on Python's path where the jar's package may be installed, and none of it is, nor a jar built."""
+    """A folder on Python's path for the jar's package; no jar is installed or built."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    # The function of that name hides the module.
+    # A function of the same name hides the module.
     monkeypatch.setattr(sys.modules["samsarrow.spark.jar"], "_BUILT", tmp_path / "built" / "samsarrow-spark.jar")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     yield tmp_path
     sys.path_importer_cache.clear()
 
 
-def test_where_the_jar_is(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
-    """What the variable names, then what is installed, then what is built; else an error with what to install."""
+def test_jar_lookup_order(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
+    """Order: the environment variable, the installed package, the built jar; otherwise an error that says what to
+    install.
+    """
     with pytest.raises(
         ConfigurationError, match=r"pip install 'samsarrow\[spark-native\]'.*samsarrow-python.* needs no"
     ):
@@ -176,7 +178,7 @@ def test_where_the_jar_is(monkeypatch: pytest.MonkeyPatch, places: Path) -> None
     assert jar() == str(mine)
 
 
-def test_a_jar_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
+def test_rejects_jar_of_other_version(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
     installed = a_jar(places / "site" / "samsarrow_spark" / "samsarrow-spark.jar", "0.0.9")
     importlib.invalidate_caches()
     own = version("samsarrow")

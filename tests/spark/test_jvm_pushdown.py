@@ -1,4 +1,4 @@
-"""What the JVM reader leaves unread: ranges that predicates exclude, columns, rows past a limit."""
+"""Pushdown to the JVM reader: predicates on offsets and partitions, columns, limits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def topic(broker: Broker) -> str:
-    """40, 15 and 3 records in three partitions, a second apart."""
+    """A topic of 40, 15 and 3 records in three partitions, one second apart."""
     broker.create_topic("pushed", 3)
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for partition, count in ((0, 40), (1, 15), (2, 3)):
@@ -49,14 +49,14 @@ def plan(frame: Any) -> str:
         ("value = 'v2'", 3, 3, False),
     ],
 )
-def test_predicates(jvm: Jvm, topic: str, where: str, tasks: int, rows: int, exact: bool) -> None:
+def test_predicates_are_pushed_down(jvm: Jvm, topic: str, where: str, tasks: int, rows: int, exact: bool) -> None:
     frame = jvm(subscribe=topic).where(where)
     assert len(frame.collect()) == rows
     assert frame.rdd.getNumPartitions() == tasks
     assert ("Filter " not in plan(frame)) == exact
 
 
-def test_only_the_columns_that_are_asked_for(jvm: Jvm, topic: str) -> None:
+def test_only_selected_columns_are_read(jvm: Jvm, topic: str) -> None:
     frame = jvm(subscribe=topic).selectExpr("sum(offset)", "max(partition)")
     assert "[partition#" in plan(frame)
     assert "value#" not in plan(frame)
@@ -64,21 +64,21 @@ def test_only_the_columns_that_are_asked_for(jvm: Jvm, topic: str) -> None:
 
 
 @pytest.mark.parametrize(("limit", "where", "rows"), [(7, "true", 7), (7, "partition = 2", 3), (50, "offset < 9", 21)])
-def test_limits(jvm: Jvm, topic: str, limit: int, where: str, rows: int) -> None:
+def test_limit_is_pushed_down(jvm: Jvm, topic: str, limit: int, where: str, rows: int) -> None:
     frame = jvm(subscribe=topic).where(where).limit(limit)
     assert f"limit {limit}" in plan(frame)
     assert len(frame.collect()) == rows
 
 
-def test_a_limit_waits_for_the_filter(jvm: Jvm, topic: str) -> None:
+def test_limit_applies_after_filter(jvm: Jvm, topic: str) -> None:
     frame = jvm(subscribe=topic).where("length(value) = 3").limit(20)
     assert "limit 20" not in plan(frame)
     assert len(frame.collect()) == 20
 
 
-def test_sizes_are_known_before_anything_is_read(jvm: Jvm, topic: str) -> None:
+def test_statistics_are_estimated_without_reading(jvm: Jvm, topic: str) -> None:
     statistics = (
         jvm(subscribe=topic).where("partition = 1")._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()
     )
-    # Far more than they are, so that Spark sends no topic to all executors by mistake.
+    # Much larger than the actual size, so that Spark does not broadcast a topic by mistake.
     assert int(str(statistics.sizeInBytes())) == 15 * 4096

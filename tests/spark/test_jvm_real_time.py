@@ -1,4 +1,4 @@
-"""Real-time mode (SPARK-52330) through the JVM source: records pass while a batch lasts; batches meet without a gap."""
+"""Real-time mode (SPARK-52330) of the JVM source: records pass during a batch; batches follow without a gap."""
 
 import json
 import time
@@ -15,13 +15,13 @@ from support.parity import JVM
 from support.streams import produce
 from support.waiting import until
 
-# The least that Spark takes.
+# Spark's minimum duration of a real-time batch.
 LASTS_S = 5
 
 
 @pytest.fixture
 def start(built: None, spark: Any, kafka: KafkaServer, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Starts queries that copy records to another topic, through the sink of Spark's connector."""
+    """Returns a function that starts queries copying records to another topic through Spark's connector."""
     queries: list[Any] = []
 
     def run(given: str, wanted: str, *columns: str, **options: str) -> Any:
@@ -39,7 +39,7 @@ def start(built: None, spark: Any, kafka: KafkaServer, tmp_path: Path) -> Iterat
 
 @pytest.fixture
 def copied(kafka: KafkaServer) -> Iterator[Callable[[str], list[str]]]:
-    """What is in a topic by now."""
+    """Returns a function for the current values of a topic."""
     seen: dict[str, list[str]] = {}
     readers: dict[str, Consumer] = {}
 
@@ -58,7 +58,7 @@ def copied(kafka: KafkaServer) -> Iterator[Callable[[str], list[str]]]:
 
 
 def ends(query: Any) -> list[dict[str, dict[str, int]]]:
-    """The ends of finished batches."""
+    """Returns the end offsets of finished batches."""
     return [json.loads(source.endOffset) for done in query.recentProgress for source in done.sources]
 
 
@@ -67,12 +67,12 @@ def committed(kafka: KafkaServer, group: str) -> dict[int, int]:
         return {tp.partition: at.offset for tp, at in admin.fetch_offsets(group).items() if at is not None}
 
 
-def test_records_pass_while_a_batch_lasts(
+def test_records_are_delivered_during_a_batch(
     spark: Any, kafka: KafkaServer, start: Callable[..., Any], copied: Callable[[str], list[str]]
 ) -> None:
     given, wanted = create_topic(kafka, 2), create_topic(kafka)
     produce(kafka, given, {0: ["a0", "a1"], 1: ["b0"]})
-    # Offsets are not asked for here: the source reads them for itself.
+    # Spark does not request offsets in this mode: the source reads them itself.
     query = start(given, wanted, "value", commitOffsets="true", **{"kafka.group.id": given})
     until(lambda: query.exception() is None and len(copied(wanted)) == 3, lambda: (copied(wanted), query.exception()))
     took = []
@@ -83,17 +83,17 @@ def test_records_pass_while_a_batch_lasts(
             until(lambda number=number: f"a{number + 2}" in copied(wanted), query.exception)
             took.append(time.monotonic() - sent)
             time.sleep(0.15)
-    # At ends of batches there is a pause. Of records that waited for the end, each would take all of a batch.
+    # Batches pause at their end. If records waited for that, each would take the duration of a batch.
     assert sorted(took)[len(took) // 2] < LASTS_S / 2, took
     until(lambda: len(ends(query)) >= 2, lambda: query.lastProgress)
     assert sorted(copied(wanted)) == sorted(["b0", *(f"a{n}" for n in range(42))])
     until(lambda: {given: {"0": 42, "1": 1}} in ends(query), lambda: ends(query))
     until(lambda: committed(kafka, given) == {0: 42, 1: 1}, lambda: committed(kafka, given))
     query.stop()
-    # Spark commits once more when it has stopped the source.
+    # Spark commits once more after it has stopped the source.
     until(lambda: not spark.streams.active)
     produce(kafka, given, {0: ["later"], 1: ["later too"]})
-    # What no finished batch had may come once more, after a restart.
+    # Records after the last finished batch may be repeated after a restart.
     again = start(given, wanted, "value", "cast(offset as string) key")
     until(lambda: {"later", "later too"} <= set(copied(wanted)), again.exception)
     assert copied(wanted)[:43].count("b0") == 1

@@ -1,4 +1,4 @@
-"""Secured clusters through the JVM: files that Spark brought, and tasks that log in with delegation tokens."""
+"""Secured clusters in the JVM: files distributed by Spark, and tasks that authenticate with delegation tokens."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from support.parity import JVM
 from support.secure import SecureKafka
 from support.streams import wait_until
 
-# A quarter of it is what a task has at least to log in.
+# A task has at least a quarter of the token lifetime to authenticate.
 LIFE_S = 20
 PASSWORD = "canary-password"
 
@@ -34,8 +34,8 @@ def values(config: Any, topic: str) -> list[int]:
         return sorted(int(value) for value in consumer.reader().read_all().column("value").to_pylist())
 
 
-def test_a_file_that_spark_brought_is_found_by_its_bare_name(built: None, spark: Any, tmp_path: Path) -> None:
-    """By the driver and by tasks, of reads and of writes."""
+def test_distributed_file_is_found_by_name(built: None, spark: Any, tmp_path: Path) -> None:
+    """In the driver and in tasks, for reads and for writes."""
     name = "ca-for-the-jvm.pem"
     tls = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": name}
     with Broker(topics={"come": 1, "gone": 1}, security="SSL") as broker:
@@ -54,7 +54,7 @@ def test_a_file_that_spark_brought_is_found_by_its_bare_name(built: None, spark:
 
 
 def serialized(spark: Any, thing: Any) -> bytes:
-    """As Spark sends it to executors."""
+    """Returns an object serialized as for executors."""
     io = spark._jvm.java.io
     out = io.ByteArrayOutputStream()
     objects = io.ObjectOutputStream(out)
@@ -64,7 +64,7 @@ def serialized(spark: Any, thing: Any) -> bytes:
 
 
 @pytest.mark.parametrize("by_token", [False, True])
-def test_tasks_are_sent_no_login_where_they_get_tokens(built: None, spark: Any, by_token: bool) -> None:
+def test_tasks_with_tokens_get_no_credentials(built: None, spark: Any, by_token: bool) -> None:
     login = {
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN",
@@ -93,8 +93,8 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
 
 
 @pytest.mark.timeout(400)
-def test_tasks_log_in_with_tokens(built: None, spark: Any, secure: SecureKafka, tmp_path: Path) -> None:
-    """A query that outlives a token gets another one, which its tasks read and write with."""
+def test_tasks_authenticate_with_tokens(built: None, spark: Any, secure: SecureKafka, tmp_path: Path) -> None:
+    """A query that outlives a token gets a new one, which its tasks use for reads and writes."""
     config = dict(secure.password("SCRAM-SHA-512").ours)
     servers = config["bootstrap.servers"]
     options = {f"kafka.{name}": value for name, value in config.items() if name != "bootstrap.servers"}

@@ -1,4 +1,4 @@
-"""The JVM sink in its tasks, on the embedded broker: rows of every shape, killed tasks, memory."""
+"""Tasks of the JVM sink on the embedded broker: many kinds of rows, killed tasks, memory."""
 
 import threading
 import time
@@ -32,8 +32,8 @@ def content(broker: Broker, topic: str) -> list[dict[str, Any]]:
         return list(consumer.reader().read_all().to_pylist())
 
 
-def test_many_rows_of_several_blocks(spark: Any, broker: Broker, write: Write) -> None:
-    """More than one block a task, rows larger than a block, columns that are not sent, nulls."""
+def test_rows_in_several_blocks(spark: Any, broker: Broker, write: Write) -> None:
+    """Several blocks per task, rows larger than a block, unsent columns, nulls."""
     broker.create_topic("blocks", 3)
     frame = spark.range(40_000, numPartitions=2).selectExpr(
         "id",
@@ -61,7 +61,7 @@ def test_many_rows_of_several_blocks(spark: Any, broker: Broker, write: Write) -
             assert int(row["timestamp"].timestamp() * 1000 + 0.5) == 1_700_000_000_000 + i
 
 
-def test_a_killed_task_is_gone_at_once(spark: Any, broker: Broker, write: Write) -> None:
+def test_killed_task_ends_immediately(spark: Any, broker: Broker, write: Write) -> None:
     broker.create_topic("silent", 1)
     frame = spark.range(2, numPartitions=2).selectExpr("cast(id as string) value")
     write(frame, topic="silent")
@@ -84,7 +84,7 @@ def test_a_killed_task_is_gone_at_once(spark: Any, broker: Broker, write: Write)
         start = time.monotonic()
         spark.sparkContext.cancelJobGroup("killed")
         wait_until(lambda: running(spark) == 0)
-        # Long before the broker answers, or a request's time is over.
+        # Well before the broker responds or the request times out.
         assert time.monotonic() - start < 15
     finally:
         broker.heal()
@@ -92,8 +92,8 @@ def test_a_killed_task_is_gone_at_once(spark: Any, broker: Broker, write: Write)
     assert "cancelled" in errors[0]
 
 
-def test_a_task_ends_when_all_is_stored(spark: Any, broker: Broker, write: Write) -> None:
-    """Where brokers refuse, the task fails; where they are late, it waits, whatever lingers."""
+def test_task_ends_when_all_rows_are_acknowledged(spark: Any, broker: Broker, write: Write) -> None:
+    """A task fails if the broker rejects a record, and waits for delayed responses regardless of `linger.ms`."""
     broker.create_topic("late", 1)
     frame = spark.range(10, numPartitions=1).selectExpr("cast(id as string) value")
     broker.fail("Produce", delay=1, times=1)
@@ -105,11 +105,11 @@ def test_a_task_ends_when_all_is_stored(spark: Any, broker: Broker, write: Write
     assert len(content(broker, "late")) == 10
 
 
-def test_nothing_is_left_behind(spark: Any, broker: Broker, write: Write) -> None:
-    """Blocks and writers are given back: after writes that end well, that fail, and that no row came to."""
+def test_blocks_and_writers_are_released(spark: Any, broker: Broker, write: Write) -> None:
+    """Blocks and writers are released after successful writes, failed writes, and writes without rows."""
     broker.create_topic("memory", 1)
     frame = spark.range(30_000, numPartitions=2).selectExpr("lpad(id, 100, '0') value")
-    # Of other tests: tasks that were killed end in their own time, what readers gave back rests for ten seconds.
+    # Leftovers of other tests: killed tasks are still ending, and memory freed by readers stays pooled for ten seconds.
     wait_until(lambda: about(spark)["writers"] == 0)
     before = about(spark)
     for _ in range(3):

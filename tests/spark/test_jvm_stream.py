@@ -1,4 +1,4 @@
-"""Streaming reads by the JVM: what the checkpoint keeps, what a trigger takes, what is reported."""
+"""Streaming reads in the JVM: checkpoint contents, limits per trigger, progress metrics."""
 
 import json
 import time
@@ -37,7 +37,7 @@ def stream(built: None, spark: Any, broker: Broker, tmp_path: Path) -> Make:
     return make
 
 
-def test_the_start_is_kept_in_the_connectors_bytes(stream: Make, broker: Broker) -> None:
+def test_start_is_stored_in_connector_format(stream: Make, broker: Broker) -> None:
     broker.create_topic("kept", 2)
     produce(broker, "kept", {0: ["a0", "a1"], 1: ["b0"]})
     query = stream(subscribe="kept", startingOffsets="latest")
@@ -49,8 +49,8 @@ def test_the_start_is_kept_in_the_connectors_bytes(stream: Make, broker: Broker)
     assert query.values() == ["a2"]
 
 
-def test_a_first_batch_is_repeated_from_the_start_that_was_kept(stream: Make, broker: Broker) -> None:
-    """Where `latest` was is in the checkpoint, whichever source wrote it: it has moved since."""
+def test_repeated_first_batch_starts_at_stored_offsets(stream: Make, broker: Broker) -> None:
+    """The checkpoint has the offset of `latest`, whichever source wrote it; the end has moved since."""
     broker.create_topic("repeated", 2)
     produce(broker, "repeated", {0: ["a0", "a1"], 1: ["b0"]})
     one = stream(subscribe="repeated", startingOffsets="latest")
@@ -83,7 +83,7 @@ def test_limits_and_restarts(stream: Make, broker: Broker) -> None:
     assert nothing.batches == {}
 
 
-def test_how_far_a_query_is_behind(stream: Make, broker: Broker) -> None:
+def test_progress_reports_lag(stream: Make, broker: Broker) -> None:
     broker.create_topic("behind", 2)
     produce(broker, "behind", {0: [str(n) for n in range(30)], 1: [str(n) for n in range(10)]})
     progress = stream(subscribe="behind", maxOffsetsPerTrigger="20").drain().recentProgress[0]
@@ -97,7 +97,7 @@ def test_how_far_a_query_is_behind(stream: Make, broker: Broker) -> None:
     assert source["numInputRows"] == 20
 
 
-def test_a_checkpoint_of_another_source_is_refused(stream: Make, spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_rejects_checkpoint_of_other_source(stream: Make, spark: Any, broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("refused")
     rate = spark.readStream.format("rate").load().writeStream.format("noop")
     query = rate.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
@@ -106,8 +106,8 @@ def test_a_checkpoint_of_another_source_is_refused(stream: Make, spark: Any, bro
         stream(subscribe="refused").drain()
 
 
-def test_where_a_query_started_is_never_committed(stream: Make, broker: Broker) -> None:
-    """Neither at once nor by a query that goes on, which Spark does not ask where it started."""
+def test_start_offsets_are_not_committed(stream: Make, broker: Broker) -> None:
+    """Neither by the new query nor by a resumed one, for which Spark does not request the initial offset."""
     broker.create_topic("start", 1)
     produce(broker, "start", {0: ["a0", "a1"]})
     options = {"subscribe": "start", "startingOffsets": "latest", "commitOffsets": "true", "kafka.group.id": "start-g"}
@@ -121,8 +121,8 @@ def test_where_a_query_started_is_never_committed(stream: Make, broker: Broker) 
     assert committed(broker, "start-g") == {0: 3}
 
 
-def test_the_very_first_batch_repeated_is_committed_when_it_is_done(stream: Make, broker: Broker) -> None:
-    """Where it started is kept, in one case by another run: neither that nor its end is committed before."""
+def test_repeated_very_first_batch_is_committed_on_completion(stream: Make, broker: Broker) -> None:
+    """The start is stored, in one case by another run; neither it nor the end is committed before the batch completes."""
     for topic, start in (("again-earliest", "earliest"), ("again-latest", "latest")):
         broker.create_topic(topic, 1)
         produce(broker, topic, {0: ["a0", "a1"]})
@@ -147,7 +147,7 @@ def test_the_very_first_batch_repeated_is_committed_when_it_is_done(stream: Make
         assert committed(broker, topic) == {0: 4}
 
 
-def test_a_repeated_first_batch_is_committed_when_it_is_done(stream: Make, broker: Broker) -> None:
+def test_repeated_first_batch_is_committed_on_completion(stream: Make, broker: Broker) -> None:
     broker.create_topic("failing", 1)
     produce(broker, "failing", {0: ["a0"]})
     options = {"subscribe": "failing", "startingOffsets": '{"failing":{"0":-1}}', "kafka.group.id": "failing-g"}
@@ -169,7 +169,7 @@ def test_a_repeated_first_batch_is_committed_when_it_is_done(stream: Make, broke
     assert committed(broker, "failing-g") == {0: 3}
 
 
-def test_new_partitions_are_committed_from_their_first_record_on(stream: Make, broker: Broker) -> None:
+def test_new_partitions_are_committed_from_first_record(stream: Make, broker: Broker) -> None:
     broker.create_topic("growing", 1)
     options = {"subscribe": "growing", "startingOffsets": "latest", "commitOffsets": "true"}
     options |= {"kafka.group.id": "growing-g", "kafka.metadata.max.age.ms": "100"}
@@ -186,8 +186,8 @@ def test_new_partitions_are_committed_from_their_first_record_on(stream: Make, b
         running.stop()
 
 
-def test_the_first_batch_of_a_source_that_keeps_no_start(stream: Make, spark: Any, broker: Broker) -> None:
-    """The Python source ends it where it starts. Where `latest` is by now, is not where the query started."""
+def test_first_batch_of_source_without_stored_start(stream: Make, spark: Any, broker: Broker) -> None:
+    """The Python source ends its first batch at the start. `latest` has moved since the query started."""
     broker.create_topic("unkept", 1)
     produce(broker, "unkept", {0: ["a0", "a1"]})
     jvm = stream(subscribe="unkept", startingOffsets="latest")
@@ -203,7 +203,7 @@ def test_the_first_batch_of_a_source_that_keeps_no_start(stream: Make, spark: An
     assert not (jvm.checkpoint / "sources" / "0" / "0").exists()
 
 
-def test_a_query_stops_while_brokers_do_not_answer(stream: Make, broker: Broker) -> None:
+def test_query_stops_while_brokers_are_unresponsive(stream: Make, broker: Broker) -> None:
     broker.create_topic("silent", 1)
     query = stream(subscribe="silent")
     running = query.start(processingTime="50 milliseconds")
@@ -214,7 +214,7 @@ def test_a_query_stops_while_brokers_do_not_answer(stream: Make, broker: Broker)
         wait_until(lambda: broker.requests("ListOffsets") > asked)
         start = time.monotonic()
         running.stop()
-        # One try takes 60 s, and there are four.
+        # One attempt takes 60 s, and four attempts are made.
         assert time.monotonic() - start < 30
         assert running.exception() is None
     finally:
@@ -222,7 +222,7 @@ def test_a_query_stops_while_brokers_do_not_answer(stream: Make, broker: Broker)
         running.stop()
 
 
-def test_warnings_of_the_core_are_in_the_drivers_log(stream: Make, spark: Any, broker: Broker) -> None:
+def test_client_warnings_are_in_driver_log(stream: Make, spark: Any, broker: Broker) -> None:
     jvm = spark._jvm
     log4j, name = jvm.org.apache.logging.log4j, "io.github.samsarrow"
     written = jvm.java.io.StringWriter()

@@ -1,4 +1,4 @@
-"""The JVM reader in its tasks: what a killed one leaves behind, how long one waits, what is counted."""
+"""Tasks of the JVM reader: cleanup after kills, timeouts, metrics."""
 
 import threading
 import time
@@ -27,13 +27,13 @@ def topic(broker: Broker) -> str:
 
 @pytest.fixture
 def silent(broker: Broker) -> Iterator[None]:
-    """A fetch gets no answer."""
+    """Delays all responses to Fetch."""
     broker.fail("Fetch", delay=60, times=None)
     yield
     broker.heal()
 
 
-def test_a_killed_task_is_gone_at_once(jvm: Jvm, spark: Any, broker: Broker, topic: str, silent: None) -> None:
+def test_killed_task_ends_immediately(jvm: Jvm, spark: Any, broker: Broker, topic: str, silent: None) -> None:
     errors: list[str] = []
     frame = jvm(subscribe=topic)
 
@@ -48,7 +48,7 @@ def test_a_killed_task_is_gone_at_once(jvm: Jvm, spark: Any, broker: Broker, top
     thread.start()
     try:
         wait_until(lambda: running(spark) == 2)
-        # Where nothing comes, the ends of the logs are asked for: no answer to that either.
+        # Without records, the reader requests the log end offsets; that response is delayed, too.
         broker.fail("ListOffsets", delay=60, times=None)
         asked = broker.requests("ListOffsets")
         wait_until(lambda: broker.requests("ListOffsets") > asked)
@@ -61,14 +61,14 @@ def test_a_killed_task_is_gone_at_once(jvm: Jvm, spark: Any, broker: Broker, top
     assert "cancelled" in errors[0]
 
 
-def test_a_task_without_progress_fails(jvm: Jvm, topic: str, silent: None) -> None:
+def test_task_without_progress_fails(jvm: Jvm, topic: str, silent: None) -> None:
     started = time.monotonic()
     with pytest.raises(Exception, match=r"no record of tasks-\d arrived for 1 s: at offset 0, reading up to 10000"):
         jvm(subscribe=topic, **{"kafkaConsumer.pollTimeoutMs": "1000"}).collect()
     assert time.monotonic() - started < 30
 
 
-def test_what_is_counted(jvm: Jvm, topic: str) -> None:
+def test_task_metrics(jvm: Jvm, topic: str) -> None:
     frame = jvm(subscribe=topic)
     assert len(frame.collect()) == COUNT
     metrics = frame._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
@@ -79,7 +79,7 @@ def test_what_is_counted(jvm: Jvm, topic: str) -> None:
     assert metrics.apply("numOutputRows").value() == COUNT
 
 
-def test_loss_is_an_error_or_counted(jvm: Jvm, topic: str) -> None:
+def test_data_loss_is_an_error_or_counted(jvm: Jvm, topic: str) -> None:
     beyond = {
         "assign": '{"tasks":[0]}',
         "startingOffsets": '{"tasks":{"0":9990}}',
@@ -93,8 +93,8 @@ def test_loss_is_an_error_or_counted(jvm: Jvm, topic: str) -> None:
     assert metrics.apply("dataLoss").value() == 20
 
 
-def test_nothing_is_left_behind(jvm: Jvm, topic: str) -> None:
-    """Batches that were handed out are given back: after whole reads, limits, failures."""
+def test_batches_are_released(jvm: Jvm, topic: str) -> None:
+    """Batches are released after complete reads, limits and failures."""
     frame = jvm(subscribe=topic, includeHeaders="true")
     before = about(frame.sparkSession)
     for _ in range(5):
@@ -103,13 +103,13 @@ def test_nothing_is_left_behind(jvm: Jvm, topic: str) -> None:
         with pytest.raises(Exception, match="on purpose"):
             frame.selectExpr("raise_error('on purpose')").collect()
     wait_until(lambda: about(frame.sparkSession)["readers"] == 0)
-    # Memory that was given back rests for ten seconds, for readers on other threads.
+    # Freed memory stays pooled for ten seconds, for readers on other threads.
     wait_until(lambda: (now := about(frame.sparkSession))["made"] == now["freed"] and now["memory"] == 0)
     assert about(frame.sparkSession)["made"] > before["made"]
 
 
-def test_nothing_is_fetched_behind_a_range(jvm: Jvm) -> None:
-    """A fetch at the end of a log would wait there, and on its connection the next task's fetch behind it."""
+def test_fetch_stops_at_range_end(jvm: Jvm) -> None:
+    """A fetch at the end of a log would block, and with it the next task's fetch on the same connection."""
     with Broker(topics={"behind": 6}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for i in range(60):

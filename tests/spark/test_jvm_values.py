@@ -1,4 +1,4 @@
-"""What the JVM reader gives, value by value and plan by plan: the same as pyarrow and Spark's own connector have."""
+"""Values of the JVM reader compared with pyarrow, in many shapes of plans."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ COUNT = 3_000
 
 @pytest.fixture(scope="module")
 def topic(broker: Broker) -> str:
-    """Nulls, empty and large values, headers of all kinds, every codec; times that jump."""
+    """A topic with nulls, empty and large values, all kinds of headers, every codec, and unordered timestamps."""
     broker.create_topic("values", PARTITIONS)
     chance = random.Random(7)
 
@@ -39,7 +39,7 @@ def topic(broker: Broker) -> str:
 
 @pytest.fixture(scope="module")
 def by_pyarrow(broker: Broker, topic: str) -> list[tuple[Any, ...]]:
-    """The rows as our consumer's batches have them."""
+    """Returns the rows of our consumer's batches."""
     parts = [TopicPartition(topic, p) for p in range(PARTITIONS)]
     batches: list[pa.RecordBatch] = []
     config = {"auto.offset.reset": "earliest", "include.headers": True}
@@ -56,7 +56,7 @@ def by_pyarrow(broker: Broker, topic: str) -> list[tuple[Any, ...]]:
 
 
 def plain(frame: Any) -> list[tuple[Any, ...]]:
-    """Rows of Spark as plain values, times in milliseconds, in order."""
+    """Returns Spark's rows as plain values in order, with times in milliseconds."""
     found = frame.withColumn("timestamp", f.unix_millis("timestamp")).collect()
     rows = []
     for row in found:
@@ -68,22 +68,22 @@ def plain(frame: Any) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=["columns", "rows"])
 def either(request: pytest.FixtureRequest, built: None, spark: Any) -> Iterator[str]:
-    """Spark takes columns, or rows over the same vectors as on 4.2.0."""
+    """Spark reads columns, or rows over the same vectors as in 4.2.0."""
     system = spark._jvm.java.lang.System
     system.setProperty("samsarrow.columnar", str(request.param == "columns").lower())
     yield request.param
     system.clearProperty("samsarrow.columnar")
 
 
-def test_every_value_is_that_of_pyarrow(jvm: Jvm, topic: str, by_pyarrow: list[tuple[Any, ...]], either: str) -> None:
+def test_values_equal_those_of_pyarrow(jvm: Jvm, topic: str, by_pyarrow: list[tuple[Any, ...]], either: str) -> None:
     frame = jvm(subscribe=topic, includeHeaders="true")
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert ("ColumnarToRow" in plan) == (either == "columns")
     assert plain(frame) == by_pyarrow
 
 
-def test_shapes_of_plans(jvm: Jvm, topic: str, by_pyarrow: list[tuple[Any, ...]]) -> None:
-    """What keeps rows, orders them, joins them with themselves, or sends them to Python and back."""
+def test_plan_shapes(jvm: Jvm, topic: str, by_pyarrow: list[tuple[Any, ...]]) -> None:
+    """Plans that retain rows, sort them, self-join them, or send them to Python and back."""
 
     def names(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -108,7 +108,7 @@ def test_shapes_of_plans(jvm: Jvm, topic: str, by_pyarrow: list[tuple[Any, ...]]
     repeated.unpersist()
     joined = frame.alias("a").join(frame.alias("b"), ["topic", "partition", "offset"])
     assert joined.where("a.value <=> b.value").count() == COUNT
-    # Spark asks for a part of the struct only.
+    # Spark reads only a part of the struct.
     inner = frame.selectExpr("partition", "offset", "headers.value v").orderBy("partition", "offset").collect()
     bare = [None if row.v is None else [None if v is None else bytes(v) for v in row.v] for row in inner]
     assert bare == [None if headers is None else [v for _, v in headers] for headers in ours]
@@ -127,8 +127,8 @@ def test_columns_in_any_order_and_as_text(jvm: Jvm, spark: Any, broker: Broker, 
             reader.option("subscribe", topic).schema(wrong).load().collect()
 
 
-def test_counts_leave_out_what_readers_leave_out(jvm: Jvm, broker: Broker) -> None:
-    """An empty projection is counted by headers of batches: no markers, no aborted records, ranges cut exactly."""
+def test_count_skips_markers_and_aborted_records(jvm: Jvm, broker: Broker) -> None:
+    """An empty projection is counted by batch headers: no markers, no aborted records, exact range boundaries."""
     broker.create_topic("counted")
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "counted"}
     with Producer(settings) as producer:
@@ -149,18 +149,18 @@ def test_counts_leave_out_what_readers_leave_out(jvm: Jvm, broker: Broker) -> No
     assert cut.count() == len(cut.collect()) == 98
 
 
-def test_options_of_any_letters(jvm: Jvm, topic: str) -> None:
+def test_options_are_case_insensitive(jvm: Jvm, topic: str) -> None:
     assert jvm(subscribe=f" {topic} ,", **{"kafka.client.rack": 'ä"\\\n\u0001😀'}).count() == COUNT
 
 
-def test_an_empty_topic(jvm: Jvm, broker: Broker) -> None:
+def test_empty_topic(jvm: Jvm, broker: Broker) -> None:
     broker.create_topic("empty", 2)
     frame = jvm(subscribe="empty")
     assert (frame.collect(), frame.count(), frame.rdd.getNumPartitions()) == ([], 0, 0)
 
 
-def test_an_access_beyond_a_batch_is_an_error_of_the_tests(built: None, spark: Any) -> None:
-    """Assertions are on here; without them it would read whatever lies there."""
+def test_out_of_bounds_access_fails_an_assertion(built: None, spark: Any) -> None:
+    """Assertions are enabled here; without them the access would read arbitrary memory."""
     jvm = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     kind = loader.loadClass("io.github.samsarrow.spark.NumberVector")

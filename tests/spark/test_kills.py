@@ -1,6 +1,6 @@
-"""Streaming queries whose driver is killed at random points, again and again.
+"""Streaming queries whose driver is killed repeatedly at random points.
 
-`SAMSARROW_SPARK_KILLS` is the number of kills, `SAMSARROW_SPARK_SEED` the seed of their times.
+`SAMSARROW_SPARK_KILLS` sets the number of kills, `SAMSARROW_SPARK_SEED` the seed of their times.
 """
 
 import os
@@ -51,7 +51,7 @@ class Feeder(threading.Thread):
 
 
 class Timeline:
-    """What happened when, to be read after a failure."""
+    """A log of events, for the analysis of failures."""
 
     def __init__(self, errors: Path) -> None:
         self.errors = errors
@@ -66,7 +66,7 @@ class Timeline:
 
 @contextmanager
 def copying(timeline: Timeline, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The program that copies, which is killed at the end; after a failure with the stacks of all its threads."""
+    """Runs the copying program and kills it at the end; after a failure, dumps the stacks of all its threads first."""
     command = [sys.executable, str(SUPPORT / "spark_copy.py"), *arguments]
     environment = os.environ | {"PYTHONFAULTHANDLER": "1"}
     with timeline.errors.open("ab") as errors:
@@ -79,7 +79,7 @@ def copying(timeline: Timeline, *arguments: str) -> Iterator[subprocess.Popen[st
         timeline.note(f"failed; {dump_stacks(process.pid)}")
         raise
     finally:
-        # The driver and its JVM; workers end by themselves when their daemon's pipe breaks, a little later.
+        # Kills the driver and its JVM; Python workers end shortly afterwards, when the pipe of their daemon breaks.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -99,15 +99,15 @@ def committed(kafka: KafkaServer, topic: str) -> dict[TopicPartition, int]:
 
 
 def end_of(consumer: Consumer, topic: str) -> int:
-    """How far a consumer of committed records can read: transactions that are open end it."""
+    """Returns the end for a read_committed consumer, which open transactions limit."""
     return sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
 
 
 def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
-    """What the group has committed is in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
+    """Checks that all committed offsets are in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
     finished = committed(kafka, topic)
     wanted = {n for (_, partition), offset in finished.items() for n in range(partition, 2 * offset, 2)}
-    # Markers come a moment after the answer to a commit.
+    # Commit markers may follow the response to a commit.
     until(
         lambda: wanted <= set(values(kafka, topic, isolation)),
         lambda: f"{finished} are committed, {len(wanted - set(values(kafka, topic, isolation)))} are not in the sink",
@@ -115,7 +115,7 @@ def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
 
 
 def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, ...], seconds: float) -> float:
-    """Kills the program after that many seconds in which both sinks grow; for how long they did not before."""
+    """Kills the program after both sinks have grown for these seconds; returns the seconds before they grew."""
     start = time.monotonic()
     with (
         Consumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as consumer,
@@ -131,7 +131,7 @@ def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, .
         ready, _, _ = select.select([process.stdout], [], [], 240)
         assert ready, "Spark did not start"
         assert process.stdout.readline() == "running\n"
-        # Micro-batches follow each other once both sinks have something new; before, Spark only warms up.
+        # Both sinks growing means that micro-batches run steadily; before, Spark is warming up.
         for topic in before:
             wait_until(lambda topic=topic: grown(topic), 180)  # type: ignore[misc]
             timeline.note(f"{topic} grows")
@@ -142,7 +142,7 @@ def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, .
 
 @pytest.mark.timeout(400 + 300 * KILLS)
 @pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
-def test_killed_drivers_lose_nothing(
+def test_killed_drivers_lose_no_records(
     request: pytest.FixtureRequest, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path, sink: str
 ) -> None:
     if sink == "samsarrow-jvm":

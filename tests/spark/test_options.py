@@ -29,7 +29,7 @@ def parse(**options: str) -> ReadOptions:
     return ReadOptions.parse({**BASE, **options})
 
 
-def test_defaults_are_the_connectors() -> None:
+def test_defaults_match_the_connector() -> None:
     o = parse()
     assert o.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
     assert (o.text, o.poll_timeout_s, o.fail_on_data_loss) == (frozenset(), 120.0, True)
@@ -44,13 +44,13 @@ def test_names_are_case_insensitive() -> None:
         parse(STARTINGOFFSETS='{"t":{"0":-2,"1":-1}}')
 
 
-def test_tasks_do_without_what_the_driver_plans_with() -> None:
+def test_tasks_do_not_get_planning_options() -> None:
     o = parse(minPartitions="3", layout="string")
     assert o.planning == {"subscribe": "t", "minpartitions": "3", "layout": "string"}
     assert (o.for_tasks().planning, o.for_tasks().text) == ({}, {"key", "value"})
 
 
-def test_what_batches_and_streams_differ_in_is_checked_where_it_is_known() -> None:
+def test_batch_and_stream_options_are_checked() -> None:
     options = {**BASE, "startingOffsets": "latest", "endingOffsets": "latest", "commitOffsets": "true"}
     assert ReadOptions.parse(options, streaming=None).columns == parse().columns
     for streaming in (False, True):
@@ -95,13 +95,13 @@ def test_what_batches_and_streams_differ_in_is_checked_where_it_is_known() -> No
         ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
     ],
 )
-def test_bad_options_say_what_is_wrong(options: dict[str, Any], text: str) -> None:
+def test_invalid_options(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         parse(**options)
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
-def test_a_stream_has_no_end(name: str) -> None:
+def test_stream_rejects_ending_offsets(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} cannot be used in a streaming query"):
         ReadOptions.parse({**BASE, name: "latest"}, streaming=True)
 
@@ -112,11 +112,11 @@ def test_columns_and_layout() -> None:
     assert parse(layout="string").text == {"key", "value"}
 
 
-def test_the_isolation_level_goes_to_the_consumer() -> None:
+def test_isolation_level_is_passed_to_the_consumer() -> None:
     assert parse(**{"isolation.level": "read_committed"}).kafka["isolation.level"] == "read_committed"
 
 
-def test_all_columns_have_the_connectors_types() -> None:
+def test_column_types_match_the_connector() -> None:
     text = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
     text += "timestampType:int,headers:array<struct<key:string,value:binary>>>"
     assert spark_schema(COLUMNS).simpleString() == text
@@ -130,7 +130,7 @@ def written(schema: StructType, **options: str) -> WriteOptions:
     return WriteOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **options}, schema)
 
 
-def test_options_of_a_write() -> None:
+def test_write_options() -> None:
     o = written(StructType().add("value", BinaryType()), topic="t")
     assert o == WriteOptions(
         kafka={"bootstrap.servers": "localhost:9092", "client.id": "samsarrow-spark"},
@@ -146,7 +146,7 @@ def test_options_of_a_write() -> None:
 
 
 @pytest.mark.parametrize("key", [StringType(), COLLATED])
-def test_columns_that_are_sent(key: Any) -> None:
+def test_written_columns(key: Any) -> None:
     schema = StructType().add("timestamp", TimestampType()).add("colour", StringType()).add("headers", header(key))
     schema = schema.add("partition", IntegerType()).add("value", COLLATED).add("key", BinaryType()).add("topic", key)
     assert set(written(schema).columns) == {"key", "value", "headers", "topic", "partition", "timestamp"}
@@ -190,6 +190,6 @@ def test_columns_that_are_sent(key: Any) -> None:
         ),
     ],
 )
-def test_bad_writes_say_what_is_wrong(schema: StructType, options: dict[str, str], text: str) -> None:
+def test_invalid_writes(schema: StructType, options: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         written(schema, **options)

@@ -1,6 +1,6 @@
-"""Batch reads, the same through Spark's own connector and through both of ours: rows, schemas, kinds of errors.
+"""Batch reads through Spark's own connector and our two sources have equal rows, schemas and kinds of errors.
 
-Where the two differ on purpose, `DIFFERENT` has the reason, and docs/spark.md says so to users.
+`DIFFERENT` lists intended differences, which docs/spark.md explains to users.
 """
 
 import json
@@ -18,7 +18,7 @@ from support.streams import Stream, produce
 
 PLAIN = {"subscribe": "parity-plain"}
 ALL = [0, 1, 2]
-# `built` is what fails where the jar should be there.
+# Without the jar, the fixture `built` fails if the jar is required.
 SOURCES = (*FORMATS, JVM) if built_jar() else FORMATS
 
 
@@ -121,7 +121,7 @@ CASES: dict[str, dict[str, str]] = {
     "data loss that cannot be": PLAIN | {"failOnDataLoss": "FALSE"},
     "retries": PLAIN | {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "5"},
     "stream limits are ignored": PLAIN | {"maxOffsetsPerTrigger": "3", "maxTriggerDelay": "1m"},
-    # What cannot be.
+    # Invalid options.
     "nothing to read": {},
     "two things to read": PLAIN | {"assign": '{"parity-plain":[0]}'},
     "empty subscribe": {"subscribe": " , "},
@@ -154,7 +154,7 @@ CASES: dict[str, dict[str, str]] = {
     "interceptor.classes": PLAIN | {"kafka.interceptor.classes": "x"},
 }
 
-# What ours says instead of what the connector does; docs/spark.md has the reasons.
+# Intended differences from the connector; docs/spark.md has the reasons.
 DIFFERENT = {"assign a partition that is not there": "error: unknown topic", "a misspelt option": "error: option"}
 
 
@@ -164,27 +164,25 @@ def ahead(request: pytest.FixtureRequest, spark: Any, topics: Topics) -> Iterato
         options = {"kafka.bootstrap.servers": topics.kafka.bootstrap_servers, **CASES[name]}
         return outcome(lambda: rows(spark.read.format(source).options(**options).load()))
 
-    cases = Ahead(request, "test_the_same", run, SOURCES)
+    cases = Ahead(request, "test_batch_read_matches_connector", run, SOURCES)
     yield cases
     cases.close()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_same(ahead: Ahead, name: str) -> None:
+def test_batch_read_matches_connector(ahead: Ahead, name: str) -> None:
     theirs, *ours = (ahead.said(name)[source] for source in SOURCES)
     if name in DIFFERENT:
         assert theirs != DIFFERENT[name], "no difference any more: is docs/spark.md still true?"
     assert ours == [DIFFERENT.get(name, theirs)] * len(ours)
 
 
-def test_the_jar_is_compared_too(built: None) -> None:
+def test_comparison_includes_the_jar(built: None) -> None:
     assert JVM in SOURCES
 
 
-def test_a_frame_that_is_used_again(
-    spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
-) -> None:
-    """Spark keeps the plan of a Python source with the DataFrame, its views and the static sides of joins."""
+def test_reused_frame(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    """Spark keeps the plan of a Python source with the DataFrame, with its views and with static sides of joins."""
     topic, facts = new_topic(1), new_topic(1)
     produce(kafka, topic, {0: ["a", "b"]})
     produce(kafka, facts, {0: ["c"]})
@@ -211,7 +209,7 @@ def test_a_frame_that_is_used_again(
         assert outcome(frame.count) == ("error: data loss" if source == "samsarrow-python" else 2), source
 
 
-def test_without_brokers(spark: Any) -> None:
+def test_unreachable_brokers(spark: Any) -> None:
     for source in SOURCES:
         assert outcome(lambda: rows(spark.read.format(source).options(**PLAIN).load())) == "error: option"  # noqa: B023
 
@@ -221,12 +219,12 @@ def test_without_brokers(spark: Any) -> None:
     [
         {"minPartitions": "9"},
         {"minPartitions": "4"},
-        # Without minPartitions the connector forgets this one in batches; ours does not.
+        # Without minPartitions, the connector ignores this option in batches; ours does not.
         {"maxRecordsPerPartition": "11", "minPartitions": "12"},
     ],
 )
-def test_the_same_tasks(spark: Any, topics: Topics, options: dict[str, str]) -> None:
-    """Splits are the connector's, offset by offset: a stream that moves between the two keeps its tasks."""
+def test_task_ranges_match_connector(spark: Any, topics: Topics, options: dict[str, str]) -> None:
+    """Ranges are split at the connector's offsets, so a stream that switches sources keeps its tasks."""
     from pyspark.sql.functions import spark_partition_id
 
     said = []

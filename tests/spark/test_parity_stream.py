@@ -1,4 +1,4 @@
-"""Streams, the same through Spark's own connector and through both of ours: rows, offsets, kinds of errors."""
+"""Streams through Spark's own connector and our two sources have equal rows, offsets and kinds of errors."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ CASES: dict[str, dict[str, str]] = {
         "startingOffsets": offsets("trimmed", 3),
         "failOnDataLoss": "false",
     },
-    # What cannot be.
+    # Invalid options.
     "an end": PLAIN | {"endingOffsets": "latest"},
     "an ending time": PLAIN | {"endingTimestamp": str(T0)},
     "ending times": PLAIN | {"endingOffsetsByTimestamp": offsets("plain", T0, T0, T0)},
@@ -63,7 +63,7 @@ CASES: dict[str, dict[str, str]] = {
 }
 
 
-# Where ours refuses what the connector overlooks: an end of what has none, a limit that lets nothing through.
+# Options that ours rejects and the connector ignores: an end of a stream, and a limit of zero.
 REFUSED = ("an ending time", "limit of 0")
 
 
@@ -78,13 +78,13 @@ def ahead(
             return error
         return {number: sorted(map(tuple, found)) for number, found in stream.batches.items()}, stream.offsets()
 
-    cases = Ahead(request, "test_the_same", run, SOURCES)
+    cases = Ahead(request, "test_stream_matches_connector", run, SOURCES)
     yield cases
     cases.close()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_same(ahead: Ahead, name: str) -> None:
+def test_stream_matches_connector(ahead: Ahead, name: str) -> None:
     said = ahead.said(name)
     by_jvm = said.pop(JVM, None)
     if by_jvm is not None:
@@ -95,11 +95,11 @@ def test_the_same(ahead: Ahead, name: str) -> None:
     elif isinstance(said["samsarrow-python"], str):
         assert said["samsarrow-python"] == said["kafka"]
     else:
-        # The Python source begins with an empty micro-batch, which stores where the query started.
+        # The Python source begins with an empty micro-batch, which stores the start of the query.
         (empty, *ours), ours_end = _in_order(said["samsarrow-python"])
         theirs, theirs_end = _in_order(said["kafka"])
         assert empty == []
-        # Where the start is the end there is nothing else.
+        # If the start is the end, no other micro-batch follows.
         assert ours == (theirs if any(theirs) else [])
         assert ours_end == theirs_end
 
@@ -117,6 +117,6 @@ def test_trigger_once(spark: Any, kafka: KafkaServer, new_topic: Callable[..., s
 
 
 def _in_order(said: Any) -> tuple[list[Any], Any]:
-    """The rows of each micro-batch, and where the last one ends."""
+    """Returns the rows of each micro-batch, and the end of the last one."""
     batches, ends = said
     return [batches[number] for number in sorted(batches)], ends[max(ends)]

@@ -1,4 +1,4 @@
-"""Writes, the same through Spark's own connector and through both of ours: what lands in topics, kinds of errors."""
+"""Writes through Spark's own connector and our two sinks have equal records in topics and equal kinds of errors."""
 
 import datetime
 import itertools
@@ -16,7 +16,7 @@ from support.spark import built_jar
 
 NewTopicName = Callable[..., str]
 
-# `built` is what fails where the jar should be there.
+# Without the jar, the fixture `built` fails if the jar is required.
 OURS = ("samsarrow-python", JVM) if built_jar() else ("samsarrow-python",)
 SOURCES = ("kafka", *OURS)
 HEADER = "array<struct<key:string,value:binary>>"
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[str, list[tuple[Any, ...]], dict[str, str]]] = {
         {"topic": "{topic}", "kafka.linger.ms": "5", "kafka.acks": "1", "kafka.enable.idempotence": "false"},
     ),
     "names in other cases": ("key string, value string", [("k", "a")], {"TOPIC": "{topic}", "KAFKA.linger.ms": "1"}),
-    # What cannot be.
+    # Invalid writes.
     "no topic": ("value string", [("a",)], {}),
     "null topic": ("topic string, value string", [("{topic}", "a"), (None, "b")], {}),
     "no value": ("key string", [("a",)], TO),
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[str, list[tuple[Any, ...]], dict[str, str]]] = {
 
 
 def content(kafka: KafkaServer, topic: str) -> list[Any]:
-    """What is in a topic, in order of partition and value."""
+    """Returns the records of a topic, sorted by partition and value."""
     config = {"include.headers": True, "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(topic))
@@ -89,7 +89,7 @@ def filled(text: Any, topic: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_same(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, name: str) -> None:
+def test_write_matches_connector(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, name: str) -> None:
     schema, rows, options = CASES[name]
     said = []
     for source in SOURCES:
@@ -103,10 +103,10 @@ def test_the_same(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, name:
         if name in ("value as text", "value as binary", "other columns", "option beats column", "compressed") or (
             "topic" in name
         ):
-            # Without keys a producer chooses, and ours another way than Java's.
+            # Without keys, the producer chooses the partition, ours differently from Java's.
             landed = sorted((row[1:] for row in landed), key=repr)
         if name == "null topic":
-            # The connector has sent what came before the row; ours sends nothing of a batch that has such a row.
+            # The connector sends rows before the invalid one; ours sends none of a batch with such a row.
             assert source == "kafka" or not landed
             landed = []
         said.append((error, landed))
@@ -122,8 +122,8 @@ def write(request: pytest.FixtureRequest, spark: Any, kafka: KafkaServer) -> Cal
     return to
 
 
-def test_timestamps(write: Callable[..., None], kafka: KafkaServer, new_topic: NewTopicName) -> None:
-    """Beyond the connector, which has no such column."""
+def test_timestamp_column(write: Callable[..., None], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+    """An extension: the connector has no such column."""
     topic = new_topic(1)
     write("value string, timestamp timestamp", [("a", WHEN), ("b", None)], topic=topic)
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
@@ -133,7 +133,7 @@ def test_timestamps(write: Callable[..., None], kafka: KafkaServer, new_topic: N
     assert found[1] > datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
 
 
-def test_rows_go_to_many_topics(write: Callable[..., None], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+def test_topic_column(write: Callable[..., None], kafka: KafkaServer, new_topic: NewTopicName) -> None:
     topics = [new_topic(1) for _ in range(3)]
     rows = [(topics[i % 3], str(i), [("n", b"%d" % i)]) for i in range(30)]
     write(f"topic string, value string, headers {HEADER}", rows)
@@ -171,29 +171,29 @@ def test_rows_go_to_many_topics(write: Callable[..., None], kafka: KafkaServer, 
         ("value string", [("a",)], {"topic": "t", "kafka.linger": "5"}, r"linger\.ms"),
     ],
 )
-def test_errors_say_what_is_wrong(
+def test_write_errors(
     write: Callable[..., None], schema: str, rows: list[Any], options: dict[str, str], text: str
 ) -> None:
     with pytest.raises(Exception, match=text):
         write(schema, rows, **options)
 
 
-def test_a_partition_that_does_not_exist(write: Callable[..., None], new_topic: NewTopicName) -> None:
+def test_unknown_partition(write: Callable[..., None], new_topic: NewTopicName) -> None:
     topic = new_topic(2)
     with pytest.raises(Exception, match=rf"{topic}.*7|7.*{topic}"):
         write("value string, partition int", [("a", 7)], topic=topic)
 
 
-def test_a_topic_cannot_be_overwritten(write: Callable[..., None], new_topic: NewTopicName) -> None:
+def test_overwrite_mode_is_rejected(write: Callable[..., None], new_topic: NewTopicName) -> None:
     with pytest.raises(Exception, match="cannot be overwritten"):
         write("value string", [("a",)], mode="overwrite", topic=new_topic(1))
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_stream_of_all_modes(
+def test_append_and_complete_modes(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, source: str
 ) -> None:
-    """append and complete, through a restart: each micro-batch adds what it has."""
+    """Output modes append and complete, through a restart: each micro-batch adds its rows."""
     come, gone, counts = new_topic(2), new_topic(1), new_topic(1)
     numbers = itertools.count()
 
@@ -219,10 +219,8 @@ def test_a_stream_of_all_modes(
 
 
 @pytest.mark.parametrize("source", [source for source in SOURCES if source != "samsarrow-python"])
-def test_a_stream_of_updates(
-    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, source: str
-) -> None:
-    """What Spark refuses for Python sinks."""
+def test_update_mode(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, source: str) -> None:
+    """Output mode update, which Spark rejects for Python sinks."""
     come, gone = new_topic(1), new_topic(1)
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     for keys in ("aab", "b"):
@@ -238,7 +236,7 @@ def test_a_stream_of_updates(
 
 
 @pytest.mark.parametrize("source", OURS)
-def test_a_stream_to_no_topic_fails(
+def test_stream_without_topic_fails(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, source: str
 ) -> None:
     come = new_topic(1)

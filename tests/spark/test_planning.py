@@ -1,4 +1,4 @@
-"""What the driver decides about micro-batches and batches, on the embedded broker and without Spark."""
+"""Planning of micro-batches and batches in the driver, on the embedded broker and without Spark."""
 
 import datetime
 import logging
@@ -30,7 +30,7 @@ class Log:
         self.make(0)
 
     def make(self, records: int) -> None:
-        """Another topic of that name."""
+        """Recreates the topic."""
         with Admin(bootstrap_servers=self._broker.bootstrap_servers) as admin:
             if "t" in admin.list_topics(["t"]):
                 admin.delete_topics(["t"])
@@ -43,14 +43,14 @@ class Log:
                 producer.send("t", b"v", partition=0)
 
     def query(self, **options: str) -> KafkaStreamReader:
-        """As after a start, or a restart."""
+        """Returns a new reader, as after a start or restart."""
         given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t", "failOnDataLoss": "false"}
         query = KafkaStreamReader(ReadOptions.parse({**given, **options}, streaming=True))
         self._queries.append(query)
         return query
 
     def earlier(self, **options: str) -> Spark40StreamReader:
-        """The same in Spark 4.0 or 4.1."""
+        """Returns a new reader as in Spark 4.0 or 4.1."""
         given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
         query = Spark40StreamReader(ReadOptions.parse({**given, **options}, streaming=True))
         self._queries.append(query)
@@ -78,7 +78,7 @@ def spans(query: StreamReader, start: int, end: int) -> list[tuple[int, int]]:
     return [(one.start, one.end) for one in ranges if isinstance(one, OffsetRange)]
 
 
-def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+def test_latest_start_is_fixed_by_empty_first_batch(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     log.append(100)
     query = log.query(startingOffsets="latest", failOnDataLoss="true")
     start = query.initialOffset()
@@ -88,7 +88,7 @@ def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: p
     assert start == at(100)
     assert spans(query, 100, 100) == []
     assert query.latestOffset(start, EVERYTHING) == at(103)
-    # Restarted before the first micro-batch was finished, after more records.
+    # Restarted before the first micro-batch finished, after more records.
     log.append(2)
     again = log.query(startingOffsets="latest", failOnDataLoss="true")
     assert again.initialOffset() == at(105)
@@ -98,14 +98,14 @@ def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: p
     with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false continues"):
         spans(again, 105, 101)
     wait_until(lambda: "the options resolve to" in caplog.text)
-    # Clients of other tests may still miss their brokers.
+    # Clients of other tests may still log lost connections.
     planners = [record for record in caplog.records if record.name.startswith("samsarrow.spark")]
     warnings = [record.message for record in planners if record.levelno >= logging.WARNING]
     assert ['resolve to {"t":{"0":105}} now' in warning for warning in warnings] == [True]
 
 
 @pytest.mark.parametrize("start", ["earliest", '{"t":{"0":0}}'])
-def test_every_start_is_fixed_by_an_empty_first_batch(log: Log, start: str) -> None:
+def test_all_starts_are_fixed_by_empty_first_batch(log: Log, start: str) -> None:
     log.append(9)
     query = log.query(startingOffsets=start)
     initial = query.initialOffset()
@@ -113,10 +113,8 @@ def test_every_start_is_fixed_by_an_empty_first_batch(log: Log, start: str) -> N
     assert query.latestOffset(initial, EVERYTHING) == at(9)
 
 
-def test_an_earlier_spark_plans_the_end_of_the_first_batch_before_its_start(
-    log: Log, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Spark 4.0 and 4.1 ask for `latestOffset` first, and do not say whether the query is new."""
+def test_spark40_plans_first_end_before_start(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    """Spark 4.0 and 4.1 call `latestOffset` first, and do not report whether the query is new."""
     log.append(9)
     more = {"t": {"0": 0, "1": 0}}
 
@@ -129,7 +127,7 @@ def test_an_earlier_spark_plans_the_end_of_the_first_batch_before_its_start(
     assert (end, first.initialOffset()) == (at(9), at(0))
     assert spans(first, 0, 9) == [(0, 9)]
     assert "is repeated, and Spark did not keep its start" not in caplog.text
-    # Restarted before it was finished: the end is in the checkpoint.
+    # Restarted before the micro-batch finished: the checkpoint has the end.
     add_partition()
     again = log.earlier(startingOffsets="earliest", failOnDataLoss="true")
     assert again.initialOffset() == more
@@ -140,9 +138,7 @@ def test_an_earlier_spark_plans_the_end_of_the_first_batch_before_its_start(
     assert list(again.partitions(end, {"t": {"0": 9, "1": 0}})) == []
 
 
-def test_an_end_before_its_start_is_read_again_only_from_another_topic(
-    log: Log, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_end_before_start_is_reread_only_of_recreated_topic(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     log.append(50)
     query = log.query(startingOffsets="earliest", **{"fetchOffset.numRetries": "0"})
     assert query.latestOffset(at(0), EVERYTHING) == at(50)
@@ -153,7 +149,7 @@ def test_an_end_before_its_start_is_read_again_only_from_another_topic(
     assert query.latestOffset(at(50), EVERYTHING) == at(7)
     assert [spans(query, 50, 7) for _ in range(2)] == [[(0, 7)]] * 2
     wait_until(lambda: "topic t was deleted and recreated" in caplog.text)
-    # From now on it is the topic that is read.
+    # The new topic is read from here on.
     log.append(2)
     assert query.latestOffset(at(7), EVERYTHING) == at(9)
     assert spans(query, 7, 9) == [(7, 9)]
@@ -162,7 +158,7 @@ def test_an_end_before_its_start_is_read_again_only_from_another_topic(
     assert spans(query, 9, 20) == [(0, 20)]
 
 
-def test_available_now_ends_where_the_log_ended_at_first(log: Log) -> None:
+def test_available_now_ends_at_initial_log_end(log: Log) -> None:
     log.append(10)
     query = log.query(startingOffsets="earliest", maxOffsetsPerTrigger="6")
     query.prepareForTriggerAvailableNow()
@@ -174,12 +170,12 @@ def test_available_now_ends_where_the_log_ended_at_first(log: Log) -> None:
     assert query.latestOffset(end, ReadMaxRows(6)) is end
 
 
-def test_offsets_of_another_source_are_told_apart(log: Log) -> None:
+def test_rejects_offsets_of_other_source(log: Log) -> None:
     with pytest.raises(ConfigurationError, match=r'another source: \{"logOffset":3\}.*separate checkpointLocation'):
         log.query().partitions({"logOffset": 3}, at(1))
 
 
-def test_offsets_are_sorted_by_number(log: Log) -> None:
+def test_offsets_json_is_sorted_by_partition(log: Log) -> None:
     with Admin(bootstrap_servers=log._broker.bootstrap_servers) as admin:
         admin.create_partitions({"t": 11})
         admin.create_topics([NewTopic("a", 1, 1)])
@@ -190,13 +186,13 @@ def test_offsets_are_sorted_by_number(log: Log) -> None:
     ]
 
 
-def test_earlier_versions_of_spark_have_no_limits() -> None:
+def test_spark40_rejects_limits() -> None:
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
     with pytest.raises(ConfigurationError, match=r"maxOffsetsPerTrigger needs Spark 4\.2"):
         Spark40StreamReader(ReadOptions.parse(given, streaming=True))
 
 
-def test_rows_of_earlier_versions_become_arrow() -> None:
+def test_spark40_rows_become_arrow() -> None:
     import pyarrow as pa
     from pyspark.sql import Row
     from pyspark.sql.types import DoubleType

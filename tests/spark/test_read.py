@@ -1,4 +1,4 @@
-"""Batch reads through Spark, from Apache Kafka."""
+"""Batch reads of Spark from Apache Kafka."""
 
 import datetime
 import json
@@ -16,7 +16,7 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def topic(kafka: KafkaServer) -> str:
-    """Two partitions: 30 records in the first, 10 in the second, one with headers, one tombstone."""
+    """A topic of two partitions: 30 records in the first, 10 in the second, one with headers, one tombstone."""
     from samsarrow import Admin, NewTopic
 
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
@@ -51,7 +51,7 @@ def test_whole_topic(load: Callable[..., Any], topic: str) -> None:
             assert r.headers is None
 
 
-def test_offsets(load: Callable[..., Any], topic: str) -> None:
+def test_offset_ranges(load: Callable[..., Any], topic: str) -> None:
     frame = load(
         subscribe=topic,
         startingOffsets=json.dumps({topic: {"0": 5, "1": -2}}),
@@ -62,13 +62,13 @@ def test_offsets(load: Callable[..., Any], topic: str) -> None:
     assert found == [(0, i) for i in range(5, 9)] + [(1, i) for i in range(10)]
 
 
-def test_assign_reads_only_what_is_named(load: Callable[..., Any], topic: str) -> None:
+def test_assign_reads_only_given_partitions(load: Callable[..., Any], topic: str) -> None:
     frame = load(assign=json.dumps({topic: [1]}))
     assert {r.partition for r in frame.select("partition").distinct().collect()} == {1}
     assert frame.count() == 10
 
 
-def test_min_partitions_makes_more_tasks(load: Callable[..., Any], topic: str) -> None:
+def test_min_partitions_splits_ranges(load: Callable[..., Any], topic: str) -> None:
     assert load(subscribe=topic).rdd.getNumPartitions() == 2
     frame = load(subscribe=topic, minPartitions="8")
     assert 8 <= frame.rdd.getNumPartitions() <= 9
@@ -103,13 +103,13 @@ def test_large_topic_is_complete(load: Callable[..., Any], kafka: KafkaServer, n
         ({"subscribe": "spark-read", "kafka.fetch.min.bites": "1"}, "fetch.min.bytes"),
     ],
 )
-def test_errors_say_what_is_wrong(load: Callable[..., Any], topic: str, options: dict[str, str], text: str) -> None:
+def test_read_errors(load: Callable[..., Any], topic: str, options: dict[str, str], text: str) -> None:
     quick = {"kafka.default.api.timeout.ms": "3000", **options}
     with pytest.raises(Exception, match=text):
         load(**quick).collect()
 
 
-def test_unreadable_offsets_fail_and_say_which(load: Callable[..., Any], topic: str) -> None:
+def test_unreadable_offsets_are_named(load: Callable[..., Any], topic: str) -> None:
     with pytest.raises(Exception, match=r"spark-read.*99|99.*spark-read"):
         load(
             assign=json.dumps({topic: [0]}),
@@ -118,13 +118,13 @@ def test_unreadable_offsets_fail_and_say_which(load: Callable[..., Any], topic: 
         ).collect()
 
 
-def test_check_session_accepts_this_one(spark: Any) -> None:
+def test_check_session_accepts_current_session(spark: Any) -> None:
     from samsarrow.spark import check_session
 
     check_session(spark)
 
 
-def test_check_session_explains_another_python(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_session_explains_other_python(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from samsarrow.exceptions import ConfigurationError
     from samsarrow.spark import check_session
 
@@ -133,7 +133,7 @@ def test_check_session_explains_another_python(spark: Any, monkeypatch: pytest.M
         check_session(spark)
 
 
-def test_the_offsets_of_a_group_are_left_alone(load: Callable[..., Any], kafka: KafkaServer, topic: str) -> None:
+def test_group_offsets_are_not_changed(load: Callable[..., Any], kafka: KafkaServer, topic: str) -> None:
     assert load(subscribe=topic, **{"kafka.group.id": "spark-group"}).count() == 40
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id="spark-group") as consumer:
         assert set(consumer.committed(consumer.partitions_for(topic)).values()) == {None}

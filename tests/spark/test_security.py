@@ -1,4 +1,4 @@
-"""Spark reads and writes a secured cluster: what tasks are given to log in with, and where secrets show (nowhere)."""
+"""Spark on a secured cluster: credentials passed to tasks, and no secrets in any output."""
 
 import json
 import os
@@ -43,7 +43,7 @@ CANARIES = [value for value in LOGIN.values() if value.startswith("canary")]
 # ---- options
 
 
-def test_options_print_no_secret() -> None:
+def test_options_repr_has_no_secret() -> None:
     from pyspark.sql.types import StringType, StructField, StructType
 
     given = {**BASE, **LOGIN, "kafka.sasl.pasword": "canary-misspelt", "topic": "t"}
@@ -56,7 +56,7 @@ def test_options_print_no_secret() -> None:
     assert ReadOptions.parse(given).kafka["sasl.password"] == "canary-password"
 
 
-def test_tasks_get_the_options_once_and_no_login_where_they_get_tokens() -> None:
+def test_tasks_with_tokens_get_no_credentials() -> None:
     from pyspark.sql.types import StructType
 
     schema = KafkaDataSource(dict(BASE)).schema()
@@ -80,7 +80,7 @@ def test_tasks_get_the_options_once_and_no_login_where_they_get_tokens() -> None
         ({"kafka.config.providers": "env", "kafka.group.id": "${env:G}"}, "kafka.group.id cannot be a reference"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, str], text: str) -> None:
+def test_rejects_invalid_combinations(options: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         ReadOptions.parse({**BASE, **LOGIN, "delegationToken": "true", **options})
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_refused(options: dict[str, str], text: str) -> None:
 # ---- files
 
 
-def test_a_file_that_spark_brought_is_found_by_its_bare_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_distributed_file_is_found_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "brought").mkdir()
     (tmp_path / "brought" / "ca.pem").touch()
     (tmp_path / "here.pem").touch()
@@ -105,7 +105,7 @@ def test_a_file_that_spark_brought_is_found_by_its_bare_name(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("value", ["no.pem", "/no/such/ca.pem", "brought/ca.pem"])
-def test_a_file_that_is_missing_is_an_error_that_says_what_to_do(value: str) -> None:
+def test_missing_file_error(value: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         here({"security.protocol": "SASL_SSL", "ssl.ca.location": value})
     text = str(caught.value)
@@ -122,7 +122,7 @@ def created(number: int, life_s: int) -> DelegationToken:
     return DelegationToken(f"token-{number}", bytes([number]) * 4, "User:alice", None, (), *times)
 
 
-def test_a_token_is_shared_until_three_quarters_of_its_life_are_over() -> None:
+def test_token_is_shared_for_three_quarters_of_its_lifetime() -> None:
     now, made = [100.0], []
 
     def create() -> DelegationToken:
@@ -138,7 +138,7 @@ def test_a_token_is_shared_until_three_quarters_of_its_life_are_over() -> None:
     assert len(made) == 3
 
 
-def test_tasks_log_in_with_the_token_and_nothing_else() -> None:
+def test_tasks_authenticate_with_token_only() -> None:
     kafka = {name.removeprefix("kafka."): value for name, value in LOGIN.items() if "ssl" not in name}
     kafka |= {"sasl_jaas_config": "x", "enable.sasl.oauthbearer.unsecure.jwt": "true", "linger.ms": "5"}
     token = TokenIssuer(lambda: created(7, 1000), "SCRAM-SHA-256").token()
@@ -172,7 +172,7 @@ AS_OPTIONS = {
 }
 
 
-def test_settings_for_sparks_connector_become_options(spark: Any) -> None:
+def test_connector_settings_become_options(spark: Any) -> None:
     settings = {f"spark.kafka.clusters.here.{name}": value for name, value in CLUSTER.items()}
     try:
         for name, value in settings.items():
@@ -185,7 +185,7 @@ def test_settings_for_sparks_connector_become_options(spark: Any) -> None:
             spark.conf.unset(name)
 
 
-def test_sparks_own_keytab_is_the_login() -> None:
+def test_spark_keytab_is_used() -> None:
     settings = {f"spark.kafka.clusters.here.{name}": value for name, value in CLUSTER.items()}
     settings |= {"spark.kerberos.keytab": "/k", "spark.kerberos.principal": "me"}
     session: Any = SimpleNamespace(conf=SimpleNamespace(getAll=settings))
@@ -193,7 +193,7 @@ def test_sparks_own_keytab_is_the_login() -> None:
     assert spark_cluster_options(session, "here") == AS_OPTIONS | login
 
 
-def test_hiding_secrets_adds_to_what_is_hidden(spark: Any) -> None:
+def test_hide_secrets_extends_redaction(spark: Any) -> None:
     name = "spark.sql.redaction.options.regex"
     before = spark.conf.get(name)
     try:
@@ -207,7 +207,7 @@ def test_hiding_secrets_adds_to_what_is_hidden(spark: Any) -> None:
         spark.conf.set(name, before)
 
 
-# ---- all of it
+# ---- complete queries
 
 
 @pytest.fixture
@@ -221,12 +221,12 @@ def secured() -> Iterator[Broker]:
 
 
 def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
-    """Reads and writes in a Spark of its own; where secrets showed."""
+    """Reads and writes in a separate Spark application; returns the outputs in which secrets appeared."""
     shown = broker.client_certificate("alice")
     (folder / "files").mkdir()
     (folder / "files" / "ca.pem").write_text(broker.ca_pem)
     secrets = {"key": "".join(shown.key.splitlines()[1:-1])[:40], "env": "canary-password"}
-    # Those of logins that are not used here: they are in plans all the same.
+    # Secrets of unused login methods, which are part of plans nevertheless.
     idle = {n: f"canary-{n}" for n, _, kind, _ in option_table() if kind == "secret" and n not in USED}
     secrets |= idle
     common = {
@@ -267,7 +267,7 @@ def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
     return dict(json.loads(told))
 
 
-# What the program logs in with, and what cannot be given beside it.
+# Options that the application uses to authenticate, or that exclude these.
 USED = {
     "sasl.password",
     "sasl.jaas.config",
@@ -279,7 +279,7 @@ USED = {
 
 
 @pytest.mark.timeout(400)
-def test_spark_shows_no_secret(secured: Broker, tmp_path: Path) -> None:
+def test_spark_outputs_have_no_secret(secured: Broker, tmp_path: Path) -> None:
     told = run(secured, tmp_path, plain=False)
     assert told["found"] == {}
     modes = {f"{what} {mode}" for what in ("explain", "sql explain") for mode in
@@ -291,8 +291,8 @@ def test_spark_shows_no_secret(secured: Broker, tmp_path: Path) -> None:
 
 @WHOLE
 @pytest.mark.timeout(400)
-def test_spark_as_it_comes_shows_keys_and_passphrases(secured: Broker, tmp_path: Path) -> None:
-    """What `hide_secrets` is for; were Spark to hide them itself, it could go."""
+def test_unconfigured_spark_shows_keys(secured: Broker, tmp_path: Path) -> None:
+    """Shows why `hide_secrets` is needed; it can go when Spark hides these itself."""
     told = run(secured, tmp_path, plain=True)
     assert {name for names in told["found"].values() for name in names} >= {"key"}
     assert {"events", "rest"} <= told["found"].keys()

@@ -1,4 +1,4 @@
-"""Streaming reads, from Apache Kafka."""
+"""Streaming reads from Apache Kafka."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def numbers(start: int, end: int) -> list[str]:
     return [str(n) for n in range(start, end)]
 
 
-def test_restarts_go_on_where_they_were(
+def test_restart_resumes_at_checkpoint(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(2)
@@ -63,7 +63,7 @@ def test_max_offsets_per_trigger_is_shared_by_backlog(
     assert [len(rows) for rows in once.batches.values()] == [90], "Trigger.Once takes all there is"
 
 
-def test_a_failed_batch_is_repeated_as_it_was(
+def test_failed_batch_is_repeated_unchanged(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(2)
@@ -97,7 +97,7 @@ def test_new_partitions_and_topics_start_at_their_first_record(
         running.stop()
 
 
-def test_min_offsets_wait(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+def test_min_offsets_per_trigger(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
     topic = new_topic(1)
     produce(kafka, topic, {0: ["first"]})
     query = stream(subscribe=topic, minOffsetsPerTrigger="3", maxTriggerDelay="10m")
@@ -105,7 +105,7 @@ def test_min_offsets_wait(stream: Callable[..., Stream], kafka: KafkaServer, new
     try:
         wait_until(lambda: query.values() == ["first"])
         produce(kafka, topic, {0: numbers(0, 2)})
-        # Idle triggers, each of which could have taken the two.
+        # Idle triggers, each of which would have read the two records without a minimum.
         running.processAllAvailable()
         assert query.values() == ["first"]
         produce(kafka, topic, {0: numbers(2, 3)})
@@ -127,7 +127,7 @@ def recreate(kafka: KafkaServer, topic: str, partitions: int = 1) -> None:
         admin.create_topics([NewTopic(topic, partitions, 1)])
 
 
-def test_a_topic_made_again_is_lost_data(
+def test_recreated_topic_is_data_loss(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
@@ -139,10 +139,10 @@ def test_a_topic_made_again_is_lost_data(
         stream(subscribe=topic).drain()
 
 
-def test_what_ends_before_its_start_is_not_read_again(
+def test_end_before_start_is_not_reread(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
-    """A restarted query cannot know whether the topic was made again or its log truncated."""
+    """A restarted query cannot distinguish a recreated topic from a truncated log."""
     topic = new_topic(1)
     produce(kafka, topic, {0: numbers(0, 9)})
     stream(subscribe=topic).drain()
@@ -156,7 +156,7 @@ def test_what_ends_before_its_start_is_not_read_again(
     assert query.values() == ["newer"]
 
 
-def test_a_topic_made_again_while_a_query_runs_is_read_from_its_start(
+def test_recreated_topic_is_read_from_its_start(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
@@ -166,7 +166,7 @@ def test_a_topic_made_again_while_a_query_runs_is_read_from_its_start(
     try:
         wait_until(lambda: query.values() == numbers(0, 3))
         recreate(kafka, topic)
-        # More than before: only the topic's id says that it is another one.
+        # The new topic has more records than the old: only its topic id differs.
         produce(kafka, topic, {0: numbers(10, 15)})
         wait_until(lambda: sorted(query.values()) == sorted(numbers(0, 3) + numbers(10, 15)))
     finally:
@@ -177,10 +177,10 @@ def test_a_topic_made_again_while_a_query_runs_is_read_from_its_start(
     "start",
     [{"startingOffsets": "latest"}, {"startingTimestamp": "0"}],
 )
-def test_a_first_batch_that_is_repeated_starts_where_it_started(
+def test_repeated_first_batch_has_same_start(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName, start: dict[str, str]
 ) -> None:
-    """Spark notes where a micro-batch ends, and asks again where the first one started."""
+    """Spark checkpoints the end of a micro-batch, and requests the start of the first one again."""
     topic = new_topic(1)
     produce(kafka, topic, {0: numbers(0, 4)})
     query = stream(subscribe=topic, **start)
@@ -194,9 +194,7 @@ def test_a_first_batch_that_is_repeated_starts_where_it_started(
     assert again.values() == (numbers(4, 9) if "startingOffsets" in start else numbers(0, 9))
 
 
-def test_a_deleted_topic_is_lost_data(
-    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
-) -> None:
+def test_deleted_topic_is_data_loss(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
     topic, other = new_topic(1), new_topic(1)
     both = f"{topic},{other}"
     produce(kafka, topic, {0: ["a"]})
@@ -211,7 +209,7 @@ def test_a_deleted_topic_is_lost_data(
     assert query.values() == ["c"]
 
 
-def test_sources_are_waited_for(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+def test_wait_for_sources(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
     from samsarrow.spark import wait_for_sources
 
     topic = new_topic(1)
@@ -231,11 +229,11 @@ def test_sources_are_waited_for(stream: Callable[..., Stream], kafka: KafkaServe
 
 
 def of(query: Any, told: list[Any]) -> list[Any]:
-    """What was told of this query: the events of earlier ones may come as late."""
+    """Returns the progress of this query: events of earlier queries may arrive as late."""
     return [progress for progress in told if progress.query == str(query.id)]
 
 
-def test_a_listener_tells_what_the_query_is_behind(
+def test_progress_listener_reports_lag(
     spark: Any, stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     from samsarrow.spark import ProgressListener, SourceProgress
@@ -261,7 +259,7 @@ def test_a_listener_tells_what_the_query_is_behind(
     assert (last.bytes, last.bytes_per_second, last.written) == (None, None, None)
 
 
-def test_a_listener_tells_bytes_and_what_the_sink_was_given(
+def test_progress_listener_reports_bytes_and_sink_rows(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     from samsarrow.spark import ProgressListener, SourceProgress, count_bytes
@@ -292,7 +290,7 @@ def test_a_listener_tells_bytes_and_what_the_sink_was_given(
     assert all(progress.bytes_per_second for progress in mine)
 
 
-def test_progress_tells_the_latest_offsets(
+def test_progress_has_latest_offsets(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)

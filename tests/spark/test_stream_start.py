@@ -1,4 +1,4 @@
-"""The start of a stream whose first micro-batch fails, after restarts with other options, partitions and records."""
+"""The start of a stream whose first micro-batch fails, after restarts with changed options, partitions or records."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,11 +23,11 @@ def numbers(start: int, end: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def earlier(spark: Any) -> str:
-    """The source as Spark 4.0 and 4.1 get it; newer ones still call its `latestOffset` without a start."""
+    """The source as in Spark 4.0 and 4.1; newer versions still call its `latestOffset` without a start."""
     from samsarrow.spark.datasource import KafkaDataSource
     from samsarrow.spark.stream_spark40 import Spark40StreamReader
 
-    # A local class is pickled by value: workers need not import this module.
+    # Local classes are pickled by value: workers need not import this module.
     class EarlierSource(KafkaDataSource):
         @classmethod
         def name(cls) -> str:
@@ -50,7 +50,7 @@ def query(request: pytest.FixtureRequest, spark: Any, broker: Broker, tmp_path: 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, broker: Broker) -> str:
-    """With 26 records."""
+    """A topic with 26 records."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     broker.create_topic(name, 1)
     produce(broker, name, {0: numbers(0, 26)})  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def fail(stream: Stream, number: int) -> None:
     assert max(stream.offsets()) == number
 
 
-def test_partitions_and_topics_that_are_added(query: Query, broker: Broker, topic: str) -> None:
+def test_added_partitions_and_topics(query: Query, broker: Broker, topic: str) -> None:
     options = {"subscribePattern": f"^{topic}.*", "startingOffsets": "earliest", "failOnDataLoss": "true"}
     fail(query(**options), 0)
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
@@ -77,8 +77,8 @@ def test_partitions_and_topics_that_are_added(query: Query, broker: Broker, topi
     assert again.values() == [*numbers(0, 26), "a", "b"]
 
 
-def test_an_earlier_spark(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path: Path) -> None:
-    """The first micro-batch has records: a partition that is added before it is repeated is not lost."""
+def test_spark40(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path: Path) -> None:
+    """The first micro-batch has records: a partition added before its repetition is not lost."""
     options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "true"}
     runs = [Stream(spark, broker, tmp_path / "checkpoint", earlier, **options) for _ in range(3)]  # type: ignore[arg-type]
     fail(runs[0], 0)
@@ -88,12 +88,12 @@ def test_an_earlier_spark(spark: Any, broker: Broker, topic: str, earlier: str, 
     produce(broker, topic, {1: ["a"]})  # type: ignore[arg-type]
     for run in runs[1:]:
         run.drain()
-    # Trigger.AvailableNow is one micro-batch there: the repeated one, and that of the next run.
+    # Trigger.AvailableNow runs one micro-batch there: the repeated one, then that of the next run.
     assert [run.values() for run in runs] == [[], numbers(0, 26), ["a"]]
 
 
-def test_an_earlier_spark_at_latest(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path: Path) -> None:
-    """Its first micro-batch ends before it starts, and is empty."""
+def test_spark40_at_latest(spark: Any, broker: Broker, topic: str, earlier: str, tmp_path: Path) -> None:
+    """The first micro-batch ends before it starts, and is empty."""
     runs = [Stream(spark, broker, tmp_path / "checkpoint", earlier, subscribe=topic) for _ in range(3)]  # type: ignore[arg-type]
     fail(runs[0], 0)
     produce(broker, topic, {0: ["new"]})  # type: ignore[arg-type]
@@ -102,14 +102,14 @@ def test_an_earlier_spark_at_latest(spark: Any, broker: Broker, topic: str, earl
     assert [run.values() for run in runs] == [[], [], ["new"]]
 
 
-def test_options_that_are_changed(query: Query, broker: Broker, topic: str) -> None:
+def test_changed_options(query: Query, broker: Broker, topic: str) -> None:
     fail(query(subscribe=topic, startingOffsets="earliest"), 0)
     again = query(subscribe=topic, startingOffsets="latest")
     again.drain()
     assert again.values() == numbers(0, 26)
 
 
-def test_a_later_start_that_becomes_earlier(query: Query, broker: Broker, topic: str) -> None:
+def test_latest_start_precedes_new_records(query: Query, broker: Broker, topic: str) -> None:
     fail(query(subscribe=topic, startingOffsets="latest"), 0)
     produce(broker, topic, {0: ["new"]})  # type: ignore[arg-type]
     again = query(subscribe=topic, startingOffsets="latest")
@@ -118,7 +118,7 @@ def test_a_later_start_that_becomes_earlier(query: Query, broker: Broker, topic:
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])
-def test_records_that_are_deleted(query: Query, broker: Broker, topic: str, strict: str) -> None:
+def test_deleted_records(query: Query, broker: Broker, topic: str, strict: str) -> None:
     options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": strict}
     fail(query(**options), 0)
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:

@@ -1,4 +1,4 @@
-"""Spark repeats tasks that fail: what they write exactly once is there once."""
+"""Failed tasks that Spark repeats write their rows exactly once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from support.whole import WHOLE
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
-def test_every_task_fails_once_and_the_micro_batch_is_repeated(
-    request: pytest.FixtureRequest, tmp_path: Path, sink: str
-) -> None:
-    """With adaptive execution, which decides on tasks as it goes, and without."""
+def test_failed_tasks_and_repeated_batch_write_once(request: pytest.FixtureRequest, tmp_path: Path, sink: str) -> None:
+    """With and without adaptive execution, which chooses tasks during execution."""
     if sink == "samsarrow-jvm":
         request.getfixturevalue("built")
     topics = ("adaptive", "fixed")

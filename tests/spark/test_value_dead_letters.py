@@ -1,4 +1,4 @@
-"""Records whose keys or values cannot be read, sent elsewhere by Spark's tasks."""
+"""Records with undecodable keys or values, sent to a dead letter topic by Spark's tasks."""
 
 import json
 import struct
@@ -29,7 +29,7 @@ def good(number: int) -> bytes:
 
 @pytest.fixture
 def read(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
-    """A batch read whose bad values go to a topic: `read(topic, letters)`."""
+    """Returns a function for batch reads that send bad values to a topic: `read(topic, letters)`."""
 
     def load(topic: str, letters: str, **options: str) -> Any:
         given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **AVRO}
@@ -48,7 +48,7 @@ def send(kafka: KafkaServer, topic: str, *values: bytes | None, key: bytes | Non
 
 
 def letters_in(kafka: KafkaServer, topic: str) -> list[dict[str, Any]]:
-    """Bad records, each with its headers as a dict."""
+    """Returns the dead letters, with headers as dicts."""
     config = {"auto.offset.reset": "earliest", "include.headers": True}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(topic))
@@ -56,7 +56,9 @@ def letters_in(kafka: KafkaServer, topic: str) -> list[dict[str, Any]]:
     return [{**row, "headers": {one["key"]: one["value"] for one in row["headers"]}} for row in rows]
 
 
-def test_bad_records_go_to_their_topic(read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+def test_bad_records_go_to_dead_letter_topic(
+    read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
     topic, letters = new_topic(1), new_topic(1)
     send(kafka, topic, good(1), b"\xff", None, good(2), b"", key=b"k")
     frame = read(topic, letters)
@@ -76,12 +78,12 @@ def test_bad_records_go_to_their_topic(read: Callable[..., Any], kafka: KafkaSer
         "__connect.errors.stage": b"VALUE_CONVERTER",
         "__connect.errors.exception.class.name": b"samsarrow.exceptions.BadValueError",
     }
-    # Each time that they are read, whatever is asked for.
+    # Sent on every read, whichever columns are selected.
     assert read(topic, letters, columns="offset").count() == 3
     assert len(letters_in(kafka, letters)) == 4
 
 
-def test_keys_and_values_have_topics_of_their_own(
+def test_separate_topics_for_keys_and_values(
     read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic, keys, values = new_topic(1), new_topic(1), new_topic(1)
@@ -94,9 +96,7 @@ def test_keys_and_values_have_topics_of_their_own(
     assert {one["headers"]["__connect.errors.stage"] for one in letters_in(kafka, keys)} == {b"KEY_CONVERTER"}
 
 
-def test_streams_send_before_they_commit(
-    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path
-) -> None:
+def test_streams_send_before_commit(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path) -> None:
     topic, letters = new_topic(2), new_topic(1)
     seen: list[int] = []
     given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
@@ -118,14 +118,14 @@ def test_streams_send_before_they_commit(
         drain(fails=True)
     assert sorted(one["value"] for one in letters_in(kafka, letters)) == [b"\xfe", b"\xff"]
     drain(fails=False)
-    # The micro-batch is repeated, and so are they.
+    # The micro-batch is repeated, and with it the dead letters.
     assert sorted(one["value"] for one in letters_in(kafka, letters)) == [b"\xfe", b"\xfe", b"\xff", b"\xff"]
     assert sorted(seen) == [1, 2]
     drain(fails=False)
     assert (sorted(seen), len(letters_in(kafka, letters))) == ([1, 2], 4)
 
 
-def test_a_topic_that_is_not_there_fails_the_task(
+def test_missing_dead_letter_topic_fails_the_task(
     read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
@@ -136,7 +136,7 @@ def test_a_topic_that_is_not_there_fails_the_task(
         read(topic, "no-such-topic").collect()
 
 
-def test_a_topic_that_is_read_takes_no_letters(
+def test_source_topic_is_rejected_as_dead_letter_topic(
     read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
     topic = new_topic(1)
@@ -149,9 +149,9 @@ def test_a_topic_that_is_read_takes_no_letters(
 
 
 @pytest.mark.parametrize("limit", [1, 1 << 20])
-def test_what_is_an_error_comes_after_the_letters(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    """The key of offset 3 is an error, the values of 1 and 4 are dead: what is behind the error is read again."""
-    # With the small one, each row is a part of its own.
+def test_dead_letters_are_sent_before_error_is_raised(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """The key of offset 3 raises, the values of 1 and 4 are dead letters: rows after the error are read again."""
+    # With the small limit, each row is decoded separately.
     monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", limit)
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
     given |= {"value.onError": "deadletter", "value.deadletter.topic": "u"}
@@ -193,7 +193,7 @@ def test_what_is_an_error_comes_after_the_letters(monkeypatch: pytest.MonkeyPatc
         ({"key.onError": "deadletter", "key.deadletter.topic": "u"}, "key.onError has no effect without key.format"),
     ],
 )
-def test_bad_options_say_what_is_wrong(options: dict[str, str], text: str) -> None:
+def test_invalid_options(options: dict[str, str], text: str) -> None:
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "s,t", **AVRO, **options}
     with pytest.raises(ConfigurationError, match=text):
         KafkaDataSource(given).schema()

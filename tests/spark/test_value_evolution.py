@@ -1,4 +1,4 @@
-"""Streaming queries and newer versions of the schemas that they read with."""
+"""Streaming queries and newer versions of their reader schemas."""
 
 import json
 import logging
@@ -41,7 +41,7 @@ def send(kafka: KafkaServer, topic: str, number: int, schema: Any, *rows: dict[s
 
 
 class Query:
-    """A query that keeps what it reads."""
+    """A query that collects the rows that it reads."""
 
     def __init__(self, spark: Any, kafka: KafkaServer, registry: Registry, topic: str, folder: Path) -> None:
         self._spark, self._folder, self.seen = spark, folder, list[Any]()
@@ -65,7 +65,7 @@ class Query:
 
 
 @pytest.mark.parametrize("evolution", ["restart", "ignore"])
-def test_a_newer_version(
+def test_newer_schema_version(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, registry: Registry, tmp_path: Path, evolution: str
 ) -> None:
     topic = new_topic(1)
@@ -102,7 +102,7 @@ def options(registry: Registry, **more: str) -> ReadOptions:
     return ReadOptions(**{**parsed.__dict__, "typed": tuple(one.resolved() for one in parsed.typed)})
 
 
-def test_it_is_looked_for_now_and_then(registry: Registry) -> None:
+def test_newer_version_is_polled(registry: Registry) -> None:
     now = [0.0]
     evolution = Evolution(options(registry).typed, lambda: now[0])
     before = registry.requests()
@@ -120,7 +120,7 @@ def test_it_is_looked_for_now_and_then(registry: Registry) -> None:
     evolution.close()
 
 
-def test_an_outage_stops_no_query(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
+def test_registry_outage_does_not_stop_query(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
     evolution = Evolution(options(registry, **{"value.evolution.interval.ms": "0"}).typed)
     registry.down()
     with caplog.at_level(logging.WARNING, "samsarrow.spark.evolution"):
@@ -132,7 +132,7 @@ def test_an_outage_stops_no_query(registry: Registry, caplog: pytest.LogCaptureF
         evolution.check()
 
 
-def test_earlier_sparks_look_too(registry: Registry) -> None:
+def test_spark40_polls_newer_version(registry: Registry) -> None:
     reader = Spark40StreamReader(options(registry))
     registry.register("t-value", SECOND)
     with pytest.raises(SchemaEvolvedError):
@@ -152,12 +152,12 @@ def test_earlier_sparks_look_too(registry: Registry) -> None:
         ({"key.format": "int", "key.evolution": "restart"}, "key.evolution has no effect with key.format=int"),
     ],
 )
-def test_bad_options_say_what_is_wrong(given: dict[str, str], text: str) -> None:
+def test_invalid_options(given: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         KafkaDataSource({**BASE, "schema.registry.url": "http://r", **given}).schema()
 
 
-def test_batches_have_no_evolution(registry: Registry) -> None:
+def test_batches_reject_evolution(registry: Registry) -> None:
     registry.register("t-value", FIRST)
     given = {**BASE, "schema.registry.url": registry.url, "value.evolution": "restart"}
     source = KafkaDataSource(given)

@@ -1,4 +1,4 @@
-"""Columns of DataFrames as typed keys and values, into Kafka and a registry in memory."""
+"""DataFrame columns as typed keys and values, written to Kafka with an in-memory registry."""
 
 import json
 import pickle
@@ -77,14 +77,14 @@ def options_of(registry: Registry, **more: str) -> dict[str, str]:
 
 
 def orders(spark: Any) -> Any:
-    """`ROWS`, in four tasks."""
+    """`ROWS` in four tasks."""
     value = sql.expr("if(id = 3, null, named_struct('id', id, 'city', if(id = 0, null, concat('city ', id))))")
     return spark.range(4, numPartitions=4).select(value.alias("value"), sql.col("id").alias("key"))
 
 
 @pytest.fixture
 def write(kafka: KafkaServer) -> Callable[..., None]:
-    """Writes a frame: `write(frame, topic, **options)`."""
+    """Returns a function that writes a frame: `write(frame, topic, **options)`."""
 
     def save(frame: Any, topic: str | None, **options: str) -> None:
         servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
@@ -102,12 +102,12 @@ def read(servers: str, topic: str, **formats: Any) -> list[dict[str, Any]]:
 
 
 def values(servers: str, topic: str, value_format: Any) -> list[Any]:
-    """What is there, sorted by its id, a tombstone last."""
+    """Returns the topic's values sorted by id, tombstones last."""
     found = [row["value"] for row in read(servers, topic, value_format=value_format)]
     return sorted(found, key=lambda value: 99 if value is None else value["id"])
 
 
-def test_avro_follows_from_the_columns(
+def test_avro_schema_is_derived_from_columns(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, registry: Registry, client: SchemaRegistry, write: Any
 ) -> None:
     topic = new_topic(1)
@@ -119,13 +119,13 @@ def test_avro_follows_from_the_columns(
     assert (found["name"], [field["name"] for field in found["fields"]]) == ("shop.Order", ["id", "city"])
     [raw] = {row["value"][:5] for row in read(kafka.bootstrap_servers, topic) if row["value"] is not None}
     assert raw == struct.pack(">bI", 0, 1)
-    # Spark reads back what it wrote.
+    # Spark can read the values that it wrote.
     frame = spark.read.format("samsarrow-python").options(**options_of(registry), subscribe=topic)
     back = frame.option("kafka.bootstrap.servers", kafka.bootstrap_servers).load().select("value.*").orderBy("id")
     assert [row.asDict() for row in back.collect()[1:]] == ROWS[:3]
 
 
-def test_what_spark_has_comes_back(
+def test_values_round_trip(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, registry: Registry, client: SchemaRegistry, write: Any
 ) -> None:
     moment = datetime(2026, 11, 23, 17, 0, 0, 5001)
@@ -200,7 +200,7 @@ def test_formats_with_a_schema(
     found = client.schema(subject=f"{topic}-value")
     assert (found.schema_type, "".join(found.schema.split())) == (kind, "".join(options["value.schema"].split()))
     assert values(kafka.bootstrap_servers, topic, made(client)) == ROWS
-    # The same from the subject's latest version, which nobody registers.
+    # The subject's latest version serves as the schema, without registering one.
     again = {name: one for name, one in options.items() if name != "value.schema"}
     again |= {} if kind == "JSON" else {"value.use.latest": "true"}
     write(orders(spark), topic, **{**options_of(registry), **again})
@@ -221,7 +221,7 @@ def test_without_a_registry(spark: Any, kafka: KafkaServer, new_topic: NewTopicN
         assert values(kafka.bootstrap_servers, topic, made(schema, framing="none")) == ROWS
 
 
-def test_topics_of_a_column(
+def test_topic_column(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, registry: Registry, client: SchemaRegistry, write: Any
 ) -> None:
     topics = [new_topic(1), new_topic(1)]
@@ -239,7 +239,7 @@ def test_topics_of_a_column(
     assert f"{topics[0]}-shop.Order" in client.subjects()
 
 
-def test_what_the_registry_refuses_is_not_sent(
+def test_rejected_schema_sends_nothing(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, registry: Registry, client: SchemaRegistry, write: Any
 ) -> None:
     topic = new_topic(1)
@@ -260,7 +260,7 @@ def test_what_the_registry_refuses_is_not_sent(
     assert read(kafka.bootstrap_servers, topic) == []
 
 
-def test_rows_that_do_not_fit(
+def test_rows_that_do_not_match_the_schema(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, registry: Registry, write: Any
 ) -> None:
     topic = new_topic(1)
@@ -269,7 +269,7 @@ def test_rows_that_do_not_fit(
     with pytest.raises(Exception, match=rf"BadValueError: {topic}, row 7, field city: (?s:.)*column value.*of task 0"):
         write(frame, topic, **options_of(registry, **{"value.schema": json.dumps(strict)}))
     assert read(kafka.bootstrap_servers, topic) == []
-    # A column that does not fit fails before there is a task, and registers nothing.
+    # A column that does not fit fails before tasks start, and registers nothing.
     asked = registry.requests("POST")
     frame = spark.range(1).selectExpr("named_struct('id', id, 'city', 'x', 'colour', 1) value")
     with pytest.raises(Exception, match=r"ConfigurationError: .*colour"):
@@ -278,7 +278,7 @@ def test_rows_that_do_not_fit(
 
 
 class Stream:
-    """A query that writes typed values, one micro-batch a file."""
+    """A query that writes typed values, one micro-batch per file."""
 
     def __init__(self, spark: Any, servers: str, folder: Path) -> None:
         self._spark, self._servers, self._folder = spark, servers, folder
@@ -295,7 +295,7 @@ class Stream:
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
 
-def test_streams_register_once(
+def test_stream_registers_once(
     spark: Any,
     kafka: KafkaServer,
     new_topic: NewTopicName,
@@ -308,7 +308,7 @@ def test_streams_register_once(
         stream.add(2 * number, 2 * number + 1)
     stream.run(topic, **options_of(registry))
     assert [row["id"] for row in values(kafka.bootstrap_servers, topic, Avro(client))] == list(range(6))
-    # One for each process that plans, of which there may be two.
+    # One per planning process, of which two may run.
     assert registry.requests("POST") <= 2
     assert registry.requests() == registry.requests("POST") + 1, "what the reader asked for"
     registry.judge(f"{topic}-value", ["no more"])
@@ -320,7 +320,7 @@ def test_streams_register_once(
     assert [row["id"] for row in values(kafka.bootstrap_servers, topic, Avro(client))] == list(range(7))
 
 
-def test_exactly_once(
+def test_exactly_once_typed_values(
     spark: Any,
     kafka: KafkaServer,
     new_topic: NewTopicName,
@@ -348,7 +348,7 @@ def test_exactly_once(
     assert sorted(found) == ["a", "b", "bad", "c", "d"]
 
 
-def test_the_example_in_the_docs_runs(spark: Any, broker: Broker, registry: Registry, client: SchemaRegistry) -> None:
+def test_example_in_docs(spark: Any, broker: Broker, registry: Registry, client: SchemaRegistry) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text()
     [example] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if ".write" in one]
     broker.create_topic("orders")
@@ -392,13 +392,13 @@ AVRO = {"value.format": "avro", "schema.registry.url": "http://r"}
         ({**AVRO, "key.format": "long"}, "there is no column key to be written as long, only value, topic$"),
     ],
 )
-def test_bad_options_say_what_is_wrong(options: dict[str, str], text: str) -> None:
+def test_invalid_options(options: dict[str, str], text: str) -> None:
     schema = StructType().add("value", VALUE).add("topic", StringType())
     with pytest.raises(ConfigurationError, match=text):
         KafkaDataSource({**BASE, **options}).writer(schema, overwrite=False)
 
 
-def test_columns_that_cannot_be_written() -> None:
+def test_unsupported_columns() -> None:
     given = {**BASE, "value.format": "json"}
     with pytest.raises(ConfigurationError, match=r"only id; select\(struct\('\*'\)\.alias\('value'\)\) makes one of"):
         WriteOptions.parse(given, StructType().add("id", LongType()))
@@ -412,12 +412,12 @@ def test_columns_that_cannot_be_written() -> None:
         WriteOptions.parse(given, StructType().add("value", VALUE).add("value", VALUE))
 
 
-def test_the_core_of_the_jar_refuses_formats() -> None:
+def test_jvm_sink_rejects_formats() -> None:
     with pytest.raises(ConfigurationError, match=r"option value\.format is for reads here"):
         _core.spark_write_options({**BASE, "value.format": "avro"}, [("value", "struct<id:bigint>")])
 
 
-def test_tasks_ask_no_registry_and_have_no_login() -> None:
+def test_tasks_do_not_use_the_registry() -> None:
     login = {"schema.registry.username": "me", "schema.registry.password": "hunter2"}
     batch = pa.record_batch({"value": pa.array([{"id": 7, "city": None}], written_type(VALUE, "value"))})
     with Registry(auth=("me", "hunter2")) as registry:
@@ -439,7 +439,7 @@ def test_tasks_ask_no_registry_and_have_no_login() -> None:
             options.resolved()
 
 
-def test_what_is_registered_is_remembered_and_what_is_latest_is_not(registry: Registry) -> None:
+def test_registered_ids_are_cached_latest_is_not(registry: Registry) -> None:
     schema = StructType().add("value", VALUE)
     given = {**BASE, **options_of(registry, **{"value.schema": json.dumps(ORDER), "value.subject": "remembered"})}
     options = WriteOptions.parse(given, schema)
@@ -451,7 +451,7 @@ def test_what_is_registered_is_remembered_and_what_is_latest_is_not(registry: Re
     assert WriteOptions.parse(latest, schema).resolved() != before
 
 
-def test_errors_before_tasks(registry: Registry) -> None:
+def test_driver_errors_precede_tasks(registry: Registry) -> None:
     schema = StructType().add("value", VALUE)
     registry.register("t-value", {"type": "record", "name": "t_value", "fields": [{"name": "id", "type": "string"}]})
     with pytest.raises(SchemaIncompatibleError) as refused:
@@ -462,21 +462,21 @@ def test_errors_before_tasks(registry: Registry) -> None:
         WriteOptions.parse({**BASE, **given}, schema).resolved()
 
 
-def test_what_no_batch_can_be_registers_nothing(registry: Registry) -> None:
+def test_invalid_write_registers_nothing(registry: Registry) -> None:
     source = KafkaDataSource({**BASE, **options_of(registry)})
     with pytest.raises(ConfigurationError, match="cannot be overwritten"):
         source.writer(StructType().add("value", VALUE), overwrite=True)
     assert registry.requests() == 0
 
 
-def test_a_source_that_comes_pickled_asks_no_registry(registry: Registry) -> None:
-    """Spark makes writers of such to commit."""
+def test_unpickled_source_does_not_use_the_registry(registry: Registry) -> None:
+    """Spark creates the writer for the commit from an unpickled source."""
     source = pickle.loads(pickle.dumps(KafkaDataSource({**BASE, **options_of(registry)})))
     source.streamWriter(StructType().add("value", VALUE), overwrite=False)
     assert registry.requests() == 0
 
 
-def test_rows_count_from_the_start_of_the_task(registry: Registry) -> None:
+def test_error_row_is_relative_to_the_task(registry: Registry) -> None:
     strict = {**ORDER, "fields": [{"name": "id", "type": "long"}]}
     given = {**BASE, **options_of(registry, **{"value.schema": json.dumps(strict)})}
     options = WriteOptions.parse(given, StructType().add("value", StructType().add("id", LongType()))).resolved()
@@ -488,7 +488,7 @@ def test_rows_count_from_the_start_of_the_task(registry: Registry) -> None:
     assert refused.value.row == 4
 
 
-def test_nullability_is_the_dataframes(registry: Registry, client: SchemaRegistry) -> None:
+def test_nullability_follows_the_dataframe(registry: Registry, client: SchemaRegistry) -> None:
     kind = StructType().add("id", LongType(), nullable=False).add("tags", ArrayType(StringType(), containsNull=False))
     given = {**BASE, **options_of(registry)}
     WriteOptions.parse(given, StructType().add("value", kind, nullable=False)).resolved()
@@ -497,7 +497,7 @@ def test_nullability_is_the_dataframes(registry: Registry, client: SchemaRegistr
     assert fields[1]["type"] == ["null", {"type": "array", "items": "string"}]
 
 
-def test_rows_of_earlier_versions_become_arrow() -> None:
+def test_spark40_rows_become_arrow() -> None:
     when = datetime(2024, 5, 6, 7, 8, 9)
     user = StructType().add("at", TimestampType()).add("age", IntegerType())
     kind = StructType().add("users", MapType(StringType(), user)).add("list", ArrayType(ArrayType(IntegerType())))

@@ -1,4 +1,4 @@
-"""Typed keys and values in Spark, from an embedded broker and a registry in memory."""
+"""Typed keys and values in Spark, from an embedded broker and an in-memory registry."""
 
 import json
 import pickle
@@ -88,7 +88,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[PYTHON, JVM])
 def source(request: pytest.FixtureRequest) -> str:
-    """Who reads: both have the same columns, types and errors."""
+    """The source under test: both have equal columns, types and errors."""
     if request.param == JVM:
         request.getfixturevalue("built")
     return str(request.param)
@@ -96,7 +96,7 @@ def source(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def orders(spark: Any, source: str, broker: Broker, registry: Registry, topic: str) -> Callable[..., Any]:
-    """A batch read of the topic: `orders(schema=..., **options)`."""
+    """Returns a function for batch reads of the topic: `orders(schema=..., **options)`."""
 
     def read(schema: str | None = None, **options: str) -> Any:
         reader = spark.read.format(source).options(**{**given(broker, registry, topic), **options})
@@ -130,7 +130,7 @@ def rows(frame: Any, *columns: str) -> list[Any]:
     return [row.asDict(recursive=True) for row in frame.orderBy("offset").select(*columns).collect()]
 
 
-def test_two_writers_and_a_tombstone(
+def test_two_writer_schemas_and_a_tombstone(
     orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
 ) -> None:
     subject = f"{topic}-value"
@@ -229,7 +229,7 @@ def test_types(orders: Callable[..., Any], broker: Broker, registry: Registry, t
 
 
 def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
-    """`from_avro` has the same rows and types, but for times of the day and the names of unions."""
+    """`from_avro` has equal rows and types, except for times of day and names of union branches."""
     functions = pytest.importorskip("pyspark.sql.avro.functions")
     kept = [one for one in WIDE["fields"] if one["name"] not in ("nothing", "at", "sharp", "either")]
     schema = {**WIDE, "fields": kept}
@@ -245,7 +245,7 @@ def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry:
 
 
 def chosen(random: Random) -> dict[str, Any]:
-    """A row of what both read."""
+    """Returns a random row that both can read."""
     moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=random.randrange(10**10))
     user = {"name": random.choice(["Ann", "Zoë", ""]), "age": random.randrange(-5, 100)}
     return {
@@ -319,7 +319,7 @@ def test_protobuf(orders: Callable[..., Any], broker: Broker, registry: Registry
     assert fourth["value_error"]
     wanted = orders("value struct<user: struct<age: bigint>, id: decimal(20, 0)>", **options).orderBy("value.id")
     assert [row.value and row.value.user and row.value.user.age for row in wanted.collect()][-2:] == [2**32 - 1, None]
-    # The registry's schema, and values in its frames.
+    # The registry's schema, and values in its framing.
     number = registry.register(f"{topic}-value", SALE, schema_type="PROTOBUF")
     send(broker, topic, struct.pack(">bI", 0, number) + b"\x02\x02" + encode_values(sales, bare)[0].as_py())
     later = {"value.format": "protobuf", "value.message": "Sale", "startingOffsets": json.dumps({topic: {"0": 4}})}
@@ -358,7 +358,7 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
         {"value": None},
         {"value": None},
     ]
-    # The registry's schema, and values in its frames.
+    # The registry's schema, and values in its framing.
     number = registry.register(f"{topic}-value", schema, schema_type="JSON")
     send(broker, topic, struct.pack(">bI", 0, number) + b'{"id": 9}')
     later = {"value.format": "json", "value.fields": "id", "startingOffsets": json.dumps({topic: {"0": 4}})}
@@ -366,7 +366,7 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
 
 
 def test_names_with_dots(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
-    """One field is called what the path to another is."""
+    """A field has a name equal to the path of another."""
     text = {"type": "string"}
     host = {"type": "object", "properties": {"name": text, "os": text}}
     schema = json.dumps({"type": "object", "properties": {"host.name": text, "host": host, "a,b": {"type": "integer"}}})
@@ -386,7 +386,7 @@ def test_names_with_dots(orders: Callable[..., Any], broker: Broker, topic: str)
         orders("value struct<`host.nam`:string>", **options).collect()
 
 
-def test_types_that_contain_themselves(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
+def test_recursive_types(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
     node = {
         "type": "record",
         "name": "Node",
@@ -402,7 +402,7 @@ def test_types_that_contain_themselves(orders: Callable[..., Any], broker: Broke
     assert [row.value.asDict(True) for row in frame.collect()] == [{"v": 1, "next": {"v": 2, "next": None}}]
 
 
-def test_files_that_a_schema_imports(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
+def test_imported_schema_files(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
     schema = 'syntax = "proto3"; import "shop/user.proto"; message Order { shop.User user = 1; }'
     user = 'syntax = "proto3"; package shop; message User { string city = 1; }'
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -414,10 +414,8 @@ def test_files_that_a_schema_imports(orders: Callable[..., Any], broker: Broker,
     assert [row.city for row in frame.select("value.user.city").collect()] == ["Rome"]
 
 
-def test_schemas_that_are_named_in_headers(
-    orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
-) -> None:
-    """With `header` a value without one is bad; `auto` would look for a frame."""
+def test_schema_id_in_headers(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    """With `header`, a value without a schema header is bad; `auto` would look for framing."""
     registry.register(f"{topic}-value", ORDER)
     form = Avro(SchemaRegistry(registry.url), schema=json.dumps(ORDER), framing="header")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -458,7 +456,7 @@ def test_messages_without_fields(orders: Callable[..., Any], broker: Broker, top
         pytest.param("boolean", b"\x01", True, id="boolean"),
     ],
 )
-def test_types_of_kafka(
+def test_kafka_primitive_types(
     orders: Callable[..., Any], broker: Broker, topic: str, kind: str, value: bytes, expected: Any
 ) -> None:
     send(broker, topic, value, None, key=value)
@@ -466,7 +464,7 @@ def test_types_of_kafka(
     assert rows(frame, "key") == [{"key": expected}] * 2
 
 
-def test_a_type_that_spark_has_not_can_be_left_out(
+def test_unsupported_type_can_be_skipped(
     orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
 ) -> None:
     duration = {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}
@@ -499,13 +497,13 @@ def test_bad_values(orders: Callable[..., Any], broker: Broker, registry: Regist
     assert only.columns == ["value_error", "offset"]
     assert only.where("value_error is not null").count() == 1
     assert orders("value_error string", **{"value.onError": "null"}).collect()[2].value_error is None
-    # A bad key before a bad value is the one that is raised.
+    # A bad key takes precedence over a bad value.
     send(broker, topic, good, key=b"\x01")
     with pytest.raises(Exception, match=rf"{topic}-0, offset 4, key"):
         orders(**{"key.format": "int", "startingOffsets": json.dumps({topic: {"0": 4}})}).collect()
 
 
-def test_a_registry_that_is_down(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+def test_registry_outage(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
     number = registry.register(f"{topic}-value", ORDER)
     send(broker, topic, framed(number, ORDER, {"id": 1, "city": None}))
     frame = orders()
@@ -515,7 +513,7 @@ def test_a_registry_that_is_down(orders: Callable[..., Any], broker: Broker, reg
             frame.collect()
         with pytest.raises(Exception, match=r"RegistryError.*check that the registry runs"):
             orders()
-        # Where the schema is given and nothing says ids, none is asked.
+        # With an inline schema and no framing, the registry is not used.
         bare = {"value.schema": json.dumps(ORDER), "value.framing": "none", "value.onError": "null"}
         assert orders(**bare).collect()[0].value is None
     finally:
@@ -523,7 +521,7 @@ def test_a_registry_that_is_down(orders: Callable[..., Any], broker: Broker, reg
     assert rows(frame, "value.id") == [{"id": 1}]
 
 
-def test_streams_go_on_where_they_were(
+def test_stream_resumes_with_new_schema(
     spark: Any, source: str, broker: Broker, registry: Registry, topic: str, tmp_path: Path
 ) -> None:
     subject = f"{topic}-value"
@@ -585,12 +583,12 @@ AVRO = {"value.format": "avro", "value.schema": json.dumps(ORDER)}
         ),
     ],
 )
-def test_bad_options_say_what_is_wrong(options: dict[str, str], text: str) -> None:
+def test_invalid_options(options: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         KafkaDataSource({**BASE, **options}).schema()
 
 
-def test_options_of_values_are_the_sources_own() -> None:
+def test_value_options_are_not_client_options() -> None:
     registry = {"schema.registry.url": "http://r", "schema.registry.basic.auth.user.info": "me:hunter2"}
     options = ReadOptions.parse({**BASE, **AVRO, **registry, "layout": "string", "value.deserializer": "x"})
     assert options.planning == {"subscribe": "t", "layout": "string", "value.deserializer": "x"}
@@ -601,7 +599,7 @@ def test_options_of_values_are_the_sources_own() -> None:
     assert NullType() not in typed.columns.values()
 
 
-def test_the_schema_is_asked_for_once(registry: Registry) -> None:
+def test_schema_is_requested_once(registry: Registry) -> None:
     number = registry.register("t-value", ORDER)
     user = {"schema.registry.url": registry.url, "schema.registry.max.retries": "0", "value.format": "avro"}
     source = KafkaDataSource({**BASE, **user})
@@ -618,7 +616,7 @@ def test_the_schema_is_asked_for_once(registry: Registry) -> None:
         KafkaDataSource({**BASE, **user}).schema()
 
 
-def test_logins_to_registries() -> None:
+def test_registry_credentials() -> None:
     with Registry(auth=("me", "hunter2")) as registry:
         user = {"value.format": "avro", "schema.registry.url": registry.url}
         login = {"schema.registry.username": "me", "schema.registry.password": "hunter2"}
@@ -631,7 +629,7 @@ def test_logins_to_registries() -> None:
             KafkaDataSource({**BASE, **user}).schema()
 
 
-def test_tasks_know_what_rows_look_like(registry: Registry) -> None:
+def test_tasks_know_the_row_schema(registry: Registry) -> None:
     registry.register("user", USER)
     schema = {"type": "record", "name": "Sale", "fields": [{"name": "user", "type": "User"}]}
     number = registry.register("t-value", schema, references=[("User", "user", 1)])
@@ -676,7 +674,7 @@ def test_tasks_know_what_rows_look_like(registry: Registry) -> None:
         ),
     ],
 )
-def test_columns_become_sparks(column: pa.Array, spark: str, expected: list[Any]) -> None:
+def test_arrow_to_spark_types(column: pa.Array, spark: str, expected: list[Any]) -> None:
     kind = spark_type(column.type, "value")
     assert kind.simpleString() == spark
     for start in range(len(column) + 1):
@@ -687,22 +685,20 @@ def test_columns_become_sparks(column: pa.Array, spark: str, expected: list[Any]
         assert made.to_pylist() == expected[start:]
 
 
-def test_times_that_spark_has_not() -> None:
+def test_unsupported_times() -> None:
     late = pa.array([2**62], pa.timestamp("ms", "UTC"))
     with pytest.raises(BadValueError, match=r"field value\.at: .*out of bounds"):
         converted(late, arrow_type(spark_type(late.type, "value")), "value.at")
 
 
-def test_bytes_of_typed_values_are_counted(orders: Callable[..., Any], registry: Registry, topic: str) -> None:
+def test_typed_value_bytes_are_counted(orders: Callable[..., Any], registry: Registry, topic: str) -> None:
     registry.register(f"{topic}-value", ORDER)
     for options in ({}, {"value.onError": "null"}):
         assert count_bytes(orders(**options)).columns == orders(**options).columns
 
 
-def test_what_spark_does_not_use_is_stepped_over(
-    built: None, spark: Any, broker: Broker, registry: Registry, topic: str
-) -> None:
-    """In the JVM, where Spark prunes fields: also where they are those of lists and maps."""
+def test_unused_fields_are_skipped(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
+    """In the JVM, where Spark prunes nested fields, also of lists and maps."""
     number = registry.register(f"{topic}-value", WIDE)
     wide = {"flag": True, "nothing": None, "ratio": 0.5, "bytes": b"", "kind": "a", "hash": b"ab", "price": Decimal(1)}
     times = {"day": date(2026, 1, 1), "made": datetime(2026, 1, 1, tzinfo=UTC), "seen": datetime(2026, 1, 1)}
@@ -717,11 +713,11 @@ def test_what_spark_does_not_use_is_stepped_over(
         "struct<users:array<struct<age:int>>,named:map<string,array<struct<name:string>>>,either:struct<int:int>>"
     )
     with_nulls = spark.read.format(JVM).options(**given(broker, registry, topic), **{"value.onError": "null"}).load()
-    # There a row says whether any of it is bad: all of it is read.
+    # The error column depends on all fields, so the whole value is decoded.
     assert with_nulls.select("value.flag", "value_error").collect()[0].value_error is None
 
 
-def test_rows_before_one_that_is_bad_are_read(
+def test_rows_before_a_bad_row_are_read(
     built: None, spark: Any, broker: Broker, registry: Registry, topic: str
 ) -> None:
     number = registry.register(f"{topic}-value", ORDER)
@@ -734,8 +730,8 @@ def test_rows_before_one_that_is_bad_are_read(
         frame.collect()
 
 
-def test_rows_in_place_of_columns(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
-    """As Spark 4.2.0 is given them, over the same vectors."""
+def test_row_based_reads(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
+    """Rows over the same vectors, as Spark 4.2.0 reads them."""
     number = registry.register(f"{topic}-value", ORDER)
     send(broker, topic, framed(number, ORDER, {"id": 1, "city": "Rome"}), None)
     system = spark._jvm.java.lang.System

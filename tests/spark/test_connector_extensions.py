@@ -1,4 +1,4 @@
-"""Features of our source beyond Spark's own connector: column selection, text columns, cached clients."""
+"""Extensions of our source beyond Spark's own connector: column selection, text layout, cached clients."""
 
 import datetime
 import os
@@ -21,13 +21,13 @@ from support.streams import produce
 Load = Callable[..., Any]
 
 
-def test_columns_are_chosen_in_any_order(load: Load, topics: Topics) -> None:
+def test_columns_option_selects_and_orders(load: Load, topics: Topics) -> None:
     frame = load(subscribe="parity-times", columns="offset,value")
     assert frame.schema.simpleString() == "struct<offset:bigint,value:binary>"
     assert sorted(map(tuple, frame.collect())) == [(n, b"%d" % n) for n in range(6)]
 
 
-def test_a_schema_chooses_too(spark: Any, kafka: KafkaServer, topics: Topics) -> None:
+def test_user_schema_selects_columns(spark: Any, kafka: KafkaServer, topics: Topics) -> None:
     reader = spark.read.format("samsarrow-python").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
     frame = reader.option("subscribe", "parity-plain").schema(
         "headers array<struct<key:string,value:binary>>, value string, partition int"
@@ -40,7 +40,7 @@ def test_a_schema_chooses_too(spark: Any, kafka: KafkaServer, topics: Topics) ->
             reader.option("subscribe", "parity-plain").schema(wrong).load().collect()
 
 
-def test_text_keeps_bytes_that_are_none(load: Load, kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_string_layout_keeps_invalid_utf8(load: Load, kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     topic = new_topic(1)
     produce(kafka, topic, {0: ["ü", b"\xff\xfe"]})  # type: ignore[list-item]
     text = load(subscribe=topic, layout="string")
@@ -50,7 +50,7 @@ def test_text_keeps_bytes_that_are_none(load: Load, kafka: KafkaServer, new_topi
         assert sorted(row.h for row in frame.selectExpr("hex(value) h").collect()) == ["C3BC", "FFFE"]
 
 
-def test_committed_records_only(load: Load, topics: Topics) -> None:
+def test_read_committed_skips_aborted_records(load: Load, topics: Topics) -> None:
     assert load(subscribe="parity-transactions", **{"isolation.level": "read_committed"}).count() == 10
     assert load(subscribe="parity-transactions").count() == 15
 
@@ -59,7 +59,7 @@ def options(kafka: KafkaServer, **given: str) -> ReadOptions:
     return ReadOptions.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "parity-plain", **given})
 
 
-def test_tasks_of_a_worker_share_a_handle(kafka: KafkaServer, topics: Topics) -> None:
+def test_tasks_of_a_worker_share_a_consumer(kafka: KafkaServer, topics: Topics) -> None:
     read = options(kafka, columns="offset")
     before = set(CONSUMERS._idle)
     for start, end in ((0, 10), (10, 20), (30, 40)):
@@ -68,7 +68,7 @@ def test_tasks_of_a_worker_share_a_handle(kafka: KafkaServer, topics: Topics) ->
     assert len(set(CONSUMERS._idle) - before) == 1
 
 
-def test_a_task_that_ends_early_leaves_nothing_behind(
+def test_abandoned_task_closes_its_consumer(
     kafka: KafkaServer, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samsarrow.spark.fetch.MIN_ROWS", 1)
@@ -95,7 +95,7 @@ def test_client_cache_is_bounded_and_expires(kafka: KafkaServer, topics: Topics)
         pass
 
 
-def test_handles_of_a_parent_are_not_used_after_a_fork(kafka: KafkaServer, topics: Topics) -> None:
+def test_client_cache_is_not_used_after_fork(kafka: KafkaServer, topics: Topics) -> None:
     cache = ClientCache(Consumer)
     config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
     place = TopicPartition("parity-plain", 0)
@@ -112,6 +112,6 @@ def test_handles_of_a_parent_are_not_used_after_a_fork(kafka: KafkaServer, topic
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_times_before_everything(load: Load, topics: Topics) -> None:
+def test_starting_timestamp_before_all_records(load: Load, topics: Topics) -> None:
     start = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
     assert load(subscribe="parity-plain", startingTimestamp=str(int(start.timestamp() * 1000))).count() == 58

@@ -1,4 +1,4 @@
-"""The column `timestamp` of both sinks and of the source, in a session whose time zone is not UTC."""
+"""The column `timestamp` of both sinks and of the source, in a session with a time zone other than UTC."""
 
 import datetime
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def times(broker: Broker, topic: str) -> list[datetime.datetime]:
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_batches(new_york: Any, broker: Broker, sink: str) -> None:
+def test_timestamps_of_batches(new_york: Any, broker: Broker, sink: str) -> None:
     topic = f"batch-{sink}"
     broker.create_topic(topic, 1)
     frame = new_york.sql("select 'v' value, timestamp_ntz'2026-07-01 12:00:00' timestamp")
@@ -51,7 +51,7 @@ def test_batches(new_york: Any, broker: Broker, sink: str) -> None:
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_streams(new_york: Any, broker: Broker, tmp_path: Path, sink: str) -> None:
+def test_timestamps_of_streams(new_york: Any, broker: Broker, tmp_path: Path, sink: str) -> None:
     topic = f"stream-{sink}"
     broker.create_topic(topic, 1)
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}

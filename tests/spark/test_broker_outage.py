@@ -1,4 +1,4 @@
-"""Queries that start before their broker, and streams that outlive one."""
+"""Queries that start before their broker, and streams during broker outages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.kafka import free_ports
 from support.proxy import Network, Proxy
 from support.streams import wait_until
 
-# Longer than a client's first attempts take, and shorter than `default.api.timeout.ms`.
+# Longer than a client's first connection attempts, and shorter than `default.api.timeout.ms`.
 AWAY = 5.0
 
 
@@ -43,7 +43,7 @@ def options(network: Network) -> dict[str, str]:
     return {"kafka.bootstrap.servers": network.bootstrap_servers, "subscribe": "t", "startingOffsets": "earliest"}
 
 
-def test_a_batch_read_starts_before_its_broker(spark: Any, broker: Broker, network: Network) -> None:
+def test_batch_read_starts_before_its_broker(spark: Any, broker: Broker, network: Network) -> None:
     send(broker, range(20))
     network.each(Proxy.refuse)
     healing = threading.Timer(AWAY, lambda: network.each(Proxy.heal))
@@ -53,7 +53,7 @@ def test_a_batch_read_starts_before_its_broker(spark: Any, broker: Broker, netwo
     assert sorted(int(row.value) for row in rows) == list(range(20))
 
 
-def test_a_stream_starts_before_its_broker_and_outlives_it(
+def test_stream_starts_before_its_broker_and_survives_outage(
     spark: Any, broker: Broker, network: Network, tmp_path: Path
 ) -> None:
     send(broker, range(20))
@@ -84,7 +84,7 @@ def test_a_stream_starts_before_its_broker_and_outlives_it(
     assert network.requests()["Metadata"] <= 200
 
 
-def test_a_copy_exactly_once_starts_before_there_is_a_broker(spark: Any, tmp_path: Path) -> None:
+def test_exactly_once_copy_starts_before_its_broker(spark: Any, tmp_path: Path) -> None:
     [port] = free_ports(1)
     servers = {"kafka.bootstrap.servers": f"127.0.0.1:{port}"}
     frame = (

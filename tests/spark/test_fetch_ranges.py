@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
 
 
 def produce(broker: Broker, batches: int, rows: int = 10) -> None:
-    # Batches end where they are flushed, however long the records take to come.
+    # A flush ends each batch, however slowly records are produced.
     with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=30_000) as producer:
         for _ in range(batches):
             for _ in range(rows):
@@ -50,7 +50,7 @@ def offsets(servers: str, start: int, end: int, **given: str) -> list[int]:
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
-def test_nothing_is_fetched_past_the_end_that_is_wanted(broker: Broker) -> None:
+def test_fetch_stops_at_range_end(broker: Broker) -> None:
     produce(broker, 10)
     with (
         Network(broker.bootstrap_servers) as network,
@@ -72,7 +72,7 @@ def test_nothing_is_fetched_past_the_end_that_is_wanted(broker: Broker) -> None:
         assert found == list(range(3, 100))
 
 
-def test_ranges_that_follow_each_other_bring_every_record_once(broker: Broker) -> None:
+def test_consecutive_ranges_return_each_record_once(broker: Broker) -> None:
     produce(broker, 10)
     cuts = [0, 5, 7, 10, 38, 40, 99, 100]
     found = [offsets(broker.bootstrap_servers, a, b) for a, b in pairwise(cuts)]
@@ -80,13 +80,13 @@ def test_ranges_that_follow_each_other_bring_every_record_once(broker: Broker) -
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_leader_that_lacks_the_offset_several_times_is_waited_for(broker: Broker, fail: str) -> None:
+def test_waits_for_leader_behind_requested_offset(broker: Broker, fail: str) -> None:
     produce(broker, 2)
     broker.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=3)
     assert offsets(broker.bootstrap_servers, 4, 20, failOnDataLoss=fail) == list(range(4, 20))
 
 
-def test_records_that_are_deleted_again_while_they_are_looked_for(broker: Broker) -> None:
+def test_records_deleted_during_offset_lookup(broker: Broker) -> None:
     from samsarrow import Admin
 
     produce(broker, 3)
@@ -99,7 +99,7 @@ def test_records_that_are_deleted_again_while_they_are_looked_for(broker: Broker
         offsets(broker.bootstrap_servers, 4, 30, failOnDataLoss="true")
 
 
-def test_committed_reads_that_wait_open_one_client_for_the_log(broker: Broker) -> None:
+def test_waiting_read_committed_uses_one_admin(broker: Broker) -> None:
     produce(broker, 1)
     before = set(ADMINS._idle)
     with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="open") as producer:
@@ -111,14 +111,14 @@ def test_committed_reads_that_wait_open_one_client_for_the_log(broker: Broker) -
         waiting = {"isolation.level": "read_committed", "kafkaConsumer.pollTimeoutMs": "4000"}
         with pytest.raises(KafkaTimeoutError, match="at offset 10, reading up to 11"):
             offsets(broker.bootstrap_servers, 0, 11, **waiting)
-        # Of a consumer and an admin client, each with what it asks first and what it reads from.
+        # Connections of a consumer and an admin client: one to the bootstrap server and one to the leader each.
         assert broker.connections().accepted - accepted <= 4
         producer.abort_transaction()
     assert len(set(ADMINS._idle) - before) == 1
     assert offsets(broker.bootstrap_servers, 0, 12, **{"isolation.level": "read_committed"}) == list(range(10))
 
 
-def test_a_plan_that_is_old_is_reported_once(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_old_plan_is_reported_once(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     produce(broker, 1)
     read = read_of(broker, columns="offset", minPartitions="2")
     ranges = [one for one in KafkaReader(read).partitions() if isinstance(one, OffsetRange)]
@@ -135,7 +135,7 @@ def test_a_plan_that_is_old_is_reported_once(broker: Broker, caplog: pytest.LogC
     assert [sum(batch.num_rows for batch in read_range(read, one)) for one in stream] == [5, 5]
 
 
-def test_a_loss_says_when_the_frame_was_planned(broker: Broker) -> None:
+def test_data_loss_error_has_planning_time(broker: Broker) -> None:
     from samsarrow import Admin
 
     produce(broker, 1)

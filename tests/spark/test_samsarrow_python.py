@@ -1,4 +1,4 @@
-"""`samsarrow-python`: the Python source and sink by the name that stays theirs, whatever a jar is called."""
+"""`samsarrow-python`: the fixed name of the Python source and sink, with or without a jar."""
 
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,13 @@ def expected() -> list[tuple[bytes, bytes]]:
     return sorted((b"%d" % i, b"%d" % (2 * i)) for i in range(COUNT))
 
 
-def test_a_batch_is_written_and_read(spark: Any, broker: Broker, options: dict[str, str]) -> None:
+def test_batch_write_and_read(spark: Any, broker: Broker, options: dict[str, str]) -> None:
     broker.create_topic("named", 2)
     rows(spark).write.format(NAME).options(**options, topic="named").mode("append").save()
     assert found(spark, options, "named") == expected()
 
 
-def test_a_stream_is_read_and_written(spark: Any, broker: Broker, options: dict[str, str], tmp_path: Path) -> None:
+def test_stream_read_and_write(spark: Any, broker: Broker, options: dict[str, str], tmp_path: Path) -> None:
     for topic in ("named-in", "named-out"):
         broker.create_topic(topic, 2)
     rows(spark).write.format(NAME).options(**options, topic="named-in").mode("append").save()
@@ -56,6 +56,6 @@ def test_a_stream_is_read_and_written(spark: Any, broker: Broker, options: dict[
     assert found(spark, options, "named-out") == expected()
 
 
-def test_errors_are_those_of_the_source(spark: Any) -> None:
+def test_errors_of_the_source(spark: Any) -> None:
     with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers must be given"):
         spark.read.format(NAME).option("subscribe", "named").load()

@@ -1,4 +1,4 @@
-"""One DataFrame used several times: later, and by several scans of one query. Spark keeps one table object for all."""
+"""Reuse of a DataFrame: later, and in several scans of one query. Spark shares one table object."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,7 +55,7 @@ def load(spark: Any, served: Broker) -> Load:
     ],
     ids=",".join,
 )
-def test_options(load: Load, pushdown: None, options: dict[str, str]) -> None:
+def test_reused_frame_with_options(load: Load, pushdown: None, options: dict[str, str]) -> None:
     frame = load(**options)
     assert frame.where("offset < 3").union(frame.where("partition = 1 and offset >= 3")).count() == 6 + 7
     assert sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect()) == [
@@ -63,7 +63,7 @@ def test_options(load: Load, pushdown: None, options: dict[str, str]) -> None:
     ]
 
 
-def test_later_uses_have_every_row(load: Load, pushdown: None) -> None:
+def test_later_uses_have_all_rows(load: Load, pushdown: None) -> None:
     frame = load()
     for where, count in (
         ("partition = 1", EACH),
@@ -75,7 +75,7 @@ def test_later_uses_have_every_row(load: Load, pushdown: None) -> None:
         assert frame.count() == COUNT, where
 
 
-def test_scans_of_one_query_have_every_row(load: Load, spark: Any, pushdown: None) -> None:
+def test_scans_of_one_query_have_all_rows(load: Load, spark: Any, pushdown: None) -> None:
     frame = load()
     one, other = frame.where("partition = 0"), frame.where("partition = 1")
     assert one.union(other).count() == COUNT
@@ -91,7 +91,7 @@ def test_scans_of_one_query_have_every_row(load: Load, spark: Any, pushdown: Non
         assert spark.sql(f"select count(*) n from twice where {where}").first().n == count, where
 
 
-def test_cached_rows_are_all(load: Load, pushdown: None) -> None:
+def test_cached_frame_has_all_rows(load: Load, pushdown: None) -> None:
     frame = load()
     few = frame.where("offset < 2").cache()
     try:
@@ -107,7 +107,7 @@ def test_cached_rows_are_all(load: Load, pushdown: None) -> None:
         everything.unpersist()
 
 
-def test_a_stream_that_is_used_twice(spark: Any, served: Broker, tmp_path: Path) -> None:
+def test_stream_used_twice(spark: Any, served: Broker, tmp_path: Path) -> None:
     given = {"kafka.bootstrap.servers": served.bootstrap_servers, "subscribe": "t", "startingOffsets": "earliest"}
     frame = spark.readStream.format("samsarrow-python").options(**given).load().select("partition", "offset")
     queries = {

@@ -1,4 +1,4 @@
-"""Where tasks of the JVM reader are read: each partition on the same executor again."""
+"""Executor affinity of JVM tasks: each partition prefers the same executor."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 
 EXECUTORS = ["executor_a_1", "executor_a_2", "executor_b_3"]
 
-Places = Callable[[list[tuple[str, int]], list[str]], list[list[str]]]
+Locations = Callable[[list[tuple[str, int]], list[str]], list[list[str]]]
 
 
 @pytest.fixture
-def places(built: None, spark: Any) -> Places:
-    """The places of ranges of these partitions, on these executors."""
+def preferred_locations(built: None, spark: Any) -> Locations:
+    """Returns the preferred locations of ranges of these partitions on these executors."""
     gateway, jvm = spark.sparkContext._gateway, spark._jvm
     ranges = (
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("io.github.samsarrow.spark.KafkaRange")
@@ -40,14 +40,19 @@ def places(built: None, spark: Any) -> Places:
     return find
 
 
-def test_a_partition_goes_to_the_same_executor_again(places: Places) -> None:
+def test_partition_prefers_same_executor(preferred_locations: Locations) -> None:
     partitions = [("t", number) for number in range(30)] + [("u", 0)]
-    found = places(partitions, EXECUTORS)
+    found = preferred_locations(partitions, EXECUTORS)
     assert [len(one) for one in found] == [1] * len(partitions)
-    assert {place for [place] in found} == set(EXECUTORS), "all have some"
-    assert places(partitions[::-1], EXECUTORS)[::-1] == found, "whatever else is read"
+    assert {executor for [executor] in found} == set(EXECUTORS), "all have some"
+    assert preferred_locations(partitions[::-1], EXECUTORS)[::-1] == found, "whatever else is read"
 
 
-def test_one_that_is_cut_goes_anywhere(places: Places) -> None:
-    assert [len(one) for one in places([("t", 0), ("t", 1), ("t", 1), ("t", 1)], EXECUTORS)] == [1, 0, 0, 0]
-    assert places([("t", 0)], []) == [[]]
+def test_split_partition_has_no_preference(preferred_locations: Locations) -> None:
+    assert [len(one) for one in preferred_locations([("t", 0), ("t", 1), ("t", 1), ("t", 1)], EXECUTORS)] == [
+        1,
+        0,
+        0,
+        0,
+    ]
+    assert preferred_locations([("t", 0)], []) == [[]]

@@ -1,4 +1,4 @@
-"""Which source a name means: `samsarrow` is the JVM's where the jar is, and Python's elsewhere."""
+"""Resolution of format names: `samsarrow` means the JVM source if the jar is loaded, otherwise the Python source."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def plan(frame: Any) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-def test_a_jar_takes_the_name(built: None, spark: Any, kafka: KafkaServer, topic: str) -> None:
+def test_jar_registers_the_name(built: None, spark: Any, kafka: KafkaServer, topic: str) -> None:
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
     for name, words in (("samsarrow", "samsarrow-jvm"), ("SamsArrow", "samsarrow-jvm"), ("samsarrow-python", "Python")):
         frame = spark.read.format(name).options(**options).load()
@@ -37,7 +37,7 @@ def test_a_jar_takes_the_name(built: None, spark: Any, kafka: KafkaServer, topic
         assert frame.count() == 10
 
 
-def test_sql_means_the_same(built: None, spark: Any, kafka: KafkaServer, topic: str) -> None:
+def test_sql_resolves_the_name(built: None, spark: Any, kafka: KafkaServer, topic: str) -> None:
     options = f"`kafka.bootstrap.servers` '{kafka.bootstrap_servers}', subscribe '{topic}'"
     spark.sql(f"CREATE OR REPLACE TEMP VIEW named USING samsarrow OPTIONS ({options})")
     frame = spark.sql("SELECT value FROM named WHERE offset >= 0")
@@ -45,8 +45,8 @@ def test_sql_means_the_same(built: None, spark: Any, kafka: KafkaServer, topic: 
     assert frame.count() == 10
 
 
-def test_tables_of_sql(built: None, spark: Any, broker: Broker) -> None:
-    """Spark gives the options of a table to sources in the JVM, not to those in Python."""
+def test_sql_tables(built: None, spark: Any, broker: Broker) -> None:
+    """Spark passes the options of a table to sources in the JVM, but not to those in Python."""
     broker.create_topic("table")
     options = f"`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe 'table', topic 'table'"
     for name in ("samsarrow-jvm", "samsarrow-python"):
@@ -57,12 +57,12 @@ def test_tables_of_sql(built: None, spark: Any, broker: Broker) -> None:
                 with pytest.raises(Exception, match=r"no option is set.*CREATE TEMPORARY VIEW"):
                     spark.sql(f"SELECT value FROM {table}").collect()
                 continue
-            # One statement for each row: two tasks may write the rows of one in either order.
+            # One statement per row: two tasks may write the rows of a single statement in either order.
             for value in ("a", "b"):
                 spark.sql(f"INSERT INTO {table} (value) VALUES (cast('{value}' AS BINARY))")
             values = spark.sql(f"SELECT cast(value AS STRING) FROM {table} WHERE offset > 0")
             assert [row.value for row in values.collect()] == ["b"]
-            # Options of one read are on top of those of the table.
+            # Options of a read override those of the table.
             one = spark.sql(f'SELECT * FROM {table} WITH (endingOffsets = \'{{"table":{{"0":1}}}}\')')
             assert one.count() == 1
         finally:
@@ -70,7 +70,7 @@ def test_tables_of_sql(built: None, spark: Any, broker: Broker) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_a_query_goes_on_when_the_jar_comes(
+def test_query_continues_after_jar_is_added(
     built: None, kafka: KafkaServer, topic: str, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     gone = new_topic(2)

@@ -1,4 +1,4 @@
-"""Tasks that write exactly once and are repeated, on the embedded broker and without Spark."""
+"""Repeated exactly-once tasks, on the embedded broker and without Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Query:
-    """Tasks of a query, as Spark runs them."""
+    """Runs tasks of a query as Spark does."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broker = broker
@@ -73,7 +73,7 @@ def query(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Query:
     return Query(broker, monkeypatch)
 
 
-def test_the_same_rows_in_another_order_are_passed_over(query: Query) -> None:
+def test_reordered_rows_are_skipped(query: Query) -> None:
     assert query.task(0, A).rows == {"t": 3}
     again = query.task(0, [A[2]], [], [A[0], A[1]])
     assert (again.rows, again.attempt and again.attempt.repeated) == ({}, True)
@@ -89,14 +89,14 @@ def test_the_same_rows_in_another_order_are_passed_over(query: Query) -> None:
         [("k1", b"v1", 0), ("k2", b"v2", 1), ("k3", b"v3", 0)],
     ],
 )
-def test_other_rows_of_the_same_number_and_size_are_an_error(query: Query, other: Rows) -> None:
+def test_other_rows_of_equal_count_and_size_are_an_error(query: Query, other: Rows) -> None:
     query.task(0, A)
     with pytest.raises(ReplayMismatchError, match=r"The option allowReplayMismatch=0 continues anyway"):
         query.task(0, other)
     assert query.values().total() == 3
 
 
-def test_a_repetition_that_differs_can_be_accepted(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+def test_allow_replay_mismatch(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     query.task(0, A)
     with caplog.at_level(logging.WARNING):
         assert query.task(0, A[:2], allowReplayMismatch="0").rows == {}
@@ -107,7 +107,7 @@ def test_a_repetition_that_differs_can_be_accepted(query: Query, caplog: pytest.
         query.task(0, A[:2], allowReplayMismatch="0")
 
 
-def test_notes_of_earlier_releases_are_still_read(query: Query) -> None:
+def test_markers_of_earlier_releases_are_read(query: Query) -> None:
     query.note(0, 1, json.dumps({"rows": 3, "bytes": 6}))
     assert query.task(0, A).rows == {}
     query.note(1, 1, json.dumps({"rows": 3, "bytes": 7}))
@@ -118,7 +118,7 @@ def test_notes_of_earlier_releases_are_still_read(query: Query) -> None:
     assert not query.values()
 
 
-def test_an_attempt_that_fails_leaves_nothing_behind(query: Query) -> None:
+def test_failed_attempt_writes_nothing(query: Query) -> None:
     def failing() -> Iterator[pa.RecordBatch]:
         yield from batches(A)
         raise RuntimeError("on purpose")
@@ -129,8 +129,8 @@ def test_an_attempt_that_fails_leaves_nothing_behind(query: Query) -> None:
     assert query.values() == Counter([b"v1", b"v2", b"v3"])
 
 
-def test_of_two_attempts_at_once_the_later_one_writes(query: Query) -> None:
-    """As with speculation, or where an executor that Spark has given up goes on."""
+def test_later_of_two_concurrent_attempts_writes(query: Query) -> None:
+    """Occurs with speculation, or if an executor that Spark has given up is still running."""
 
     def overtaken() -> Iterator[pa.RecordBatch]:
         yield from batches(A[:1])
@@ -142,14 +142,14 @@ def test_of_two_attempts_at_once_the_later_one_writes(query: Query) -> None:
     assert query.values() == Counter([b"v1", b"v2", b"v3"])
 
 
-def test_tasks_of_a_worker_share_a_client_for_notes_and_topics(query: Query) -> None:
+def test_tasks_of_a_worker_share_an_admin_client(query: Query) -> None:
     before = set(ADMINS._idle)
     for number in range(3):
         query.task(number, A)
     assert len(set(ADMINS._idle) - before) == 1
 
 
-def test_another_number_of_tasks_after_all_was_written_is_an_error(query: Query) -> None:
+def test_changed_task_count_after_complete_write_is_an_error(query: Query) -> None:
     check_tasks(query.options(), [query.task(n, A) for n in range(2)])
     check_tasks(query.options(), [query.task(n, A) for n in range(2)])
     more = [query.task(n, A) for n in range(3)]
@@ -162,10 +162,10 @@ def test_another_number_of_tasks_after_all_was_written_is_an_error(query: Query)
     check_tasks(query.options(), [query.task(0, A)])
 
 
-def test_fewer_tasks_than_have_written_are_an_error(query: Query) -> None:
+def test_fewer_tasks_than_before_are_an_error(query: Query) -> None:
     check_tasks(query.options(), [query.task(n, A) for n in range(3)])
     query.batch = 1
-    # The driver ends before it has noted anything.
+    # The driver dies before it has written its marker.
     for number in range(3):
         query.task(number, A)
     fewer = [query.task(n, A) for n in range(2)]
@@ -173,7 +173,7 @@ def test_fewer_tasks_than_have_written_are_an_error(query: Query) -> None:
         check_tasks(query.options(), fewer)
 
 
-def test_micro_batches_may_have_different_numbers_of_tasks(query: Query) -> None:
+def test_task_count_may_change_between_batches(query: Query) -> None:
     for batch, tasks in enumerate((3, 1, 2)):
         query.batch = batch
         written = [query.task(n, A) for n in range(tasks)]
@@ -183,7 +183,7 @@ def test_micro_batches_may_have_different_numbers_of_tasks(query: Query) -> None
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_all_sinks_write_once(query: Query, streaming: bool) -> None:
+def test_batch_and_stream_writers_write_once(query: Query, streaming: bool) -> None:
     from samsarrow.spark.stream_writer import KafkaStreamWriter
     from samsarrow.spark.writer import KafkaWriter
 

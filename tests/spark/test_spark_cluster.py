@@ -1,4 +1,4 @@
-"""Spark as more than one process: a standalone cluster with two workers, and a Connect server."""
+"""Spark in several processes: a standalone cluster with two workers, and a Connect server."""
 
 import importlib.util
 import json
@@ -55,7 +55,7 @@ def run(master: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: 
 
 
 @pytest.mark.timeout(400)
-def test_a_cluster_of_two_workers(
+def test_cluster_of_two_workers(
     cluster: str, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     told = run(cluster, kafka, new_topic, tmp_path / "driver")
@@ -65,7 +65,7 @@ def test_a_cluster_of_two_workers(
 
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]")
-def test_a_connect_server(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+def test_connect_server(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
     told = run("connect", kafka, new_topic, tmp_path / "driver")
     assert told["rows"] == RECORDS
 
@@ -77,7 +77,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
 
 
 def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[dict[str, int]]:
-    """Copies a topic of a SASL_SSL cluster by a password in the environment, then by delegation tokens."""
+    """Copies a topic of a SASL_SSL cluster, first with a password from the environment, then with delegation tokens."""
     come, topics = f"come-{folder.name}", [f"gone-{n}-{folder.name}" for n in range(2)]
     login = dict(kafka.password("SCRAM-SHA-512").ours)
     config = {**login, "ssl.truststore.location": str(kafka.ca)}
@@ -89,19 +89,19 @@ def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[d
     assert login.pop("sasl.jaas.config")
     assert login.pop("ssl.truststore.type") == "PEM"
     assert login.pop("ssl.truststore.location") == str(kafka.ca)
-    # A stream of a Connect session is planned where the session's own files are not.
+    # A stream of a Connect session is planned in a process without the session's files.
     trust = {"location": "ca.pem"} if master != "connect" else {"certificates": kafka.ca.read_text()}
     shared = {f"kafka.{name}": value for name, value in login.items()}
     shared |= {f"kafka.ssl.truststore.{name}": value for name, value in trust.items()}
     shared |= {"kafka.sasl.username": "alice", "kafka.config.providers": "env"}
-    # Only the driver has the second one: tasks that wanted it would fail.
+    # Only the driver has the second variable: tasks that resolved it would fail.
     referring = shared | {"kafka.sasl.password": "${env:PASSWORD}"}
     token = shared | {"kafka.sasl.password": "${env:DRIVERS}", "delegationToken": "true"}
     copies = [
         (given | {"subscribe": come}, given | {"topic": topic})
         for given, topic in zip((referring, token), topics, strict=True)
     ]
-    # The tasks of a Connect server on threads are in its own process.
+    # A local Connect server runs its tasks as threads of its own process.
     conf = {} if master == "connect" else {"spark.executorEnv.PASSWORD": USERS["alice"]}
     settings = {"format": source, "conf": conf, "files": [str(kafka.ca)], "copies": copies}
     environment = os.environ | {"TZ": "UTC", "PASSWORD": USERS["alice"], "DRIVERS": USERS["alice"]}
@@ -123,8 +123,7 @@ def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[d
         assert values == sorted([*range(200)] * 2), topic
     with Admin(config) as admin:
         made = len(admin.describe_delegation_tokens()) - before
-    # A batch and a stream read, a batch and a stream write, five plans that are shown: some share a process that plans,
-    # and its token; with the JVM all do.
+    # Two reads, two writes and five explained plans: some share a planning process and its token; in the JVM all do.
     assert made == 1 if source == JVM else 1 <= made <= 11
     return list(json.loads(done.stdout.splitlines()[-1]))
 
@@ -137,7 +136,7 @@ def source(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.timeout(500)
-def test_a_cluster_of_two_workers_and_a_secured_kafka(
+def test_cluster_of_two_workers_with_secured_kafka(
     cluster: str, secure: SecureKafka, tmp_path: Path, source: str
 ) -> None:
     told = copied(cluster, secure, tmp_path / f"two-{source}", source)
@@ -146,6 +145,6 @@ def test_a_cluster_of_two_workers_and_a_secured_kafka(
 
 @pytest.mark.timeout(500)
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]")
-def test_a_connect_server_and_a_secured_kafka(secure: SecureKafka, tmp_path: Path, source: str) -> None:
+def test_connect_server_with_secured_kafka(secure: SecureKafka, tmp_path: Path, source: str) -> None:
     told = copied("connect", secure, tmp_path / f"connect-{source}", source)
     assert [one["rows"] for one in told] == [200, 200]
