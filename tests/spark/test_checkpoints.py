@@ -57,7 +57,7 @@ def numbered(letter: str, *numbers: int) -> list[str]:
 def test_query_continues_with_other_source(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair, failing: int
 ) -> None:
-    """Runs several micro-batches with one source, fails one, continues with the other source, and returns to the first."""
+    """Runs several micro-batches with one source, fails one, continues with the other, and returns to the first."""
     topic = new_topic(2)
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
     # The Python source begins a query with an empty micro-batch.
@@ -161,7 +161,9 @@ def test_repeated_first_batch_at_latest(
 def test_records_before_first_batch_is_planned(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair
 ) -> None:
-    """Records between the start, which only the JVM source reads from the checkpoint, and the end of the micro-batch."""
+    """Records between the start, which only the JVM source reads from the checkpoint, and the end of the first
+    batch.
+    """
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a0", "a1"]})
     kept = tmp_path / "sources" / "0" / "0"

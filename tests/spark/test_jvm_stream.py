@@ -122,7 +122,7 @@ def test_start_offsets_are_not_committed(stream: Make, broker: Broker) -> None:
 
 
 def test_repeated_very_first_batch_is_committed_on_completion(stream: Make, broker: Broker) -> None:
-    """The start is stored, in one case by another run; neither it nor the end is committed before the batch completes."""
+    """The start is stored, in one case by another run; neither it nor the end is committed before completion."""
     for topic, start in (("again-earliest", "earliest"), ("again-latest", "latest")):
         broker.create_topic(topic, 1)
         produce(broker, topic, {0: ["a0", "a1"]})

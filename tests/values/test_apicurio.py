@@ -1,4 +1,4 @@
-"""The client of schema registries against one that is not ours: Apicurio's, which has Confluent's API."""
+"""The schema registry client against Apicurio's registry, which has Confluent's API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECOND = {
 BROKEN = {"type": "record", "name": "Order", "fields": [{"name": "price", "type": "double"}]}
 USER = {"type": "record", "name": "app.User", "fields": [{"name": "name", "type": "string"}]}
 LOGIN = {"type": "record", "name": "app.Login", "fields": [{"name": "user", "type": "app.User"}]}
-# Waits that make tests quick.
+# Short retry delays.
 QUICK: dict[str, Any] = {"missing_id_retries_wait_ms": 10}
 _numbers = itertools.count()
 
@@ -38,7 +38,7 @@ def client(apicurio: Apicurio) -> Iterator[SchemaRegistry]:
 
 @pytest.fixture
 def topic() -> str:
-    """One of its own: the registry is that of all tests."""
+    """Returns a unique topic: all tests share the registry."""
     return f"orders-{next(_numbers)}"
 
 
@@ -47,7 +47,7 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 
 def demand(apicurio: Apicurio, subject: str, level: str) -> None:
-    """Sets what the next schema of a subject must be; Apicurio wants nothing by default."""
+    """Sets the compatibility level of a subject; Apicurio's default is none."""
     body = json.dumps({"compatibility": level}).encode()
     headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
     request = urllib.request.Request(f"{apicurio.url}/config/{subject}", body, headers, method="PUT")
@@ -68,18 +68,18 @@ def test_schemas_are_registered_and_found(client: SchemaRegistry, topic: str) ->
     assert json.loads(latest.schema) == SECOND
     assert client.schema(subject=subject, version=1).id == first
     assert json.loads(client.schema(id=first).schema) == FIRST
-    # It is older than GUIDs.
+    # This version of Apicurio has no GUIDs.
     assert latest.guid is None
 
 
-def test_names_may_have_any_characters(client: SchemaRegistry) -> None:
+def test_subject_names_with_any_characters(client: SchemaRegistry) -> None:
     name = "a/b c?d=ü%"
     number = client.register(name, '"long"')
     assert name in client.subjects()
     assert client.schema(subject=name).id == number
 
 
-def test_what_is_not_there(client: SchemaRegistry, topic: str) -> None:
+def test_missing_schemas(client: SchemaRegistry, topic: str) -> None:
     client.register(topic, FIRST)
     for asked, code in (
         ({"id": 999_999}, "40403"),
@@ -94,13 +94,13 @@ def test_what_is_not_there(client: SchemaRegistry, topic: str) -> None:
         client.schema(guid="00000000-0000-0000-0000-000000000001")
 
 
-def test_what_is_no_schema_is_refused(client: SchemaRegistry, topic: str) -> None:
+def test_invalid_schema_is_rejected(client: SchemaRegistry, topic: str) -> None:
     with pytest.raises(RegistryError, match="42201") as caught:
         client.register(topic, "{")
     assert caught.value.status == 422
 
 
-def test_incompatible_schemas_are_refused(apicurio: Apicurio, client: SchemaRegistry, topic: str) -> None:
+def test_incompatible_schema_is_rejected(apicurio: Apicurio, client: SchemaRegistry, topic: str) -> None:
     client.check(topic, BROKEN)
     client.register(topic, FIRST)
     assert client.compatibility(topic) == "NONE"
@@ -132,7 +132,7 @@ def test_references_are_resolved(client: SchemaRegistry, topic: str) -> None:
     assert got == [{"Login": {"user": {"name": "ann"}}, "User": None}, {"Login": None, "User": {"name": "bob"}}, None]
 
 
-def test_contexts_are_apart(apicurio: Apicurio, client: SchemaRegistry, topic: str) -> None:
+def test_contexts_are_separate(apicurio: Apicurio, client: SchemaRegistry, topic: str) -> None:
     with SchemaRegistry(apicurio.url, context=".staging", **QUICK) as staging:
         client.register(topic, FIRST)
         number = staging.register(topic, SECOND)
@@ -145,7 +145,7 @@ def test_contexts_are_apart(apicurio: Apicurio, client: SchemaRegistry, topic: s
         assert {topic, f":.staging:{topic}"} <= set(client.subjects())
 
 
-def test_values_are_decoded_with_what_it_has(client: SchemaRegistry, topic: str) -> None:
+def test_values_are_decoded_with_its_schemas(client: SchemaRegistry, topic: str) -> None:
     first, second = (client.register(f"{topic}-value", one) for one in (FIRST, SECOND))
     values = pa.array([framed(first, b"\x02"), None, framed(second, b"\x06Ulm\x04")])
     wanted = [{"city": "Rome", "id": 1}, None, {"city": "Ulm", "id": 2}]
@@ -159,7 +159,7 @@ def test_values_are_decoded_with_what_it_has(client: SchemaRegistry, topic: str)
 
 
 def test_schemas_of_other_types(client: SchemaRegistry, topic: str) -> None:
-    # It wants to see by the text what it is.
+    # Apicurio requires the type to be recognizable in the text.
     text = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
     for kind, schema in (("JSON", text), ("PROTOBUF", 'syntax = "proto3"; message A { int32 a = 1; }')):
         subject = f"{topic}-{kind}"

@@ -1,4 +1,4 @@
-"""What confluent-kafka's serializers write, with ids before values and with GUIDs in headers."""
+"""Values of confluent-kafka's serializers, with ids before values and with GUIDs in headers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def client(registry: Registry) -> Iterator[SchemaRegistry]:
 
 
 class Writer:
-    """A serializer of theirs, for the values or keys of topic `orders`."""
+    """A serializer of confluent-kafka for the values or keys of topic `orders`."""
 
     def __init__(
         self, registry: Registry, schema: Any, *, references: Any = (), key: bool = False, headers: bool = False
@@ -96,7 +96,7 @@ class Writer:
         self._field = serialization.MessageField.KEY if key else serialization.MessageField.VALUE
 
     def __call__(self, value: Any) -> tuple[bytes, dict[str, bytes]]:
-        """The bytes and the headers."""
+        """Returns the bytes and the headers."""
         context = serialization.SerializationContext("orders", self._field, {})
         return self._serializer(value, context), context.headers
 
@@ -113,7 +113,7 @@ def test_ids_before_values(registry: Registry, client: SchemaRegistry) -> None:
     assert got == [{"city": "Rome", "id": 1}, {"city": "Ulm", "id": 2}, {"city": "Rome", "id": -3}]
 
 
-def test_every_type(registry: Registry, client: SchemaRegistry) -> None:
+def test_all_types(registry: Registry, client: SchemaRegistry) -> None:
     empty = {**VALUE, "tags": [], "counts": {}, "note": None, "any": ("app.Color", "RED"), "who": None}
     write = Writer(registry, EVERYTHING)
     got = decode_values(pa.array([write(VALUE)[0], write(empty)[0]]), Avro(client), topic="orders").to_pylist()
@@ -125,11 +125,11 @@ def test_every_type(registry: Registry, client: SchemaRegistry) -> None:
     ]
 
 
-def test_unions_and_other_types_at_the_top(registry: Registry, client: SchemaRegistry) -> None:
+def test_top_level_unions_and_primitives(registry: Registry, client: SchemaRegistry) -> None:
     cases: list[tuple[Any, list[Any], list[Any]]] = [
         ({"type": "string"}, ["ü", ""], ["ü", ""]),
         ({"type": "long"}, [2**40], [2**40]),
-        # They write these without a length.
+        # confluent-kafka writes these without a length.
         ({"type": "bytes"}, [b"abc", b""], [b"abc", b""]),
         ({"type": "array", "items": "int"}, [[1, 2], []], [[1, 2], []]),
         (["null", FIRST], [{"id": 1}], [{"id": 1}]),
@@ -174,7 +174,7 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
     form = Avro(client)
     got = decode_values(values, form, topic="orders", headers=headers, key=key)
     assert got.to_pylist() == [{"id": 1}, {"id": 2}, {"id": 3}]
-    # Without a registry, and the other part's header.
+    # Without a registry, and with the header of the other part.
     alone = Avro(FIRST, writers={UUID(bytes=guid): FIRST, 1: FIRST})
     assert decode_values(values, alone, headers=headers, key=key).equals(got)
     with pytest.raises(BadValueError, match="neither a header nor byte 0"):
@@ -189,10 +189,10 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
         ({"content-type": b"avro/binary+00010203"}, "content-type has the id of a schema of Azure's registry"),
     ],
 )
-def test_headers_of_other_registries_are_named(
+def test_headers_of_other_registries(
     registry: Registry, client: SchemaRegistry, header: dict[str, bytes], why: str
 ) -> None:
-    """No frame is looked for beside them: the first bytes of these values are those of ids that do not exist."""
+    """With such headers, values are not searched for framing: their first bytes look like ids that do not exist."""
     first = registry.register("orders-value", FIRST)
     values = pa.array([b"\0" + number.to_bytes(4) + b"\x02" for number in (first, *range(900, 999))])
     before = registry.requests()
@@ -201,14 +201,14 @@ def test_headers_of_other_registries_are_named(
             decode_values(values, Avro(client, schema=FIRST, framing=framing), headers=column([header] * len(values)))
         assert 'framing "none"' in str(raised.value)
     assert registry.requests() == before
-    # A framing that is requested applies, and so does the header of a registry.
+    # An explicit framing applies, and so does the header of a registry.
     named = column([{**header, "__value_schema_id": b"\0" + first.to_bytes(4)}])
     assert decode_values(pa.array([b"\x04"]), Avro(client), topic="orders", headers=named).to_pylist() == [{"id": 2}]
     got = decode_values(values[:1], Avro(client, schema=FIRST, framing="confluent"), headers=column([header]))
     assert got.to_pylist() == [{"id": 1}]
 
 
-def test_cloud_events_may_have_frames(registry: Registry, client: SchemaRegistry) -> None:
+def test_cloud_events_with_framing(registry: Registry, client: SchemaRegistry) -> None:
     first = registry.register("orders-value", FIRST)
     headers = column([{"ce_dataschema": b"http://a/b"}] * 2)
     values = pa.array([b"\0" + first.to_bytes(4) + b"\x02", b"\x02"])
@@ -218,7 +218,7 @@ def test_cloud_events_may_have_frames(registry: Registry, client: SchemaRegistry
         decode_values(values, form, headers=headers)
 
 
-def test_frames_of_other_registries_are_named(client: SchemaRegistry) -> None:
+def test_framing_of_other_registries(client: SchemaRegistry) -> None:
     form = Avro(client, schema=FIRST)
     for value, why in (
         (b"\x03\x05" + bytes(16) + b"\x02", "AWS Glue"),
@@ -229,8 +229,8 @@ def test_frames_of_other_registries_are_named(client: SchemaRegistry) -> None:
             decode_values(pa.array([value]), form)
 
 
-def test_frames_of_guids_are_those_of_its_code() -> None:
-    """Bytes that stay, whatever version is installed."""
+def test_guid_framing_matches_confluent() -> None:
+    """Fixed bytes, independent of the installed version."""
     serde = pytest.importorskip("confluent_kafka.schema_registry.serde")
     guid = "89791762-2336-4186-9674-299b90a802e2"
     named = serde.SchemaId("AVRO", 258, guid)
@@ -246,7 +246,7 @@ def test_frames_of_guids_are_those_of_its_code() -> None:
             decode_values(values[:1], form, headers=column([{"__value_schema_id": header[:size]}]))
 
 
-def test_values_of_json_schemas_and_protobuf_are_bad_in_avro(registry: Registry, client: SchemaRegistry) -> None:
+def test_ids_of_other_schema_types_are_bad_in_avro(registry: Registry, client: SchemaRegistry) -> None:
     jsons = pytest.importorskip(
         "confluent_kafka.schema_registry.json_schema", reason="confluent-kafka[json] is missing"
     )

@@ -1,4 +1,4 @@
-"""Consumers whose keys and values come decoded: on the embedded broker, and once on real Kafka."""
+"""Consumers that decode keys and values, on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def consumer(broker: Broker, *partitions: TopicPartition, **options: Any) -> Con
 
 
 def taken(consumer: Consumer, rows: int) -> pa.Table:
-    """What polls give, up to a number of rows."""
+    """Polls until it has this number of rows."""
     batches: list[pa.RecordBatch] = []
     while sum(batch.num_rows for batch in batches) < rows:
         batch = consumer.poll(5.0)
@@ -95,7 +95,7 @@ def taken(consumer: Consumer, rows: int) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
-def test_values_are_a_struct_and_tombstones_are_null(broker: Broker, send: Callable[..., None]) -> None:
+def test_values_are_structs_and_tombstones_are_null(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), None, order(2, "Ulm"), key=b"\0\0\0\5")
     with consumer(broker, key_format="int") as reader:
         empty = reader.poll(0)
@@ -110,7 +110,7 @@ def test_values_are_a_struct_and_tombstones_are_null(broker: Broker, send: Calla
     assert rows.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
 
 
-def test_other_columns_are_those_of_a_consumer_of_bytes(broker: Broker, send: Callable[..., None]) -> None:
+def test_other_columns_match_an_untyped_consumer(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), headers=[("a", b"b")])
     with consumer(broker, value_format=None, include_headers=True) as plain:
         expected = plain.poll(5.0)
@@ -122,7 +122,7 @@ def test_other_columns_are_those_of_a_consumer_of_bytes(broker: Broker, send: Ca
     assert rows.schema.names == [*expected.schema.names, "raw_value"]
 
 
-def test_a_bad_value_ends_rows_and_is_raised_with_the_position_on_it(broker: Broker, send: Callable[..., None]) -> None:
+def test_bad_value_is_raised_after_the_rows_before_it(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), order(2), BAD, order(4))
     send(order(11), partition=1)
     both = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -152,21 +152,21 @@ def test_a_bad_value_ends_rows_and_is_raised_with_the_position_on_it(broker: Bro
     assert found == {(0, 0): 1, (0, 1): 2, (0, 3): 4, (1, 0): 11}
 
 
-def test_what_is_committed_never_goes_past_a_bad_value(broker: Broker, send: Callable[..., None]) -> None:
+def test_commits_do_not_pass_a_bad_value(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), BAD, order(3))
     with consumer(broker, group_id="g") as reader:
         assert taken(reader, 1)["offset"].to_pylist() == [0]
         for _ in range(3):
             with pytest.raises(BadValueError):
                 reader.poll(5.0)
-    # Closing has committed what was given.
+    # Closing has committed the returned rows.
     with consumer(broker, group_id="g") as reader:
         assert reader.committed([TopicPartition("orders", 0)])[TopicPartition("orders", 0)].offset == 1  # type: ignore[union-attr]
         with pytest.raises(BadValueError):
             reader.poll(5.0)
 
 
-def test_null_keeps_rows_with_their_bytes_and_what_is_wrong(broker: Broker, send: Callable[..., None]) -> None:
+def test_on_decode_error_null_keeps_bytes_and_error(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), BAD, None, order(9, schema_id=8), b"")
     with consumer(broker, on_decode_error="null") as reader:
         rows = taken(reader, 5)
@@ -180,7 +180,7 @@ def test_null_keeps_rows_with_their_bytes_and_what_is_wrong(broker: Broker, send
     assert rows.schema.field("value_error").type == pa.string()
 
 
-def test_bad_records_go_to_another_topic_with_where_they_were(broker: Broker, send: Callable[..., None]) -> None:
+def test_dead_letters_have_source_position(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), key=b"\0\0\0\1")
     send(BAD, key=b"\0\0\0\2", headers=[("trace", b"x")], timestamp=1_700_000_000_000)
     send(order(3), key=b"short")
@@ -210,7 +210,7 @@ def test_bad_records_go_to_another_topic_with_where_they_were(broker: Broker, se
     assert headers["__connect.errors.exception.message"].startswith(b"value: schema id 7, field city: ")
 
 
-def test_rows_come_again_if_bad_records_cannot_be_sent(broker: Broker, send: Callable[..., None]) -> None:
+def test_rows_are_returned_again_if_dead_letters_fail(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), BAD)
     with (
         Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
@@ -223,9 +223,7 @@ def test_rows_come_again_if_bad_records_cannot_be_sent(broker: Broker, send: Cal
             assert reader.position(TopicPartition("orders", 0)) == 0
 
 
-def test_a_registry_says_what_rows_look_like_and_what_they_were_written_with(
-    broker: Broker, send: Callable[..., None]
-) -> None:
+def test_reader_and_writer_schemas_from_registry(broker: Broker, send: Callable[..., None]) -> None:
     with Registry() as server, SchemaRegistry(server.url, **QUICK) as registry:
         first = registry.register("orders-value", EARLIER)
         second = registry.register("orders-value", READER)
@@ -236,7 +234,7 @@ def test_a_registry_says_what_rows_look_like_and_what_they_were_written_with(
         assert rows["value"].to_pylist() == [{"id": 1, "city": "?"}, {"id": 2, "city": "Ulm"}]
 
 
-def test_positions_stay_while_the_registry_is_away(broker: Broker, send: Callable[..., None]) -> None:
+def test_positions_stay_during_registry_outage(broker: Broker, send: Callable[..., None]) -> None:
     with Registry() as server, SchemaRegistry(server.url, max_retries=0, **QUICK) as registry:
         number = registry.register("orders-value", ORDER)
         send(order(1, schema_id=number))
@@ -251,13 +249,13 @@ def test_positions_stay_while_the_registry_is_away(broker: Broker, send: Callabl
             assert taken(reader, 1)["value"].to_pylist() == [{"id": 1, "city": "Rome"}]
 
 
-def test_values_that_become_large_come_in_parts(
+def test_expanded_values_are_returned_in_parts(
     broker: Broker, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", 1 << 20)
     writer = {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
     reader = {"type": "array", "items": {"type": "record", "name": "R", "fields": [NUMBER]}}
-    # Items without bytes, each of which is the default.
+    # Items of zero bytes, each with the default value.
     large, bad = b"\0\0\0\0\7" + varint(30_000) + b"\0", b"\0\0\0\0\7" + varint(3)
     send(*[large] * 8, bad, *[large] * 2)
     formats: dict[str, Any] = {"value_format": Avro(reader, writers={7: writer})}
@@ -286,14 +284,12 @@ def test_values_that_become_large_come_in_parts(
             assert taken(found, 10)["offset"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
         with consumer(broker, TopicPartition("dead", 0), value_format=None) as found:
             assert [one.value for one in found.records(5.0)] == [bad]
-    # What a program decodes itself has no limit.
+    # `decode_values` has no limit of its own.
     assert len(decode_values(pa.array([large] * 9), formats["value_format"])) == 9
 
 
 @pytest.mark.parametrize(("given", "there"), [("true", True), ("False", False), (True, True), (None, False)])
-def test_headers_come_if_they_are_asked_for(
-    broker: Broker, send: Callable[..., None], given: object, there: bool
-) -> None:
+def test_include_headers(broker: Broker, send: Callable[..., None], given: object, there: bool) -> None:
     send(order(1), headers=[("a", b"b")])
     options: dict[str, Any] = {} if given is None else {"include.headers": given}
     with Consumer(
@@ -305,7 +301,7 @@ def test_headers_come_if_they_are_asked_for(
     assert ("headers" in rows.schema.names) == there
 
 
-def test_parquet_takes_tombstones(broker: Broker, send: Callable[..., None], tmp_path: Path) -> None:
+def test_parquet_with_tombstones(broker: Broker, send: Callable[..., None], tmp_path: Path) -> None:
     send(order(1), None)
     with consumer(broker) as reader:
         rows = taken(reader, 2)
@@ -313,7 +309,7 @@ def test_parquet_takes_tombstones(broker: Broker, send: Callable[..., None], tmp
     assert pq.read_table(tmp_path / "orders.parquet")["value"].to_pylist() == rows["value"].to_pylist()
 
 
-def test_records_have_what_formats_make_of_them(broker: Broker, send: Callable[..., None]) -> None:
+def test_records_have_decoded_values(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), None, key=b"\0\0\0\5", timestamp=17, headers=[("a", None)])
     with consumer(broker, key_format="int", include_headers=True) as reader:
         found = list(reader.records(5.0))
@@ -335,7 +331,7 @@ def test_readers_and_views(broker: Broker, send: Callable[..., None]) -> None:
     assert table["raw_value"].to_pylist() == [order(1), order(3)]
 
 
-def test_an_event_loop_reads_the_same(broker: Broker, send: Callable[..., None]) -> None:
+def test_async_consumer_returns_equal_rows(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), BAD, order(3))
     broker.create_topic("dead", partitions=1)
 
@@ -359,7 +355,7 @@ def test_an_event_loop_reads_the_same(broker: Broker, send: Callable[..., None])
         assert reader.poll(5.0)["value"].to_pylist() == [BAD]
 
 
-def test_what_cannot_be_is_refused(broker: Broker) -> None:
+def test_rejects_invalid_options(broker: Broker) -> None:
     made: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers}
     with pytest.raises(ConfigurationError, match="on_decode_error must be raise, null or a DeadLetter, not 'drop'"):
         Consumer(value_format="long", on_decode_error="drop", **made)  # type: ignore[arg-type]
@@ -377,7 +373,7 @@ def test_what_cannot_be_is_refused(broker: Broker) -> None:
             reader.poll(0)
 
 
-def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_on_apache_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     topic, dead = new_topic(partitions=3), new_topic()
     values = [BAD if number % 10 == 3 else order(number, "R" * (number % 50)) for number in range(5000)]
     with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="lz4") as producer:
@@ -408,7 +404,7 @@ def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> Non
         assert sum(batch.num_rows for batch in reader.reader()) == 500
 
 
-def test_short_polls_raise_what_is_bad_and_never_end_a_loop_early(broker: Broker, send: Callable[..., None]) -> None:
+def test_short_polls_raise_bad_values(broker: Broker, send: Callable[..., None]) -> None:
     send(*(order(n) for n in range(5)), BAD, *(order(n) for n in range(6, 10)))
     with consumer(broker, TopicPartition("orders", 0)) as reader:
         rows = 0
@@ -430,7 +426,7 @@ def test_short_polls_raise_what_is_bad_and_never_end_a_loop_early(broker: Broker
         assert reader.poll(0.1).num_rows == 0
 
 
-def test_a_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Callable[..., None]) -> None:
+def test_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Callable[..., None]) -> None:
     send(*[BAD] * 50)
     broker.create_topic("dead", partitions=1)
     tp = TopicPartition("orders", 0)
@@ -441,7 +437,7 @@ def test_a_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Calla
             while not reader.position(tp):
                 assert reader.poll(0).num_rows == 0
             assert reader.position(tp) < 10
-            # Rows that are written are finished, and committed within the poll.
+            # Rows written as dead letters are complete, and are committed within the poll.
             assert reader.poll(2.0).num_rows == 0
             until(lambda: reader.committed([tp])[tp])
             while reader.position(tp) < 50:

@@ -1,4 +1,4 @@
-"""A program that sends what it cannot read to another topic, killed again and again (SAMSARROW_KILLS=20)."""
+"""An application that sends bad records to another topic, killed repeatedly (SAMSARROW_KILLS=20)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KILLS = int(os.environ.get("SAMSARROW_KILLS", "5"))
 SEED = int(os.environ.get("SAMSARROW_KILLS_SEED", "10"))
 pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
 PARTITIONS = 3
-# Of each life, and of the long run of bad ones among them, which is longer than a batch.
+# Records per life of the application, and the length of a run of bad ones among them, which exceeds a batch.
 RECORDS, RUN = 600, 130
 
 PROGRAM = """
@@ -76,8 +76,8 @@ with (
 """
 
 
-class Place(NamedTuple):
-    """Where a record is."""
+class Position(NamedTuple):
+    """Partition and offset of a record."""
 
     partition: int
     offset: int
@@ -91,14 +91,14 @@ def zigzag(number: int) -> bytes:
 
 
 def value(number: int, chance: random.Random, *, good: bool) -> bytes:
-    """Of the record of this number; what is bad is so in one way or another."""
+    """Returns the value of a record; bad values are damaged in one of several ways."""
     whole = b"\0\0\0\0\1" + zigzag(number)
     spoiled = [b"", b"\0\0\0\0\2" + whole[5:], whole + b"\0", whole[:5], b"{}", b"\0\0\0\0\1" + b"\xff" * 11]
     return whole if good else chance.choice(spoiled)
 
 
 class Orders:
-    """What was sent: numbers of good and of bad records."""
+    """Sends records, and has the numbers of good and of bad ones."""
 
     def __init__(self, servers: str, topic: str, chance: random.Random) -> None:
         self._servers, self._topic, self._chance = servers, topic, chance
@@ -106,7 +106,7 @@ class Orders:
         self.bad: set[int] = set()
 
     def send(self) -> None:
-        """As many as a life is to find; the last of each partition are good."""
+        """Sends the records of one life; the last of each partition are good."""
         first = len(self.good) + len(self.bad)
         run = range(self._chance.randrange(RECORDS - RUN - PARTITIONS), RECORDS)[:RUN]
         with Producer(bootstrap_servers=self._servers) as producer:
@@ -116,13 +116,13 @@ class Orders:
                 good = last or (at not in run and self._chance.random() > 0.1)
                 (self.good if good else self.bad).add(number)
                 made = value(number, self._chance, good=good)
-                # A run of one partition is a batch that has nothing else.
+                # The run goes to one partition, so that some batches have only bad records.
                 partition = 0 if at in run else number % PARTITIONS
                 producer.send(self._topic, made, key=b"%d" % number, partition=partition)
 
 
 class Worker:
-    """What the program has done so far."""
+    """Reads the results of the application."""
 
     def __init__(self, servers: str, topic: str, dead: str, path: Path) -> None:
         self._servers, self._topic, self._dead, self._path = servers, topic, dead, path
@@ -134,13 +134,13 @@ class Worker:
             rows: list[dict[str, Any]] = pa.Table.from_batches(reader.reader()).to_pylist()
             return rows
 
-    def places(self) -> dict[int, Place]:
-        """Where each record is."""
+    def positions(self) -> dict[int, Position]:
+        """Returns the position of each record."""
         rows = self._table(self._topic, PARTITIONS)
-        return {int(row["key"]): Place(row["partition"], row["offset"]) for row in rows}
+        return {int(row["key"]): Position(row["partition"], row["offset"]) for row in rows}
 
     def results(self, what: str = '"partition", "offset", id') -> list[tuple[int, ...]]:
-        """Rows of the table."""
+        """Returns the rows of the table."""
         with closing(sqlite3.connect(self._path, timeout=20)) as database:
             try:
                 return database.execute(f"SELECT {what} FROM results").fetchall()
@@ -148,27 +148,27 @@ class Worker:
                 return []
 
     def done(self) -> int:
-        """How many rows there are."""
+        """Returns the number of rows."""
         return sum(count for (count,) in self.results("count(*)"))
 
     def stored(self) -> dict[int, int]:
-        """The offsets beside the table."""
+        """Returns the offsets stored with the table."""
         with closing(sqlite3.connect(self._path, timeout=20)) as database:
             partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
             found = SqlOffsetStore(database, self._topic).load(partitions)
             return {partition.partition: one.offset for partition, one in found.items() if one is not None}
 
-    def letters(self) -> list[tuple[int, Place]]:
-        """The number of each dead letter, and where its headers say that it was."""
+    def letters(self) -> list[tuple[int, Position]]:
+        """Returns the number of each dead letter, and the position in its headers."""
         found = []
         for row in self._table(self._dead, 1):
             headers = {one["key"].removeprefix("__connect.errors."): one["value"] for one in row["headers"]}
             assert headers["topic"] == self._topic.encode()
-            found.append((int(row["key"]), Place(int(headers["partition"]), int(headers["offset"]))))
+            found.append((int(row["key"]), Position(int(headers["partition"]), int(headers["offset"]))))
         return found
 
 
-def test_bad_records_are_never_lost_and_good_ones_are_there_once(
+def test_dead_letters_survive_kills_and_results_are_exactly_once(
     kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic, dead = new_topic(PARTITIONS), new_topic()
@@ -181,7 +181,7 @@ def test_bad_records_are_never_lost_and_good_ones_are_there_once(
     with Program(script, servers, topic, dead, str(path), imports=("samsarrow.offsets",)) as program:
         for _ in range(KILLS):
             before = worker.done()
-            # Most die at work, some while they start or join.
+            # Most kills occur while records are processed, some during startup or joining.
             if lives.random() < 0.8:
                 more = lives.randrange(1, RECORDS // 2)
                 program.until(lambda wanted=before + more: worker.done() >= wanted, pause=0.02)
@@ -190,23 +190,25 @@ def test_bad_records_are_never_lost_and_good_ones_are_there_once(
             else:
                 time.sleep(lives.uniform(0, 0.5))
             program.kill()
-            # Whatever offsets were stored, the bad records below are in the other topic.
-            places, stored = worker.places(), worker.stored()
+            # All bad records before the stored offsets are in the other topic.
+            positions, stored = worker.positions(), worker.stored()
             sent = {number for number, _ in worker.letters()}
-            passed = {n for n in orders.bad if places[n].offset < stored.get(places[n].partition, 0)}
+            passed = {n for n in orders.bad if positions[n].offset < stored.get(positions[n].partition, 0)}
             assert passed <= sent, sorted(passed - sent)
             orders.send()
             program.start()
         program.until(lambda: worker.done() >= len(orders.good), pause=0.02)
-    places, letters = worker.places(), worker.letters()
+    positions, letters = worker.positions(), worker.letters()
     counts = Counter(number for number, _ in letters)
     sys.stdout.write(
         f"{KILLS} kills, {at_work} of them at work (seed {SEED}): {len(orders.good)} good records, "
         f"{len(orders.bad)} bad ones as {len(letters)} dead letters\n"
     )
-    wanted = sorted((*places[number], number) for number in orders.good)
+    wanted = sorted((*positions[number], number) for number in orders.good)
     assert sorted(worker.results()) == wanted
     assert set(counts) == orders.bad
-    assert all(place == places[number] for number, place in letters)
-    ends = {part: max(one.offset for one in places.values() if one.partition == part) + 1 for part in range(PARTITIONS)}
+    assert all(place == positions[number] for number, place in letters)
+    ends = {
+        part: max(one.offset for one in positions.values() if one.partition == part) + 1 for part in range(PARTITIONS)
+    }
     assert worker.stored() == ends

@@ -1,4 +1,4 @@
-"""`decode_values`: what goes in, what comes out, and what is said about values that are bad."""
+"""`decode_values`: input layouts, results, and errors of bad values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = [{"id": 1, "user": "ann"}, None, {"id": 2, "user": ""}]
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()], ids=str)
-def test_every_layout_of_binary_is_read(kind: pa.DataType) -> None:
+def test_all_binary_layouts(kind: pa.DataType) -> None:
     got = decode_values(pa.array(VALUES, kind), Avro(EVENT, framing="none"))
     assert isinstance(got, pa.StructArray)
     assert got.to_pylist() == ROWS
@@ -40,7 +40,7 @@ def test_every_layout_of_binary_is_read(kind: pa.DataType) -> None:
     assert decode_values(pa.array(VALUES, kind)[1:], Avro(EVENT, framing="none")).to_pylist() == ROWS[1:]
 
 
-def test_chunks_give_chunks() -> None:
+def test_chunked_array_returns_chunks() -> None:
     avro = Avro(EVENT, framing="none")
     got = decode_values(pa.chunked_array([VALUES[:1], VALUES[1:]]), avro)
     assert [chunk.to_pylist() for chunk in got.chunks] == [ROWS[:1], ROWS[1:]]
@@ -49,7 +49,7 @@ def test_chunks_give_chunks() -> None:
     assert decode_values(pa.nulls(2), avro).null_count == 2
 
 
-def test_a_bad_value_says_which_and_why() -> None:
+def test_bad_value_error_has_row_and_reason() -> None:
     bad = event(3, b"\xff")
     avro = Avro(EVENT, writers={7: EVENT})
     good = [b"\0\0\0\0\x07" + value for value in (VALUES[0], VALUES[2])]
@@ -62,7 +62,7 @@ def test_a_bad_value_says_which_and_why() -> None:
     assert (error.row, error.schema_id, error.field, error.reason) == (3, 7, "user", "the text is not UTF-8")
     assert pickle.loads(pickle.dumps(error)).field == "user"
     assert decode_values(values, avro, on_decode_error="null").to_pylist() == [ROWS[0], ROWS[2], ROWS[0], None]
-    # What was decoded before has left nothing behind.
+    # A failed call leaves no state behind.
     assert decode_values(values[:1], avro).to_pylist() == ROWS[:1]
 
 
@@ -76,12 +76,12 @@ def test_a_bad_value_says_which_and_why() -> None:
         (b"\0\0\0\0\x07\x02", "the value ends too early"),
     ],
 )
-def test_frames_that_are_bad(value: bytes, why: str) -> None:
+def test_bad_framing(value: bytes, why: str) -> None:
     with pytest.raises(BadValueError, match=why):
         decode_values(pa.array([value]), Avro(EVENT, writers={7: EVENT}))
 
 
-def test_headers_name_the_schema_of_value_and_key() -> None:
+def test_schema_ids_in_headers_of_value_and_key() -> None:
     guid = UUID("0188d1a6-b1c5-7c3e-9f45-6f0e8b1f2a3d")
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     named = [
@@ -105,7 +105,7 @@ def test_headers_name_the_schema_of_value_and_key() -> None:
         decode_values(values, avro, headers=pa.array([1, 2, 3]))
 
 
-def test_values_name_schemas_by_fingerprint_and_by_long_ids() -> None:
+def test_fingerprint_and_eight_byte_ids() -> None:
     fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
     canonical = fastavro.schema.to_parsing_canonical_form(EVENT)
     print_ = bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
@@ -115,12 +115,12 @@ def test_values_name_schemas_by_fingerprint_and_by_long_ids() -> None:
     assert decode_values(pa.array([b"\0" + struct.pack(">q", 1 << 40) + VALUES[0]]), apicurio).to_pylist() == ROWS[:1]
 
 
-def test_some_fields_only() -> None:
+def test_selected_fields() -> None:
     got = decode_values(pa.array(VALUES), Avro(EVENT, fields=["user"], framing="none"))
     assert got.to_pylist() == [{"user": "ann"}, None, {"user": ""}]
 
 
-def test_enums_may_be_a_dictionary() -> None:
+def test_enums_as_dictionary() -> None:
     colour = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
     got = decode_values(pa.array([b"\x02", b"\x00"]), Avro(colour, framing="none", enums="dictionary"))
     assert got.type == pa.dictionary(pa.int32(), pa.string())
@@ -140,7 +140,7 @@ def test_enums_may_be_a_dictionary() -> None:
         ("uuid", b"0188d1a6-b1c5-7c3e-9f45-6f0e8b1f2a3d", "0188d1a6-b1c5-7c3e-9f45-6f0e8b1f2a3d", pa.string()),
     ],
 )
-def test_kafkas_own_types(name: Any, value: bytes, want: object, kind: pa.DataType) -> None:
+def test_kafka_primitive_types(name: Any, value: bytes, want: object, kind: pa.DataType) -> None:
     got = decode_values(pa.array([value, None]), name)
     assert (got.to_pylist(), got.type) == ([want, None], kind)
     if name != "string":
@@ -164,12 +164,12 @@ def test_kafkas_own_types(name: Any, value: bytes, want: object, kind: pa.DataTy
         ),
     ],
 )
-def test_what_cannot_be_is_said_before_any_value(make: Any, why: str) -> None:
+def test_invalid_options_raise_before_decoding(make: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         make()
 
 
-def test_arrays_of_other_types_are_refused() -> None:
+def test_rejects_arrays_of_other_types() -> None:
     for array in (pa.array([1]), pa.array(["text"])):
         with pytest.raises(TypeError, match="expected an array of binary"):
             decode_values(array, "int")
@@ -179,7 +179,7 @@ def test_arrays_of_other_types_are_refused() -> None:
         Avro(EVENT, fields="id")
 
 
-def test_formats_are_pickled_and_shared_by_threads() -> None:
+def test_formats_are_picklable_and_thread_safe() -> None:
     avro = pickle.loads(pickle.dumps(Avro(EVENT, writers={7: EVENT}, fields=["id"])))
     values = pa.array([b"\0\0\0\0\x07" + event(at % 60, b"x" * 20) for at in range(20_000)])
     want = decode_values(values, avro)

@@ -1,4 +1,4 @@
-"""`encode_values`: what is written, as which schema it is registered, and what is said of rows that do not fit."""
+"""`encode_values`: values, registered schemas, and errors of rows that do not fit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def framed(schema_id: int, *values: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_fastavro_reads_what_is_written(block: int) -> None:
+def test_fastavro_reads_encoded_values(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = generate.Generator(seed + 5_000_000, namesakes=True)
         schema = make.record(3)
@@ -65,19 +65,19 @@ def test_fastavro_reads_what_is_written(block: int) -> None:
         theirs = [generate.encoded(parsed, make.value(schema)) for _ in range(ROWS)]
         want = [generate.expected(generate.by_fastavro(value, parsed), schema) for value in theirs]
         avro = Avro(schema, framing="none")
-        # Columns as pyarrow makes them of Python's values.
+        # Columns as pyarrow builds them from Python values.
         column = pa.array(want, decode_values(pa.array([], pa.binary()), avro).type)
         ours = encode_values(column, avro)
         got = [generate.expected(generate.by_fastavro(value.as_py(), parsed), schema) for value in ours]
         assert got == want, (seed, schema)
         assert decode_values(ours, avro).equals(column), (seed, schema)
-        # fastavro writes some negative decimals with a byte more than they need.
+        # fastavro writes some negative decimals with an unnecessary byte.
         if '"decimal"' not in json.dumps(schema):
             assert ours.to_pylist() == theirs, (seed, schema)
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_schemas_of_types_are_read_by_fastavro(block: int) -> None:
+def test_fastavro_reads_derived_schemas(block: int) -> None:
     with Registry() as server, SchemaRegistry(server.url, **QUICK) as registry:
         for seed in range(block, block + BLOCK, 5):
             make = generate.Generator(seed + 6_000_000)
@@ -95,7 +95,7 @@ def test_schemas_of_types_are_read_by_fastavro(block: int) -> None:
             assert decode_values(written, avro).to_pylist() == column.to_pylist(), (seed, schema)
 
 
-def test_rows_of_every_container_are_written() -> None:
+def test_all_arrow_containers() -> None:
     avro = Avro(ORDER, framing="none")
     batch = TABLE.to_batches()[0]
     rows = batch.to_struct_array()
@@ -113,14 +113,14 @@ def test_rows_of_every_container_are_written() -> None:
             encode_values(nothing, avro)  # type: ignore[call-overload]
 
 
-def test_a_null_is_a_tombstone() -> None:
+def test_null_is_a_tombstone() -> None:
     rows = pa.array([{"id": 1, "city": "Rome"}, None], pa.struct(TABLE.schema))
     assert encode_values(rows, Avro(ORDER, framing="none")).to_pylist() == [WANT[0], None]
     assert encode_values(pa.nulls(2), Avro('["null", "long"]', framing="none")).to_pylist() == [None, None]
     assert encode_values(pa.array([None, 1]), "long").to_pylist() == [None, struct.pack(">q", 1)]
 
 
-def test_frames_have_the_id_that_is_given() -> None:
+def test_framing_has_given_id() -> None:
     for framing in ("auto", "confluent"):
         assert encode_values(TABLE, Avro(writers={258: ORDER}, framing=framing)).to_pylist() == framed(258, *WANT)
     long_ids = Avro(writers={1 << 40: ORDER}, framing="apicurio8")
@@ -139,7 +139,7 @@ def test_frames_have_the_id_that_is_given() -> None:
         encode_values(TABLE, Avro(writers={1 << 32: ORDER}))
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_error_names_value_that_does_not_fit() -> None:
     avro = Avro(ORDER, framing="none")
     for table, why in [
         (TABLE.drop(["id"]), "field id: there is no such column, and the schema has no default"),
@@ -176,12 +176,12 @@ def test_what_does_not_fit_is_named() -> None:
         ("uuid", pa.array(["0188d1a6-b1c5-7c3e-9f45-6f0e8b1f2a3d"]), [b"0188d1a6-b1c5-7c3e-9f45-6f0e8b1f2a3d"]),
     ],
 )
-def test_kafkas_own_types(name: Any, array: pa.Array, want: list[bytes]) -> None:
+def test_kafka_primitive_types(name: Any, array: pa.Array, want: list[bytes]) -> None:
     assert encode_values(array, name).to_pylist() == want
     assert decode_values(encode_values(array, name), name).to_pylist() == array.to_pylist()
 
 
-def test_kafkas_own_types_that_do_not_fit() -> None:
+def test_kafka_primitive_types_that_do_not_fit() -> None:
     with pytest.raises(ConfigurationError, match="a column of Int64 cannot be written as int: cast it"):
         encode_values(pa.array([1]), "int")
     with pytest.raises(ConfigurationError, match="a format must be Avro"):
@@ -190,7 +190,7 @@ def test_kafkas_own_types_that_do_not_fit() -> None:
         encode_values(pa.array([None, "x"]), "uuid")
 
 
-def test_a_schema_is_registered_once(server: Registry, registry: SchemaRegistry) -> None:
+def test_schema_is_registered_once(server: Registry, registry: SchemaRegistry) -> None:
     avro = Avro(registry, schema=ORDER)
     for _ in range(3):
         written = encode_values(TABLE, avro, topic="orders")
@@ -203,7 +203,7 @@ def test_a_schema_is_registered_once(server: Registry, registry: SchemaRegistry)
     assert decode_values(written, pickle.loads(pickle.dumps(avro)), topic="orders").to_pylist() == TABLE.to_pylist()
 
 
-def test_a_schema_follows_from_the_columns(registry: SchemaRegistry) -> None:
+def test_schema_is_derived_from_columns(registry: SchemaRegistry) -> None:
     written = encode_values(TABLE, Avro(registry), topic="my.orders-2")
     assert json.loads(registry.schema(subject="my.orders-2-value").schema) == {
         "type": "record",
@@ -220,13 +220,13 @@ def test_a_schema_follows_from_the_columns(registry: SchemaRegistry) -> None:
     ]:
         with pytest.raises(ConfigurationError, match=why):
             encode_values(table, Avro(registry), topic="others")
-    # A column that does not fit is found before anything is registered.
+    # A column that does not fit raises before anything is registered.
     with pytest.raises(ConfigurationError, match="field id"):
         encode_values(TABLE.drop(["id"]), Avro(registry, schema=ORDER), topic="others")
     assert registry.subjects() == ["my.orders-2-value"]
 
 
-def test_a_schema_that_is_refused(registry: SchemaRegistry) -> None:
+def test_rejected_schema(registry: SchemaRegistry) -> None:
     def rows(kind: pa.DataType) -> pa.Table:
         return pa.table({"id": pa.array([1]).cast(kind)}, pa.schema([pa.field("id", kind, nullable=False)]))
 
@@ -239,7 +239,7 @@ def test_a_schema_that_is_refused(registry: SchemaRegistry) -> None:
     assert encode_values(rows(pa.string()), registry_only, topic="orders")[0].as_py()[5:] == b"\x021"
 
 
-def test_without_auto_register_a_schema_must_be_there(server: Registry, registry: SchemaRegistry) -> None:
+def test_auto_register_false_requires_registered_schema(server: Registry, registry: SchemaRegistry) -> None:
     avro = Avro(registry, schema=ORDER, auto_register=False)
     with pytest.raises(SchemaNotFoundError, match="subject orders-value"):
         encode_values(TABLE, avro, topic="orders")
@@ -253,7 +253,7 @@ def test_without_auto_register_a_schema_must_be_there(server: Registry, registry
         encode_values(TABLE, avro, topic="others")
 
 
-def test_the_latest_version_is_what_is_written(server: Registry, registry: SchemaRegistry) -> None:
+def test_use_latest_writes_latest_version(server: Registry, registry: SchemaRegistry) -> None:
     latest = copy.deepcopy(ORDER)
     latest["fields"].insert(0, {"name": "zip", "type": "int", "default": 7})  # type: ignore[attr-defined]
     first, second = (registry.register("orders-value", schema) for schema in (ORDER, latest))
@@ -268,7 +268,7 @@ def test_the_latest_version_is_what_is_written(server: Registry, registry: Schem
     assert server.requests("POST /subjects/orders-value/versions") == 2
 
 
-def test_references_of_the_latest_version_are_resolved(registry: SchemaRegistry) -> None:
+def test_use_latest_resolves_references(registry: SchemaRegistry) -> None:
     from samsarrow import SchemaReference
 
     user = {"type": "record", "name": "app.User", "fields": [{"name": "name", "type": "string"}]}
@@ -291,15 +291,15 @@ def test_references_of_the_latest_version_are_resolved(registry: SchemaRegistry)
         ({"subject_strategy": lambda topic, key, record: f"{record}/{key}/{topic}"}, "shop.Order/False/orders"),
     ],
 )
-def test_subjects_have_names_by_strategy(registry: SchemaRegistry, more: dict[str, Any], subject: str) -> None:
+def test_subject_name_strategies(registry: SchemaRegistry, more: dict[str, Any], subject: str) -> None:
     encode_values(TABLE, Avro(registry, schema=ORDER, **more), topic="orders")
     assert registry.subjects() == [subject]
-    # The name is enough to find it.
+    # The name is sufficient to find it.
     latest = Avro(registry, name="shop.Order", use_latest=True, **more)
     assert encode_values(TABLE, latest, topic="orders")[0].as_py()[5:] == WANT[0]
 
 
-def test_subjects_that_nobody_names(registry: SchemaRegistry) -> None:
+def test_missing_subject_name(registry: SchemaRegistry) -> None:
     with pytest.raises(ConfigurationError, match="pass schema, subject or topic"):
         encode_values(TABLE, Avro(registry))
     with pytest.raises(ConfigurationError, match="needs the name of a record"):
@@ -310,7 +310,7 @@ def test_subjects_that_nobody_names(registry: SchemaRegistry) -> None:
         encode_values(TABLE, Avro(registry, name="1"), topic="orders")
 
 
-def test_confluents_serializer_and_ours_read_each_other(server: Registry, registry: SchemaRegistry) -> None:
+def test_interoperates_with_confluent_serializer(server: Registry, registry: SchemaRegistry) -> None:
     confluent = pytest.importorskip(
         "confluent_kafka.schema_registry.avro", reason="confluent-kafka[avro] is not installed", exc_type=ImportError
     )

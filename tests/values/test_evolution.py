@@ -1,4 +1,6 @@
-"""One kind of change after the other: one writer, two that alternate, and a bad row between; fastavro is the oracle."""
+"""Each kind of schema change, with one writer, two alternating writers, and a bad row between; fastavro is the
+oracle.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ CHANGES = pytest.importorskip("support.changes").CHANGES
 
 
 def expected(value: Any) -> Any:
-    """fastavro's value as pyarrow gives ours, where no union has several members but that of `union_widened`."""
+    """Converts fastavro's value to pyarrow's form; only `union_widened` has a union of several members."""
     if isinstance(value, dict):
         return {key: expected(of) for key, of in value.items()}
     return [expected(of) for of in value] if isinstance(value, list) else value
@@ -44,7 +46,7 @@ def test_one_writer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_writers_that_alternate_with_a_bad_row_between(name: str) -> None:
+def test_alternating_writers_with_bad_row(name: str) -> None:
     writer, reader, values = CHANGES[name]
     parsed, into = (fastavro.parse_schema(copy.deepcopy(one)) for one in (writer, reader))
     old = [generate.encoded(parsed, value) for value in values]

@@ -1,4 +1,4 @@
-"""What Java's Avro and Apicurio's serializers write, and how Java resolves: its own readers are the oracle."""
+"""Values of Java's Avro and of Apicurio's serializers, and schema resolution; Java's readers are the oracle."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def encoded(schema: Any, values: list[Any]) -> list[bytes]:
 
 
 def rows(values: list[bytes], form: Avro, schema: Any, **more: Any) -> list[Any]:
-    """Ours, as the Java program shows the same; None is a bad value."""
+    """Returns our rows in the form of the Java program; None is a bad value."""
     got = decode_values(pa.array(values, pa.binary()), form, on_decode_error="null", **more)
     got.validate(full=True)
     return [None if row is None else shown(row, schema) for row in got.to_pylist()]
 
 
 def read(java: JavaSerdes, values: list[bytes], writer: Any, reader: Any) -> list[Any]:
-    """What Java reads; None is what it cannot."""
+    """Returns the values that Java reads; None if it cannot."""
     answer = java.read(values, writer, reader)
     assert isinstance(answer, list), (answer, writer, reader)
     return [one.get("ok") for one in answer]
 
 
-def test_what_java_writes_is_what_java_reads(serdes: JavaSerdes) -> None:
+def test_values_written_by_java(serdes: JavaSerdes) -> None:
     blocks = 0
     for seed in range(SCHEMAS):
         make = generate.Generator(seed + 2_000_000)
@@ -66,7 +66,7 @@ def test_what_java_writes_is_what_java_reads(serdes: JavaSerdes) -> None:
     assert blocks > SCHEMAS / 3
 
 
-def test_other_schemas_read_what_java_resolves(serdes: JavaSerdes) -> None:
+def test_schema_resolution_matches_java(serdes: JavaSerdes) -> None:
     read_by_both = 0
     for seed in range(SCHEMAS):
         make = generate.Generator(seed + 3_000_000, rename=False)
@@ -80,7 +80,7 @@ def test_other_schemas_read_what_java_resolves(serdes: JavaSerdes) -> None:
     assert read_by_both > SCHEMAS * ROWS * 0.8
 
 
-def test_each_kind_of_change_is_what_java_makes_of_it(serdes: JavaSerdes) -> None:
+def test_each_schema_change_matches_java(serdes: JavaSerdes) -> None:
     for name, (writer, reader, values) in CHANGES.items():
         of_writer = encoded(writer, values)
         wanted = read(serdes, of_writer, writer, reader)
@@ -89,8 +89,8 @@ def test_each_kind_of_change_is_what_java_makes_of_it(serdes: JavaSerdes) -> Non
         assert rows(framed, Avro(reader, writers={1: writer}), reader) == wanted, name
 
 
-def test_apicurio_writes_ids_of_four_and_of_eight_bytes(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Ids must be those of contents: Confluent's API has no others."""
+def test_apicurio_ids_of_four_and_eight_bytes(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Ids must be those of contents, since Confluent's API knows no others."""
     make = generate.Generator(7)
     with SchemaRegistry(apicurio.url) as registry:
         for number, (framing, size, legacy) in enumerate((("confluent", 5, "true"), ("apicurio8", 9, "false"))):
@@ -107,8 +107,8 @@ def test_apicurio_writes_ids_of_four_and_of_eight_bytes(serdes: JavaSerdes, apic
             assert rows([value for value, _ in sent], form, schema, topic=topic) == wanted
 
 
-def test_apicurio_puts_ids_into_headers_of_its_own(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Of contents, which are read, and global ones, which Confluent's API does not know."""
+def test_apicurio_ids_in_headers(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Content ids, which are readable, and global ones, which Confluent's API does not know."""
     make = generate.Generator(8)
     schema = make.record(2)
     values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
@@ -131,8 +131,8 @@ def test_apicurio_puts_ids_into_headers_of_its_own(serdes: JavaSerdes, apicurio:
                     )
 
 
-def test_apicurio_writes_and_reads_json(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """With ids of eight bytes, of four, and in a header; what we write, its deserializer reads."""
+def test_apicurio_json(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """With ids of eight bytes, of four, and in a header; its deserializer reads our values."""
     schema = pa.struct([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
     tags = {"type": "array", "items": {"type": "string"}}
     properties = {"id": {"type": "integer"}, "name": {"type": "string"}, "tags": tags}
@@ -162,7 +162,7 @@ def test_apicurio_writes_and_reads_json(serdes: JavaSerdes, apicurio: Apicurio) 
 
 
 def json_type(some: random.Random, depth: int) -> dict[str, Any]:
-    """A type of JSON Schema."""
+    """Returns a random type of JSON Schema."""
     kind = some.choice(["integer", "number", "string", "boolean", *["array", "object", "object"] * (depth > 0)])
     made: dict[str, Any] = {"type": [kind, "null"] if some.random() < 0.4 else kind}
     if kind == "array":
@@ -175,7 +175,7 @@ def json_type(some: random.Random, depth: int) -> dict[str, Any]:
 
 
 def json_value(some: random.Random, schema: dict[str, Any]) -> Any:
-    """A value of it, where what is optional may be missing."""
+    """Returns a random value of the type, in which optional members may be missing."""
     kind, nullable = schema["type"], isinstance(schema["type"], list)
     if nullable and some.random() < 0.2:
         return None
@@ -195,7 +195,7 @@ def json_value(some: random.Random, schema: dict[str, Any]) -> Any:
 
 
 def whole(value: Any, schema: dict[str, Any]) -> Any:
-    """What is missing is null."""
+    """Replaces missing members by null."""
     if isinstance(value, list):
         return [whole(item, schema["items"]) for item in value]
     if isinstance(value, dict):
@@ -203,8 +203,8 @@ def whole(value: Any, schema: dict[str, Any]) -> Any:
     return value
 
 
-def test_random_json_goes_through_apicurio_both_ways(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Its serializer holds each text against the schema."""
+def test_apicurio_random_json_round_trip(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Its serializer validates each text against the schema."""
     config = {"use_id": "contentId", "as_confluent": "false", "headers__enabled": "false", "find_latest": "true"}
     with SchemaRegistry(apicurio.url) as registry:
         for seed in range(FILES):
@@ -223,10 +223,10 @@ def test_random_json_goes_through_apicurio_both_ways(serdes: JavaSerdes, apicuri
             assert [whole(json.loads(one), schema) for one in again] == wanted, (seed, schema)
 
 
-def test_random_messages_go_through_apicurio_both_ways(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """By the descriptors: the text that Apicurio 2.6.13 makes of them lacks maps and `optional`.
+def test_apicurio_random_protobuf_round_trip(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """The schema is built from descriptors: the text that Apicurio 2.6.13 derives from them lacks maps and `optional`.
 
-    So what it reads of ours is compared with what it reads of its own.
+    Therefore its reading of our values is compared with its reading of its own.
     """
     config = {"use_id": "contentId", "headers__enabled": "false"}
     count = 0
@@ -248,8 +248,8 @@ def test_random_messages_go_through_apicurio_both_ways(serdes: JavaSerdes, apicu
     assert count > FILES * ROWS / 2
 
 
-def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Names of an even and an odd length, of messages that are not the file's first."""
+def test_apicurio_protobuf(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Names of even and odd length, of messages that are not the first in the file."""
     file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package="p", syntax="proto3")
     for name in ("First", "Order", "Refund"):
         message = file.message_type.add(name=name)
@@ -275,7 +275,7 @@ def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicur
             other = Protobuf(registry, message="First" if message == "Order" else "Order", framing="apicurio8")
             with pytest.raises(BadValueError, match=f"it is a p.{message}, and p"):
                 decode_values(values, other, topic=topic)
-            # With ids of four bytes it writes the name, too, where Confluent's frames have indexes.
+            # With ids of four bytes it also writes the name, in place of the indexes of Confluent's framing.
             legacy, _ = serdes.protobuf(
                 apicurio, topic, file.SerializeToString(), message, messages, as_confluent="true", **config
             )

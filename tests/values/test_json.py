@@ -1,4 +1,4 @@
-"""JSON values: random types and texts through Python's `json` and through us: SAMSARROW_JSON_PAIRS=20000 for long."""
+"""JSON values: random types and texts, compared with Python's `json`; SAMSARROW_JSON_PAIRS=20000 for the long form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WANT = [{"id": 1, "user": {"city": "Rome"}}, None, {"id": 2, "user": None}]
 
 
 def want(text: str, kind: pa.DataType) -> tuple[Any, bool]:
-    """What the oracle reads, and whether it is sure."""
+    """Returns the oracle's value, and whether the oracle is certain."""
     try:
         return jsons.expected(jsons.loaded(text), kind), True
     except jsons.BadError:
@@ -51,7 +51,7 @@ def check(texts: list[str], kind: pa.DataType, seed: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_values_are_what_python_reads(block: int) -> None:
+def test_values_match_python_json(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = jsons.Generator(seed)
         kind = make.struct(3)
@@ -59,7 +59,7 @@ def test_values_are_what_python_reads(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_damaged_values_are_bad_where_python_says_so(block: int) -> None:
+def test_damaged_values_match_python_json(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = jsons.Generator(seed + 1_000_000)
         kind = make.struct(2)
@@ -68,7 +68,7 @@ def test_damaged_values_are_bad_where_python_says_so(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_some_fields_are_what_they_are_among_all(block: int) -> None:
+def test_selected_fields_equal_full_decoding(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = jsons.Generator(seed + 2_000_000)
         kind = make.struct(3)
@@ -84,7 +84,7 @@ def test_some_fields_are_what_they_are_among_all(block: int) -> None:
 
 
 def merged(kinds: list[Any]) -> pa.DataType | None:
-    """The type of values as Python has them; None is any."""
+    """Returns the common type of Python values; None is any."""
     kinds = [one for one in kinds if one is not None]
     if not kinds or len({type(one) for one in kinds} - {int, Decimal}) + (isinstance_any(kinds, (int, Decimal))) > 1:
         return None
@@ -120,7 +120,7 @@ def field(name: str, kind: pa.DataType | None) -> pa.Field:
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_inference_finds_what_takes_all_values(block: int) -> None:
+def test_inferred_schema_accepts_all_values(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = jsons.Generator(seed + 3_000_000)
         kinds = [make.struct(3) for _ in range(2)]
@@ -140,14 +140,14 @@ def test_inference_finds_what_takes_all_values(block: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()], ids=str)
-def test_every_layout_of_binary_is_read(kind: pa.DataType) -> None:
+def test_all_binary_layouts(kind: pa.DataType) -> None:
     got = decode_values(pa.array(VALUES, kind), Json(EVENT))
     assert (got.to_pylist(), got.type) == (WANT, pa.struct(list(EVENT)))
     chunks = decode_values(pa.chunked_array([VALUES[:1], VALUES[1:]], kind), Json(EVENT))
     assert [chunk.to_pylist() for chunk in chunks.chunks] == [WANT[:1], WANT[1:]]
 
 
-def test_a_bad_value_says_which_and_why() -> None:
+def test_bad_value_error_has_row_and_reason() -> None:
     values = pa.array([VALUES[0], b'{"id": 1, "user": {"city": 7}}', VALUES[2]])
     with pytest.raises(BadValueError) as raised:
         decode_values(values, Json(EVENT), topic="orders")
@@ -161,7 +161,7 @@ def test_a_bad_value_says_which_and_why() -> None:
     assert decode_values(values, Json(EVENT), on_decode_error="null").to_pylist() == [WANT[0], None, WANT[2]]
 
 
-def test_frames_are_stepped_over() -> None:
+def test_framing_is_skipped() -> None:
     values = pa.array(
         [b"\0" + struct.pack(">I", 7) + value if value and at else value for at, value in enumerate(VALUES)]
     )
@@ -188,7 +188,7 @@ SCHEMA = {
 TEXT = b'{"id": 7, "at": "2026-11-23T17:03:59Z", "tags": ["a"], "extra": {"x": 1}}'
 
 
-def test_json_schemas_say_what_rows_look_like() -> None:
+def test_json_schema_defines_the_type() -> None:
     want = pa.struct(
         [
             pa.field("id", pa.int64(), nullable=False),
@@ -215,7 +215,7 @@ def server() -> Iterator[Registry]:
         yield server
 
 
-def test_registered_schemas_say_what_rows_look_like(server: Registry) -> None:
+def test_registered_schema_defines_the_type(server: Registry) -> None:
     number = server.register("orders-value", json.dumps(SCHEMA), schema_type="JSON")
     server.register("keys", '"long"')
     rules = {"domainRules": [{"name": "secret", "type": "ENCRYPT"}]}
@@ -254,12 +254,12 @@ def test_registered_schemas_say_what_rows_look_like(server: Registry) -> None:
         (lambda: infer_schema(pa.array([b"{}", None])), "no value has a field"),
     ],
 )
-def test_what_cannot_be_is_said_before_any_value(make: Any, why: str) -> None:
+def test_invalid_options_raise_before_decoding(make: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         make()
 
 
-def test_arguments_of_other_types_are_refused() -> None:
+def test_rejects_arguments_of_other_types() -> None:
     for make in (
         lambda: Json(7),
         lambda: Json(EVENT, schema=EVENT),
@@ -271,13 +271,13 @@ def test_arguments_of_other_types_are_refused() -> None:
             make()
 
 
-def test_inference_says_which_value_is_no_json() -> None:
+def test_inference_error_names_invalid_json() -> None:
     with pytest.raises(BadValueError, match="row 2: expected a colon, found a number at byte 5") as raised:
         infer_schema(pa.chunked_array([['{"a": 1}', None], ['{"a" 1}']]))
     assert raised.value.row == 2
 
 
-def test_formats_are_pickled_and_have_texts() -> None:
+def test_formats_are_picklable_and_have_repr() -> None:
     form = pickle.loads(pickle.dumps(Json(EVENT, fields=["id"])))
     assert decode_values(pa.array(VALUES), form).to_pylist() == [{"id": 1}, None, {"id": 2}]
     assert repr(Json(schema='{"type": "object"}', framing="none")) == (

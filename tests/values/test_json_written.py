@@ -1,4 +1,4 @@
-"""Columns written as JSON, with a schema and a registry."""
+"""Columns written as JSON, with and without a schema and a registry."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_texts_with_a_schema_and_without_a_registry() -> None:
 
 
 def without_nulls(value: Any) -> Any:
-    """A value without members that are null, which are written only where a schema asks for them."""
+    """Removes null members, which are written only if the schema requires them."""
     if isinstance(value, dict):
         return {name: without_nulls(one) for name, one in value.items() if one is not None}
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_what_a_json_schema_reads_is_written_as_it_was(block: int) -> None:
+def test_json_schema_round_trip(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = jsons.Generator(seed + 7_000_000)
         schema = make.json_schema(3, whole=True)
@@ -76,7 +76,7 @@ def test_what_a_json_schema_reads_is_written_as_it_was(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
-def test_what_an_inferred_schema_reads_is_written_as_it_was(block: int) -> None:
+def test_inferred_schema_round_trip(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = jsons.Generator(seed + 8_000_000)
         schema = make.json_schema(2, whole=True)
@@ -90,7 +90,7 @@ def test_what_an_inferred_schema_reads_is_written_as_it_was(block: int) -> None:
         assert [without_nulls(one) for one in again] == [without_nulls(one) for one in values], seed
 
 
-def test_texts_that_are_json_are_written_as_they_stand() -> None:
+def test_json_texts_are_written_verbatim() -> None:
     values = pa.array([b'{"id":5,"x":{"k":[1]}}', b'{"id":"a","x":7}'])
     form = Json(infer_schema(values))
     rows = decode_values(values, form)
@@ -98,7 +98,7 @@ def test_texts_that_are_json_are_written_as_they_stand() -> None:
     with pytest.raises(BadValueError, match="row 1, field x: the text is not JSON") as caught:
         encode_values(pa.array([{"id": "1", "x": "2"}, {"id": "1", "x": "no"}], rows.type), form)
     assert (caught.value.row, caught.value.field) == (1, "x")
-    # A column of that type needs no schema.
+    # A column of Arrow's JSON type needs no schema.
     field = pa.field("x", pa.string(), metadata={"ARROW:extension:name": "arrow.json"})
     table = pa.table([pa.array(["[1]", None])], schema=pa.schema([field]))
     with Broker() as broker:
@@ -111,7 +111,7 @@ def test_texts_that_are_json_are_written_as_they_stand() -> None:
     assert got == [b'{"x":[1]}', b'{"x":null}']
 
 
-def test_a_schema_is_registered_once_and_its_id_written(registry: SchemaRegistry, server: Registry) -> None:
+def test_schema_is_registered_once_and_framed(registry: SchemaRegistry, server: Registry) -> None:
     form = Json(registry, schema=ORDER)
     values = [encode_values(ROWS, form, topic="orders") for _ in range(2)]
     number = registry.schema(subject="orders-value").id
@@ -121,14 +121,14 @@ def test_a_schema_is_registered_once_and_its_id_written(registry: SchemaRegistry
     assert values[0].equals(values[1])
     assert registry.versions("orders-value") == [1]
     assert decode_values(values[0], Json(registry), topic="orders").to_pylist() == ROWS.to_pylist()
-    # The subject's latest, and a look-up instead of a registration.
+    # The subject's latest version, and a lookup instead of a registration.
     for other in (Json(registry), Json(registry, schema=ORDER, auto_register=False)):
         assert encode_values(ROWS, other, topic="orders").equals(values[0])
     with pytest.raises(SchemaNotFoundError):
         encode_values(ROWS, Json(registry, schema=ORDER, auto_register=False), topic="others")
 
 
-def test_a_null_is_left_out_where_the_schema_allows_that_and_not_null() -> None:
+def test_null_of_optional_member_is_omitted() -> None:
     text = {"type": "string"}
     inner = {"type": "object", "properties": {"missing": text, "null": {"type": ["string", "null"]}}}
     schema = {
@@ -175,7 +175,7 @@ def test_a_null_is_left_out_where_the_schema_allows_that_and_not_null() -> None:
         )
 
 
-def test_a_null_is_left_out_in_runs_and_where_a_dictionary_has_it() -> None:
+def test_null_in_run_end_and_dictionary_arrays_is_omitted() -> None:
     member = {"missing": {"type": "string"}, "null": {"type": ["null", "string"]}}
     texts = pa.DictionaryArray.from_arrays([0, 1, None], ["here", None])
     rows = pa.StructArray.from_arrays([texts, texts], ["missing", "null"], mask=pa.array([False, False, True]))
@@ -186,7 +186,7 @@ def test_a_null_is_left_out_in_runs_and_where_a_dictionary_has_it() -> None:
             assert values.to_pylist() == wanted[start:]
 
 
-def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
+def test_values_that_do_not_fit_are_rejected(registry: SchemaRegistry) -> None:
     with pytest.raises(BadValueError, match=r"^orders, row 2, field id: ") as raised:
         encode_values(pa.array([{"id": 1}, {"id": 2}, {"id": None}]), Json(ORDER), topic="orders")
     assert (raised.value.row, raised.value.field) == (2, "id")
@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
         encode_values(ROWS, Json(registry, schema=pa.schema([("id", pa.int64())])), topic="orders")
 
 
-def test_through_a_producer_and_a_consumer(registry: SchemaRegistry) -> None:
+def test_producer_and_consumer_round_trip(registry: SchemaRegistry) -> None:
     with Broker() as broker:
         broker.create_topic("orders")
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -220,7 +220,7 @@ def test_through_a_producer_and_a_consumer(registry: SchemaRegistry) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_no_number_in_json_is_an_error(number: float) -> None:
+def test_nan_and_infinity_are_errors(number: float) -> None:
     name = {float("inf"): "infinity", -float("inf"): "-infinity"}.get(number, "NaN")
     kind = pa.struct([("y", pa.list_(pa.float32()))])
     for column, path in (
@@ -230,18 +230,18 @@ def test_what_is_no_number_in_json_is_an_error(number: float) -> None:
         (pa.array([1.0, None, number]).dictionary_encode(), "x"),
         (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 4], pa.int16()), pa.array([1.0, None, number])), "x"),
     ):
-        # Of any type, and so never bad for what reads it.
+        # A schema that permits any type, so that readers never find the value bad.
         form = Json({"type": "object", "properties": {"x": {}}})
         with pytest.raises(BadValueError, match=rf"^orders, row 2, field {path}: JSON has no {name}"):
             encode_values(pa.table({"x": column}), form, topic="orders")
-    # Below a null it is nothing.
+    # Values below a null are ignored.
     children = [pa.array([1.0, number])]
     struct = pa.StructArray.from_arrays(children, ["y"], mask=pa.array([False, True]))
     got = encode_values(pa.table({"x": struct}), Json(pa.schema([("x", struct.type)])))
     assert [json.loads(one) for one in got.to_pylist()] == [{"x": {"y": 1.0}}, {"x": None}]
 
 
-def test_types_that_always_fit_need_no_second_look_and_others_get_it() -> None:
+def test_only_types_that_may_not_fit_are_verified() -> None:
     narrow = pa.schema([pa.field("id", pa.int32(), nullable=False), ("tags", pa.list_(pa.string()))])
     rows = pa.table({"id": [1, 2**31], "tags": [["a", None], None]})
     assert encode_values(rows.slice(0, 1), Json(narrow)).to_pylist() == [b'{"id":1,"tags":["a",null]}']
@@ -256,7 +256,7 @@ def test_types_that_always_fit_need_no_second_look_and_others_get_it() -> None:
         encode_values(rows.select(["tags"]), Json(narrow))
 
 
-def test_timestamps_without_a_zone_are_no_date_times() -> None:
+def test_naive_timestamps_are_not_date_times() -> None:
     schema = Json({"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}})
     column = pa.array([{"at": 0}], pa.struct([("at", pa.timestamp("us"))]))
     with pytest.raises(ConfigurationError, match=r"field at: a timestamp without a time zone.*cast it"):

@@ -1,4 +1,4 @@
-"""Producers that write typed columns: on the embedded broker, and once on real Kafka."""
+"""Producers that encode typed columns, on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(broker: Broker, **formats: Any) -> pa.Table:
         return consumer.reader().read_all()
 
 
-def test_columns_come_back_as_they_were(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
+def test_columns_round_trip(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
     rows = ORDERS.append_column("number", pa.array([7, None, 9], pa.int64()))
     form = Avro(registry)
     producer.send_batch("orders", rows, key="number", key_format="long", value=ORDERS.column_names, value_format=form)
@@ -73,7 +73,7 @@ def test_columns_come_back_as_they_were(broker: Broker, producer: Producer, regi
     assert found["key"].to_pylist() == [7, None, 9]
 
 
-def test_a_struct_column_keys_and_a_null_row(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
+def test_struct_column_with_keys_and_null_row(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
     kind = pa.struct([("id", pa.int32())])
     rows = pa.table({"key": pa.array([{"id": 1}, {"id": 2}], kind), "value": pa.array([{"id": 3}, None], kind)})
     form = Avro(registry, name="shop.Id")
@@ -84,7 +84,7 @@ def test_a_struct_column_keys_and_a_null_row(broker: Broker, producer: Producer,
 
 
 @pytest.mark.parametrize("partitioner", [False, True])
-def test_a_bad_row_is_named_and_its_batch_not_sent(broker: Broker, producer: Producer, partitioner: bool) -> None:
+def test_bad_row_is_named_and_batch_is_not_sent(broker: Broker, producer: Producer, partitioner: bool) -> None:
     schema = {
         "type": "record",
         "name": "Order",
@@ -101,7 +101,7 @@ def test_a_bad_row_is_named_and_its_batch_not_sent(broker: Broker, producer: Pro
     assert read(broker, value_format=Avro(writers={1: schema}))["value"].to_pylist() in ([], [{"city": "Rome"}])
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_sent(
+def test_mismatched_columns_are_rejected_before_sending(
     broker: Broker, producer: Producer, registry: SchemaRegistry, server: Registry
 ) -> None:
     with pytest.raises(ConfigurationError, match="there is no column 'value' to write as values: there are 'id'"):
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_sent(
     assert read(broker).num_rows == 0
 
 
-def test_an_event_loop_writes_the_same(broker: Broker, registry: SchemaRegistry) -> None:
+def test_async_producer_writes_equal_records(broker: Broker, registry: SchemaRegistry) -> None:
     async def send() -> None:
         async with AsyncProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             form = Avro(registry)
@@ -129,7 +129,7 @@ def test_an_event_loop_writes_the_same(broker: Broker, registry: SchemaRegistry)
     assert read(broker, value_format=Avro(registry))["value"].to_pylist() == ORDERS.to_pylist()
 
 
-def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str], registry: SchemaRegistry) -> None:
+def test_on_apache_kafka(kafka: KafkaServer, new_topic: Callable[..., str], registry: SchemaRegistry) -> None:
     topic, count = new_topic(partitions=2), 20_000
     rows = pa.table({"id": pa.array(range(count), pa.int64()), "name": [f"n{number % 97}" for number in range(count)]})
     with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="zstd") as producer:
@@ -149,8 +149,8 @@ def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str], regist
     assert by_key == {number: {"name": f"n{number % 97}"} for number in range(count)}
 
 
-def test_sent_one_by_one(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
-    """As the documentation has it: values of single records are encoded as a column of one."""
+def test_send_of_single_records(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
+    """As documented: values of single records are encoded as a column of one."""
     from samsarrow import encode_values
 
     [value] = encode_values(pa.array([{"id": 5}]), Avro(registry), topic="orders")

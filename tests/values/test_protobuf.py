@@ -1,4 +1,4 @@
-"""Random messages through google's protobuf and through us: SAMSARROW_PROTOBUF_SCHEMAS=10000 for the long form."""
+"""Random messages, compared with Google's protobuf; SAMSARROW_PROTOBUF_SCHEMAS=10000 for the long form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shown(got: pa.Array, make: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("block", range(0, SCHEMAS, BLOCK))
-def test_values_are_what_google_reads(block: int) -> None:
+def test_values_match_google_protobuf(block: int) -> None:
     good = 0
     for seed in range(block, block + BLOCK):
         make = generate.Generator(seed, delimited=seed % 4 == 3)
@@ -47,7 +47,7 @@ def test_values_are_what_google_reads(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(0, SCHEMAS, BLOCK))
-def test_google_reads_what_is_written(block: int) -> None:
+def test_google_protobuf_reads_encoded_values(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = generate.Generator(seed, delimited=seed % 4 == 3)
         form = Protobuf(make.text(), message="p.M0", framing="none")
@@ -58,7 +58,7 @@ def test_google_reads_what_is_written(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(0, SCHEMAS, BLOCK))
-def test_what_is_cut_off_is_read_as_google_does(block: int) -> None:
+def test_truncated_values_match_google_protobuf(block: int) -> None:
     for seed in range(block, block + BLOCK):
         make = generate.Generator(seed)
         whole = make.value()
@@ -70,7 +70,7 @@ def test_what_is_cut_off_is_read_as_google_does(block: int) -> None:
         assert shown(got, make) == want, seed
 
 
-def test_some_fields_are_what_they_are_among_all() -> None:
+def test_selected_fields_equal_full_decoding() -> None:
     for seed in range(100):
         make = generate.Generator(seed)
         values = column([make.value() for _ in range(ROWS)])
@@ -81,11 +81,11 @@ def test_some_fields_are_what_they_are_among_all() -> None:
         some = Protobuf(make.text(), message="p.M0", framing="none", fields=[name])
         got = decode_values(values, some, on_decode_error="null")
         for one, whole in zip(got.to_pylist(), everything.to_pylist(), strict=True):
-            # A field that makes a row bad may be one that is not read.
+            # The field that makes a row bad may be one that is not selected.
             assert whole is None or repr(one) == repr({name: whole[name]}), (seed, name)
 
 
-def test_frames_name_messages() -> None:
+def test_message_indexes_in_framing() -> None:
     schema = f"{ORDER} message Refund {{ int64 order = 1; message Part {{ string sku = 1; }} }}"
     values = column([b"\0\0\0\0\7\0\x08\x01", b"\0\0\0\0\7\2\2\x08\x02"])
     assert decode_values(values[:1], Protobuf(schema)).to_pylist() == [{"id": 1, "kind": "A"}]
@@ -102,7 +102,7 @@ def test_frames_name_messages() -> None:
     assert parts.to_pylist() == [{"sku": "a"}]
 
 
-def test_a_registry_says_what_values_are() -> None:
+def test_schema_from_registry() -> None:
     common = 'syntax = "proto3"; package c; message User { string city = 1; }'
     file = 'syntax = "proto3"; package p; import "common.proto";'
     first = file + "message Old {} message Order { int32 id = 1; c.User user = 2; }"
@@ -128,14 +128,14 @@ def test_a_registry_says_what_values_are() -> None:
         ]
         with pytest.raises(BadValueError, match="a schema of type AVRO, not PROTOBUF"):
             decode_values(column(values[3:]), orders, topic="orders")
-        # One of the three came with the subject.
+        # One of the three was part of the subject's response.
         assert server.requests("GET /schemas/ids") == 2
         with pytest.raises(ConfigurationError, match="is of type AVRO, not PROTOBUF"):
             decode_values(column(values), orders, topic="others")
         assert encode_values(got[1:2], orders, topic="orders").to_pylist() == [values[1]]
 
 
-def test_what_is_written_is_registered() -> None:
+def test_written_schema_is_registered() -> None:
     schema = f"{ORDER} message Refund {{ int64 order = 1; }}"
     with Registry() as server, SchemaRegistry(server.url) as registry:
         refunds = Protobuf(schema, registry=registry, message="Refund")
@@ -153,7 +153,7 @@ def test_what_is_written_is_registered() -> None:
         encode_values(rows, Protobuf(schema, message="Refund"))
 
 
-def test_what_has_no_place_in_a_message_is_refused() -> None:
+def test_rejects_columns_without_a_field() -> None:
     schema = """syntax = "proto3"; message M { repeated int32 a = 1; oneof o { int32 b = 2; string c = 3; } E e = 4;
         map<string, int32> m = 5; google.protobuf.Struct s = 6; enum E { X = 0; } }"""
     form = Protobuf(schema, framing="none")
@@ -175,7 +175,7 @@ def test_what_has_no_place_in_a_message_is_refused() -> None:
     assert refused({"a": 5}, pa.int32()) == "field a: a column of Int32 cannot be written as a repeated field"
 
 
-def test_formats_are_made_once_and_pickled() -> None:
+def test_formats_are_cached_and_picklable() -> None:
     given = Protobuf(ORDER, fields=["id"], framing="none")
     assert repr(given) == f"Protobuf(schema={ORDER!r}, fields=['id'], framing='none')"
     again = pickle.loads(pickle.dumps(given))
@@ -206,12 +206,12 @@ def test_formats_are_made_once_and_pickled() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(arguments: dict[str, Any], text: str) -> None:
+def test_rejects_invalid_options(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Protobuf(**arguments)
 
 
-def test_every_layout_of_a_column_is_written() -> None:
+def test_all_column_layouts_are_written() -> None:
     schema = """syntax = "proto3"; import "google/protobuf/wrappers.proto"; message M { string s = 1; bytes b = 2;
         repeated int64 l = 3; repeated string t = 4; E e = 5; optional int32 n = 6; google.protobuf.StringValue w = 7;
         repeated E es = 8; map<string, string> m = 9; U u = 10; message U { string s = 1; }
@@ -249,7 +249,7 @@ def test_every_layout_of_a_column_is_written() -> None:
     assert encode_values(array, form).to_pylist() == [b""]
 
 
-def test_imports_are_for_schemas_of_a_registry_too() -> None:
+def test_imports_of_registered_schemas() -> None:
     common = 'syntax = "proto3"; package c; message User { string city = 1; }'
     file = 'syntax = "proto3"; import "common.proto"; message Order { int64 id = 1; c.User user = 2; }'
     rows = pa.array([{"id": 7, "user": {"city": "x"}}])
@@ -262,8 +262,8 @@ def test_imports_are_for_schemas_of_a_registry_too() -> None:
             decode_values(written, Protobuf(registry), topic="orders")
 
 
-def test_files_that_describe_files_are_built_in() -> None:
-    """All fields, against descriptors of google's own."""
+def test_descriptor_proto_is_built_in() -> None:
+    """Compares all fields with Google's own descriptors."""
     from google.protobuf import api_pb2, descriptor_pb2, type_pb2
 
     file = """syntax = "proto3"; import "google/protobuf/descriptor.proto"; import "google/protobuf/type.proto";
@@ -294,7 +294,7 @@ def varint(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
 
 
-def test_apicurios_frames_name_messages_of_the_file_itself() -> None:
+def test_apicurio_framing_names_messages_of_the_file() -> None:
     schema = 'syntax = "proto3"; package p; message Order { int64 id = 1; message Part { int64 id = 1; } }'
     rows = pa.array([{"id": 7}])
     with Registry() as server, SchemaRegistry(server.url) as registry:

@@ -1,4 +1,4 @@
-"""Types that contain themselves, as fastavro writes their values."""
+"""Recursive types, with values written by fastavro."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def written(value: Any) -> bytes:
 VALUES = pa.array([written(tree(depth)) for depth in range(5)])
 
 
-def test_it_is_stepped_over_where_it_is_not_read() -> None:
+def test_unselected_recursive_field_is_skipped() -> None:
     got = decode_values(VALUES, Avro(TREE, framing="none", fields=["note", "id"])).to_pylist()
     assert got == [{"id": depth, "note": f"of {depth}"} for depth in range(5)]
     with pytest.raises(ConfigurationError, match=r"field next: Tree contains itself.*or give `recursion`"):
         Avro(TREE, framing="none")
 
 
-def test_it_is_read_as_deep_as_asked_for() -> None:
+def test_recursion_depth() -> None:
     form = Avro(TREE, framing="none", recursion=3)
     assert "recursion=3" in repr(form)
     assert decode_values(VALUES[:4], form).to_pylist() == [tree(depth) for depth in range(4)]
@@ -56,7 +56,7 @@ def test_it_is_read_as_deep_as_asked_for() -> None:
         decode_values(VALUES, form)
 
 
-def test_what_was_read_to_a_depth_is_written() -> None:
+def test_values_of_limited_depth_round_trip() -> None:
     avro = Avro(TREE, framing="none", recursion=3)
     rows = decode_values(VALUES[:4], avro)
     assert encode_values(rows, avro).to_pylist() == VALUES[:4].to_pylist()
@@ -66,7 +66,7 @@ def test_what_was_read_to_a_depth_is_written() -> None:
     assert encode_values(decode_values(values, messages), messages).to_pylist() == values.to_pylist()
 
 
-def test_messages_too() -> None:
+def test_protobuf_messages() -> None:
     file = 'syntax = "proto3"; message M { int32 v = 1; M m = 2; }'
     values = pa.array([b"\x08\x01", b"\x12\x02\x08\x02", b"\x12\x04\x12\x02\x08\x03"])
     got = decode_values(values, Protobuf(file, framing="none", recursion=1), on_decode_error="null").to_pylist()

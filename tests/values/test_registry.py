@@ -1,4 +1,4 @@
-"""The client of schema registries, against `samsarrow.testing.Registry`."""
+"""The schema registry client against `samsarrow.testing.Registry`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from samsarrow.exceptions import (
 )
 from samsarrow.testing import Registry
 
-# Waits that make tests quick.
+# Short retry delays.
 QUICK: dict[str, Any] = {"retries_wait_ms": 5, "retries_max_wait_ms": 20, "missing_id_retries_wait_ms": 10}
 FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 SECOND = {
@@ -78,28 +78,28 @@ def test_schemas_are_registered_and_found(client: SchemaRegistry) -> None:
     assert client.schema(guid=latest.guid).schema == client.schema(guid=str(latest.guid)).schema == latest.schema
 
 
-def test_names_may_have_any_characters(client: SchemaRegistry) -> None:
+def test_subject_names_with_any_characters(client: SchemaRegistry) -> None:
     name = "a/b c?d=ü%"
     client.register(name, '"long"')
     assert client.subjects() == [name]
     assert client.schema(subject=name).schema == '"long"'
 
 
-def test_ids_and_guids_are_asked_for_once(registry: Registry, client: SchemaRegistry) -> None:
+def test_ids_and_guids_are_requested_once(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("s", '"long"')
     guid = registry.guid(number)
     for _ in range(3):
         client.schema(id=number)
         client.schema(guid=guid)
     assert registry.requests() == 2
-    # What a subject's answer has is not asked for again.
+    # A schema in the response of a subject is not requested again by id.
     other = registry.register("t", '"string"')
     client.schema(subject="t")
     client.schema(id=other)
     assert registry.requests() == 3
 
 
-def test_one_request_is_in_flight_for_an_id(registry: Registry, client: SchemaRegistry) -> None:
+def test_concurrent_lookups_of_an_id_share_a_request(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("s", '"long"')
     registry.stall()
     with ThreadPoolExecutor(16) as pool:
@@ -111,7 +111,7 @@ def test_one_request_is_in_flight_for_an_id(registry: Registry, client: SchemaRe
     assert registry.requests() == 1
 
 
-def test_what_is_not_there_is_asked_for_three_times_and_remembered(registry: Registry) -> None:
+def test_missing_id_is_requested_three_times_and_cached(registry: Registry) -> None:
     with SchemaRegistry(registry.url, **QUICK, missing_id_cache_ttl_sec=1) as client:
         with pytest.raises(SchemaNotFoundError, match=r"schema id 7: http://127.*40403"):
             client.schema(id=7)
@@ -124,7 +124,7 @@ def test_what_is_not_there_is_asked_for_three_times_and_remembered(registry: Reg
         assert client.schema(id=7).schema == '"long"'
 
 
-def test_a_replica_that_lags_is_waited_for(registry: Registry) -> None:
+def test_lookup_waits_for_lagging_replica(registry: Registry) -> None:
     with SchemaRegistry(registry.url, **{**QUICK, "missing_id_retries_wait_ms": 150}) as client:
         timer = threading.Timer(0.1, registry.put, (7, '"long"'))
         timer.start()
@@ -133,14 +133,14 @@ def test_a_replica_that_lags_is_waited_for(registry: Registry) -> None:
     assert registry.requests() == 2
 
 
-def test_what_is_registered_is_no_longer_missing(client: SchemaRegistry) -> None:
+def test_registration_clears_cached_miss(client: SchemaRegistry) -> None:
     with pytest.raises(SchemaNotFoundError):
         client.schema(id=1)
     assert client.register("s", '"long"') == 1
     assert client.schema(id=1).schema == '"long"'
 
 
-def test_an_outage_is_no_missing_schema_and_is_not_remembered(registry: Registry, client: SchemaRegistry) -> None:
+def test_outage_is_not_cached_as_missing_schema(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("s", '"long"')
     registry.down()
     with pytest.raises(RegistryError, match="the last of 4 attempts") as caught:
@@ -154,7 +154,7 @@ def test_an_outage_is_no_missing_schema_and_is_not_remembered(registry: Registry
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_what_may_pass_is_asked_for_again(registry: Registry, client: SchemaRegistry, status: int) -> None:
+def test_retriable_errors_are_retried(registry: Registry, client: SchemaRegistry, status: int) -> None:
     number = registry.register("s", '"long"')
     registry.fail(status, times=3)
     assert client.schema(id=number).schema == '"long"'
@@ -167,7 +167,7 @@ def test_what_may_pass_is_asked_for_again(registry: Registry, client: SchemaRegi
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 422, 302])
-def test_what_does_not_pass_is_raised_at_once(registry: Registry, client: SchemaRegistry, status: int) -> None:
+def test_other_errors_are_raised_immediately(registry: Registry, client: SchemaRegistry, status: int) -> None:
     registry.fail(status, times=None)
     with pytest.raises(RegistryError) as caught:
         client.schema(id=1)
@@ -175,7 +175,7 @@ def test_what_does_not_pass_is_raised_at_once(registry: Registry, client: Schema
     assert registry.requests() == 1
 
 
-def test_a_path_that_is_not_there_is_no_missing_schema(registry: Registry) -> None:
+def test_unknown_path_is_not_a_missing_schema(registry: Registry) -> None:
     with (
         SchemaRegistry(f"{registry.url}/wrong", **QUICK) as client,
         pytest.raises(RegistryError, match="is this its url"),
@@ -184,7 +184,7 @@ def test_a_path_that_is_not_there_is_no_missing_schema(registry: Registry) -> No
     assert registry.requests() == 1
 
 
-def test_the_next_url_is_asked_where_one_fails(registry: Registry) -> None:
+def test_falls_back_to_next_url(registry: Registry) -> None:
     number = registry.register("s", '"long"')
     with Registry() as other:
         other.put(number, '"long"')
@@ -194,7 +194,7 @@ def test_the_next_url_is_asked_where_one_fails(registry: Registry) -> None:
             assert client.schema(id=number).schema == '"long"'
             assert time.monotonic() - started < 2
             other.up()
-            # It stays with the one that answers.
+            # The client stays with the URL that responded.
             client.subjects()
             assert (other.requests(), registry.requests()) == (0, 2)
             registry.fail(503, times=None)
@@ -205,7 +205,7 @@ def test_the_next_url_is_asked_where_one_fails(registry: Registry) -> None:
                 client.subjects()
 
 
-def test_a_stalled_registry_is_given_up(registry: Registry) -> None:
+def test_stalled_registry_times_out(registry: Registry) -> None:
     registry.stall()
     with (
         SchemaRegistry(registry.url, **QUICK, max_retries=1, http_read_timeout_ms=100) as client,
@@ -215,7 +215,7 @@ def test_a_stalled_registry_is_given_up(registry: Registry) -> None:
     assert registry.requests() == 2
 
 
-def test_close_ends_what_is_asked(registry: Registry) -> None:
+def test_close_ends_pending_requests(registry: Registry) -> None:
     registry.stall()
     client = SchemaRegistry(registry.url, **QUICK)
     with ThreadPoolExecutor(1) as pool:
@@ -230,7 +230,7 @@ def test_close_ends_what_is_asked(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("auth", [("key", "hunter2"), "hunter2-token"], ids=["basic", "bearer"])
-def test_logins(auth: Any) -> None:
+def test_authentication(auth: Any) -> None:
     with Registry(auth=auth) as registry:
         with SchemaRegistry(registry.url, auth=auth, **QUICK) as client:
             assert client.register("s", '"long"') == 1
@@ -249,7 +249,7 @@ def test_logins(auth: Any) -> None:
                 assert "hunter" not in str(caught.value)
 
 
-def test_tls_is_that_of_the_options(tmp_path: Path) -> None:
+def test_tls_options_apply(tmp_path: Path) -> None:
     authority = pytest.importorskip("support.certificates").Authority()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
@@ -265,7 +265,7 @@ def test_tls_is_that_of_the_options(tmp_path: Path) -> None:
             client.subjects()
 
 
-def test_what_a_registry_says_of_secrets_is_masked() -> None:
+def test_secrets_in_responses_are_masked() -> None:
     with Registry() as registry, SchemaRegistry(registry.url, auth=("key", "hunter2"), **QUICK) as client:
         registry.fail(422, body='{"error_code": 42201, "message": "key:hunter2 is wrong"}')
         with pytest.raises(RegistryError) as caught:
@@ -287,13 +287,13 @@ def test_what_a_registry_says_of_secrets_is_masked() -> None:
         ({"url": "https://h", "ssl_ca_location": "/nowhere"}, "/nowhere"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], wanted: str) -> None:
+def test_invalid_options(options: dict[str, Any], wanted: str) -> None:
     with pytest.raises(ConfigurationError, match=wanted) as caught:
         SchemaRegistry(**options)
     assert "hunter2" not in str(caught.value)
 
 
-def test_incompatible_schemas_come_with_reasons(registry: Registry, client: SchemaRegistry) -> None:
+def test_incompatible_schema_error_has_reasons(registry: Registry, client: SchemaRegistry) -> None:
     client.check("orders-value", BROKEN)
     client.register("orders-value", FIRST)
     client.check("orders-value", SECOND)
@@ -312,7 +312,7 @@ def test_incompatible_schemas_come_with_reasons(registry: Registry, client: Sche
     assert judged.value.reasons == ["one", "two"]
 
 
-def test_what_is_no_schema_is_refused(client: SchemaRegistry) -> None:
+def test_invalid_schema_is_rejected(client: SchemaRegistry) -> None:
     with pytest.raises(RegistryError, match="42201") as caught:
         client.register("s", "{")
     assert caught.value.status == 422
@@ -328,13 +328,13 @@ def test_references_are_resolved(registry: Registry, client: SchemaRegistry) -> 
     assert [json.loads(text)["name"] for text in found.needed] == ["app.User", "app.Login"]
     assert found.references == (SchemaReference("app.Login", "login-value", 1), *refers)
     assert client.schema(subject="login-value").needed == client.schema(id=number).needed
-    # A version is asked for once.
+    # A version is requested once.
     assert registry.requests("GET /subjects/user/versions/1") == 1
     values = pa.array([framed(third, b"\x02\x06ann\x00")])
     assert decode_values(values, Avro(client, subject="all")).to_pylist() == [[{"user": {"name": "ann"}}]]
 
 
-def test_references_that_cannot_be_are_data_errors(registry: Registry, client: SchemaRegistry) -> None:
+def test_unresolvable_references_are_data_errors(registry: Registry, client: SchemaRegistry) -> None:
     registry.put(1, '"long"', references=[("b", "b", 1)])
     registry.put(2, '"int"', references=[("a", "a", 1)])
     registry.put_version("a", 1, 1)
@@ -362,21 +362,21 @@ def test_references_to_a_deleted_subject_are_read(registry: Registry, client: Sc
         client.schema(subject="user", version=1)
 
 
-def test_references_of_json_schemas_have_names(client: SchemaRegistry) -> None:
+def test_references_of_json_schemas(client: SchemaRegistry) -> None:
     client.register("person", {"type": "string"}, schema_type="JSON")
     client.register("address", {"type": "integer"}, schema_type="JSON")
     names = [SchemaReference(f"{name}.json", name, 1) for name in ("person", "address")]
     pair = {"type": "object", "properties": {"p": {"$ref": "person.json"}, "a": {"$ref": "address.json"}}}
     client.register("pair", pair, schema_type="JSON", references=names)
     whole = {"type": "array", "items": {"$ref": "pair.json"}}
-    # The same name here is another schema there.
+    # In the other context, the name refers to a different schema.
     refers = [SchemaReference("pair.json", "pair", 1), SchemaReference("person.json", "address", 1)]
     client.register("all-value", whole, schema_type="JSON", references=refers)
     got = decode_values(pa.array([b'[{"p": "ann", "a": 7}]']), Json(client), topic="all")
     assert got.to_pylist() == [[{"p": "ann", "a": 7}]]
 
 
-def test_ids_of_another_context_are_not_ours(registry: Registry) -> None:
+def test_ids_of_another_context_are_separate(registry: Registry) -> None:
     registry.put(7, '"long"')
     registry.put(7, '"string"', context=":.other:")
     registry.put(8, '["long", "U"]', context=":.other:", references=[("U", "u", 1)])
@@ -389,7 +389,7 @@ def test_ids_of_another_context_are_not_ours(registry: Registry) -> None:
     with SchemaRegistry(registry.url, **QUICK) as client:
         assert client.schema(subject=":.other:s").schema == '"string"'
         assert client.schema(id=7).schema == '"long"'
-        # Nor are the subjects that its schemas refer to.
+        # The referenced subjects are not requested again either.
         assert client.schema(subject=":.other:r").needed == ('{"type": "fixed", "name": "U", "size": 2}',)
     with SchemaRegistry(registry.url, context=".other", **QUICK) as client:
         assert client.schema(subject=":.other:s").schema == client.schema(id=7).schema == '"string"'
@@ -422,7 +422,7 @@ def test_contexts(registry: Registry) -> None:
     ],
     ids=["huge", "html", "deep", "list", "number", "reference", "empty"],
 )
-def test_answers_that_are_none(registry: Registry, client: SchemaRegistry, body: bytes, wanted: str) -> None:
+def test_invalid_responses(registry: Registry, client: SchemaRegistry, body: bytes, wanted: str) -> None:
     registry.fail(200, times=None, body=body)
     with pytest.raises(RegistryError, match=wanted) as caught:
         client.schema(id=1)
@@ -431,14 +431,14 @@ def test_answers_that_are_none(registry: Registry, client: SchemaRegistry, body:
     assert registry.requests() == 1
 
 
-def test_an_answer_of_a_megabyte_is_read(registry: Registry, client: SchemaRegistry) -> None:
+def test_response_of_a_megabyte(registry: Registry, client: SchemaRegistry) -> None:
     fields = [{"name": f"f{at}", "type": "long", "doc": "x" * 900} for at in range(2000)]
     text = json.dumps({"type": "record", "name": "R", "fields": fields})
     number = registry.register("s", text)
     assert json.loads(client.schema(id=number).schema) == json.loads(text)
 
 
-def test_the_face_for_loops(registry: Registry) -> None:
+def test_async_client(registry: Registry) -> None:
     async def main() -> None:
         async with AsyncSchemaRegistry(registry.url, **QUICK) as client:
             number = await client.register("s", FIRST)
@@ -458,7 +458,7 @@ def test_the_face_for_loops(registry: Registry) -> None:
     assert registry.requests("GET /schemas/ids/1") == 1
 
 
-def test_values_are_decoded_with_what_the_registry_has(registry: Registry, client: SchemaRegistry) -> None:
+def test_values_are_decoded_with_registered_schemas(registry: Registry, client: SchemaRegistry) -> None:
     first, second = registry.register("orders-value", FIRST), registry.register("orders-value", SECOND)
     values = pa.array([framed(first, b"\x02"), None, framed(second, b"\x06Ulm\x04"), framed(first, b"\x06")])
     orders = Avro(client)
@@ -467,7 +467,7 @@ def test_values_are_decoded_with_what_the_registry_has(registry: Registry, clien
     before = registry.requests()
     assert decode_values(pa.chunked_array([values, values]), orders, topic="orders").to_pylist() == wanted * 2
     assert registry.requests() == before == 2
-    # A schema of one's own, and fields of it.
+    # An explicit reader schema, and a selection of fields.
     mine = Avro(FIRST, registry=client)
     assert decode_values(values, mine, on_decode_error="null").to_pylist()[0] == {"id": 1}
     some = Avro(client, subject="orders-value", fields=["id"])
@@ -480,13 +480,13 @@ def test_values_are_decoded_with_what_the_registry_has(registry: Registry, clien
     assert "Avro(registry=SchemaRegistry('http://127" in repr(orders)
 
 
-def test_keys_have_a_subject_of_their_own(registry: Registry, client: SchemaRegistry) -> None:
+def test_keys_have_their_own_subject(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("orders-key", '"long"')
     got = decode_values(pa.array([framed(number, b"\x02")]), Avro(client), topic="orders", key=True)
     assert got.to_pylist() == [1]
 
 
-def test_headers_name_guids(registry: Registry, client: SchemaRegistry) -> None:
+def test_guids_in_headers(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("s", '"long"')
     guid = UUID(registry.guid(number)).bytes
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -496,7 +496,7 @@ def test_headers_name_guids(registry: Registry, client: SchemaRegistry) -> None:
     assert registry.requests("/schemas/guids/") == 1
 
 
-def test_a_missing_schema_is_a_bad_value_until_it_is_found(registry: Registry) -> None:
+def test_missing_schema_is_a_bad_value_until_registered(registry: Registry) -> None:
     number = registry.register("s", '"long"')
     values = pa.array([framed(number, b"\x02"), framed(77, b"\x04"), framed(number, b"\x06")])
     with SchemaRegistry(registry.url, **QUICK, missing_id_cache_ttl_sec=1) as client:
@@ -511,7 +511,7 @@ def test_a_missing_schema_is_a_bad_value_until_it_is_found(registry: Registry) -
         assert decode_values(values, numbers).to_pylist() == [1, 2, 3]
 
 
-def test_an_outage_is_raised_whatever_bad_values_become(registry: Registry, client: SchemaRegistry) -> None:
+def test_outage_is_raised_regardless_of_on_decode_error(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("s", '"long"')
     other = registry.register("t", '"int"')
     numbers = Avro(client, subject="s")
@@ -525,7 +525,7 @@ def test_an_outage_is_raised_whatever_bad_values_become(registry: Registry, clie
     assert decode_values(unknown, numbers).to_pylist() == [1]
 
 
-def test_schemas_that_cannot_be_used_make_their_values_bad(registry: Registry, client: SchemaRegistry) -> None:
+def test_unusable_schemas_make_values_bad(registry: Registry, client: SchemaRegistry) -> None:
     number = registry.register("s", '"long"')
     other = registry.register("p", 'syntax = "proto3";', schema_type="PROTOBUF")
     registry.put(50, '{"type": "recor"}')
@@ -544,7 +544,7 @@ def test_schemas_that_cannot_be_used_make_their_values_bad(registry: Registry, c
         decode_values(values, Avro(client))
 
 
-def test_many_unknown_ids_are_asked_for_at_once(registry: Registry) -> None:
+def test_unknown_ids_are_requested_concurrently(registry: Registry) -> None:
     with SchemaRegistry(registry.url, **{**QUICK, "missing_id_retries_wait_ms": 200}) as client:
         values = pa.array([framed(1000 + at, b"\x02") for at in range(100)])
         started = time.monotonic()
@@ -554,7 +554,7 @@ def test_many_unknown_ids_are_asked_for_at_once(registry: Registry) -> None:
         assert time.monotonic() - started < 10
 
 
-def test_confluents_client_takes_it_for_a_registry(registry: Registry, client: SchemaRegistry) -> None:
+def test_confluent_client_works_with_test_registry(registry: Registry, client: SchemaRegistry) -> None:
     theirs = pytest.importorskip("confluent_kafka.schema_registry", reason="confluent-kafka[schemaregistry] is missing")
     peer = theirs.SchemaRegistryClient({"url": registry.url})
     number = peer.register_schema("orders-value", theirs.Schema(json.dumps(FIRST), "AVRO"))

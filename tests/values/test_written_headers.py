@@ -1,4 +1,4 @@
-"""Schemas that are named in headers of records: written by us and by confluent-kafka, read by both."""
+"""Schema ids in headers of records, written and read by us and by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPED = {
     "properties": {"id": {"type": "integer"}, "city": {"type": ["null", "string"]}},
 }
 FILE = 'syntax = "proto3"; message None {} message Order { int64 id = 1; optional string city = 2; }'
-# Confluent's AvroDeserializer takes no value of fewer than six bytes.
+# Confluent's AvroDeserializer rejects values shorter than six bytes.
 ROWS = [{"id": 7, "city": "Ulm"}, None, {"id": 2**60, "city": None}]
 FORMATS: dict[str, Any] = {
     "avro": lambda registry, **more: Avro(registry, schema=ORDER, framing="header", **more),
@@ -66,7 +66,7 @@ def read(broker: Broker, **options: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_rows_come_back(broker: Broker, server: Registry, registry: SchemaRegistry, form: str) -> None:
+def test_rows_round_trip(broker: Broker, server: Registry, registry: SchemaRegistry, form: str) -> None:
     sent(broker, pa.table({"value": ROWS}), value_format=FORMATS[form](registry))
     raw = read(broker, include_headers=True)
     indexes = b"\2\2" if form == "protobuf" else b""
@@ -81,7 +81,7 @@ def test_rows_come_back(broker: Broker, server: Registry, registry: SchemaRegist
         assert read(broker, value_format=of(registry, framing=framing, **more))["value"].to_pylist() == ROWS
 
 
-def test_keys_have_theirs_and_what_is_there_stays(broker: Broker, server: Registry, registry: SchemaRegistry) -> None:
+def test_key_header_and_existing_headers(broker: Broker, server: Registry, registry: SchemaRegistry) -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     given = pa.array([[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, []], kind)
     keys = pa.array([{"number": number} for number in (1, 2, 3)])
@@ -113,7 +113,7 @@ def test_without_a_registry(broker: Broker) -> None:
     assert [row[0]["value"] for row in headers if row] == [b"\1" + guid.bytes] * 2 + [b"\0\0\0\1\2"] * 2
 
 
-def test_what_cannot_be_is_refused(broker: Broker, registry: SchemaRegistry) -> None:
+def test_rejects_invalid_options(broker: Broker, registry: SchemaRegistry) -> None:
     for make in FORMATS.values():
         with pytest.raises(ConfigurationError, match="encode_values makes values alone: send_batch writes both"):
             encode_values(pa.array(ROWS), make(registry), topic="orders")
@@ -127,14 +127,14 @@ def test_what_cannot_be_is_refused(broker: Broker, registry: SchemaRegistry) -> 
     rows = pa.table({"value": ROWS, "headers": [1, 2, 3]})
     with pytest.raises(TypeError, match="headers must be list<struct<key: string, value: binary>>"):
         sent(broker, rows, value_format=FORMATS["avro"](registry))
-    # What has no header is not taken for one with a prefix.
+    # A record without the header is not decoded as one with a prefix.
     sent(broker, pa.table({"value": pa.array([b"\0\0\0\0\1\x0e\0"])}))
     with pytest.raises(BadValueError, match="the record has no header with it"):
         read(broker, value_format=FORMATS["avro"](registry))
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_confluents_serializers_write_and_read_the_same(
+def test_interoperates_with_confluent_serializers(
     broker: Broker, server: Registry, registry: SchemaRegistry, form: str
 ) -> None:
     theirs = pytest.importorskip("confluent_kafka.schema_registry", reason="confluent-kafka[schemaregistry]")
