@@ -1,4 +1,4 @@
-"""What Admin finds and changes on Kafka 4.3.1, against what Java's client finds; Java's methods and ours."""
+"""Results of Admin on Kafka 4.3.1 compared with Java's client, and a comparison of their methods."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, classpath
 from support.topic_settings import REJECTED_SETTINGS
 from support.waiting import until
 
-# Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and ours, as the guide has them.
+# Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and ours, as listed in the guide.
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "admin.md"
 METHODS = dict(
     re.findall(r"^\| `(\w+)` \| (.*) \|$", GUIDE.read_text().partition("## Java's methods")[2], re.MULTILINE)
@@ -41,7 +41,7 @@ def admin(kafka: KafkaServer) -> Iterator[Admin]:
         yield admin
 
 
-def test_every_method_of_java_is_one_of_ours(kafka: KafkaServer) -> None:
+def test_every_java_admin_method_has_a_counterpart(kafka: KafkaServer) -> None:
     jar = next(path for path in classpath().split(":") if re.search(r"kafka-clients-[\d.]+\.jar$", path))
     shown = subprocess.run(
         ["javap", "-cp", jar, "org.apache.kafka.clients.admin.Admin"], capture_output=True, text=True, check=True
@@ -58,12 +58,12 @@ def test_every_method_of_java_is_one_of_ours(kafka: KafkaServer) -> None:
 
 
 @pytest.mark.parametrize(("name", "value", "message"), REJECTED_SETTINGS)
-def test_settings_are_rejected_with_these_messages(admin: Admin, name: str, value: str, message: str) -> None:
+def test_config_policy_messages(admin: Admin, name: str, value: str, message: str) -> None:
     with pytest.raises(InvalidConfigError, match=re.escape(message)):
         admin.create_topics([NewTopic("new", configs={name: value})], validate_only=True)
 
 
-def test_all_is_found_that_java_finds(kafka: KafkaServer, admin: Admin) -> None:
+def test_results_match_java_admin(kafka: KafkaServer, admin: Admin) -> None:
     topic, group, transactional_id = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("topic", "group", "tx"))
     admin.create_topics([NewTopic(topic, assignment=[[1], [1]], configs={"retention.ms": "-1"})])
     admin.create_partitions({topic: NewPartitions(3, ((1,),))})
@@ -139,7 +139,7 @@ def test_all_is_found_that_java_finds(kafka: KafkaServer, admin: Admin) -> None:
             assert ours == java[f"offsets {name}"], name
         listed = transactions()
         assert listed.keys() == java["transactions"].keys()
-        # What others left open may end between two looks.
+        # Transactions left open by other tests may end between the two listings.
         unchanged = {t: its for t, its in listed.items() if before.get(t) == its}
         assert transactional_id in unchanged
         assert unchanged == {t: java["transactions"][t] for t in unchanged}
@@ -169,7 +169,7 @@ def test_all_is_found_that_java_finds(kafka: KafkaServer, admin: Admin) -> None:
     admin.alter_configs({ConfigResource.client_metrics("m"): {"interval.ms": None}})
 
 
-def test_what_is_changed_is_changed_and_the_rest_fails_alone(kafka: KafkaServer, admin: Admin) -> None:
+def test_partial_failures_of_changes(kafka: KafkaServer, admin: Admin) -> None:
     topic = f"t-{uuid.uuid4().hex[:8]}"
     topic_id = admin.create_topics([topic], num_partitions=2)[topic].topic_id
     assert topic_id is not None

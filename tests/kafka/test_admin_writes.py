@@ -1,4 +1,4 @@
-"""What Admin writes on Kafka 4.3.1, read by Java's AdminClient, and the reverse; refusals are those that Java hears."""
+"""Changes made by Admin on Kafka 4.3.1 are read by Java's AdminClient, and the reverse; both receive equal errors."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ ANSWER_S = 60.0
 
 
 class Java:
-    """Java's AdminClient in a process of its own."""
+    """Java's AdminClient in a separate process."""
 
     def __init__(self, quorum: Quorum) -> None:
         driver = str(SUPPORT / "java" / "AdminShell.java")
@@ -35,7 +35,7 @@ class Java:
         return found
 
     def error(self, name: str, *arguments: Any) -> str:
-        """The name of the exception, as Kafka's errors have it here."""
+        """Returns the name of the exception, in the form of our error classes."""
         [_, error] = self.ask(name, *arguments)
         return str(error).replace("Exception", "Error").replace("InvalidConfiguration", "InvalidConfig")
 
@@ -44,7 +44,7 @@ class Java:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(words) + "\n")
         self.process.stdin.flush()
-        # Whatever logs writes there too.
+        # Log output appears on the same stream.
         for line in self.process.stdout:
             if line.startswith("["):
                 return list(json.loads(line))
@@ -75,10 +75,10 @@ def admin(quorum: Quorum) -> Iterator[Admin]:
 
 @pytest.fixture
 def topic(quorum: Quorum, admin: Admin) -> str:
-    """Of two partitions, both on broker 1."""
+    """A topic of two partitions, both on broker 1."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin.create_topics([NewTopic(name, assignment=[[1], [1]])])
-    # Either broker may be asked for it.
+    # Either broker may receive requests for it.
     for node in (quorum.first, quorum.second):
         with Raw(node.bootstrap_servers) as raw:
             asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
@@ -87,7 +87,7 @@ def topic(quorum: Quorum, admin: Admin) -> str:
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    """What it gives, once it is something."""
+    """Waits until the condition returns a true value, and returns it."""
     deadline = time.monotonic() + ANSWER_S
     while not (found := condition()):
         assert time.monotonic() < deadline
@@ -96,21 +96,21 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def ours(write: Callable[[], Any]) -> str:
-    """The class of the error that a call raises, without that of partial failures."""
+    """Returns the class of the error that a call raises; of partial failures, the class of the first."""
     with pytest.raises(KafkaError) as raised:
         write()
     failures = getattr(raised.value, "failures", None)
     return type(next(iter(failures.values())) if failures else raised.value).__name__
 
 
-def test_settings_are_changed_by_either(java: Java, admin: Admin, topic: str) -> None:
+def test_alter_configs_matches_java(java: Java, admin: Admin, topic: str) -> None:
     resource = ConfigResource.topic(topic)
 
     def value() -> str | None:
         return admin.describe_configs([resource])[resource]["cleanup.policy"].value
 
     read = lambda: java("config", "TOPIC", topic, "cleanup.policy")  # noqa: E731
-    # What was not given starts from its default.
+    # Appending and subtracting start from the default of a value that is not set.
     for change, wanted in (
         (ConfigChange(append={"cleanup.policy": "compact"}), "delete,compact"),
         (ConfigChange(subtract={"cleanup.policy": "delete"}), "compact"),
@@ -131,7 +131,7 @@ def test_settings_are_changed_by_either(java: Java, admin: Admin, topic: str) ->
     assert theirs == ours(lambda: admin.alter_configs({resource: {"no.such.config": "1"}}))
 
 
-def test_quotas_are_changed_by_either(java: Java, admin: Admin) -> None:
+def test_alter_quotas_matches_java(java: Java, admin: Admin) -> None:
     alice, host = QuotaEntity({"user": "alice"}), QuotaEntity({"ip": "10.0.0.1"})
     admin.alter_quotas({alice: {"producer_byte_rate": 1024.0, "request_percentage": 12.5}})
     java("alterQuota", "ip", "10.0.0.1", "connection_creation_rate", 7)
@@ -150,14 +150,14 @@ def test_quotas_are_changed_by_either(java: Java, admin: Admin) -> None:
     admin.alter_quotas({alice: {"producer_byte_rate": None}})
 
 
-def test_records_are_deleted_by_either(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+def test_delete_records_matches_java(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     with Producer(bootstrap_servers=quorum.bootstrap_servers, linger_ms=1000) as producer:
         for at in range(9):
             producer.send(topic, b"v", partition=0, timestamp=1000 * (at + 1))
     assert admin.delete_records({tp: 3}) == {tp: 3}
     assert java("offset", topic, 0, -2) == 3
-    # In the middle of a batch.
+    # The timestamp is in the middle of a batch.
     assert java("offset", topic, 0, 1500) == 3
     assert admin.list_offsets({tp: 1500})[tp].offset == 3
     assert java("deleteRecords", topic, 0, 5) == 5
@@ -165,18 +165,18 @@ def test_records_are_deleted_by_either(quorum: Quorum, java: Java, admin: Admin,
     assert java.error("deleteRecords", topic, 0, 99) == ours(lambda: admin.delete_records({tp: 99}))
 
 
-def test_what_does_not_exist_is_told_at_once(admin: Admin, topic: str) -> None:
+def test_list_offsets_of_unknown_partitions_fails_immediately(admin: Admin, topic: str) -> None:
     there, beyond, nowhere = TopicPartition(topic, 0), TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)
     started = time.monotonic()
     found = admin.list_offsets(dict.fromkeys((there, beyond, nowhere), OffsetSpec.LATEST))
-    # Of a minute that there is.
+    # Well below the timeout of a minute.
     assert time.monotonic() - started < 20
     assert list(found.found) == [there]
     assert {type(error).__name__ for error in found.errors.values()} == {"UnknownTopicOrPartitionError"}
 
 
 def written(quorum: Quorum, topic: str, partition: int, producer_id: int) -> str:
-    """What a broker says of a record in a transaction that nobody began."""
+    """Writes a record of a transaction unknown to any coordinator; returns the broker's error."""
     data = {"index": partition, "records": batch((producer_id, 0), 0)}
     with Raw(quorum.first.bootstrap_servers) as raw:
         answer = raw.call(
@@ -186,10 +186,10 @@ def written(quorum: Quorum, topic: str, partition: int, producer_id: int) -> str
     return error(answer["responses"][0]["partition_responses"][0]["error_code"])
 
 
-def test_a_hanging_transaction_is_found_and_aborted(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+def test_find_and_abort_hanging_transaction(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
     for partition, abort in ((0, "ours"), (1, "java")):
         producer_id, tp = 90_000 + partition, TopicPartition(topic, partition)
-        # No coordinator has ever heard of it. A leader that was just made may not know of itself yet.
+        # No coordinator knows this producer. A new leader may not yet know about its leadership.
         assert until(lambda p=partition, of=producer_id: written(quorum, topic, p, of) == "OK")
         [hanging] = admin.find_hanging([tp], longer_than=0)
         assert (hanging.producer.producer_id, hanging.producer.transaction_start) == (producer_id, 0)
@@ -201,12 +201,12 @@ def test_a_hanging_transaction_is_found_and_aborted(quorum: Quorum, java: Java, 
         assert java("producers", topic, partition) == [[producer_id, -1]]
         assert admin.describe_producers([tp])[tp][0].transaction_start is None
         assert admin.find_hanging([tp], longer_than=0) == ()
-        # Nothing is open any more: the marker of an epoch of before is refused.
+        # No transaction is open: a marker with an earlier epoch is rejected.
         theirs = java.error("abort", topic, partition, producer_id, -1)
         assert theirs == ours(lambda tp=tp, of=producer_id: admin.abort_transaction(tp, of, -1))
 
 
-def test_replicas_are_moved_between_disks_by_either(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+def test_alter_replica_log_dirs_matches_java(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
     disks = quorum.first.disks
 
     def where() -> str | None:
@@ -222,21 +222,19 @@ def test_replicas_are_moved_between_disks_by_either(quorum: Quorum, java: Java, 
         else:
             java("move", topic, 0, 1, other)
         assert until(lambda other=other: java("disk", topic, 0, 1) == where() == other), mover
-    # No such disk; a replica that is not there.
+    # An unknown disk, and a replica that does not exist.
     for broker, path in ((1, "/nowhere"), (2, quorum.second.disks[0])):
         theirs = java.error("move", topic, 0, broker, path)
         assert theirs == ours(lambda b=broker, p=path: admin.move_replicas({Replica(topic, 0, b): p}))
 
 
-def test_replicas_are_moved_between_brokers_and_leaders_elected_by_either(
-    quorum: Quorum, java: Java, admin: Admin, topic: str
-) -> None:
+def test_reassignments_and_elections_match_java(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
     tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     with Producer(bootstrap_servers=quorum.bootstrap_servers) as producer:
         for partition in range(2):
             for _ in range(20):
                 producer.send(topic, bytes(200_000), partition=partition)
-    # So slow that it is under way until it is given up.
+    # Throttled, so that the reassignment is still running when it is cancelled.
     admin.alter_configs({ConfigResource.topic(topic): {"follower.replication.throttled.replicas": "*",
                                                        "leader.replication.throttled.replicas": "*"}})  # fmt: skip
     rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
@@ -259,7 +257,7 @@ def test_replicas_are_moved_between_brokers_and_leaders_elected_by_either(
     assert java.error("reassign", topic, 0, None) == ours(lambda: admin.alter_reassignments({tps[0]: None}))
     assert java.error("reassign", topic, 0, [7]) == ours(lambda: admin.alter_reassignments({tps[0]: [7]}))
     admin.alter_configs({broker: dict.fromkeys(rates) for broker in brokers})
-    # Both brokers have both, and the second should lead.
+    # Both brokers have both replicas, and the second is the preferred leader.
     admin.alter_reassignments({tp: [2, 1] for tp in tps})
     assert until(lambda: read() == {})
     assert until(lambda: java("topic", topic)[0] == [[1, [2, 1]], [1, [2, 1]]])
@@ -270,7 +268,7 @@ def test_replicas_are_moved_between_brokers_and_leaders_elected_by_either(
     assert java.error("elect", topic, 9) == ours(lambda: admin.elect_leaders([TopicPartition(topic, 9)]))
 
 
-def test_features_are_updated_by_either(java: Java, admin: Admin) -> None:
+def test_update_features_matches_java(java: Java, admin: Admin) -> None:
     name = "transaction.version"
     levels = lambda: {f: list(its) for f, its in admin.describe_features().finalized.items()}  # noqa: E731
     before = levels()
@@ -285,7 +283,7 @@ def test_features_are_updated_by_either(java: Java, admin: Admin) -> None:
         assert theirs == ours(lambda f=feature, u=update: admin.update_features({f: u})), feature
 
 
-def test_groups_are_filtered_and_operations_told_as_java_has_them(java: Java, admin: Admin, topic: str) -> None:
+def test_group_filters_and_authorized_operations_match_java(java: Java, admin: Admin, topic: str) -> None:
     admin.commit_offsets("empty-classic", {TopicPartition(topic, 0): 0})
     admin.alter_share_offsets("empty-share", {TopicPartition(topic, 0): 0})
     assert until(lambda: {"empty-classic", "empty-share"} <= admin.list_groups().keys())
@@ -313,7 +311,7 @@ def test_groups_are_filtered_and_operations_told_as_java_has_them(java: Java, ad
         assert found.authorized_operations is None
 
 
-def test_controllers_are_asked_directly(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+def test_bootstrap_controllers(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
     resource = ConfigResource.topic(topic)
     with Admin(bootstrap_controllers=quorum.first.controller) as direct:
 
@@ -323,7 +321,7 @@ def test_controllers_are_asked_directly(quorum: Quorum, java: Java, admin: Admin
             assert {f"{b.host}:{b.port}" for b in cluster.brokers} >= {quorum.first.controller}
             return ([b.id for b in cluster.brokers], cluster.controller) == (ids, active)
 
-        # A controller makes itself known some time after its start.
+        # A controller registers some time after its start.
         assert until(both_controllers)
         assert [v.id for v in direct.describe_quorum().voters] == [v for v, _ in java("controllers:quorum")]
         assert until(lambda: direct.describe_features().finalized == admin.describe_features().finalized)
@@ -333,7 +331,7 @@ def test_controllers_are_asked_directly(quorum: Quorum, java: Java, admin: Admin
         assert direct.describe_configs([mine])[mine]["node.id"].value == "1"
         assert direct.list_reassignments() == {}
         assert direct.alter_reassignments({TopicPartition(topic, 0): [1]}) == {TopicPartition(topic, 0): None}
-        # What controllers do not answer is refused at once, with the error of Java's client.
+        # Requests that controllers do not support are rejected immediately, with the error of Java's client.
         theirs = java.error("controllers:quotas")
         for refused in (
             direct.list_groups, direct.list_topics, lambda: direct.create_topics(["x"]),
@@ -350,8 +348,8 @@ def test_controllers_are_asked_directly(quorum: Quorum, java: Java, admin: Admin
         wrong.describe_cluster(timeout=30)
 
 
-def test_voters_come_and_go_and_a_dead_broker_is_forgotten(quorum: Quorum, java: Java, admin: Admin) -> None:
-    """At the end: it stops the second node."""
+def test_add_and_remove_voter_and_unregister_broker(quorum: Quorum, java: Java, admin: Admin) -> None:
+    """Runs last, since it stops the second node."""
     second, port = quorum.second.directory_id, quorum.second.controller_port
     endpoint = RaftEndpoint("CONTROLLER", "127.0.0.1", port)
     voters = lambda: [[v.id, str(v.directory_id)] for v in admin.describe_quorum().voters]  # noqa: E731
@@ -376,7 +374,7 @@ def test_voters_come_and_go_and_a_dead_broker_is_forgotten(quorum: Quorum, java:
         assert until(lambda: [b.id for b in left.describe_cluster(include_fenced=True).brokers] == [1])
 
 
-def test_share_groups_that_brokers_cannot_keep_are_an_error_soon() -> None:
+def test_share_group_without_possible_state_topic_fails_soon() -> None:
     factor = {"share.coordinator.state.topic.replication.factor": "3"}
     with server_of("4.3.1", factor) as kafka, Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.create_topics(["t"])
@@ -384,5 +382,5 @@ def test_share_groups_that_brokers_cannot_keep_are_an_error_soon() -> None:
         started = time.monotonic()
         with pytest.raises(InvalidReplicationFactorError, match="factor is 3, and the cluster has 1 of them"):
             admin.alter_share_offsets("s", {TopicPartition("t", 0): 0})
-        # Without that look brokers are waited for until time is up, a minute.
+        # Without the check, the call would wait for brokers until its timeout of a minute.
         assert time.monotonic() - started < 20

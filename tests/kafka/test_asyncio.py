@@ -1,4 +1,4 @@
-"""Event loops on Apache Kafka: from topic to topic in transactions, by polls that are cancelled again and again."""
+"""Event loops on Apache Kafka: transactions from topic to topic, with polls cancelled repeatedly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = 2000
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_every_row_goes_through_once(kafka: KafkaServer, new_topic: Callable[..., str], kind: str) -> None:
+def test_async_transactions_copy_each_row_once(kafka: KafkaServer, new_topic: Callable[..., str], kind: str) -> None:
     source, target = new_topic(3), new_topic(1)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for number in range(ROWS):
@@ -48,7 +48,7 @@ def test_every_row_goes_through_once(kafka: KafkaServer, new_topic: Callable[...
                     await producer.send_batch(target, batch.select(["key", "value"]))
                     await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
                 moved += batch.num_rows
-            # Markers are written after the commit is answered.
+            # Markers are written after the response to the commit.
             partitions = [TopicPartition(source, partition) for partition in range(3)]
             committed = await consumer.committed(partitions, require_stable=True)
             assert sum(found.offset for found in committed.values() if found is not None) == ROWS

@@ -1,4 +1,4 @@
-"""A group whose members are killed and stopped, whose coordinator restarts: nothing is lost, no commit goes back."""
+"""A group whose members are killed and stopped and whose coordinator restarts loses no records or commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.cluster import KafkaCluster
 from support.waiting import until
 
 SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))
-# Of bad things.
+# Number of kinds of faults.
 KINDS = 4
 PARTITIONS = 6
 MEMBERS = 3
@@ -47,7 +47,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 class Group:
-    """Members in processes of their own."""
+    """Members in separate processes."""
 
     def __init__(self, options: dict[str, Any], topic: str, folder: Path) -> None:
         self.options, self.topic, self.folder = options, topic, folder
@@ -66,7 +66,7 @@ class Group:
         self.files[self.members[-1].pid] = done
 
     def terminate(self, member: subprocess.Popen[bytes]) -> None:
-        """Asks a member to end, once it can be asked: while it starts a signal would kill it."""
+        """Terminates a member after it has started: earlier, the signal would kill it."""
         until(lambda: self.files[member.pid].exists() or member.poll() is not None)
         member.terminate()
 
@@ -74,10 +74,10 @@ class Group:
         return (self.folder / "log").read_text()
 
     def processed(self) -> dict[int, dict[int, str]]:
-        """Values by offset by partition, as far as anybody processed them."""
+        """Returns the processed values by partition and offset."""
         found: dict[int, dict[int, str]] = defaultdict(dict)
         for path in self.folder.glob("*.done"):
-            # Who is killed may leave a part of a line, and who writes may be seen at it.
+            # A killed member may leave an incomplete line, and a running one may be writing.
             for line in path.read_text().rpartition("\n")[0].splitlines():
                 partition, offset, value = line.split(" ")
                 found[int(partition)][int(offset)] = value
@@ -98,7 +98,7 @@ class Group:
 
 
 class Watch(threading.Thread):
-    """Looks at the committed offsets all the time."""
+    """Monitors the committed offsets."""
 
     def __init__(self, group: Group, name: str, servers: str) -> None:
         super().__init__(daemon=True)
@@ -115,7 +115,7 @@ class Watch(threading.Thread):
                     found = admin.fetch_offsets(self.name_of_group, timeout=20)
                 except KafkaError:
                     continue
-                # After the offsets: what was committed had been processed before.
+                # Read after the offsets: records are processed before they are committed.
                 processed = self.group.processed()
                 self.looks += 1
                 for tp, at in found.items():
@@ -129,7 +129,7 @@ class Watch(threading.Thread):
 
 
 class Source(threading.Thread):
-    """Sends numbered records all the time."""
+    """Sends numbered records continuously."""
 
     def __init__(self, topic: str, servers: str) -> None:
         super().__init__(daemon=True)
@@ -149,7 +149,7 @@ class Source(threading.Thread):
 
 @pytest.mark.timeout(SECONDS + 400)
 @pytest.mark.parametrize("way", WAYS)
-def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
+def test_group_survives_kills_stops_and_coordinator_restarts(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
     seed = int(os.environ.get("SAMSARROW_CHAOS_SEED", "1"))
     chance = random.Random(seed)
     name, servers = f"chaos-{way}", cluster.bootstrap_servers
@@ -196,12 +196,12 @@ def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
 
 
 def offsets(admin: Admin, group: str) -> dict[int, int | None]:
-    """What is committed, by partition."""
+    """Returns the committed offset of each partition."""
     return {tp.partition: at and at.offset for tp, at in admin.fetch_offsets(group).items()}
 
 
 def unexplained(log: str) -> dict[str, tuple[int, int]]:
-    """Members whose log lacks the reason of a rebalance: how often they joined, and how many reasons they gave."""
+    """Returns members whose log lacks the reason of a rebalance, with their numbers of joins and of reasons."""
     joins: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for line in log.splitlines():
@@ -215,12 +215,12 @@ def unexplained(log: str) -> dict[str, tuple[int, int]]:
 
 
 def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random) -> list[tuple[str, float]]:
-    """Does one bad thing after the other."""
+    """Injects one fault after the other."""
     started = time.monotonic()
     events: list[tuple[str, float]] = []
     time.sleep(5)
     for number, what in enumerate(plan(chance)):
-        # However slow the machine is, everything happens once.
+        # Even on a slow machine, each fault occurs once.
         if number >= KINDS and time.monotonic() - started > SECONDS:
             break
         events.append((what, round(time.monotonic() - started, 1)))
@@ -231,7 +231,7 @@ def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random)
             group.members.remove(victim)
             group.start()
         elif what == "stop":
-            # Past its session: it comes back as a member that others have replaced.
+            # Longer than the session timeout: it resumes as a member that was replaced.
             victim = chance.choice(group.members)
             victim.send_signal(signal.SIGSTOP)
             time.sleep(SESSION + 3)
@@ -251,7 +251,7 @@ def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random)
 
 
 def plan(chance: random.Random) -> Iterator[str]:
-    """Every kind of bad thing once, then at random."""
+    """Yields every kind of fault once, then random ones."""
     first = ["kill", "stop", "coordinator", "restart"]
     assert len(first) == KINDS
     chance.shuffle(first)

@@ -1,4 +1,4 @@
-"""The command line on real Kafka: a topic of another client's copied to its last byte, and reads that end."""
+"""The command line on Apache Kafka: an exact copy of another client's topic, and reads that end."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def run(kafka: KafkaServer, *arguments: str, stdin: bytes | None = None, code: i
 
 
 def checksum(kafka: KafkaServer, topic: str) -> tuple[int, str]:
-    """Of all that a record is, but for its offset, partition by partition."""
+    """Returns a checksum of all attributes of records except offsets, partition by partition."""
     digest, count = hashlib.sha256(), 0
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, include_headers=True, auto_offset_reset="earliest") as c:
         c.assign(c.partitions_for(topic))
@@ -51,7 +51,9 @@ def checksum(kafka: KafkaServer, topic: str) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def source(kafka: KafkaServer, java: JavaPeer) -> str:
-    """Records of Java's producer: null and empty keys and values, any bytes, repeated headers, times of any order."""
+    """Records of Java's producer: null and empty keys and values, arbitrary bytes, repeated headers, unordered
+    timestamps.
+    """
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.create_topics(["cli-source", "cli-copy", "cli-tables"], num_partitions=PARTITIONS)
     chance = random.Random(13)
@@ -72,15 +74,15 @@ def source(kafka: KafkaServer, java: JavaPeer) -> str:
 
 
 @pytest.mark.parametrize(("form", "copy"), [("envelope", "cli-copy"), ("parquet", "cli-tables")])
-def test_a_copy_through_a_pipe_has_the_same_checksum(kafka: KafkaServer, source: str, form: str, copy: str) -> None:
+def test_copy_through_a_pipe_is_exact(kafka: KafkaServer, source: str, form: str, copy: str) -> None:
     written = run(kafka, "consume", source, "--format", form)
     run(kafka, "produce", copy, "--format", form, stdin=written)
     assert checksum(kafka, copy) == checksum(kafka, source)
     assert checksum(kafka, copy)[0] == 300 * PARTITIONS
 
 
-def test_a_group_reads_what_is_there_and_ends(kafka: KafkaServer, source: str) -> None:
-    """Two members at once: what each has depends on the moment, what both have does not."""
+def test_group_reads_to_the_end_and_exits(kafka: KafkaServer, source: str) -> None:
+    """With two members, the share of each varies, but their union does not."""
     found: list[bytes] = []
 
     def read() -> None:
@@ -98,7 +100,7 @@ def test_a_group_reads_what_is_there_and_ends(kafka: KafkaServer, source: str) -
     assert (lag["partitions"], lag["lag"]) == (PARTITIONS, 0)
 
 
-def test_a_topic_that_ends_in_markers_is_read_to_its_end(
+def test_topic_ending_in_markers_is_read_to_its_end(
     kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic()
@@ -114,11 +116,11 @@ def test_a_topic_that_ends_in_markers_is_read_to_its_end(
     assert run(kafka, "consume", topic, *committed).split() == [b"0", b"2"]
     assert run(kafka, "consume", topic, *committed, "--tail", "2").split() == [b"0", b"2"]
     assert run(kafka, "consume", topic, *committed, "-g", f"g-{topic}").split() == [b"0", b"2"]
-    # Behind the last marker, not before it.
+    # The committed offset is after the last marker.
     assert json.loads(run(kafka, "groups", "lag", f"g-{topic}"))["lag"] == 0
 
 
-def test_topics_as_kafkas_own_tool_lists_them(kafka: KafkaServer, source: str, tmp_path: Path) -> None:
+def test_topics_list_matches_kafka_tool(kafka: KafkaServer, source: str, tmp_path: Path) -> None:
     tool = "org.apache.kafka.tools.TopicCommand"
     theirs = kafka.tool(tool, "--bootstrap-server", kafka.bootstrap_servers, "--list").stdout.decode().split()
     ours = [json.loads(line)["topic"] for line in run(kafka, "topics", "list", "--internal").splitlines()]

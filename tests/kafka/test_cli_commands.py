@@ -1,4 +1,4 @@
-"""Every command that reaches a cluster, on Kafka 4.3.1: what it prints is what Java's client, or Admin, finds."""
+"""Every command that uses a cluster, on Kafka 4.3.1: output equals that of Java's client, or of Admin."""
 
 import json
 import subprocess
@@ -22,13 +22,13 @@ AUTHORIZER = {
     "super.users": "User:ANONYMOUS",
 }
 Command = Callable[..., Ended]
-# Whatever was run, by its path: `("topics", "list")`.
+# Commands that ran, by path: `("topics", "list")`.
 RUN: set[tuple[str, ...]] = set()
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaServer]:
-    """One node that keeps ACLs."""
+    """A single node with an ACL authorizer."""
     try:
         classpath()
     except KafkaUnavailableError as reason:
@@ -57,7 +57,7 @@ def command(
 
 
 def create(admin: Admin, *names: str, partitions: int = 1) -> None:
-    """Makes topics that commands find: the controller knows them first, the broker soon after."""
+    """Creates topics and waits until commands find them: the broker knows them after the controller."""
     admin.create_topics(names, num_partitions=partitions)
     until(lambda: set(names) <= admin.list_topics().keys())
 
@@ -109,7 +109,7 @@ def test_topics(command: Command, admin: Admin) -> None:
     assert "there is no topic a-1" in command("topics", "describe", "a-1", code=2).err
 
 
-def test_records_through_a_pipe_and_back(command: Command, admin: Admin, tmp_path: Path) -> None:
+def test_produce_and_consume_through_a_pipe(command: Command, admin: Admin, tmp_path: Path) -> None:
     create(admin, "b-1", "b-2", partitions=2)
     command("produce", "b-1", "-K", ":", "-H", "source=shell", "-z", "lz4", "--tombstone", stdin=b"k:v\nk2:\n")
     envelope = command("consume", "b-1", "--format", "envelope").out
@@ -125,7 +125,7 @@ def test_records_through_a_pipe_and_back(command: Command, admin: Admin, tmp_pat
     found = rows(command("bench", "produce", "b-2", "-n", 1000, "-o", "ndjson"))[0]
     assert (found["records"], rows(command("bench", "consume", "b-2", "-o", "ndjson"))[0]["records"]) == (1000, 1002)
     assert rows(command("bench", "latency", "b-1", "-n", 3, "--interval", "1ms", "-o", "ndjson"))[0]["records"] == 3
-    # What is read from no topic is a mistake, and said as one.
+    # An unknown topic is a usage error.
     assert "there is no topic b-9" in command("consume", "b-9", code=2).err
 
 
@@ -152,7 +152,7 @@ def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) 
     assert "i-share: deleted" in command("groups", "delete", "i-*", "--yes").err
 
 
-def test_settings(command: Command, admin: Admin) -> None:
+def test_configs(command: Command, admin: Admin) -> None:
     create(admin, "c-1", "c-2")
     command("configs", "set", "topic:c-*", "cleanup.policy+=compact", "retention.ms=5000")
     command("configs", "set", "topic:c-2", "--unset", "retention.ms")
@@ -169,7 +169,7 @@ def test_settings(command: Command, admin: Admin) -> None:
     def value(resource: str, name: str) -> Any:
         return [row["value"] for row in rows(command("configs", "get", resource, "-s", name))]
 
-    # The controller has written it; the broker, which is asked here, follows.
+    # The controller applies the change first, the queried broker later.
     until(lambda: value("logger:1", "kafka.server.KafkaApis") == ["DEBUG"])
     until(lambda: value("client-metrics:c", "interval.ms") == ["30000"])
     until(lambda: value("broker:1", "message.max.bytes") == ["3000000"])
@@ -184,7 +184,7 @@ def test_settings(command: Command, admin: Admin) -> None:
     command("configs", "set", "broker:1", "--unset", "message.max.bytes")
     until(lambda: value("broker:1", "message.max.bytes") == ["2000000"])
     command("configs", "set", "broker", "--unset", "message.max.bytes")
-    # Topics have the broker's limit, which it may lay down between the two answers.
+    # Topics inherit the broker's limit, which may change between the two responses.
     only = [{"name": "retention.ms", "left": "5000", "right": "-1"}]
     until(lambda: rows(command("configs", "diff", "topic:c-1", "topic:c-2")) == only)
     defaults = {row["name"]: row["default"] for row in rows(command("configs", "diff", "topic:c-1"))}
@@ -195,7 +195,7 @@ def test_settings(command: Command, admin: Admin) -> None:
     assert "topic:nowhere: " in told.err
 
 
-def test_quotas_are_set_and_felt(command: Command, admin: Admin, kafka: KafkaServer) -> None:
+def test_quotas(command: Command, admin: Admin, kafka: KafkaServer) -> None:
     command("quotas", "set", "--client-id", "slow", "producer_byte_rate=20KiB")
     command("quotas", "set", "--user", "ann", "--default-client-id", "request_percentage=50")
     command("quotas", "set", "--ip", "10.0.0.1", "connection_creation_rate=5")
@@ -210,7 +210,7 @@ def test_quotas_are_set_and_felt(command: Command, admin: Admin, kafka: KafkaSer
         {"user": None, "client_id": None, "ip": "10.0.0.1", "quota": "connection_creation_rate", "value": 5},
         {"user": "ann", "client_id": "(default)", "ip": None, "quota": "request_percentage", "value": 50},
     ]
-    # A producer of that name is asked to wait, and counts and says so.
+    # A producer with this client id is throttled, and reports it in metrics and events.
     create(admin, "d")
     told: list[metrics.Event] = []
     options = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "slow", "linger.ms": 0}
@@ -231,7 +231,7 @@ def test_quotas_are_set_and_felt(command: Command, admin: Admin, kafka: KafkaSer
     until(lambda: not admin.describe_quotas())
 
 
-def test_groups_and_their_offsets(command: Command, admin: Admin, kafka: KafkaServer, tmp_path: Path) -> None:
+def test_groups_and_offsets(command: Command, admin: Admin, kafka: KafkaServer, tmp_path: Path) -> None:
     create(admin, "e", partitions=2)
     command("produce", "e", "-p", 0, stdin=b"1\n2\n3\n")
     command("consume", "e", "-g", "e")
@@ -270,7 +270,7 @@ def test_groups_and_their_offsets(command: Command, admin: Admin, kafka: KafkaSe
             assert rows(command(*kicking, "--dry-run"))[0]["member_id"] == described[0]["member_id"]
             if protocol == "classic":
                 assert "removed" in command(*kicking, "--yes").err
-                # It joins again, as another member.
+                # It rejoins as a new member.
                 until(lambda member=member: member.poll(0.1) is not None and member.metrics().rebalances > 1)
         assert "deleted" in command("groups", "delete", f"e-{protocol}", "--yes").err
     assert "e-none: " in command("groups", "delete", "e", "e-none", "--yes", code=3).err
@@ -314,8 +314,8 @@ def test_users_and_acls(command: Command, admin: Admin) -> None:
     until(lambda: not admin.describe_acls(AclFilter(principal="User:gus")))
 
 
-def test_what_java_finds(command: Command, admin: Admin, kafka: KafkaServer) -> None:
-    """One look of Java's Admin at the same cluster."""
+def test_results_match_java_admin(command: Command, admin: Admin, kafka: KafkaServer) -> None:
+    """Compares with one run of Java's Admin on the same cluster."""
     create(admin, "h", partitions=2)
     command("configs", "set", "topic:h", "retention.ms=-1", "max.message.bytes=12345")
     command("quotas", "set", "--user", "h", "consumer_byte_rate=7")
@@ -324,7 +324,7 @@ def test_what_java_finds(command: Command, admin: Admin, kafka: KafkaServer) -> 
             producer.send("h", b"%d" % number, partition=number % 2, timestamp=1000 * number)
     command("consume", "h", "-g", "h", "-n", 3)
     until(lambda: admin.describe_quotas())
-    # The markers are written after the commit is answered.
+    # Markers are written after the response to the commit.
     until(lambda: admin.describe_transactions(["h"])["h"].state == "CompleteCommit")
     java = _java(kafka, kafka.bootstrap_servers, "h", "h", "h")
     described = rows(command("topics", "describe", "h"))
@@ -361,7 +361,7 @@ def test_what_java_finds(command: Command, admin: Admin, kafka: KafkaServer) -> 
     [[entity, values]] = java["quotas"]
     assert (quota["user"], {quota["quota"]: quota["value"]}) == (entity["user"], values)
     listed = {r["transactional_id"]: [r["producer_id"], r["state"]] for r in rows(command("txns", "list"))}
-    # As Java writes it.
+    # In the form that Java prints.
     assert listed["h"] == [java["transactions"]["h"][0], java["transactions"]["h"][1]]
     resources = [r["resource"].upper().replace("-", "_") for r in rows(command("configs", "list"))]
     kinds = {"LOGGER": "BROKER_LOGGER"}
@@ -392,7 +392,7 @@ def test_schema_infer(command: Command, admin: Admin, tmp_path: Path) -> None:
     assert set(text["properties"]) == {"id", "city"}
 
 
-def test_no_command_was_left_out(request: pytest.FixtureRequest) -> None:
+def test_every_command_was_run(request: pytest.FixtureRequest) -> None:
     mine = [item for item in request.session.items if item.path == request.path]
     if len(mine) != 11:
         pytest.skip("only part of this file runs")
@@ -407,7 +407,7 @@ def test_no_command_was_left_out(request: pytest.FixtureRequest) -> None:
             elif any(option.name == "bootstrap_servers" for option in found.params):
                 yield (*path, name)
 
-    # The demo needs its flights and Spark; tests/spark has it.
+    # The demo needs its flights and Spark; tests/spark covers it.
     assert set(commands(cli)) - RUN == {("demo",)}
 
 

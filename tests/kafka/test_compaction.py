@@ -1,4 +1,4 @@
-"""A topic that Kafka's cleaner has been through: batches with holes, batches without a record, markers left alone."""
+"""A topic compacted by Kafka's log cleaner: batches with gaps, batches without records, orphaned markers."""
 
 import itertools
 import subprocess
@@ -22,7 +22,7 @@ MINUTE = 60_000
 
 @dataclass
 class Compacted:
-    """A compacted topic under construction, and which offsets must survive."""
+    """Writes a topic for compaction, and tracks which offsets must survive."""
 
     java: JavaPeer
     topic: str
@@ -31,7 +31,9 @@ class Compacted:
     latest: dict[str, int] = field(default_factory=dict)
 
     def write(self, name: str, keys: list[str], *, tombstone: bool = False, aborted: bool = False) -> None:
-        """One segment: its time is a minute after the one before. Markers have the broker's time: no new segment."""
+        """Writes one segment, a minute later than the previous one. Markers have the broker's time, and start no
+        segment.
+        """
         self.generation += 1
         timestamp = self.started + self.generation * MINUTE
         value = None if tombstone else b"generation %d" % self.generation
@@ -69,7 +71,7 @@ def compacted(kafka: KafkaServer, java: JavaPeer) -> Iterator[Compacted]:
     c.write("none", k[::2])
     c.write("transactional-gzip", k[:6])
     c.write("transactional-none", k, aborted=True)
-    # All that `once` ever writes is overwritten: its last batch stays, for its sequence, without a record.
+    # All records of `once` are superseded: its last batch stays without records, to preserve its sequence number.
     c.write("once", e)
     c.write("zstd", e)
     c.write("transactional-gzip", e[2:4])
@@ -96,20 +98,20 @@ def inactive(kafka: KafkaServer, topic: str) -> list[Path]:
 
 
 def records(kafka: KafkaServer, topic: str) -> int:
-    """How many are left; -1 while the cleaner exchanges files."""
+    """Returns the number of remaining records; -1 while the cleaner replaces files."""
     try:
         return sum(batch.records for batch in stored(inactive(kafka, topic)) if not batch.control)
     except FileNotFoundError:
         return -1
 
 
-def test_the_cleaner_left_every_kind_of_hole(kafka: KafkaServer, compacted: Compacted) -> None:
+def test_topic_has_all_kinds_of_gaps(kafka: KafkaServer, compacted: Compacted) -> None:
     batches = list(stored(inactive(kafka, compacted.topic)))
     data = [b for b in batches if not b.control]
     assert {b.codec for b in data if 0 < b.records <= b.last_offset - b.offset} == {"none", "gzip", "lz4", "zstd"}
     assert any(b.records == 0 for b in data)
     assert any(after.offset > before.last_offset + 1 for before, after in itertools.pairwise(batches))
-    # A marker whose transaction left nothing.
+    # A marker of a transaction without remaining records.
     first = {b.producer_id: b for b in reversed(batches)}
     assert any(b.control for b in first.values())
 
@@ -125,7 +127,7 @@ def test_the_cleaner_left_every_kind_of_hole(kafka: KafkaServer, compacted: Comp
     ],
     ids=["many", "one by one", "three", "batch by batch"],
 )
-def test_records_and_positions(
+def test_records_and_positions_match_java(
     kafka: KafkaServer, java: JavaPeer, compacted: Compacted, level: str, options: dict[str, str]
 ) -> None:
     options = {"isolation_level": level, **options}
@@ -134,13 +136,13 @@ def test_records_and_positions(
     offsets = sorted(compacted.latest.values()) + ([ends[0] - 2] if level == "read_uncommitted" else [])
     assert [record.offset for poll in ours for _, record in poll.records] == offsets
     theirs = java.polls(compacted.topic, [0], ends, **options)
-    # Theirs returns without records where only the position moved, ours waits on for records.
+    # Java's polls return without records if only the position advances; ours wait for records.
     pairs = zip([p for p in ours if p.records], [p for p in theirs if p.records], strict=True)
     for mine, other in pairs:
         assert mine.records == other.records
         last = mine.records[-1][1].offset
         if str(len(mine.records)) == options.get("max_poll_records"):
-            # Theirs stops right behind the last record, ours may have seen already where the hole behind it ends.
+            # Java's position is directly after the last record; ours may already be at the end of the gap.
             assert other.positions == (last + 1,)
             assert last < mine.positions[0] <= min([o for o in offsets if o > last], default=ends[0])
         else:
@@ -148,7 +150,7 @@ def test_records_and_positions(
     assert ours[-1].positions == theirs[-1].positions == tuple(ends)
 
 
-def test_a_start_anywhere(kafka: KafkaServer, compacted: Compacted) -> None:
+def test_start_at_any_offset(kafka: KafkaServer, compacted: Compacted) -> None:
     tp = TopicPartition(compacted.topic, 0)
     options = {"isolation_level": "read_committed", "max_poll_records": 1, "fetch_max_wait_ms": 10}
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, **options) as consumer:
@@ -162,7 +164,7 @@ def test_a_start_anywhere(kafka: KafkaServer, compacted: Compacted) -> None:
             assert consumer.poll(0.1).num_rows == 0
 
 
-def test_the_command_line_reads_it_and_ends(kafka: KafkaServer, compacted: Compacted) -> None:
+def test_cli_consume_reads_to_the_end(kafka: KafkaServer, compacted: Compacted) -> None:
     command = [sys.executable, "-m", "samsarrow.cli", "consume", compacted.topic, "-b", kafka.bootstrap_servers]
     level = ["-X", "isolation.level=read_committed", "--template", "{offset}"]
     wanted = sorted(compacted.latest.values())

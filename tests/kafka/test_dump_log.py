@@ -1,4 +1,4 @@
-"""`samsarrow dump-log` against Kafka's own DumpLogSegments, line by line, on segments that real brokers wrote."""
+"""`samsarrow dump-log` compared with Kafka's DumpLogSegments line by line, on segments written by brokers."""
 
 import base64
 import json
@@ -44,14 +44,14 @@ class Dump:
     code: int
 
     def of(self, file: Path) -> list[str]:
-        """The lines about one file."""
+        """Returns the lines about one file."""
         start = self.out.index(f"Dumping {file}") + 1
         rest = self.out[start:]
         return rest[: next((i for i, line in enumerate(rest) if line.startswith("Dumping ")), len(rest))]
 
 
 def java_dump(server: KafkaServer, files: list[Path], *flags: str) -> Dump:
-    # Java writes in the encoding of the locale if nobody says otherwise.
+    # Java's default is the encoding of the locale.
     jvm = ["-Xmx256m", *QUICK_COMPILER, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"]
     names = ",".join(map(str, files))
     return run(server.java(JAVA_TOOL[server.version], "--files", names, *flags, jvm=jvm))
@@ -62,7 +62,9 @@ def our_dump(files: list[Path], *flags: str) -> Dump:
 
 
 def lossy(data: bytes) -> str:
-    """Text, with one sign for bytes in a row that are none: Java takes the three of a surrogate for one."""
+    """Decodes with one replacement character per run of invalid bytes, since Java replaces a surrogate's three bytes by
+    one.
+    """
     return re.sub("\ufffd+", "\ufffd", data.decode(errors="replace"))
 
 
@@ -72,9 +74,9 @@ def run(command: list[str]) -> Dump:
 
 
 def lines(text: str) -> list[str]:
-    """Lines, a record's data with all the line ends that are in it."""
+    """Splits into lines; line breaks within record data stay."""
     found: list[str] = []
-    # Not splitlines: U+2028 and its like are data.
+    # Not splitlines, which would split at U+2028 and similar characters of the data.
     for line in text.split("\n")[:-1]:
         if found and found[-1].startswith("| ") and not line.startswith(AFTER_RECORD):
             found[-1] += f"\n{line}"
@@ -84,9 +86,9 @@ def lines(text: str) -> list[str]:
 
 
 def copies(server: KafkaServer, topic: str, folder: Path) -> list[Path]:
-    """A partition's files, out of the broker's reach."""
+    """Copies the files of a partition, so that the broker cannot change them."""
     target = folder / f"{topic}-0"
-    # What the cleaner has replaced may go at any moment.
+    # The broker may delete files replaced by the cleaner at any time.
     shutil.copytree(server.data_dir / f"{topic}-0", target, ignore=shutil.ignore_patterns("*.deleted", "*.cleaned"))
     return sorted(target.iterdir())
 
@@ -97,7 +99,7 @@ def logs(files: list[Path]) -> list[Path]:
 
 @dataclass
 class Segments:
-    """What the tests look at, by kind."""
+    """Copied segments by kind."""
 
     files: dict[str, list[Path]]
 
@@ -116,7 +118,7 @@ AFTER_RECORD = ("| ", "baseOffset: ", "offset: ", "Dumping ", "Found ")
 
 
 def parse(line: str) -> dict[str, object]:
-    """A line of Kafka's tool as our JSON has it."""
+    """Parses a line of Kafka's tool into the form of our JSON."""
     record = RECORD.fullmatch(line)
     fields: dict[str, object] = {"type": "record" if record else "batch"}
     for name, value in re.findall(r"(\w+): (\S+)", record["head"] + record["rest"] if record else line):
@@ -137,7 +139,7 @@ def parse(line: str) -> dict[str, object]:
 
 
 def as_java(given: dict[str, object]) -> dict[str, object]:
-    """One of our JSON objects without what Kafka's tool does not print."""
+    """Removes from our JSON object the members that Kafka's tool does not print."""
     for name in ("key", "payload"):
         if isinstance(coded := given.get(name), dict):
             given[name] = lossy(base64.b64decode(coded["base64"]))
@@ -164,7 +166,7 @@ def segments(kafka: KafkaServer, java: JavaPeer, tmp_path_factory: pytest.TempPa
     transactions(java, topics["transactions"], topics["aborted"])
     topics["rolled"] = create_topic(kafka, segment_bytes="1048576", index_interval_bytes="1000")
     with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=4000) as producer:
-        # The index has an entry for a request at most.
+        # The index has one entry per request at most.
         for start in range(0, 20_000, 250):
             numbers = range(start, start + 250)
             stamps = pa.array([1_700_000_000_000 + 37 * (i ^ 5) for i in numbers], pa.int64())
@@ -192,7 +194,7 @@ def transactions(java: JavaPeer, topic: str, larger: str) -> None:
             java.call("begin", name=name)
         for name in names:
             java.send(name, topic, numbered(30))
-            # Enough to roll, so that the transaction index of a finished segment has something in it.
+            # Large enough to roll the segment, so that the transaction index of a closed segment has entries.
             java.send(name, larger, [Sent(None, b"z" * 150_000) for _ in range(3)])
         for name in names:
             java.call(end, name=name)
@@ -201,7 +203,7 @@ def transactions(java: JavaPeer, topic: str, larger: str) -> None:
 
 
 def compacted(kafka: KafkaServer, java: JavaPeer) -> str:
-    """A log that the cleaner has made holes into, with tombstones that wait for their end."""
+    """A compacted log with gaps, and with tombstones that are not deleted yet."""
     topic = create_topic(kafka, cleanup_policy="compact", segment_ms="30000", min_cleanable_dirty_ratio="0.01")
     now = int(time.time() * 1000)
     keys = [b"k%d" % i for i in range(20)]
@@ -222,9 +224,9 @@ def cleaned(kafka: KafkaServer, topic: str, records: int) -> bool:
     try:
         readers = [read_segment(path, mmap=False) for path in sorted(kafka.segments(topic))[:-1]]
     except FileNotFoundError:
-        # The cleaner is at it.
+        # The cleaner is running.
         return False
-    # Its indexes come after the segment.
+    # Index files are swapped after the segment.
     done = not any((kafka.data_dir / f"{topic}-0").glob("*.swap"))
     return sum(batch.num_rows for reader in readers for batch in reader) == records and done
 
@@ -248,11 +250,11 @@ def old_format(magic: int, codec: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def deep(kafka: KafkaServer, segments: Segments) -> Dump:
-    """What Kafka's tool says of all logs, record by record with all data."""
+    """Output of Kafka's tool for all logs, with all records and their data."""
     return java_dump(kafka, segments.logs, "--print-data-log")
 
 
-def test_the_segments_are_of_every_kind(segments: Segments, deep: Dump) -> None:
+def test_segments_cover_all_kinds(segments: Segments, deep: Dump) -> None:
     assert deep.code == 0, deep.err
     text = "\n".join(deep.out)
     assert len(segments.files) >= 18
@@ -268,7 +270,7 @@ def test_the_segments_are_of_every_kind(segments: Segments, deep: Dump) -> None:
     assert any(batch["count"] < batch["lastOffset"] - batch["baseOffset"] + 1 for batch in holes)
 
 
-def test_every_batch_and_record(segments: Segments, deep: Dump) -> None:
+def test_batches_and_records_match_kafka_tool(segments: Segments, deep: Dump) -> None:
     ours = our_dump(segments.logs, "--deep", "--print-data")
     assert ours.code == 0, ours.err[:5]
     for path in segments.logs:
@@ -276,7 +278,7 @@ def test_every_batch_and_record(segments: Segments, deep: Dump) -> None:
     assert sum(line.startswith("|") for line in ours.out) > 20_000
 
 
-def test_batches_and_records_without_data(segments: Segments, deep: Dump) -> None:
+def test_batches_and_records_without_data_match_kafka_tool(segments: Segments, deep: Dump) -> None:
     batches = [line for line in deep.out if not line.startswith("|")]
     assert our_dump(segments.logs).out == batches
     ours = our_dump(segments.logs, "--deep")
@@ -285,7 +287,7 @@ def test_batches_and_records_without_data(segments: Segments, deep: Dump) -> Non
     ]
 
 
-def test_json_says_the_same(segments: Segments, deep: Dump) -> None:
+def test_json_matches_kafka_tool(segments: Segments, deep: Dump) -> None:
     ours = our_dump(segments.logs, "--json", "--print-data")
     objects = [json.loads(line) for line in ours.out]
     assert [o["file"] for o in objects if o["type"] == "file"] == [str(path) for path in segments.logs]
@@ -296,8 +298,8 @@ def test_json_says_the_same(segments: Segments, deep: Dump) -> None:
     assert [["gone", {"base64": "/w=="}]] in sent
 
 
-def test_the_log_of_the_quorum_and_its_snapshots(kafka: KafkaServer, tmp_path: Path) -> None:
-    """Control records with contents of their own, and payloads that are no text."""
+def test_quorum_log_and_snapshots(kafka: KafkaServer, tmp_path: Path) -> None:
+    """Control records with custom contents, and binary payloads."""
     copied = copies(kafka, "__cluster_metadata", tmp_path)
     shutil.copy(kafka.data_dir / "bootstrap.checkpoint", tmp_path)
     files = [*logs(copied), tmp_path / "bootstrap.checkpoint"]
@@ -324,7 +326,7 @@ def test_gaps_between_offsets(segments: Segments, deep: Dump) -> None:
 
 def indexes(segments: Segments) -> list[Path]:
     files = [path for kind in ("rolled", "aborted") for path in segments.files[kind]]
-    # What an empty index is filled with at the end of the log Kafka's tool takes for entries.
+    # Kafka's tool takes the zero padding of an empty index at the end of the log for entries.
     filled = [path for path in files if path.suffix.endswith("index") and path.read_bytes().strip(b"\0")]
     assert {path.suffix for path in filled} == {".index", ".timeindex", ".txnindex"}
     return filled
@@ -332,7 +334,7 @@ def indexes(segments: Segments) -> list[Path]:
 
 def test_indexes(kafka: KafkaServer, segments: Segments) -> None:
     files = indexes(segments)
-    # Ours first: Kafka's tool cuts what is no entry off the indexes that it reads.
+    # Ours runs first: Kafka's tool truncates invalid entries from the index files that it reads.
     ours, theirs = our_dump(files), java_dump(kafka, files)
     assert (theirs.code, theirs.err) == (ours.code, ours.err) == (0, [])
     assert theirs.out == ours.out
@@ -346,7 +348,7 @@ def test_indexes(kafka: KafkaServer, segments: Segments) -> None:
     ]
 
 
-def test_index_mistakes(kafka: KafkaServer, segments: Segments, tmp_path: Path) -> None:
+def test_index_errors(kafka: KafkaServer, segments: Segments, tmp_path: Path) -> None:
     folder = tmp_path / "damaged-0"
     shutil.copytree(segments.files["rolled"][0].parent, folder)
     index, times = folder / "00000000000000000000.index", folder / "00000000000000000000.timeindex"
@@ -372,7 +374,7 @@ def test_index_mistakes(kafka: KafkaServer, segments: Segments, tmp_path: Path) 
     assert ours.code == 1
 
 
-def test_the_brokers_sanity_check(kafka: KafkaServer, segments: Segments, tmp_path: Path) -> None:
+def test_index_sanity_check(kafka: KafkaServer, segments: Segments, tmp_path: Path) -> None:
     files = [path for path in indexes(segments) if path.suffix != ".txnindex"]
     finished = [path for path in files if path.stat().st_size < 1_000_000]
     theirs, ours = java_dump(kafka, finished, "--index-sanity-check"), our_dump(finished, "--index-sanity-check")
@@ -407,7 +409,7 @@ def test_damage(kafka: KafkaServer, segments: Segments, tmp_path: Path) -> None:
     assert [line.partition(": ")[2][: len(place)] for line in ours.err] == [place, place]
     assert "the file ends within a batch" in ours.err[0]
     assert "the CRC is" in ours.err[1]
-    # Only a part of the file is asked for: its end is no mistake.
+    # Only a part of the file is read, so its truncated end is not an error.
     limit = ["--max-bytes", str(int(str(last["position"])) + 5)]
     theirs, ours = java_dump(kafka, [cut], *limit), our_dump([cut], *limit)
     assert theirs.out == ours.out
@@ -416,7 +418,7 @@ def test_damage(kafka: KafkaServer, segments: Segments, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("mmap", [True, False], ids=["mapped", "copied"])
-def test_read_segment_gives_the_same_records(segments: Segments, deep: Dump, layout: str, mmap: bool) -> None:
+def test_read_segment_returns_equal_records(segments: Segments, deep: Dump, layout: str, mmap: bool) -> None:
     for path in segments.logs:
         expected = [parse(line) for line in deep.of(path) if line.startswith("|")]
         reader = read_segment(path, layout=layout, mmap=mmap, include_headers=True)  # type: ignore[arg-type]
@@ -451,9 +453,9 @@ def old_segments(old_kafka: KafkaServer, old_java: JavaPeer, tmp_path_factory: p
     return Segments(files)
 
 
-def test_segments_of_an_old_broker(old_kafka: KafkaServer, old_segments: Segments) -> None:
+def test_segments_of_old_broker(old_kafka: KafkaServer, old_segments: Segments) -> None:
     theirs = java_dump(old_kafka, old_segments.logs, "--print-data-log")
-    # A slip of Kafka 3.9's.
+    # A defect of Kafka 3.9.
     theirs.out = [re.sub(r"( isValid: \w+ crc: \d+)}", r"\1", line) for line in theirs.out]
     ours = our_dump(old_segments.logs, "--print-data")
     assert theirs.code == ours.code == 0

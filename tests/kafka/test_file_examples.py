@@ -1,4 +1,4 @@
-"""The programs of examples/files: a file into a topic, and that into files, killed again and again."""
+"""The programs of examples/files, from a file to a topic and on to files, killed repeatedly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.kafka import KafkaServer
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "files"
 KILLS = int(os.environ.get("SAMSARROW_KILLS", "3"))
 pytestmark = pytest.mark.timeout(180 + 30 * KILLS)
-# As fast as a test wants it.
+# Shorter intervals for tests.
 FASTER = {
     "tail.py": [("PATIENCE = 1.0", "PATIENCE = 0.2"), ("CHUNK = 1 << 20", "CHUNK = 8000")],
     "sink.py": [("ROWS, BYTES, SECONDS = 1_000_000, 64 << 20, 60.0", "ROWS, BYTES, SECONDS = 300, 64 << 20, 0.2")],
@@ -44,7 +44,7 @@ def copied(name: str, folder: Path) -> Path:
 
 @pytest.fixture
 def tail(tmp_path: Path) -> Any:
-    """The example as a module."""
+    """The example loaded as a module."""
     spec = importlib.util.spec_from_file_location("tail_example", copied("tail.py", tmp_path))
     assert spec is not None
     assert spec.loader is not None
@@ -56,7 +56,7 @@ def tail(tmp_path: Path) -> Any:
 
 
 class Log:
-    """A program that writes lines, some in two steps, and renames its file now and then."""
+    """An application that writes lines, some in two steps, and rotates its file now and then."""
 
     def __init__(self, path: Path, chance: random.Random) -> None:
         self.path, self._chance = path, chance
@@ -83,7 +83,7 @@ class Log:
                 self._rotate()
 
     def _rotate(self) -> None:
-        """As logrotate does: .1 is the newest."""
+        """Rotates like logrotate: .1 is the newest."""
         for number in range(self.rotations, 0, -1):
             self.path.with_name(f"app.log.{number}").rename(self.path.with_name(f"app.log.{number + 1}"))
         self.path.rename(self.path.with_name("app.log.1"))
@@ -96,7 +96,7 @@ class Log:
 
 
 class Worker:
-    """A program that is started again whenever it is killed."""
+    """A program that is restarted after each kill."""
 
     def __init__(self, script: Path, *arguments: str) -> None:
         self._command = [sys.executable, str(script), *arguments]
@@ -129,7 +129,7 @@ def written(folder: Path, form: str) -> list[str]:
 
 
 class Folder:
-    """Counts the rows of a folder's files, which do not change once they are there."""
+    """Counts the rows of a folder's files, which never change after they appear."""
 
     def __init__(self, folder: Path, form: str) -> None:
         self._folder, self._form = folder, form
@@ -144,7 +144,7 @@ class Folder:
 
 
 def in_topic(servers: str, topic: str) -> list[str]:
-    """What is committed in a partition, as librdkafka reads it."""
+    """Returns the committed values of a partition, as read by librdkafka."""
     config = {"bootstrap.servers": servers, "group.id": "files", "enable.partition.eof": True}
     consumer = ck.Consumer({**config, "isolation.level": "read_committed"})
     consumer.assign([ck.TopicPartition(topic, 0, 0)])
@@ -161,7 +161,9 @@ def in_topic(servers: str, topic: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["parquet", "text"])
-def test_lines_in_are_rows_out(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path, form: str) -> None:
+def test_lines_are_copied_exactly_once(
+    kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path, form: str
+) -> None:
     servers, topic, folder = kafka.bootstrap_servers, new_topic(), tmp_path / "out"
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
@@ -184,12 +186,12 @@ def test_lines_in_are_rows_out(kafka: KafkaServer, new_topic: Callable[..., str]
             time.sleep(0.01)
 
     try:
-        # The first start takes what it finds: what was rotated away before is not its business.
+        # The first run begins with the current file, and ignores files rotated earlier.
         until(1)
         log.start()
         at_work = 0
         for kill in range(2 * KILLS):
-            # Most die at work, some while they start.
+            # Most kills occur while lines are processed, some during startup.
             if chance.random() < 0.8:
                 until(there.rows() + 1)
                 at_work += 1
@@ -199,7 +201,7 @@ def test_lines_in_are_rows_out(kafka: KafkaServer, new_topic: Callable[..., str]
             workers[kill % 2].restart()
         log.stop()
         until(log.lines)
-        # What may follow.
+        # Leaves time for unexpected records.
         time.sleep(0.5)
     finally:
         log.stop()
@@ -217,9 +219,7 @@ def test_lines_in_are_rows_out(kafka: KafkaServer, new_topic: Callable[..., str]
     assert rows == lines
 
 
-def test_several_partitions_are_each_in_order(
-    kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
-) -> None:
+def test_order_within_partitions(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
     servers, topic, folder = kafka.bootstrap_servers, new_topic(3), tmp_path / "out"
     sink = Worker(copied("sink.py", tmp_path), servers, topic, str(folder), "parquet")
     try:
@@ -228,7 +228,7 @@ def test_several_partitions_are_each_in_order(
                 rows = pa.table({"value": [str(i) for i in range(start, start + 300)], "to": [0, 1, 2] * 100})
                 producer.begin_transaction()
                 producer.send_batch(topic, rows, partition="to")
-                # What is aborted is in no file.
+                # Aborted records are in no file.
                 if start % 900 == 300:
                     producer.abort_transaction()
                 else:
@@ -252,7 +252,7 @@ def test_several_partitions_are_each_in_order(
 
 
 def drained(tail: Any) -> Iterator[bytes]:
-    """All lines until nothing came for longer than files are waited for, however often it is looked meanwhile."""
+    """Yields all lines until the file has been quiet for longer than its patience, however often it is read."""
     looks = 0
     while looks < 20:
         found = tail.read()
@@ -263,7 +263,7 @@ def drained(tail: Any) -> Iterator[bytes]:
             yield from found[0]
 
 
-def test_a_line_waits_for_its_end(tail: Any, tmp_path: Path) -> None:
+def test_incomplete_line_is_held_back(tail: Any, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     reader = tail.Tail(path, None)
     assert reader.read() is None
@@ -272,14 +272,14 @@ def test_a_line_waits_for_its_end(tail: Any, tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"o\n" + b"x" * 5000 + b"\nlast")
     assert list(drained(reader)) == [b"two", b"x" * 5000]
-    # Nobody will end it any more once the file has another name.
+    # A renamed file receives no further line breaks.
     path.rename(tmp_path / "app.log.1")
     assert list(drained(reader)) == []
     path.write_bytes(b"new\n")
     assert list(drained(reader)) == [b"last", b"new"]
 
 
-def test_what_was_rotated_or_lost_while_nobody_read(tail: Any, tmp_path: Path) -> None:
+def test_files_rotated_while_stopped(tail: Any, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_bytes(b"1\n2\n")
     reader = tail.Tail(path, None)
@@ -300,7 +300,7 @@ def test_what_was_rotated_or_lost_while_nobody_read(tail: Any, tmp_path: Path) -
     rotate(b"5\n")
     (tmp_path / "app.log.4.gz").write_bytes(b"no line\n")
     assert list(drained(tail.Tail(path, place))) == [b"3", b"4", b"5"]
-    # The file of the place is gone: all that were changed after it are there.
+    # The file of the position is gone: all files modified later are read.
     (tmp_path / "app.log.2").unlink()
     assert list(drained(tail.Tail(path, place))) == [b"4", b"5"]
 
@@ -312,11 +312,11 @@ def test_truncation(tail: Any, tmp_path: Path) -> None:
     _, place = reader.read()
     path.write_bytes(b"3\n")
     assert list(drained(reader)) == [b"3"]
-    # Longer than before, and by its size the same file.
+    # Longer than before, so its size alone does not show the truncation.
     path.write_bytes(b"other\n6\n")
     assert list(drained(reader)) == [b"other", b"6"]
     assert list(drained(tail.Tail(path, place))) == [b"other", b"6"]
-    # A copy holds what was not read yet.
+    # A copy holds the unread lines.
     (tmp_path / "app.log.1").write_bytes(b"1\n2\nmissed\n")
     time.sleep(0.02)
     path.write_bytes(b"7\n")

@@ -1,4 +1,4 @@
-"""Groups of other clients as Admin lists, describes and deletes them; their offsets from outside."""
+"""Groups of other clients in Admin: list, describe, delete, and offsets changed from outside."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def admin(kafka: KafkaServer) -> Iterator[Admin]:
 
 @pytest.fixture
 def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
-    """Three partitions with ten records each."""
+    """A topic of three partitions with ten records each."""
     name = new_topic(3)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for partition in range(3):
@@ -39,7 +39,7 @@ def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
 
 @contextmanager
 def member(kafka: KafkaServer, group: str, topic: str, protocol: str) -> Iterator[ck.Consumer]:
-    """A confluent-kafka consumer that has all partitions of a topic."""
+    """A confluent-kafka consumer to which all partitions of a topic are assigned."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "client.id": "their-client",
@@ -58,7 +58,7 @@ def member(kafka: KafkaServer, group: str, topic: str, protocol: str) -> Iterato
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_with_a_member_and_after_it_left(kafka: KafkaServer, admin: Admin, topic: str, protocol: str) -> None:
+def test_group_with_and_without_members(kafka: KafkaServer, admin: Admin, topic: str, protocol: str) -> None:
     group = f"{protocol}-group-of-{topic}"
     all_three = tuple(TopicPartition(topic, p) for p in range(3))
     with member(kafka, group, topic, protocol) as consumer:
@@ -75,7 +75,7 @@ def test_a_group_with_a_member_and_after_it_left(kafka: KafkaServer, admin: Admi
         [one] = found.members
         assert (one.client_id, one.host, one.assignment) == ("their-client", "/127.0.0.1", all_three)
         assert one.target == (None if protocol == "classic" else all_three)
-        # The members alone may commit, delete or be deleted.
+        # While the group has members, only these may commit, and offsets and group cannot be deleted.
         with pytest.raises(UnknownMemberIdError, match="the group has members"):
             admin.commit_offsets(group, {all_three[0]: 1})
         with pytest.raises(NonEmptyGroupError):
@@ -91,7 +91,7 @@ def test_a_group_with_a_member_and_after_it_left(kafka: KafkaServer, admin: Admi
         assert isinstance(found, GroupDescription)
         return found
 
-    # Their client need not wait for the answer when it leaves.
+    # Its client may close without waiting for the response to LeaveGroup.
     until(lambda: after().state == "Empty", after)
     assert (after().members, after().active) == ((), False)
     assert admin.commit_offsets(group, {all_three[0]: OffsetAndMetadata(7, "ours")}) == {all_three[0]: None}
@@ -105,7 +105,7 @@ def test_a_group_with_a_member_and_after_it_left(kafka: KafkaServer, admin: Admi
     assert admin.fetch_offsets(group) == {}
 
 
-def test_offsets_without_members_make_a_group(kafka: KafkaServer, admin: Admin, topic: str) -> None:
+def test_committing_offsets_creates_a_group(kafka: KafkaServer, admin: Admin, topic: str) -> None:
     group, tp = f"offsets-of-{topic}", TopicPartition(topic, 2)
     for version in range(2, 11):
         retention = 3600.0 if version <= 4 else None

@@ -1,4 +1,4 @@
-"""The programs of docs/guarantees.md, killed again and again: what is there afterwards is what they promise."""
+"""The programs of docs/guarantees.md, killed repeatedly, keep their promises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Connect = Callable[[], Any]
 
 
 class Source:
-    """Sends ids, 0, 1, 2 and so on, until it is stopped."""
+    """Sends ids 0, 1, 2 and so on, until it is stopped."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._servers, self._topic = servers, topic
@@ -71,7 +71,7 @@ def until(done: Callable[[], bool], worker: subprocess.Popen[bytes]) -> None:
 
 
 def finished(servers: str, topic: str, group: str) -> bool:
-    """Whether the group has committed the ends."""
+    """Returns true once the group has committed the end offsets."""
     with Consumer(bootstrap_servers=servers, group_id=group) as consumer:
         partitions = consumer.partitions_for(topic)
         ends = consumer.end_offsets(partitions)
@@ -82,7 +82,7 @@ def finished(servers: str, topic: str, group: str) -> bool:
 def torture(
     code: str, servers: str, topic: str, folder: Path, connect: Connect, done: Callable[[], bool]
 ) -> Counter[int]:
-    """Kills the program `KILLS` times, lets it come to its end, and counts what is there of each id."""
+    """Kills the program `KILLS` times, lets it finish, and counts the results per id."""
     script = folder / "program.py"
     script.write_text(code.replace("localhost:9092", servers).replace('"readings"', f'"{topic}"'))
     seed = random.randrange(1 << 32)
@@ -96,9 +96,9 @@ def torture(
                 if kill == KILLS:
                     source.stop()
                     until(done, worker)
-                    # What follows the last commit.
+                    # Leaves time for results after the last commit.
                     time.sleep(0.5)
-                # Most die at work, some while they start or join.
+                # Most kills occur while records are processed, some during startup or joining.
                 elif chance.random() < 0.8:
                     before = len(results(connect))
                     until(lambda before=before: len(results(connect)) > before, worker)

@@ -1,4 +1,4 @@
-"""Membership in groups on real Kafka, by both protocols."""
+"""Group membership on Apache Kafka, with both protocols."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def fill(kafka: KafkaServer, topic: str, partitions: int, count: int) -> list[To
 
 
 @pytest.mark.parametrize("way", WAYS, ids=name)
-def test_members_share_and_hand_over(kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]) -> None:
+def test_members_share_and_hand_over_partitions(
+    kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
+) -> None:
     topic = new_topic(6)
     partitions = fill(kafka, topic, 6, 50)
     options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}", **way}
@@ -56,11 +58,11 @@ def test_members_share_and_hand_over(kafka: KafkaServer, new_topic: Callable[...
         settle([first], partitions)
         fill(kafka, topic, 6, 50)
         until(lambda: len(first.rows) + len(second.rows) >= 900, lambda: (len(first.rows), len(second.rows)))
-        # Handed over by commits: nobody died, so nothing is read twice.
+        # Partitions are handed over with commits and without a crash, so no record is read twice.
         assert sorted(first.rows + second.rows) == sorted((topic, p, i) for p in range(6) for i in range(150))
     cooperative = way in ({"partition_assignment_strategy": "cooperative-sticky"}, {"group_protocol": "consumer"})
     revoked = [gone for what, gone in first.events if what == "revoked"]
-    # A cooperative member gives up only what goes to another.
+    # A cooperative member revokes only the partitions that move.
     assert (len(revoked[0]) == 3) == cooperative, first.events
     assert not [event for event in first.events + second.events if event[0] == "lost"]
     with Consumer(**options) as consumer:
@@ -69,9 +71,7 @@ def test_members_share_and_hand_over(kafka: KafkaServer, new_topic: Callable[...
 
 
 @pytest.mark.parametrize("way", BOTH, ids=name)
-def test_a_listener_may_use_the_consumer(
-    kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
-) -> None:
+def test_listener_may_use_the_consumer(kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]) -> None:
     topic = new_topic(2)
     partitions = fill(kafka, topic, 2, 20)
     seen: list[tuple[str, object]] = []
@@ -118,14 +118,14 @@ def test_a_listener_may_use_the_consumer(
         consumer.subscribe([topic], listener=RebalanceListener(broken))
         with pytest.raises(RuntimeError, match="cannot use 2"):
             consumer.poll(30)
-        # It is assigned all the same, and the consumer goes on.
+        # The assignment is valid regardless, and the consumer continues.
         assert consumer.assignment() == set(partitions)
         assert consumer.poll(0.2).num_rows == 0
         assert consumer.position(partitions[0]) == 20
 
 
 @pytest.mark.parametrize("way", BOTH, ids=name)
-def test_who_does_not_poll_leaves_and_comes_back(
+def test_member_that_does_not_poll_leaves_and_rejoins(
     kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
 ) -> None:
     topic = new_topic(2)
@@ -149,7 +149,7 @@ def test_who_does_not_poll_leaves_and_comes_back(
 
 
 @pytest.mark.parametrize("way", BOTH, ids=name)
-def test_a_static_member_comes_back_unnoticed(
+def test_static_member_returns_without_rebalance(
     kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
 ) -> None:
     topic = new_topic(4)
@@ -167,7 +167,7 @@ def test_a_static_member_comes_back_unnoticed(
         assert len(a.events) == events, a.events
 
 
-def test_a_second_member_of_one_name_fences_the_first(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_second_static_member_fences_the_first(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     topic = new_topic(1)
     partitions = fill(kafka, topic, 1, 1)
     options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}", "group_instance_id": "one"}
@@ -176,7 +176,7 @@ def test_a_second_member_of_one_name_fences_the_first(kafka: KafkaServer, new_to
     with Member([topic], **options) as second:
         until(lambda: first.error is not None, lambda: (first.events, second.events))
         settle([second], partitions)
-        # For ever: otherwise the two would throw each other out in turn.
+        # Permanently: otherwise the two would fence each other in turn.
         for _ in range(2):
             with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
                 first.consumer.poll(0.1)
@@ -186,7 +186,7 @@ def test_a_second_member_of_one_name_fences_the_first(kafka: KafkaServer, new_to
 
 
 @pytest.mark.parametrize("way", BOTH, ids=name)
-def test_patterns_find_topics_old_and_new(
+def test_pattern_subscription_finds_new_topics(
     kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
 ) -> None:
     base = new_topic(1).replace("t", "p")
@@ -207,7 +207,7 @@ def test_patterns_find_topics_old_and_new(
 
 
 class Halves(Assignor):
-    """Odd partitions to the first member by name, even ones to the last."""
+    """Assigns odd partitions to the first member by name, even ones to the last."""
 
     name = "halves"
 
@@ -220,7 +220,7 @@ class Halves(Assignor):
         return shares
 
 
-def test_an_assignor_of_ones_own(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_custom_assignor(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     topic = new_topic(6)
     partitions = [TopicPartition(topic, p) for p in range(6)]
     options = {
@@ -236,7 +236,7 @@ def test_an_assignor_of_ones_own(kafka: KafkaServer, new_topic: Callable[..., st
         }
 
 
-def test_what_cannot_be(kafka: KafkaServer) -> None:
+def test_invalid_memberships(kafka: KafkaServer) -> None:
     server = kafka.bootstrap_servers
     with Consumer(bootstrap_servers=server) as consumer, pytest.raises(ConfigurationError, match=r"group\.id"):
         consumer.subscribe(["t"])
@@ -258,7 +258,7 @@ def test_what_cannot_be(kafka: KafkaServer) -> None:
             consumer.subscribe(["t"])
 
 
-def test_a_group_moves_between_the_protocols_and_back(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_group_switches_protocols_online(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     topic = new_topic(6)
     partitions = fill(kafka, topic, 6, 20)
     options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}"}
@@ -271,7 +271,7 @@ def test_a_group_moves_between_the_protocols_and_back(kafka: KafkaServer, new_to
         first, second = Member([topic], **options), Member([topic], **options)
         settle([first, second], partitions)
         assert kind() == "classic"
-        # One member after the other, as in a rolling restart; the group never stops.
+        # Members restart one by one, as in a rolling restart; the group is never empty.
         for way in ({"group_protocol": "consumer"}, {}):
             for _ in range(2):
                 leaving, first = first, second
@@ -288,7 +288,7 @@ def test_a_group_moves_between_the_protocols_and_back(kafka: KafkaServer, new_to
 
 
 @pytest.mark.parametrize("way", BOTH, ids=name)
-def test_new_partitions_are_noticed(kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]) -> None:
+def test_new_partitions_are_assigned(kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]) -> None:
     topic = new_topic(2)
     options = {
         "bootstrap_servers": kafka.bootstrap_servers,
@@ -308,7 +308,7 @@ def test_new_partitions_are_noticed(kafka: KafkaServer, new_topic: Callable[...,
         until(lambda: len(one.rows) + len(other.rows) == 20, lambda: (one.rows, other.rows))
 
 
-def test_the_group_commits_in_the_version_of_choice(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_api_version_offset_commit(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     topic = new_topic(1)
     [tp] = fill(kafka, topic, 1, 30)
     for version in range(2, 11):

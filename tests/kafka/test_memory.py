@@ -1,4 +1,4 @@
-"""What a consumer takes in memory while it reads far more than that."""
+"""Memory of a consumer that reads far more than its limit."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from support.kafka import KafkaServer
 
 MIB = 1 << 20
 COUNT = 1_000_000
-# Reads a topic with pauses in which everything that may be fetched ahead is.
+# Reads a topic with pauses, during which prefetching reaches its limit.
 READER = """
 import json, sys, time
 from pathlib import Path
@@ -49,13 +49,13 @@ def topic(kafka: KafkaServer) -> str:
 
 
 @pytest.mark.parametrize("queued", [4 * MIB, 32 * MIB])
-def test_reading_takes_what_may_be_queued_and_little_more(kafka: KafkaServer, topic: str, queued: int) -> None:
+def test_consumer_memory_is_bounded_by_queue_size(kafka: KafkaServer, topic: str, queued: int) -> None:
     command = [sys.executable, "-c", READER, kafka.bootstrap_servers, topic, str(queued), str(COUNT)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     rows, mib, idle, peak = json.loads(done.stdout)
     assert rows == COUNT
     assert mib > 95
-    # Beside what is queued: the batch at hand, the answer that is read, buffers kept for the next.
+    # Beyond the queue: the current batch, the response being read, buffers kept for reuse.
     assert peak - idle < 2 * queued / MIB + 48, f"{idle:.0f} MiB before, {peak:.0f} MiB at most"
     assert peak < 150 + queued / MIB

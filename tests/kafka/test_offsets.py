@@ -1,4 +1,4 @@
-"""Offsets that we commit are what Kafka's own tools and other clients see, and the other way round."""
+"""Offsets committed by us and by other clients and tools of Kafka are visible to each other."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ ZOOKEEPER: dict[str, Any] = {"api_version_offset_commit": 0, "api_version_offset
 
 @pytest.fixture
 def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
-    """Three partitions with 10, 20 and 30 records."""
+    """A topic of three partitions with 10, 20 and 30 records."""
     name = new_topic(3)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for partition in range(3):
@@ -24,7 +24,7 @@ def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
     return name
 
 
-def test_the_group_tool_sees_our_commits(kafka: KafkaServer, topic: str) -> None:
+def test_group_tool_shows_our_commits(kafka: KafkaServer, topic: str) -> None:
     group = f"group-of-{topic}"
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group) as consumer:
         consumer.commit({TopicPartition(topic, 0): 4, TopicPartition(topic, 2): OffsetAndMetadata(30, "all of it")})
@@ -39,7 +39,7 @@ def test_the_group_tool_sees_our_commits(kafka: KafkaServer, topic: str) -> None
     assert [n[-3:] for n in numbers] == [[4, 10, 6], [30, 30, 0]]
 
 
-def test_other_clients_see_our_commits_and_we_see_theirs(kafka: KafkaServer, topic: str) -> None:
+def test_commits_are_visible_between_clients(kafka: KafkaServer, topic: str) -> None:
     group = f"group-of-{topic}"
     peer = ck.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "enable.auto.commit": False})
     try:
@@ -52,7 +52,7 @@ def test_other_clients_see_our_commits_and_we_see_theirs(kafka: KafkaServer, top
             peer.commit(offsets=[ck.TopicPartition(topic, 1, 9, "theirs")], asynchronous=False)
             theirs = consumer.committed([ours])[ours]
             assert theirs is not None
-            # confluent-kafka sends the NUL that ends its string along.
+            # confluent-kafka includes the terminating NUL of its string.
             assert (theirs.offset, theirs.metadata.rstrip("\0")) == (9, "theirs")
             with pytest.raises(KafkaError, match="OFFSET_METADATA_TOO_LARGE") as raised:
                 consumer.commit({ours: OffsetAndMetadata(1, "x" * 5000)})
@@ -61,7 +61,7 @@ def test_other_clients_see_our_commits_and_we_see_theirs(kafka: KafkaServer, top
         peer.close()
 
 
-def test_every_version_of_commit_and_fetch_that_the_broker_has(kafka: KafkaServer, topic: str) -> None:
+def test_all_offset_commit_and_fetch_versions(kafka: KafkaServer, topic: str) -> None:
     group, tp = f"group-of-{topic}", TopicPartition(topic, 2)
     for version in range(2, 11):
         options = {"api.version.offset_commit": version, "api.version.offset_fetch": max(version - 1, 1)}
@@ -77,7 +77,7 @@ def test_every_version_of_commit_and_fetch_that_the_broker_has(kafka: KafkaServe
         consumer.commit({tp: 1})
 
 
-def test_positions_ends_times_and_lag(kafka: KafkaServer, topic: str) -> None:
+def test_position_end_offsets_times_and_lag(kafka: KafkaServer, topic: str) -> None:
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         partitions = consumer.partitions_for(topic)
         assert partitions == [TopicPartition(topic, p) for p in range(3)]
@@ -95,14 +95,14 @@ def test_positions_ends_times_and_lag(kafka: KafkaServer, topic: str) -> None:
         assert sum(consumer.lag().values()) == 0
 
 
-def test_offsets_of_an_open_transaction_are_waited_for(kafka: KafkaServer, topic: str) -> None:
+def test_require_stable_waits_for_open_transaction(kafka: KafkaServer, topic: str) -> None:
     group, tp = f"group-of-{topic}", TopicPartition(topic, 0)
     producer = ck.Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"tx-{topic}"})
     producer.init_transactions(30)
     options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": group}
     with Consumer(**options) as plain, Consumer(isolation_level="read_committed", **options) as careful:
         plain.commit({tp: 3})
-        # Both have found their coordinator before the time of a call is short.
+        # Both know their coordinator before calls get short timeouts.
         assert plain.committed([tp]) == careful.committed([tp]) == {tp: OffsetAndMetadata(3)}
         producer.begin_transaction()
         theirs = ck.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})

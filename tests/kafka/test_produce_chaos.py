@@ -1,4 +1,6 @@
-"""Producers while leaders are killed and stopped: what is acknowledged is there, once and in order with idempotence."""
+"""Producers while leaders are killed and stopped: no acknowledged record is lost; with idempotence, once and in
+order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from support.cluster import KafkaCluster
 
 SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))
 PARTITIONS = 4
-# Both at the same time, on the same brokers.
+# Both run concurrently, on the same brokers.
 WAYS: dict[str, dict[str, Any]] = {
     "idempotent": {"linger_ms": 2},
     "idempotent-lz4": {"compression_type": "lz4", "linger_ms": 20, "batch_size": 2000},
@@ -33,7 +35,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 class Writer(threading.Thread):
-    """Numbers its records in each partition and keeps what became of each."""
+    """Numbers its records in each partition and stores their results."""
 
     def __init__(self, servers: str, topic: str, options: dict[str, Any], seed: int) -> None:
         super().__init__()
@@ -102,7 +104,7 @@ class Writer(threading.Thread):
 
 
 def stored(servers: str, topic: str) -> dict[int, list[tuple[int, int]]]:
-    """Offset and number of every record of each partition."""
+    """Returns offset and number of every record by partition."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         partitions = consumer.partitions_for(topic)
@@ -119,9 +121,9 @@ def stored(servers: str, topic: str) -> dict[int, list[tuple[int, int]]]:
 
 
 def harass(cluster: KafkaCluster, seed: int) -> int:
-    """Kills or stops one broker after the other and starts it again; how often."""
+    """Kills or stops one broker after the other and restarts it; returns the number of faults."""
     rng, end, times = random.Random(seed), time.monotonic() + SECONDS, 0
-    # However slow the machine is, it happens again after the first time.
+    # Even on a slow machine, at least two faults occur.
     while time.monotonic() < end or times < 2:
         time.sleep(1 + rng.random() * 2)
         broker = cluster.brokers[rng.choice(sorted(cluster.brokers))]
@@ -136,7 +138,7 @@ def harass(cluster: KafkaCluster, seed: int) -> int:
 
 
 @pytest.mark.timeout(SECONDS + 400)
-def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(cluster: KafkaCluster) -> None:
+def test_acknowledged_records_are_exactly_once_and_in_order(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     with Admin(bootstrap_servers=servers) as admin:
         configs = {"min.insync.replicas": "2"}
@@ -157,7 +159,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(cluster: KafkaClus
         if writer.raised is not None:
             raise writer.raised
         assert not writer.failures, (way, writer.failures[:3])
-        # Every send ended, in one result.
+        # Every send has exactly one result.
         assert set(writer.results) == writer.sent(), way
         assert set(writer.results.values()) == {1}, way
         assert len(writer.acknowledged) > 1000, way

@@ -1,4 +1,4 @@
-"""Rows in, rows out: every row that a producer takes is in the log, or has an error of its own."""
+"""Every row accepted by a producer is in the log, or has its own error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.kafka import KafkaServer
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["without keys", "with null keys"])
-def test_partitions_that_are_added_during_send_batch_lose_no_row(kafka: KafkaServer, keys: bool) -> None:
+def test_send_batch_while_partitions_are_added(kafka: KafkaServer, keys: bool) -> None:
     topic, rows = create_topic(kafka, 1), 400_000
     columns: dict[str, list[bytes | None]] = {"value": [b"x" * 100] * rows}
     if keys:
@@ -38,7 +38,7 @@ def test_partitions_that_are_added_during_send_batch_lose_no_row(kafka: KafkaSer
     assert sum(ends.values()) == rows + 1
 
 
-def test_a_record_that_brokers_reject_is_distinguished_from_its_neighbours(kafka: KafkaServer) -> None:
+def test_rejected_record_has_its_own_error(kafka: KafkaServer) -> None:
     topic = create_topic(kafka, 1)
     ahead = int((time.time() + 10 * 86_400) * 1000)
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=500) as producer:

@@ -1,4 +1,4 @@
-"""A broker that is killed and started again: nothing lost, nothing twice, order kept."""
+"""A killed and restarted broker: no loss, no duplicates, order preserved."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def kill_and_restart(kafka: KafkaServer, after: float) -> threading.Thread:
-    """As a power cut would, in the background."""
+    """Kills without a shutdown, as a power failure does, in the background."""
 
     def run() -> None:
         time.sleep(after)

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again under a consumer."""
+"""Topics that are deleted and recreated while a consumer reads them."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,7 @@ from support.waiting import until
 
 
 @pytest.mark.parametrize("how", ["assign", "classic", "consumer"])
-def test_a_topic_that_is_created_again_is_read_from_its_start(
-    kafka: KafkaServer, new_topic: Callable[..., str], how: str
-) -> None:
+def test_recreated_topic_is_read_from_its_start(kafka: KafkaServer, new_topic: Callable[..., str], how: str) -> None:
     topic, servers = new_topic(), kafka.bootstrap_servers
     tp = TopicPartition(topic, 0)
 

@@ -1,4 +1,4 @@
-"""Two brokers: a consumer reads from the closer one (KIP-392), and notices a log that was cut off (KIP-320)."""
+"""Two brokers: a consumer reads from the closest replica (KIP-392), and detects log truncation (KIP-320)."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 def led_by(cluster: KafkaCluster, name: str, leader: int, **configs: str) -> str:
-    """A topic of one partition on both brokers, led by the named one."""
+    """Creates a topic of one partition on both brokers, with the given leader."""
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         while True:
             admin.create_topics([NewTopic(name, 1, 2, {k.replace("_", "."): v for k, v in configs.items()})])
@@ -42,7 +42,7 @@ def in_sync(cluster: KafkaCluster, topic: str) -> list[int]:
 
 
 def described(cluster: KafkaCluster, topic: str) -> Any:
-    """The partition's leader and replicas, as a peer sees them."""
+    """Returns the partition's leader and replicas, as seen by another client."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     while True:
         partitions = admin.list_topics(topic, timeout=20).topics[topic].partitions
@@ -71,7 +71,7 @@ def wait(until: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_reads_from_replica_in_its_rack(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
     topic = led_by(cluster, "near", 1)
     expected = [b"%06d" % i for i in range(COUNT)]
     produce(cluster, topic, expected)
@@ -82,7 +82,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: KafkaCluster, ca
         with Consumer(options, client_rack=rack, max_partition_fetch_bytes=100_000) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             assert read(consumer, len(expected)) == expected
-            # What is written now comes from there too.
+            # New records come from the same replica.
             produce(cluster, topic, [b"late"])
             assert read(consumer, 1) == [b"late"]
         expected.append(b"late")
@@ -92,7 +92,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: KafkaCluster, ca
 
 
 @pytest.mark.parametrize("reset", ["earliest", "none"])
-def test_a_log_that_lost_its_end_is_noticed(cluster: KafkaCluster, reset: str) -> None:
+def test_log_truncation_is_detected(cluster: KafkaCluster, reset: str) -> None:
     topic = led_by(cluster, f"cut-{reset}", 1, min_insync_replicas="1")
     partition = TopicPartition(topic, 0)
     produce(cluster, topic, [b"both %d" % i for i in range(10)])
@@ -106,7 +106,7 @@ def test_a_log_that_lost_its_end_is_noticed(cluster: KafkaCluster, reset: str) -
         assert len(read(consumer, 10)) == 10
         cluster.brokers[1].kill()
         cluster.brokers[2].start()
-        # Until the controller misses broker 1 there is nothing to elect.
+        # No election takes place until the controller detects that broker 1 is down.
         wait(lambda: leader_of(cluster, topic) == -1, "broker 1 still leads")
         elect_unclean(cluster, topic)
         wait(lambda: leader_of(cluster, topic) == 2, "broker 2 does not lead")

@@ -1,4 +1,4 @@
-"""Users, ACLs and delegation tokens on real Kafka: written by us and read by Java's AdminClient, and the reverse."""
+"""Users, ACLs and delegation tokens on Apache Kafka, written by us and read by Java's AdminClient, and the reverse."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ TOPIC_READ = AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.READ
 
 
 class SecuredKafka(KafkaServer):
-    """With an authorizer, tokens, and a second listener: SASL_PLAINTEXT for PLAIN and SCRAM-SHA-512."""
+    """A broker with an authorizer, tokens, and a second listener: SASL_PLAINTEXT for PLAIN and SCRAM-SHA-512."""
 
     def __init__(self) -> None:
         listener = "listener.name.sasl_plaintext"
@@ -79,7 +79,7 @@ class SecuredKafka(KafkaServer):
             self._properties[name] += f",SASL_PLAINTEXT://{self.sasl}"
 
     def as_user(self, user: str) -> dict[str, str]:
-        """Options to log in by PLAIN."""
+        """Returns options to authenticate with PLAIN."""
         return {
             "bootstrap.servers": self.sasl,
             "security.protocol": "SASL_PLAINTEXT",
@@ -89,7 +89,7 @@ class SecuredKafka(KafkaServer):
         }
 
     def java_reads(self, *logins: dict[str, str]) -> dict:
-        """What Java's AdminClient finds as `admin`, and how these logins end."""
+        """Returns the results of Java's AdminClient as `admin`, and of these logins."""
         jaas = MODULE.format("plain", "Plain") + ' username="admin" password="admin-pw";'
         common = {"bootstrap.servers": self.sasl, "security.protocol": "SASL_PLAINTEXT"}
         config = {**common, "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
@@ -116,7 +116,7 @@ def admin(kafka):
 
 @pytest.fixture(scope="module")
 def other(kafka):
-    """librdkafka, as the other one who writes."""
+    """librdkafka as the second writer."""
     return theirs.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
 
@@ -149,7 +149,7 @@ def test_users_are_set_read_and_deleted(kafka, admin, other):
     found = admin.describe_users([name, "nobody"])
     assert found[name] == both
     assert isinstance(found.errors["nobody"], ResourceNotFoundError)
-    # Java takes the passwords for what they are.
+    # Java accepts the passwords.
     login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": f'{SCRAM} username="{name}" password="%s";'}
     right, wrong = (
         {**login, "sasl.jaas.config": login["sasl.jaas.config"] % password} for password in ("pä=ss, word", "other")
@@ -224,7 +224,7 @@ def test_acls_are_added_read_and_removed(kafka, admin, other):
     until(lambda: len(admin.describe_acls()) == len(acls) - 1)
 
 
-def test_an_acl_opens_what_was_closed(kafka, admin):
+def test_acl_grants_access(kafka, admin):
     admin.create_topics(["closed"])
     with Producer(kafka.as_user("alice"), request_timeout_ms=10_000, delivery_timeout_ms=20_000) as producer:
         with pytest.raises(TopicAuthorizationFailedError):
@@ -237,7 +237,7 @@ def test_an_acl_opens_what_was_closed(kafka, admin):
         assert producer.send("closed", b"x").result(20).offset == 0
 
 
-def test_who_may_not_is_told_what_is_missing(kafka):
+def test_authorization_errors_name_missing_permission(kafka):
     with Admin(kafka.as_user("alice")) as alice:
         for look in (alice.describe_users, alice.describe_acls):
             with pytest.raises(ClusterAuthorizationFailedError, match="needs the operation DESCRIBE on the cluster"):
@@ -253,7 +253,7 @@ def test_who_may_not_is_told_what_is_missing(kafka):
             alice.create_delegation_token(owner="User:bob")
 
 
-def test_tokens_are_made_renewed_and_expired(kafka, admin):
+def test_tokens_are_created_renewed_and_expired(kafka, admin):
     now = time.time() * 1000
     with Admin(kafka.as_user("admin")) as minting, Admin(kafka.as_user("alice")) as alice:
         token = minting.create_delegation_token(owner="User:alice", renewers=["User:bob"], max_lifetime=3600)
@@ -268,7 +268,7 @@ def test_tokens_are_made_renewed_and_expired(kafka, admin):
         assert minting.describe_delegation_tokens([]) == []
         assert alice.describe_delegation_tokens() == [token], "others' are not hers to see"
 
-        # Java finds it the same, and logs in with it.
+        # Java sees the same token, and authenticates with it.
         login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": token.jaas_config.reveal()}
         read = kafka.java_reads(login, {**login, "sasl.mechanism": "SCRAM-SHA-256"})
         assert read["logins"] == ["ok", "ok"]
@@ -298,7 +298,7 @@ def test_tokens_are_made_renewed_and_expired(kafka, admin):
             call()
 
 
-def test_the_command_line(kafka, admin):
+def test_cli_security_commands(kafka, admin):
     def run(*arguments, code=0, stdin=""):
         done = CliRunner().invoke(cli, [*arguments, "-b", kafka.bootstrap_servers], input=stdin)
         assert done.exit_code == code, done.output
@@ -347,7 +347,7 @@ def test_the_command_line(kafka, admin):
 
 
 def test_kafka_2_8_with_zookeeper():
-    """ACLs of version 2, users at the controller; no tokens, as it has no secret for them."""
+    """ACLs of version 2, and users at the controller; no tokens, as the broker has no secret for them."""
     authorizer = {**AUTHORIZER, "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
     with server_of("2.8.2", authorizer) as kafka, Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert admin.create_acls([TOPIC_READ]) == {TOPIC_READ: None}
@@ -359,7 +359,7 @@ def test_kafka_2_8_with_zookeeper():
             admin.create_delegation_token()
 
 
-def test_without_an_authorizer_kafka_says_what_to_set():
+def test_missing_authorizer_error():
     with server_of("3.7.2") as kafka, Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         with pytest.raises(SecurityDisabledError, match=r"set authorizer\.class\.name on brokers and controllers"):
             admin.describe_acls()

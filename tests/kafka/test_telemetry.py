@@ -1,4 +1,4 @@
-"""Metrics that real Kafka asks for (KIP-714), as a plugin of its receives them: names as the Java client's."""
+"""Metrics pushed to Apache Kafka (KIP-714), as received by a broker plugin; names match those of the Java client."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def until(met: Callable[[], object]) -> None:
 
 
 class Receiving(KafkaServer):
-    """Kafka with a plugin that writes what clients push into files."""
+    """Kafka with a plugin that writes pushed metrics to files."""
 
     def __init__(self, classes: Path, folder: Path) -> None:
         properties = {"metric.reporters": "TelemetryReceiver", "telemetry.folder": str(folder)}
@@ -60,14 +60,15 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[K
             "--entity-type", "client-metrics", "--entity-name", "all", "--add-config", "interval.ms=500,metrics=[*]",
         )  # fmt: skip
         with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
-            # A client that asks before the broker knows what is wanted asks again minutes later.
+            # A client that requests its subscription before the broker has this setting requests it again minutes
+            # later.
             wanted = ConfigResource.client_metrics("all")
             until(lambda: admin.describe_configs([wanted])[wanted]["interval.ms"].value == "500")
         yield server
 
 
 def pushed(folder: Path, client: str) -> dict[str, list[Metric]]:
-    """The metrics that a client has pushed so far, by name."""
+    """Returns the metrics that a client has pushed so far, by name."""
     found: dict[str, list[Metric]] = {}
     for path in sorted(folder.glob(f"*-{client}-*.pb")):
         data = MetricsData()
@@ -84,7 +85,7 @@ def labels(metric: Metric) -> set[str]:
     return {pair.key for point in points for pair in point.attributes}
 
 
-def test_kafka_takes_our_metrics_under_the_names_of_javas_clients(server: KafkaServer, folder: Path) -> None:
+def test_pushed_metrics_have_java_names(server: KafkaServer, folder: Path) -> None:
     servers = server.bootstrap_servers
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([TOPIC])
@@ -117,12 +118,12 @@ def test_kafka_takes_our_metrics_under_the_names_of_javas_clients(server: KafkaS
         assert own.keys() - theirs.keys() == set(), client
         for name in own:
             ours, wanted = own[name], theirs[name]
-            # Of the same kind, and of the same things.
+            # Equal data types and equal attributes.
             assert {metric.WhichOneof("data") for metric in ours} == {metric.WhichOneof("data") for metric in wanted}, (
                 name
             )
             assert set().union(*map(labels, ours)) <= set().union(*map(labels, wanted)), name
-        # A client that closes need not wait for the answer to its last push.
+        # A closing client need not wait for the response to its last push.
         until(lambda name=f"*-own-{client}-*-last.pb": len(list(folder.glob(name))) == 1)
     [sent] = [p.as_double for m in pushed(folder, "own-producer")["org.apache.kafka.producer.record.send.total"]
               for p in m.sum.data_points if p.as_double]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Transactions across restarts of their coordinator, and across a cluster's step to the second protocol."""
+"""Transactions across coordinator restarts, and across the upgrade of a cluster to transaction version 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.streams import wait_for_markers
 
 
 class Cautious(KafkaServer):
-    """Knows every request of the second protocol, and is set to use the first."""
+    """A broker that supports transaction version 2, but has version 1 finalized."""
 
     def _prepare(self, config: Path) -> None:
         self.format(config, new_cluster_id(), "--feature", "transaction.version=1")
@@ -35,7 +35,7 @@ class Cautious(KafkaServer):
 
 @pytest.fixture(scope="module")
 def cautious() -> Iterator[Cautious]:
-    # A broker that was killed is let in again once its session is over.
+    # A killed broker can register again only after its session has expired.
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     with Cautious(properties=session, heap="512m", jvm=QUICK_COMPILER) as server:
         yield server
@@ -48,11 +48,11 @@ def epochs(server: KafkaServer, topic: str) -> list[int]:
 
 # The broker is started five times.
 @pytest.mark.timeout(600)
-def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> None:
+def test_coordinator_restarts_and_upgrade_to_version_2(cautious: Cautious) -> None:
     topic, group = create_topic(cautious), "restarts"
     tp, nobody = TopicPartition(topic, 0), ConsumerGroupMetadata(group, "", -1, None)
     expected: list[str] = []
-    # Longer than restarts take.
+    # Longer than the restarts take.
     options = {"transactional_id": "restarts", "transaction_timeout_ms": 600_000}
     with Producer(bootstrap_servers=cautious.bootstrap_servers, **options) as producer:
 
@@ -64,7 +64,7 @@ def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> Non
         for i in range(3):
             with producer.transaction():
                 write(f"{i}")
-        # EndTxn v5 is there, and yet it is the first protocol.
+        # EndTxn v5 is supported, but transaction version 1 is used.
         assert epochs(cautious, topic) == [0, 0, 0]
 
         def across(restart_at: int) -> None:
@@ -86,7 +86,7 @@ def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> Non
         cautious.step_up()
         producer.begin_transaction()
         write("of the first protocol")
-        # The connections that are made now report the second; the transaction goes on in the first.
+        # New connections report version 2; the open transaction continues with version 1.
         cautious.restart()
         producer.commit_transaction()
         for i in range(3):

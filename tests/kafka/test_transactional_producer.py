@@ -1,4 +1,4 @@
-"""Transactions that we write, in both versions of the protocol; Kafka's Java consumer shows what was committed."""
+"""Transactions written by us, with both transaction versions; Kafka's Java consumer reads the committed records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.streams import wait_for_markers
 
 @dataclass
 class Side:
-    """A broker, and how to write to it."""
+    """A broker, and the options for writing to it."""
 
     kafka: KafkaServer
     java: JavaPeer
@@ -45,7 +45,7 @@ class Side:
         return create_topic(self.kafka, partitions, **configs)
 
     def values(self, topic: str, partition: int = 0, level: str = "read_committed") -> list[str]:
-        """What a Java consumer reads of a topic with no open transaction."""
+        """Returns the values that a Java consumer reads from a topic without open transactions."""
         wait_for_markers(self.kafka.bootstrap_servers, topic)
         ends = self.java.ends(topic, [partition], isolation_level=level)
         polls = self.java.polls(topic, [partition], ends, isolation_level=level)
@@ -68,10 +68,10 @@ def side(request: pytest.FixtureRequest) -> Side:
     return Side(kafka, java, second=not old)
 
 
-def test_a_chosen_version_can_rule_the_second_protocol_out(kafka: KafkaServer, java: JavaPeer) -> None:
+def test_api_version_can_disable_transaction_version_2(kafka: KafkaServer, java: JavaPeer) -> None:
     side = Side(kafka, java, second=True)
     topic, group = side.topic(), f"chosen-{time.time_ns()}"
-    # Brokers that want the second protocol serve the first as well.
+    # Brokers with transaction version 2 also support version 1.
     with side.producer(topic, api_version_endtxn=4) as producer:
         for i in range(3):
             with producer.transaction():
@@ -83,7 +83,7 @@ def test_a_chosen_version_can_rule_the_second_protocol_out(kafka: KafkaServer, j
     assert committed(side, group, topic) == [(3, "")]
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(side: Side) -> None:
+def test_read_committed_returns_committed_records_only(side: Side) -> None:
     topic = side.topic(2)
     with side.producer(topic) as producer:
         with producer.transaction() as same:
@@ -106,7 +106,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(side: Side) -> Non
         assert side.values(topic, 0, "read_uncommitted") == ["a", "no", "c"]
 
 
-def test_the_epoch_rises_with_each_transaction_of_the_second_protocol_only(side: Side) -> None:
+def test_only_transaction_version_2_bumps_epoch_per_transaction(side: Side) -> None:
     topic = side.topic()
     with side.producer(topic) as producer:
         for i in range(4):
@@ -138,7 +138,7 @@ def test_many_batches_of_many_partitions(side: Side, codec: str) -> None:
         assert side.values(topic, partition) == expected * 2
 
 
-def test_a_transaction_without_records_leaves_nothing_behind(side: Side) -> None:
+def test_empty_transaction_writes_nothing(side: Side) -> None:
     topic = side.topic()
     with side.producer(topic) as producer:
         producer.init_transactions()
@@ -155,7 +155,7 @@ def test_a_transaction_without_records_leaves_nothing_behind(side: Side) -> None
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()], ids=["exception", "Ctrl-C"])
-def test_what_leaves_the_block_aborts(side: Side, error: BaseException) -> None:
+def test_exception_in_block_aborts(side: Side, error: BaseException) -> None:
     topic = side.topic()
     with side.producer(topic) as producer:
 
@@ -173,7 +173,7 @@ def test_what_leaves_the_block_aborts(side: Side, error: BaseException) -> None:
     assert side.values(topic) == ["yes"]
 
 
-def test_calls_out_of_turn(side: Side) -> None:
+def test_calls_in_invalid_states(side: Side) -> None:
     topic = side.topic()
     with side.producer(topic) as producer:
         for call in (producer.commit_transaction, producer.abort_transaction, lambda: producer.send(topic, "x")):
@@ -200,7 +200,7 @@ def test_calls_out_of_turn(side: Side) -> None:
     assert side.values(topic) == ["x", "outside of any"]
 
 
-def test_a_record_that_fails_makes_the_commit_fail_and_the_next_transaction_succeeds(side: Side) -> None:
+def test_failed_record_fails_the_commit_only(side: Side) -> None:
     topic = side.topic(1, max_message_bytes="2000")
     with side.producer(topic) as producer:
         with producer.transaction():
@@ -236,7 +236,7 @@ def test_a_record_that_fails_makes_the_commit_fail_and_the_next_transaction_succ
     assert side.values(topic) == ["before", "after"]
 
 
-def test_close_aborts(side: Side) -> None:
+def test_close_aborts_transaction(side: Side) -> None:
     topic = side.topic()
     producer = side.producer(topic)
     producer.begin_transaction()
@@ -244,19 +244,19 @@ def test_close_aborts(side: Side) -> None:
     started = time.monotonic()
     producer.close()
     assert time.monotonic() - started < 10
-    # Nothing is open: what follows is stable.
+    # No transaction is open: the following records are stable.
     with side.producer(f"{topic}-other") as producer, producer.transaction():
         producer.send(topic, "yes")
     assert side.values(topic) == ["yes"]
 
 
-def test_the_last_producer_of_a_name_fences_those_before_it(side: Side) -> None:
+def test_new_producer_fences_earlier_ones(side: Side) -> None:
     topic = side.topic()
     old, new = side.producer(topic), side.producer(topic)
     old.begin_transaction()
     old.send(topic, "of the old one").result()
     new.init_transactions()
-    # The coordinator has aborted what was open, before the new one got its identity.
+    # The coordinator has aborted the open transaction before it returned the new identity.
     assert side.values(topic) == []
     for call in (
         old.commit_transaction,
@@ -278,7 +278,7 @@ def test_the_last_producer_of_a_name_fences_those_before_it(side: Side) -> None:
     assert side.values(topic) == ["of the new one"] * 2
 
 
-def test_a_zombie_that_still_writes_is_told_so_by_its_end(side: Side) -> None:
+def test_fenced_producer_fails_at_commit(side: Side) -> None:
     topic = side.topic()
     old, new = side.producer(topic), side.producer(topic)
     old.begin_transaction()
@@ -289,7 +289,7 @@ def test_a_zombie_that_still_writes_is_told_so_by_its_end(side: Side) -> None:
     with pytest.raises((ProducerFencedError, InvalidTxnStateError)) as raised:
         old.commit_transaction()
     if raised.value.abortable:
-        # A leader that has the transaction verified first (KIP-890) knows only that there is none: the end says more.
+        # A leader that verifies the transaction (KIP-890) only knows that none is open; EndTxn returns the real error.
         with pytest.raises(ProducerFencedError):
             old.abort_transaction()
     with pytest.raises(KafkaError):
@@ -301,7 +301,7 @@ def test_a_zombie_that_still_writes_is_told_so_by_its_end(side: Side) -> None:
     assert side.values(topic) == ["of the new one"]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(side: Side) -> None:
+def test_expired_transaction_is_aborted_by_coordinator(side: Side) -> None:
     topic = side.topic()
     with side.producer(topic, transaction_timeout_ms=2000) as producer:
         producer.begin_transaction()
@@ -310,7 +310,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(side: S
         while not any(batch.control for batch in stored(side.kafka.segments(topic))):
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        # Told apart since the epoch rises with each end; the producer can do no more in either case.
+        # Distinguishable in version 2, where the epoch rises with each end; both are fatal for the producer.
         error = InvalidTxnStateError if side.second else ProducerFencedError
         with pytest.raises(error, match=r"longer than transaction\.timeout\.ms") as raised:
             producer.commit_transaction()
@@ -320,7 +320,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(side: S
     assert side.values(topic) == ["in time"]
 
 
-def test_a_timeout_that_the_broker_refuses(side: Side) -> None:
+def test_invalid_transaction_timeout(side: Side) -> None:
     with side.producer("impatient", transaction_timeout_ms=2_000_000_000) as producer:
         with pytest.raises(InvalidTransactionTimeoutError) as raised:
             producer.init_transactions()
@@ -333,7 +333,7 @@ def committed(side: Side, group: str, topic: str) -> list[tuple[int, str] | None
     return side.java.committed(group, topic, [0])
 
 
-def test_offsets_are_committed_with_the_transaction_or_not_at_all(side: Side) -> None:
+def test_offsets_are_committed_with_the_transaction(side: Side) -> None:
     topic, group = side.topic(), f"offsets-{time.time_ns()}"
     tp, nobody = TopicPartition(topic, 0), ConsumerGroupMetadata(group, "", -1, None)
     with side.producer(topic) as producer:
@@ -355,7 +355,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(side: Side) ->
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_offsets_of_a_member(side: Side, protocol: str) -> None:
+def test_offsets_with_group_metadata(side: Side, protocol: str) -> None:
     if protocol == "consumer" and side.kafka.version.startswith("3."):
         pytest.skip("members of KIP-848 need Kafka 4")
     topic, group = side.topic(), f"members-{time.time_ns()}"
@@ -368,7 +368,7 @@ def test_offsets_of_a_member(side: Side, protocol: str) -> None:
             batch = next(iter(consumer))
             with producer.transaction():
                 producer.send_offsets_to_transaction(batch, consumer.group_metadata())
-            # Past the marker behind the rows.
+            # The offset after the marker that follows the rows.
             assert committed(side, group, topic) == [(6, "")]
             stale = consumer.group_metadata()
         for zombie, refused in (
@@ -389,7 +389,7 @@ def test_offsets_of_a_member(side: Side, protocol: str) -> None:
     assert side.values(topic) == ["0", "1", "2", "3", "4", "once"]
 
 
-def test_a_member_of_an_older_generation_is_refused(side: Side) -> None:
+def test_rejects_offsets_of_older_generation(side: Side) -> None:
     topic, group = side.topic(2), f"generations-{time.time_ns()}"
     with side.producer(topic) as producer, side.consumer(group, group_instance_id="a") as first:
         first.subscribe([topic])

@@ -1,4 +1,4 @@
-"""Transactions that Kafka's Java client wrote: we read what its consumer reads, and stand where it stands."""
+"""Transactions of Kafka's Java client: we read the records of its consumer, and reach its positions."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from support.segments import stored
 from support.streams import wait_for_ends
 
 LEVELS = ["read_uncommitted", "read_committed"]
-# The first words of the records that each level reads, by partition.
+# First words of the records that each isolation level reads, by partition.
 WORDS = {
     ("read_uncommitted", 0): {"plain", "committed", "aborted", "open", "late"},
     ("read_uncommitted", 1): {"committed", "aborted"},
@@ -25,14 +25,14 @@ T0 = 1_700_000_000_000
 
 
 class Scenario:
-    """A topic under construction: each record's value says who wrote it and whether it counts."""
+    """Writes a topic; each record's value has its producer and whether it is committed."""
 
     def __init__(self, java: JavaPeer, topic: str) -> None:
         self._java = java
         self.topic = topic
         self._count = 0
         java.open("plain", batch_size="100")
-        # One codec each; batches small enough that a transaction has several.
+        # One codec per producer; batches are small enough that a transaction has several.
         for name, codec in (("a", "none"), ("b", "lz4"), ("c", "zstd"), ("d", "gzip")):
             java.open(
                 name,
@@ -68,7 +68,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
         s.do(name, "commit", "begin")
         s.send(name, "aborted", 20)
         s.do(name, "abort")
-    # Two at once, with others' records between theirs.
+    # Two concurrent transactions, interleaved with other records.
     s.do("a", "begin")
     s.do("b", "begin")
     s.send("a", "committed", 2)
@@ -81,7 +81,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     s.send("a", "committed", 1, partition=1)
     s.send("a", "committed", 1)
     s.do("a", "commit")
-    # Both ways round, and one that begins within the other and ends after it.
+    # Ends in both orders, and a transaction that begins within another and ends after it.
     s.do("c", "begin")
     s.send("c", "aborted", 2)
     s.do("b", "begin")
@@ -92,14 +92,14 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     s.send("c", "committed", 1)
     s.do("b", "commit")
     s.do("c", "commit")
-    # Empty ones: nothing sent at all; only elsewhere; and a marker of a transaction that left no record.
+    # Empty transactions: without sends; with sends to another partition only; and a marker without records.
     s.do("a", "begin", "commit", "begin", "abort", "begin")
     s.send("a", "committed", 1, partition=1)
     s.do("a", "commit", "begin")
     with pytest.raises(JavaError, match="RecordTooLarge"):
         s.send("a", "x" * 5000, 1)
     s.do("a", "abort")
-    # Stretches in which no record counts.
+    # Ranges without any readable record.
     for name in ("a", "b", "c", "d"):
         s.do(name, "begin")
         s.send(name, "aborted", 150)
@@ -107,7 +107,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     s.do("b", "begin")
     s.send("b", "committed", 5)
     s.do("b", "commit")
-    # Open to the end: what follows it is not stable yet.
+    # Open until the end: the following records are not stable.
     s.do("d", "begin")
     s.send("d", "open", 4)
     s.send("plain", "late", 2)
@@ -125,7 +125,7 @@ def rows(polls: list[Poll], partition: int) -> list[Received]:
     return [record for poll in polls for p, record in poll.records if p == partition]
 
 
-def test_the_topic_holds_every_kind(kafka: KafkaServer, scenario: Scenario) -> None:
+def test_topic_covers_all_cases(kafka: KafkaServer, scenario: Scenario) -> None:
     batches = list(stored(path for path in kafka.segments(scenario.topic) if path.parent.name.endswith("-0")))
     data = [b for b in batches if not b.control]
     assert {b.codec for b in data} == {"none", "gzip", "lz4", "zstd"}
@@ -135,11 +135,11 @@ def test_the_topic_holds_every_kind(kafka: KafkaServer, scenario: Scenario) -> N
     for b in batches:
         empty += b.control and last.get(b.producer_id, True)
         last[b.producer_id] = b.control
-    # Of the record that was too large only the abort came through.
+    # Of the record that was too large, only the abort marker was written.
     assert empty == 1
 
 
-def test_the_ends(kafka: KafkaServer, java: JavaPeer, scenario: Scenario) -> None:
+def test_end_offsets_match_java(kafka: KafkaServer, java: JavaPeer, scenario: Scenario) -> None:
     partitions = [TopicPartition(scenario.topic, p) for p in range(2)]
     ends = {}
     for level in LEVELS:
@@ -161,7 +161,7 @@ def test_the_ends(kafka: KafkaServer, java: JavaPeer, scenario: Scenario) -> Non
     ],
     ids=["many", "one by one", "seven", "batch by batch"],
 )
-def test_records_and_positions(
+def test_records_and_positions_match_java(
     kafka: KafkaServer, java: JavaPeer, scenario: Scenario, level: str, options: dict[str, str]
 ) -> None:
     options = {"isolation_level": level, **options}
@@ -173,13 +173,13 @@ def test_records_and_positions(
         assert found == rows(theirs, partition)
         words = {record.value.split()[0].decode() for record in found if record.value}
         assert words == WORDS[level, partition]
-        # Theirs returns without records where only the position moved, ours waits on for records.
+        # Java's polls return without records if only the position advances; ours wait for records.
         assert [poll for poll in ours if poll.records] == [poll for poll in theirs if poll.records]
         assert ours[-1].positions == theirs[-1].positions == tuple(ends)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_both_partitions_at_once(kafka: KafkaServer, java: JavaPeer, scenario: Scenario, level: str) -> None:
+def test_two_partitions_match_java(kafka: KafkaServer, java: JavaPeer, scenario: Scenario, level: str) -> None:
     ends = java.ends(scenario.topic, [0, 1], isolation_level=level)
     theirs = java.polls(scenario.topic, [0, 1], ends, isolation_level=level)
     ours = samsarrow_arrow.polls(kafka.bootstrap_servers, scenario.topic, [0, 1], ends, isolation_level=level)
@@ -188,7 +188,7 @@ def test_both_partitions_at_once(kafka: KafkaServer, java: JavaPeer, scenario: S
     assert ours[-1].positions == theirs[-1].positions == tuple(ends)
 
 
-def test_transactions_at_random(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str]) -> None:
+def test_random_transactions_match_java(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str]) -> None:
     topic, choose = new_topic(2), random.Random(20)
     running = {f"random-{codec}": False for codec in ("none", "gzip", "snappy", "lz4", "zstd")}
     java.open("random")
@@ -222,7 +222,7 @@ def test_transactions_at_random(kafka: KafkaServer, java: JavaPeer, new_topic: C
 
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
-def test_a_reader_at_the_last_stable_offset_goes_on_when_the_transaction_ends(
+def test_reader_at_last_stable_offset_resumes_after_transaction(
     kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str], end: str
 ) -> None:
     topic = new_topic()

@@ -1,4 +1,4 @@
-"""The program of docs/guarantees.md that counts words from Kafka to Kafka, killed again and again."""
+"""The word count program of docs/guarantees.md, from Kafka to Kafka, killed repeatedly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = ["all", "batches", "count", "each", "exactly", "kafka", "lines", "once",
 
 
 class Source:
-    """Sends lines until it is stopped, and knows the words in them."""
+    """Sends lines until it is stopped, and counts their words."""
 
     def __init__(self, servers: str, topic: str, chance: random.Random) -> None:
         self._servers, self._topic, self._chance = servers, topic, chance
@@ -54,7 +54,7 @@ class Source:
 
 
 class Work:
-    """Workers that are started again whenever they are killed."""
+    """Workers that are restarted after each kill."""
 
     def __init__(self, code: str, folder: Path) -> None:
         self._folder = folder
@@ -86,7 +86,7 @@ class Work:
 
 
 @pytest.mark.parametrize("protocol", ["second", "first"])
-def test_every_word_is_counted_once(request: pytest.FixtureRequest, protocol: str, tmp_path: Path) -> None:
+def test_words_are_counted_exactly_once(request: pytest.FixtureRequest, protocol: str, tmp_path: Path) -> None:
     kafka: KafkaServer = request.getfixturevalue("kafka" if protocol == "second" else "old_kafka")
     java: JavaPeer = request.getfixturevalue("java" if protocol == "second" else "old_java")
     servers = kafka.bootstrap_servers
@@ -114,7 +114,7 @@ def test_every_word_is_counted_once(request: pytest.FixtureRequest, protocol: st
                 return sum(looker.end_offsets(results).values())
 
             for _ in range(KILLS):
-                # Most die at work, some while they start or join.
+                # Most kills occur while records are processed, some during startup or joining.
                 if chance.random() < 0.8:
                     before, deadline = written(), time.monotonic() + 60
                     while written() == before:
@@ -138,7 +138,7 @@ def test_every_word_is_counted_once(request: pytest.FixtureRequest, protocol: st
         for i in range(WORKERS):
             work.kill(i)
         work.output.close()
-    # Offsets are seen committed before all markers are there.
+    # Committed offsets may be visible before all markers are written.
     wait_for_markers(servers, counts)
     numbers = range(PARTITIONS)
     stable = java.ends(counts, list(numbers), isolation_level="read_committed")

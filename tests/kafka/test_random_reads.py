@@ -1,4 +1,4 @@
-"""Seeks, pauses and assignments at random while records are prefetched: every row is the next one of its partition."""
+"""Random seeks, pauses and assignments during prefetching: each row is the next one of its partition."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,7 @@ PARTITIONS = 30
 
 
 def produce(kafka: KafkaServer, topic: str, choose: random.Random) -> None:
-    """Values name their partitions, so that a row in the wrong place shows."""
+    """Values contain their partition, so that misplaced rows are detected."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type=choose.choice(["none", "lz4"])) as p:
         for _ in range(20):
             partitions = [choose.randrange(PARTITIONS) for _ in range(choose.randrange(1, 2000))]
@@ -28,12 +28,14 @@ def produce(kafka: KafkaServer, topic: str, choose: random.Random) -> None:
         {},
         {"max_partition_fetch_bytes": 1000, "fetch_max_bytes": 5000},
         {"max_poll_records": 37, "queued_max_bytes": 20_000},
-        # Without sessions and topic ids.
+        # A Fetch version without sessions and topic ids.
         {"api_version_fetch": 6, "layout": "view"},
     ],
     ids=["default", "small fetches", "small queue", "old fetch"],
 )
-def test_no_row_is_lost_or_twice(kafka: KafkaServer, new_topic: Callable[..., str], options: dict[str, object]) -> None:
+def test_random_operations_return_each_row_once(
+    kafka: KafkaServer, new_topic: Callable[..., str], options: dict[str, object]
+) -> None:
     topic, choose = new_topic(PARTITIONS), random.Random(7)
     produce(kafka, topic, choose)
     all_of_them = [TopicPartition(topic, p) for p in range(PARTITIONS)]

@@ -1,4 +1,4 @@
-"""Offsets between Kafka's two storages, on the last Kafka that has both; and what Kafka's own tools see of ours."""
+"""Offset migration between ZooKeeper and Kafka, on the last Kafka that has both, checked with Kafka's own tools."""
 
 import json
 import re
@@ -29,14 +29,14 @@ def command(server: KafkaServer, *arguments: str) -> list[str]:
 
 
 def run(server: KafkaServer, *arguments: str, code: int = 0) -> str:
-    """Runs `samsarrow offsets`; gives what it printed, or what it complained of."""
+    """Runs `samsarrow offsets`; returns its output, or its error output."""
     done = subprocess.run(command(server, *arguments), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr if code else done.stdout
 
 
 def described(server: KafkaServer, group: str) -> list[dict[str, Any]]:
-    """The partitions of a group, as `describe` prints them in a pipe."""
+    """Returns the partitions of a group, as `describe` prints them to a pipe."""
     return [json.loads(line) for line in run(server, "describe", group).splitlines()]
 
 
@@ -53,19 +53,19 @@ def wide(old_kafka: ZooKeeperKafkaServer) -> str:
 
 
 def in_zookeeper(server: ZooKeeperKafkaServer, group: str, topic: str, partitions: list[int]) -> list[int | None]:
-    """What Kafka's own shell reads from ZooKeeper."""
+    """Reads offsets from ZooKeeper with Kafka's own shell."""
     folder = f"/consumers/{group}/offsets/{topic}"
     lines = server.zookeeper_shell([f"ls {folder}", *(f"get {folder}/{p}" for p in partitions)])
     [names] = [line for line in lines if re.fullmatch(r"\[[\d, ]*\]", line)]
     there = set(json.loads(names))
-    # What is not there is reported elsewhere.
+    # Missing nodes are reported in other lines.
     offsets = (int(line) for line in lines if line.isdecimal())
     found = {p: next(offsets) for p in partitions if p in there}
     assert next(offsets, None) is None
     return [found.get(p) for p in partitions]
 
 
-def test_version_0_is_zookeeper_and_the_others_are_kafka(old_kafka: ZooKeeperKafkaServer, admin: Admin) -> None:
+def test_version_0_is_stored_in_zookeeper(old_kafka: ZooKeeperKafkaServer, admin: Admin) -> None:
     topic = create_topic(old_kafka, 3)
     group, tps = f"zk-{topic}", [TopicPartition(topic, p) for p in range(3)]
     done = admin.commit_offsets(group, {tps[0]: OffsetAndMetadata(4711, "lost", 3), tps[2]: 0}, api_version=0)
@@ -100,9 +100,9 @@ def test_version_0_is_zookeeper_and_the_others_are_kafka(old_kafka: ZooKeeperKaf
 
 
 def killed_half_way(server: KafkaServer, begun: Callable[[], bool], count: Callable[[], int], *arguments: str) -> None:
-    """Starts a command with small requests and kills it when it has written some partitions and not all.
+    """Runs a command with small requests and kills it after it has written some, but not all partitions.
 
-    Looking whether it has `begun` must be quick: meanwhile it goes on.
+    `begun` must be quick, since the command continues during the check.
     """
     with subprocess.Popen(command(server, *arguments, "--batch-size", "1"), stdout=subprocess.DEVNULL) as process:
         while not begun():
@@ -111,7 +111,7 @@ def killed_half_way(server: KafkaServer, begun: Callable[[], bool], count: Calla
     assert 0 < count() < PARTITIONS
 
 
-def test_a_thousand_partitions_from_zookeeper_to_kafka(
+def test_migrate_a_thousand_partitions_to_kafka(
     old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, admin: Admin, wide: str
 ) -> None:
     group = f"to-kafka-{wide}"
@@ -137,9 +137,7 @@ def test_a_thousand_partitions_from_zookeeper_to_kafka(
     assert "0 partitions change, 1000 are already right" in run(old_kafka, "migrate", group, "--to", "kafka")
 
 
-def test_a_thousand_partitions_from_kafka_to_zookeeper(
-    old_kafka: ZooKeeperKafkaServer, admin: Admin, wide: str
-) -> None:
+def test_migrate_a_thousand_partitions_to_zookeeper(old_kafka: ZooKeeperKafkaServer, admin: Admin, wide: str) -> None:
     group = f"to-zookeeper-{wide}"
     zookeeper = ZooKeeperOffsetStore(group, admin=admin)
     tps = [TopicPartition(wide, p) for p in range(PARTITIONS)]
@@ -162,7 +160,7 @@ def test_a_thousand_partitions_from_kafka_to_zookeeper(
     assert sorted((int(row[2]), int(row[3])) for row in rows) == [(p, 7 + p) for p in range(PARTITIONS)]
 
 
-def test_consumers_switch_while_both_storages_are_kept_equal(old_kafka: ZooKeeperKafkaServer, admin: Admin) -> None:
+def test_consumers_switch_during_continuous_migration(old_kafka: ZooKeeperKafkaServer, admin: Admin) -> None:
     """One consumer commits to ZooKeeper; it stops, and a member of the group in Kafka takes over."""
     topic = create_topic(old_kafka, 2)
     group, tps = f"dual-{topic}", [TopicPartition(topic, p) for p in range(2)]
@@ -205,7 +203,7 @@ def test_consumers_switch_while_both_storages_are_kept_equal(old_kafka: ZooKeepe
 
 @contextmanager
 def dual(server: ZooKeeperKafkaServer, group: str, *settings: str) -> Iterator[subprocess.Popen[str]]:
-    """A migration that goes on; it ends with what fails, which it would otherwise hide for its ten minutes."""
+    """Runs a continuous migration, and kills it on errors, which would otherwise be hidden for its ten minutes."""
     arguments = command(server, "migrate", group, *settings)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as both:
         try:
@@ -224,7 +222,7 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> None:
 
 @pytest.fixture
 def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
-    """Two partitions with 10 and 20 records on the newest Kafka."""
+    """A topic of two partitions with 10 and 20 records on the newest Kafka."""
     name = new_topic(2)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for partition in range(2):
@@ -233,9 +231,7 @@ def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
     return name
 
 
-def test_kafkas_tool_sees_what_we_import_and_we_import_what_it_exports(
-    kafka: KafkaServer, topic: str, tmp_path
-) -> None:
+def test_export_and_import_with_kafka_tool(kafka: KafkaServer, topic: str, tmp_path) -> None:
     group, file = f"moved-{topic}", tmp_path / "offsets"
     file.write_text(f"/consumers/{group}/offsets/{topic}/0:4\n/consumers/{group}/offsets/{topic}/1:20\n")
     run(kafka, "import", str(file))
@@ -257,7 +253,7 @@ def test_kafkas_tool_sees_what_we_import_and_we_import_what_it_exports(
     ]  # fmt: skip
 
 
-def test_a_group_with_members_is_described_and_left_alone(kafka: KafkaServer, topic: str) -> None:
+def test_active_group_is_described_but_not_changed(kafka: KafkaServer, topic: str) -> None:
     group = f"active-{topic}"
     member = ck.Consumer(
         {
@@ -289,7 +285,7 @@ def test_a_group_with_members_is_described_and_left_alone(kafka: KafkaServer, to
     assert group not in run(kafka, "list")
 
 
-def test_a_broker_without_zookeeper_says_what_it_speaks(kafka: KafkaServer, topic: str) -> None:
+def test_broker_without_zookeeper_is_an_error(kafka: KafkaServer, topic: str) -> None:
     told = run(kafka, "migrate", "g", "--to", "kafka", code=1)
     assert "OffsetFetch v0" in told
     assert "speaks v1 to v10" in told

@@ -1,6 +1,6 @@
-"""Kafka's answers to requests of transactions, one after the other: the embedded broker gives the same.
+"""Kafka's responses to sequences of transaction requests; the embedded broker returns the same.
 
-No client sends most of these in this order; a broker has to know what to say all the same.
+No client sends most of these sequences, but a broker must handle them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from support.kafka import KafkaServer
 from support.raw import Raw, batch, error
 
 Producer = tuple[int, int]
-NOBODY: Producer = (-1, -1)
-# The coordinator is being found or loads what it keeps.
+NO_PRODUCER: Producer = (-1, -1)
+# The coordinator is unknown, or is loading its state.
 NOT_YET = {"NotCoordinatorError", "CoordinatorNotAvailableError", "CoordinatorLoadInProgressError"}
 BUSY = NOT_YET | {"ConcurrentTransactionsError"}
 _names = itertools.count()
 
 
 class Script:
-    """Requests to one broker; `lines` is what it said, with the producers numbered as they came."""
+    """Sends requests to one broker; `lines` are its responses, with producers numbered in order of appearance."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._raw = Raw(address)
@@ -40,7 +40,7 @@ class Script:
         self._raw.close()
 
     def ready(self) -> bool:
-        """Whether the broker knows the topic, leads it, and has found the coordinators."""
+        """Returns true if the broker knows the topic, leads it, and has found the coordinators."""
         told = self._raw.call("Metadata", 8, topics=[{"name": self._topic}], allow_auto_topic_creation=False)
         partitions = [{"partition_index": part, "timestamp": -1} for part in (0, 1)]
         led = self._raw.call(
@@ -58,7 +58,7 @@ class Script:
         return self._producers.setdefault(producer, len(self._producers) - 1)
 
     def _ask(self, code: Callable[[Any], int], api: str, version: int, wait: set[str], **fields: Any) -> Any:
-        """Asks until the broker has something else to say than the errors in `wait`."""
+        """Repeats a request until the broker returns an error other than those in `wait`."""
         end = time.monotonic() + 20
         while True:
             answer = self._raw.call(api, version, **fields)
@@ -68,7 +68,7 @@ class Script:
 
     def init(
         self,
-        was: Producer = NOBODY,
+        was: Producer = NO_PRODUCER,
         *,
         version: int = 5,
         name: str | None = None,
@@ -96,7 +96,7 @@ class Script:
         self.lines.append(("add", codes))
 
     def add_many(self, *asked: tuple[Producer, str, bool, list[int]]) -> None:
-        """As brokers ask each other: producers, their ids, whether only to verify, partitions."""
+        """Sends a request as between brokers: producers with their ids, the verify-only flag, and partitions."""
         for version in (4, 5):
             one = [
                 {
@@ -136,7 +136,7 @@ class Script:
         return self._raw.call("DescribeTransactions", 0, transactional_ids=[self._id])["transaction_states"][0]
 
     def settle(self) -> None:
-        """Kafka writes markers after it has answered."""
+        """Waits for markers, which Kafka writes after its response."""
         end = time.monotonic() + 20
         while self._state()["transaction_state"].startswith("Prepare") and time.monotonic() < end:
             time.sleep(0.02)
@@ -148,7 +148,7 @@ class Script:
 
     def describe(self) -> None:
         state = self._state()
-        # Where a group's offsets lie depends on how many partitions there are for them.
+        # The partition of a group's offsets depends on the number of partitions of the offsets topic.
         topics = sorted(
             ("own", sorted(t["partitions"])) if t["topic"] == self._topic else (t["topic"], len(t["partitions"]))
             for t in state["topics"]
@@ -166,7 +166,7 @@ class Script:
         self.lines.append(("list", answer["error_code"], answer["unknown_state_filters"], sorted(states)))
 
     def read(self, part: int = 0, start: int = 0) -> None:
-        """All that each isolation level reads, however many answers it takes."""
+        """Reads everything at each isolation level, with as many requests as needed."""
         for level in (0, 1):
             batches: list[tuple[object, ...]] = []
             aborted: set[tuple[int, int]] = set()
@@ -211,7 +211,7 @@ class Script:
         for one in sorted(answer["topics"][0]["partitions"], key=lambda one: one["partition_index"]):
             fields = ("producer_epoch", "last_sequence", "current_txn_start_offset")
             active = sorted(one["active_producers"], key=lambda p: p["producer_id"])
-            # Of the coordinator's epoch, whether there is one: it rises whenever Kafka is started again.
+            # Includes only the presence of the coordinator's epoch, which rises with every restart of Kafka.
             told = [
                 (self._number(p["producer_id"]), *(p[f] for f in fields), p["coordinator_epoch"] >= 0) for p in active
             ]
@@ -237,7 +237,7 @@ class Script:
         self.lines.append(("offset", error(answer["topics"][0]["partitions"][0]["error_code"])))
 
     def plain_offset(self, offset: int) -> None:
-        """Commits without a transaction."""
+        """Commits offsets without a transaction."""
         one = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
         answer = self._raw.call(
             "OffsetCommit", 8, group_id=self._group, generation_id_or_member_epoch=-1, member_id="",
@@ -256,7 +256,7 @@ class Script:
 
     def mark(self, p: Producer, committed: bool, version: int, transaction_version: int = 0) -> None:
         more = {"transaction_version": transaction_version} if version >= 2 else {}
-        # In the name of the coordinator that there is: an older one is refused.
+        # Uses the epoch of the current coordinator: an older one is rejected.
         answer = self._raw.call("DescribeProducers", 0, topics=[{"name": self._topic, "partition_indexes": [0]}])
         known = answer["topics"][0]["partitions"][0]["active_producers"]
         coordinator_epoch = max([0, *(producer["coordinator_epoch"] for producer in known)])
@@ -270,13 +270,15 @@ class Script:
 
 
 def _heads(records: bytes) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Of each batch: its first and last offset, attributes, producer, epoch, sequence; a marker's record."""
+    """Yields the first and last offset, attributes, producer, epoch and sequence of each batch, and a marker's
+    record.
+    """
     at = 0
     while at < len(records):
         number = lambda start, size, at=at: int.from_bytes(records[at + start : at + start + size], "big", signed=True)  # noqa: E731
         end = at + 12 + number(8, 4)
         attributes = number(21, 2)
-        # Without the coordinator's epoch, which rises whenever Kafka is started again, and the count of headers.
+        # Excludes the coordinator's epoch, which rises with every restart of Kafka, and the header count.
         control = records[at + 61 : end - 5].hex() if attributes & 0x20 else ""
         base = number(0, 8)
         yield (base, base + number(23, 4), attributes, number(43, 8), number(51, 2), number(53, 4)), control
@@ -284,7 +286,7 @@ def _heads(records: bytes) -> Iterator[tuple[tuple[int, ...], str]]:
 
 
 def first_version(s: Script) -> None:
-    """Partitions are named before they are written to, and the epoch stays."""
+    """Partitions are added before records are written to them, and the epoch is constant."""
     s.describe()
     s.add((5, 0))
     s.end((5, 0), True)
@@ -324,7 +326,7 @@ def first_version(s: Script) -> None:
 
 
 def idempotence(s: Script) -> None:
-    """Producers without transactions, whose ids nobody gave to them."""
+    """Idempotent producers without transactions, whose ids no broker has assigned."""
     p = (900_000_001, 0)
     s.send(p, 7, plain=True)
     for sequence in (8, 9, 10, 11, 12):
@@ -343,7 +345,7 @@ def idempotence(s: Script) -> None:
     p = (900_000_003, 0)
     for sequence, count in ((last - 1, 4), (2, 1), (last - 1, 4), (3, 2)):
         s.send(p, sequence, count, plain=True)
-    # Without a transaction nobody asks where a producer begins.
+    # Without a transaction, the first sequence number is not verified.
     s.send((900_000_004, 3), 17, plain=True, version=12)
     s.producers()
     s.read()
@@ -381,7 +383,7 @@ def refusals(s: Script) -> None:
 
 
 def epochs(s: Script) -> None:
-    """Producers that start, and that go on after an error (KIP-360)."""
+    """Producers that initialize, and that resume after an error (KIP-360)."""
     p = s.init((7, 3))
     q = s.init()
     s.init(p)
@@ -411,7 +413,7 @@ def fenced_by_another(s: Script) -> None:
     q = s.init()
     s.read()
     s.producers()
-    # The producer itself starts again while its transaction is open.
+    # The producer itself initializes again while its transaction is open.
     s.add(q)
     s.send(q, 0, 2)
     s.init(q)
@@ -438,7 +440,7 @@ def offsets(s: Script) -> None:
     s.committed()
     s.offset(p, 9, part=88)
     s.offset((p[0], p[1] - 1), 9)
-    # From version 5 on the group is added by its offsets.
+    # From version 5 on, committing offsets adds the group.
     p = s.init()
     s.offset(p, 20, version=5)
     s.describe()
@@ -449,7 +451,7 @@ def offsets(s: Script) -> None:
     s.offset(q, 22, version=5)
     s.end(q, False, version=5)
     s.committed()
-    # What was committed later is newer, though the transaction ends after it.
+    # A later commit supersedes the offset, although the transaction ends after it.
     p = s.init()
     s.offset(p, 30, version=5)
     s.plain_offset(31)
@@ -573,7 +575,7 @@ def lines(script: Callable[[Script], None], address: str, topic: str) -> list[tu
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-def test_answers_are_those_of_kafka(kafka: KafkaServer, script: Callable[[Script], None]) -> None:
+def test_embedded_broker_matches_kafka(kafka: KafkaServer, script: Callable[[Script], None]) -> None:
     wanted = lines(script, kafka.bootstrap_servers, create_topic(kafka, 2))
     topic = f"t{next(_names)}"
     with Broker(topics={topic: 2}, auto_create_topics=False) as broker:
