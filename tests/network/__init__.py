@@ -1,1 +1,1 @@
-"""A package, so that what its tests share ends with them."""
+"""A package, so that its fixtures are torn down after its tests."""

@@ -1,4 +1,4 @@
-"""What the tests behind a bad network share."""
+"""Fixtures of tests with network faults."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,21 +20,21 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[KafkaCluster]:
-    """Three brokers of Apache Kafka, for those that restart them."""
+    """A cluster of three Apache Kafka brokers for tests that restart them."""
     with KafkaCluster(3) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def network(broker: Broker) -> Iterator[Network]:
-    """Proxies before both brokers."""
+    """Proxies in front of both brokers."""
     with Network(broker.bootstrap_servers) as network:
         yield network
 
 
 @pytest.fixture
 def read() -> Callable[..., list[tuple[int, int, bytes]]]:
-    """Polls until there are `rows`: `read(consumer, 100)`; (partition, offset, value) of each."""
+    """Returns a function that polls until it has `rows` rows, and returns their (partition, offset, value)."""
 
     def poll(consumer: Consumer, rows: int, seconds: float = 60) -> list[tuple[int, int, Any]]:
         seen: list[tuple[int, int, Any]] = []

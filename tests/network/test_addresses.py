@@ -1,4 +1,4 @@
-"""Names with several addresses, IPv6, and brokers that come back somewhere else, or as others."""
+"""Host names with several addresses, IPv6, and brokers that return at other addresses or with other ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from samsarrow.testing import Broker
 from support.proxy import Network
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
-# Gives `several.test` the addresses of an environment variable, which only root could do otherwise.
+# Resolves `several.test` to the addresses in an environment variable, which would otherwise require root.
 RESOLVER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -81,7 +81,7 @@ def fill(broker: Broker, topic: str = "t") -> None:
 
 @pytest.fixture
 def dead(network: Network) -> Iterator[Callable[[str, bool], None]]:
-    """Makes an address nobody's at the port of the first proxy, or one that accepts and never answers."""
+    """Returns a function that makes the first proxy's port on another address closed, or silent after accepting."""
     sockets = []
 
     def make(host: str, accepts: bool) -> None:
@@ -98,24 +98,24 @@ def dead(network: Network) -> Iterator[Callable[[str, bool], None]]:
 
 @pytest.mark.parametrize("first", ["127.0.0.2", "::1"])
 @pytest.mark.parametrize("how", ["refuses", "accepts and is silent"])
-def test_the_first_address_of_a_name_is_dead(
+def test_unreachable_first_address_falls_back_to_next(
     broker: Broker, network: Network, resolver: Path, dead: Callable[[str, bool], None], first: str, how: str
 ) -> None:
-    """A connection that is made and then silent costs its timeout; after that the next address is asked (KIP-302)."""
+    """A silent connection costs its timeout; after that the next address is tried (KIP-302)."""
     fill(broker)
     dead(first, how == "accepts and is silent")
-    # The only bootstrap server; the brokers that it names have one address each.
+    # The only bootstrap server; the brokers in its metadata have one address each.
     command = [sys.executable, "-c", textwrap.dedent(READER), f"several.test:{network.proxies[0].port}"]
     environment = {**os.environ, "LD_PRELOAD": str(resolver), "SEVERAL_ADDRESSES": f"{first},127.0.0.1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    # 2 s for the dead one, and a moment.
+    # 2 s for the dead address, with a margin.
     assert float(done.stdout) < 15
     assert network.requests()["Metadata"] <= 10
 
 
 @pytest.mark.parametrize("host", ["localhost", "::0:0:0:1"])
-def test_brokers_that_are_named_by_name_or_ipv6(broker: Broker, host: str) -> None:
+def test_brokers_with_host_name_or_ipv6(broker: Broker, host: str) -> None:
     try:
         network = Network(broker.bootstrap_servers, host=host)
     except OSError as error:
@@ -135,14 +135,14 @@ def test_brokers_that_are_named_by_name_or_ipv6(broker: Broker, host: str) -> No
             consumer.commit(timeout=20)
         with Admin(bootstrap_servers=servers.replace("::0:0:0:1", "::1")) as admin:
             assert [at.offset for at in admin.fetch_offsets("g").values() if at] == [10] * 4
-        # Nobody went past the proxies.
+        # All connections went through the proxies.
         asked = network.requests()
         assert asked["OffsetCommit"] >= 1
         assert asked["Metadata"] <= 30
 
 
-class Life:
-    """A producer, a consumer and a member that go on all the time; what they were given is looked at in the end."""
+class LiveClients:
+    """A producer, an assigned consumer and a group member that run continuously; results are checked at the end."""
 
     def __init__(self, servers: str, protocol: str, **options: Any) -> None:
         given = {"bootstrap_servers": servers, "request_timeout_ms": 2000, **options}
@@ -189,7 +189,7 @@ class Life:
         self.seen[name] += zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
 
     def wait_for_more(self, seconds: float = 60) -> None:
-        """Until each has got on since now."""
+        """Waits until each client has made progress from now on."""
         before = (self.sent, {name: len(rows) for name, rows in self.seen.items()})
         mark, until = len(self.deliveries), time.monotonic() + seconds
         while True:
@@ -202,7 +202,7 @@ class Life:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """All was delivered once, and read."""
+        """Checks that every record was delivered once and read."""
         until = time.monotonic() + 60
         deliveries = list(self.deliveries)
         wanted = {(m.partition, m.offset) for m in (delivery.result(60) for delivery in deliveries)}
@@ -224,9 +224,9 @@ class Life:
 
 
 @pytest.fixture
-def live(request: pytest.FixtureRequest) -> Callable[..., Life]:
-    def make(servers: str, protocol: str, **options: Any) -> Life:
-        life = Life(servers, protocol, **options)
+def live(request: pytest.FixtureRequest) -> Callable[..., LiveClients]:
+    def make(servers: str, protocol: str, **options: Any) -> LiveClients:
+        life = LiveClients(servers, protocol, **options)
         request.addfinalizer(life.close)
         return life
 
@@ -234,7 +234,9 @@ def live(request: pytest.FixtureRequest) -> Callable[..., Life]:
 
 
 def few(count: int, began: float) -> float:
-    """So many requests, or ten a second where it took longer: clients go on asking until all is found."""
+    """Returns the limit of requests: `count`, or ten per second if it took longer, since clients retry until
+    recovery.
+    """
     return max(count, 10 * (time.monotonic() - began))
 
 
@@ -242,11 +244,11 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 @PROTOCOLS
-def test_brokers_come_back_under_other_addresses(
-    broker: Broker, network: Network, live: Callable[..., Life], protocol: str
+def test_recovers_when_all_brokers_move(
+    broker: Broker, network: Network, live: Callable[..., LiveClients], protocol: str
 ) -> None:
-    """All known addresses are dead at once; the bootstrap server knows where the brokers are now (KIP-899)."""
-    # Another way to the first broker, which no answer names.
+    """All known addresses fail at the same time; the bootstrap server has the new ones (KIP-899)."""
+    # Another route to the first broker, which no metadata response contains.
     entrance = network.add(broker.bootstrap_servers.split(",")[0])
     life = live(entrance.address, protocol)
     life.wait_for_more()
@@ -259,10 +261,10 @@ def test_brokers_come_back_under_other_addresses(
 
 
 @PROTOCOLS
-def test_brokers_fall_silent_and_are_elsewhere(
-    broker: Broker, network: Network, live: Callable[..., Life], protocol: str
+def test_recovers_when_all_brokers_move_behind_black_holes(
+    broker: Broker, network: Network, live: Callable[..., LiveClients], protocol: str
 ) -> None:
-    """As before, but the old addresses are black holes: nobody is refused, each costs its time."""
+    """As before, but the old addresses are black holes: connections time out instead of failing immediately."""
     servers = broker.bootstrap_servers.split(",")
     entrance = network.add(servers[0])
     life = live(
@@ -282,8 +284,8 @@ def test_brokers_fall_silent_and_are_elsewhere(
 
 
 @PROTOCOLS
-def test_all_brokers_are_replaced_by_others(live: Callable[..., Life], protocol: str) -> None:
-    """Two brokers go, two with other numbers and addresses come and lead: all known nodes are gone at once."""
+def test_recovers_when_all_brokers_are_replaced(live: Callable[..., LiveClients], protocol: str) -> None:
+    """Two brokers are replaced by two with other ids and addresses, which take over: all known nodes are gone."""
     with Broker(brokers=4, topics={"four": 4}, auto_create_topics=False) as broker:
         servers = broker.bootstrap_servers.split(",")
         for node in (2, 3):

@@ -1,4 +1,4 @@
-"""A process that has no descriptors left gets an error that says so, and goes on when there are some again."""
+"""A process out of file descriptors gets an error that says so, and recovers when descriptors are available again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ PROGRAM = """
 """
 
 
-def test_descriptors_run_out_and_come_back(broker: Broker, network: Network) -> None:
+def test_recovers_from_exhausted_file_descriptors(broker: Broker, network: Network) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
         filler.send("t", b"x").result(30)
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), network.bootstrap_servers]
@@ -81,7 +81,7 @@ def test_descriptors_run_out_and_come_back(broker: Broker, network: Network) -> 
     texts = done.stdout.splitlines()
     assert len(texts) == 3, texts
     for text in texts:
-        # What the system said, and nothing that sends one to look at the network.
+        # The message of the operating system, and no advice to check the network.
         assert "Too many open files" in text, texts
     assert "panicked" not in done.stderr
     asked = network.requests()

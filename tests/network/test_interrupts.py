@@ -1,4 +1,4 @@
-"""Ctrl-C ends every call that waits at once, `close` included, with brokers that have fallen silent."""
+"""Ctrl-C ends every blocking call promptly, including `close`, while brokers are unresponsive."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from samsarrow import Producer
 from samsarrow.testing import Broker
 from support.proxy import Network, Proxy
 
-# 200 ms is the promise; a busy machine gets more, for most calls a second and for none five.
+# The goal is 200 ms; on a busy machine the median may take a second, and no call five.
 MOSTLY, SOON = 1.0, 5.0
 
-# Makes its clients, says so, and when the network is bad does one call after the other, each until it is interrupted.
+# Creates its clients and reports it; then makes one call after the other, each until it is interrupted.
 PROGRAM = """
     import contextlib, signal, sys, time
     within = False
@@ -139,12 +139,12 @@ PROGRAM = """
 
 @pytest.fixture
 def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes]]:
-    # Of its own, so that no consumer gets a row while it should wait.
+    # A separate topic, so that consumers get no rows while they wait.
     broker.create_topic("p")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("t", b"x").result(30)
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), network.bootstrap_servers]
-    # Without a buffer: of a call that returns at once both lines would be read as one, and the pipe stay silent.
+    # Unbuffered: of a call that returns immediately, both lines would be buffered and the pipe seem empty.
     with subprocess.Popen(
         command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -153,7 +153,7 @@ def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes
 
 
 def slow(broker: Broker, _: Network) -> None:
-    """Connections are made and most is answered; what would end a member's work is not."""
+    """Responds to connects and most requests, but delays those that end a member's work."""
     for api in broker.requests():
         if api not in ("ApiVersions", "Metadata", "FindCoordinator", "Heartbeat", "ConsumerGroupHeartbeat"):
             broker.fail(api, delay=40, times=None)
@@ -166,13 +166,15 @@ FAULTS: dict[str, Callable[[Broker, Network], None]] = {
     "refused": lambda _, network: network.each(Proxy.refuse),
     "slow": slow,
 }
-# What a broker that is slow with other things answers at once.
+# Calls to which the slow broker responds immediately.
 ANSWERED = {"partitions_for", "send to another topic", "list_topics", "position", "lag"}
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_ctrl_c_ends_every_call(program: subprocess.Popen[bytes], broker: Broker, network: Network, fault: str) -> None:
+def test_ctrl_c_interrupts_every_call(
+    program: subprocess.Popen[bytes], broker: Broker, network: Network, fault: str
+) -> None:
     assert program.stdin is not None
     assert program.stdout is not None
     commands, answers = program.stdin, program.stdout
@@ -190,14 +192,14 @@ def test_ctrl_c_ends_every_call(program: subprocess.Popen[bytes], broker: Broker
     before = network.accepted()
     go()
     while (name := line()) not in ("end", ""):
-        # The call is on its way.
+        # The call has started.
         time.sleep(0.3)
         sent = time.monotonic()
         for _ in range(10):
             if _readable(answers):
                 break
             os.kill(program.pid, signal.SIGINT)
-            # What has not heard the first Ctrl-C in time is asked once more, to get on with the others.
+            # If the first Ctrl-C has no effect in time, another one lets the remaining calls be tested.
             if _readable(answers, 2 * SOON):
                 break
         else:
@@ -218,12 +220,12 @@ def test_ctrl_c_ends_every_call(program: subprocess.Popen[bytes], broker: Broker
     broker.heal()
     go()
     _, err = program.communicate(timeout=60)
-    # What was interrupted is not an error of the process.
+    # Interrupted calls do not make the process fail.
     assert program.returncode == 0, err.decode()
     assert b"panicked" not in err, err.decode()
 
 
-# A member that has joined nothing, or whose coordinator cannot be reached, may have nothing to do before it ends.
+# A member that has joined no group, or cannot reach its coordinator, may have nothing to do on close.
 MAY_RETURN = {"close of a new member", "close, nothing to commit"}
 
 

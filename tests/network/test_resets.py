@@ -1,7 +1,7 @@
-"""Connections that break in the middle of anything: what was asked for still happens, once, and is not asked in a loop.
+"""Connections that break at any point: each operation still succeeds exactly once, without retries in a loop.
 
-A request that is lost, half a request, an answer that is lost and half an answer are each their own case: whether the
-broker did what it was asked differs, and the client cannot know.
+A lost request, half a request, a lost response and half a response are separate cases: they differ in whether the
+broker has handled the request, which the client cannot know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ each_loss = pytest.mark.parametrize(("side", "share"), CUTS[::2], ids=IDS[::2])
 
 
 def values(broker: Broker, topic: str, rows: int, **options: Any) -> dict[int, list[int]]:
-    """The numbers in each partition as the broker has them, in their order, and that there are no more of them."""
+    """Returns the numbers in each partition in order, and checks that no more follow."""
     found: dict[int, list[int]] = {}
     with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", **options) as consumer:
         consumer.assign(consumer.partitions_for(topic))
@@ -42,7 +42,7 @@ def values(broker: Broker, topic: str, rows: int, **options: Any) -> dict[int, l
 
 
 @each_cut
-def test_produce(broker: Broker, network: Network, side: Side, share: float) -> None:
+def test_produce_across_resets(broker: Broker, network: Network, side: Side, share: float) -> None:
     with Producer(bootstrap_servers=network.bootstrap_servers, batch_size=2000, linger_ms=1000) as producer:
         deliveries = []
         for i in range(3000):
@@ -55,13 +55,13 @@ def test_produce(broker: Broker, network: Network, side: Side, share: float) -> 
     offsets = [[m.offset for m in told if m.partition == p] for p in range(4)]
     assert offsets == [list(range(750))] * 4
     assert values(broker, "four", 3000) == {p: list(range(p, 3000, 4)) for p in range(4)}
-    # Twelve connections were broken: one Metadata each would be many.
+    # Twelve connections were broken: one Metadata request for each would be too many.
     assert network.requests()["Metadata"] <= 30
     assert network.requests()["Produce"] <= 3000 / 20
 
 
 @each_cut
-def test_fetch(
+def test_fetch_across_resets(
     broker: Broker, network: Network, side: Side, share: float, read: Callable[..., list[tuple[int, int, bytes]]]
 ) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers, batch_size=4000) as producer:
@@ -83,7 +83,7 @@ def test_fetch(
 
 
 @each_cut
-def test_commit_and_what_it_needs(network: Network, side: Side, share: float) -> None:
+def test_commit_across_resets(network: Network, side: Side, share: float) -> None:
     with Consumer(bootstrap_servers=network.bootstrap_servers, group_id="g") as consumer:
         consumer.assign([T0])
         for i, api in enumerate(["FindCoordinator", "OffsetCommit", "OffsetCommit", "Metadata", "ApiVersions"]):
@@ -101,7 +101,7 @@ def test_commit_and_what_it_needs(network: Network, side: Side, share: float) ->
 
 @each_loss
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_joining_staying_and_leaving(
+def test_membership_across_resets(
     broker: Broker,
     network: Network,
     side: Side,
@@ -129,7 +129,7 @@ def test_joining_staying_and_leaving(
     )
     consumer.subscribe(["four"])
     seen = read(consumer, 400)
-    # The heartbeats that are cut come meanwhile.
+    # Time in which the heartbeats that are cut are sent.
     until = time.monotonic() + 1.5
     while time.monotonic() < until:
         assert consumer.poll(0.1).num_rows == 0
@@ -144,14 +144,14 @@ def test_joining_staying_and_leaving(
     asked = network.requests()
     assert asked["JoinGroup"] <= 8
     assert asked["SyncGroup"] <= 8
-    # One in 0.2 s (0.5 s with KIP-848), some more at each change.
+    # One per 0.2 s (0.5 s with KIP-848), and some more for each rebalance.
     assert asked["Heartbeat"] + asked["ConsumerGroupHeartbeat"] <= 20 + took / 0.2
     assert asked["Metadata"] <= 30
 
 
 @each_cut
 @pytest.mark.parametrize("version", [1, 2])
-def test_transactions(
+def test_transactions_across_resets(
     network_of: Callable[..., tuple[Broker, Network]], side: Side, share: float, version: int
 ) -> None:
     broker, network = network_of(transaction_version=version)
@@ -183,7 +183,7 @@ def test_transactions(
 
 
 @each_cut
-def test_admin(network: Network, side: Side, share: float) -> None:
+def test_admin_across_resets(network: Network, side: Side, share: float) -> None:
     with Admin(bootstrap_servers=network.bootstrap_servers) as admin:
         network.each(lambda proxy: proxy.cut("Metadata", side, share=share))
         assert "t" in admin.list_topics(timeout=20)
@@ -196,7 +196,7 @@ def test_admin(network: Network, side: Side, share: float) -> None:
 
 @pytest.fixture
 def network_of(request: pytest.FixtureRequest) -> Callable[..., tuple[Broker, Network]]:
-    """Starts brokers and their network: `network_of(transaction_version=1)`."""
+    """Returns a function that starts brokers and their network: `network_of(transaction_version=1)`."""
 
     def start(**options: Any) -> tuple[Broker, Network]:
         broker = Broker(brokers=2, topics={"t": 1, "four": 4}, auto_create_topics=False, **options)
@@ -209,8 +209,8 @@ def network_of(request: pytest.FixtureRequest) -> Callable[..., tuple[Broker, Ne
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_resets_again_and_again_under_load(broker: Broker, network: Network, protocol: str) -> None:
-    """For three seconds every connection lives for a fifth of one, over a link with delay and jitter."""
+def test_repeated_resets_under_load(broker: Broker, network: Network, protocol: str) -> None:
+    """For three seconds every connection breaks after 0.2 s, on a link with delay and jitter."""
     network.each(lambda proxy: proxy.switch(delay=0.005, jitter=0.01))
     over = threading.Event()
     sent = [0] * 4
@@ -255,12 +255,12 @@ def test_resets_again_and_again_under_load(broker: Broker, network: Network, pro
         assert list(dict(sorted(seen[p].items())).values()) == list(range(sent[p])), "each once, in order"
         assert sorted(seen[p]) == list(range(sent[p])), "no idempotent record is in the log twice"
     asked = network.requests()
-    # 15 times all connections were broken. A loop without a wait asks thousands of times.
+    # All connections were broken 15 times. A loop without a backoff would send thousands of requests.
     assert asked["Metadata"] <= 15 * 12
     assert asked["JoinGroup"] + asked["FindCoordinator"] + asked["InitProducerId"] <= 15 * 12
 
 
-def test_connections_that_die_young_still_make_progress(
+def test_short_lived_connections_make_progress(
     broker: Broker, network: Network, read: Callable[..., list[tuple[int, int, bytes]]]
 ) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers, batch_size=10_000) as producer:

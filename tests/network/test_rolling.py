@@ -1,4 +1,4 @@
-"""A rolling restart of three real brokers under load, behind proxies that count."""
+"""A rolling restart of three Apache Kafka brokers under load, behind proxies that count requests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ROUNDS = int(os.environ.get("SAMSARROW_ROLLING_ROUNDS", "1"))
 
 
 def in_sync(cluster: KafkaCluster) -> list[int]:
-    """How many replicas each partition has."""
+    """Returns the number of in-sync replicas of each partition."""
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         return [len(partition.isr) for partition in admin.describe_topics(["four"])["four"].partitions]
 
 
 @pytest.mark.timeout(300 + 300 * ROUNDS)
-def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("four", 4, 3, {"min.insync.replicas": "2"})])
@@ -36,7 +36,7 @@ def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogC
             for _ in range(ROUNDS):
                 for number in cluster.brokers:
                     cluster.restart(number)
-                    # The next goes when this one is a replica again.
+                    # The next broker restarts when this one is in sync again.
                     until(lambda: in_sync(cluster) == [3] * 4, lambda: in_sync(cluster), 120, 0.5)
                     clients.wait(seconds=120)
         finally:
@@ -44,7 +44,7 @@ def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogC
         took = time.monotonic() - began
         clients.check()
         asked = network.requests()
-    # Changes come in some bursts of a few questions a client.
+    # Each change causes a few requests per client.
     assert asked["Metadata"] <= 150 + 10 * took, asked
     assert asked["FindCoordinator"] <= 100 + 5 * took, asked
     assert asked["JoinGroup"] <= 60 * ROUNDS, asked

@@ -1,4 +1,4 @@
-"""A link of 50 ms each way and 10 MB/s is used."""
+"""Use of a link with 50 ms delay each way and 10 MB/s."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from support.proxy import Network
 BANDWIDTH = 10e6
 RECORD = 1000
 RECORDS = 40_000
-# What is expected of a link, as a part of what it allows; `make test-chaos` asks for 0.8.
+# Minimum share of the link's capacity; `make test-chaos` sets 0.8.
 FLOOR = float(os.environ.get("SAMSARROW_NETWORK_FLOOR", "0.6"))
 TABLE = pa.table({"value": pa.array([b"x" * RECORD], pa.binary()).take(pa.array([0] * RECORDS))})
 
 
 @pytest.fixture
 def slow(broker: Broker, network: Network) -> Network:
-    # One broker's link is what is measured: it leads all that is used.
+    # One broker leads all partitions used, so that one link is measured.
     for partition in range(4):
         broker.move_leader("four", partition, 0)
     network.each(lambda proxy: proxy.switch(delay=0.05, bandwidth=BANDWIDTH))
@@ -33,7 +33,7 @@ def slow(broker: Broker, network: Network) -> Network:
 
 
 def best(measure: Callable[[], float]) -> tuple[int, float]:
-    """How often it was measured, and the most of it: a machine with much else to do has six attempts."""
+    """Returns the number of measurements and the best one: a busy machine gets six attempts."""
     shares = [measure()]
     while max(shares) < FLOOR and len(shares) < 6:
         shares.append(measure())
@@ -54,7 +54,7 @@ def test_produce_uses_the_link(broker: Broker, slow: Network, partitions: int) -
         times, share = best(produce)
     tell(f"produce to {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
     assert share >= FLOOR
-    # Nothing was sent twice, nor asked again and again.
+    # Nothing was sent twice.
     assert slow.carried("request") < 1.1 * RECORDS * RECORD * times
     assert slow.requests()["Metadata"] <= 6
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
@@ -90,7 +90,7 @@ def test_consume_uses_the_link(broker: Broker, slow: Network, partitions: int) -
 
 
 def test_commits_keep_up_with_a_slow_link(network: Network) -> None:
-    """300 of them, 100 a second, over a link on which one takes 0.2 s: they do not queue up behind each other."""
+    """300 commits at 100 per second, on a link where one takes 0.2 s, do not queue up."""
     network.each(lambda proxy: proxy.switch(delay=0.1))
     answers: list[tuple[int, Exception | None]] = []
     options: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False}

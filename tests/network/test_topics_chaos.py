@@ -1,6 +1,6 @@
-"""Topics that are deleted, made again, grown and shrunk beside a healthy one, while brokers restart and links break.
+"""Topics that are deleted, recreated and resized beside a healthy one, while brokers restart and links break.
 
-Each group protocol is put to it for `SAMSARROW_CHAOS_SECONDS` (15; ten minutes in `make test-chaos`), with
+Runs with each group protocol for `SAMSARROW_CHAOS_SECONDS` (15; ten minutes in `make test-chaos`), with
 `SAMSARROW_CHAOS_SEED`.
 """
 
@@ -33,7 +33,7 @@ SEED = int(os.environ.get("SAMSARROW_CHAOS_SEED", "1"))
 PARTITIONS = 3
 MEMBERS = 3
 SICK = ["sick-a", "sick-b"]
-# Healthy partitions wait for a rebalance or a leader that restarts, and for nothing else.
+# Healthy partitions wait only for rebalances and restarting leaders.
 LONGEST_GAP = 40.0
 MEMBER = Path(__file__).parents[1] / "support" / "chaos_member.py"
 WAYS: dict[str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Members:
-    """A group of processes, and what they wrote down."""
+    """A group of processes, and their output files."""
 
     def __init__(self, options: dict[str, Any], topics: list[str], folder: Path) -> None:
         self._folder = folder
@@ -67,7 +67,7 @@ class Members:
         return (self._folder / "log").read_text()
 
     def alive(self) -> None:
-        """None has ended, as an exception out of `poll` would have made it."""
+        """Checks that no member has ended, as by an exception out of `poll`."""
         assert [p.poll() for p in self._processes] == [None] * MEMBERS, self.log()[-4000:]
 
     def lines(self) -> Iterator[tuple[str, int, int, str, float]]:
@@ -90,7 +90,7 @@ class Members:
 
 
 class Source(threading.Thread):
-    """Sends numbered records all the time, to each partition of the healthy topic and somewhere in the sick ones."""
+    """Sends numbered records continuously, to each partition of the healthy topic and to the changing topics."""
 
     def __init__(self, servers: str, healthy: str, sick: list[str]) -> None:
         super().__init__(daemon=True)
@@ -102,7 +102,7 @@ class Source(threading.Thread):
 
     def run(self) -> None:
         try:
-            # A producer each: `send` to a topic that is not there waits for it, as in Java.
+            # One producer each: `send` to a missing topic waits for it, as in Java.
             with (
                 Producer(bootstrap_servers=self._servers) as healthy,
                 Producer(
@@ -119,7 +119,7 @@ class Source(threading.Thread):
                         deliveries.append((number, healthy.send(self._healthy, str(number), partition=partition)))
                         self.sent[partition] += 1
                     for topic in self._sick:
-                        # Fails as fast as it may while the topic is away.
+                        # Fails quickly while the topic is missing.
                         with suppress(KafkaError):
                             sick.send(topic, "x", key=str(self.sent[0]))
                 for number, delivery in deliveries:
@@ -132,7 +132,7 @@ class Source(threading.Thread):
 
 
 class Watch(threading.Thread):
-    """Looks at the committed offsets of the healthy topic all the time: they never go back."""
+    """Monitors the committed offsets of the healthy topic, which never decrease."""
 
     def __init__(self, group: str, topic: str, servers: str) -> None:
         super().__init__(daemon=True)
@@ -157,7 +157,7 @@ class Watch(threading.Thread):
 
 
 class Wreck:
-    """Does one bad thing after the other."""
+    """Injects one fault after the other."""
 
     def __init__(self, cluster: KafkaCluster, network: Network, sick: list[str], chance: random.Random) -> None:
         self._cluster, self._network, self._chance = cluster, network, chance
@@ -171,7 +171,7 @@ class Wreck:
         works = [self.delay, self.reset, self.restart, self.grow, self.make_again, self.shrink]
         todo = list(works)
         self._chance.shuffle(todo)
-        # Each at least once, however slow the machine is.
+        # Each fault at least once, even on a slow machine.
         while len(self.events) < len(works) or time.monotonic() - began < SECONDS:
             if not todo:
                 todo = list(works)
@@ -212,13 +212,13 @@ class Wreck:
         self.counts[topic] = counts[topic]
         with Admin(bootstrap_servers=self._servers) as admin:
             admin.delete_topics([topic], timeout=30)
-            # Members and the producer meet a topic that is not there.
+            # Time in which members and the producer use a missing topic.
             time.sleep(self._chance.uniform(1, 3))
             admin.create_topics([NewTopic(topic, self.counts[topic], 3)], timeout=30)
 
 
 def longest_gap(lines: list[tuple[str, int, int, str, float]], topic: str, began: float, ended: float) -> float:
-    """The longest time in which no record of one of the partitions was processed."""
+    """Returns the longest period in which no record of one of the partitions was processed."""
     times: dict[int, list[float]] = defaultdict(list)
     for of, partition, _, _, at in lines:
         if of == topic and began <= at <= ended:
@@ -231,9 +231,9 @@ def longest_gap(lines: list[tuple[str, int, int, str, float]], topic: str, began
 
 
 @pytest.mark.timeout(SECONDS + 400)
-# One protocol where it is not asked for at length.
+# Only one protocol in short runs.
 @pytest.mark.parametrize("way", WAYS if "SAMSARROW_CHAOS_SECONDS" in os.environ else ["consumer"])
-def test_topics_come_and_go_beside_a_healthy_one(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
+def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
     healthy, sick, group = f"{way}-healthy", [f"{way}-{name}" for name in SICK], f"topics-{way}"
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(healthy, PARTITIONS, 3, {"min.insync.replicas": "2"})])
@@ -263,7 +263,7 @@ def test_topics_come_and_go_beside_a_healthy_one(cluster: KafkaCluster, tmp_path
             source.join(150)
             assert not source.is_alive()
             assert source.odd == []
-            # What is left of the sick topics is well: all that is acknowledged now is processed.
+            # The changing topics that remain are healthy: all records acknowledged now are processed.
             last = final(network.bootstrap_servers, sick)
             wait_for(lambda: last <= {v for t, _, _, v, _ in members.lines() if t in sick}, members)
             wanted = {(p, str(n)) for p in range(PARTITIONS) for n in range(source.sent[p])}
@@ -285,7 +285,7 @@ def test_topics_come_and_go_beside_a_healthy_one(cluster: KafkaCluster, tmp_path
     gap = longest_gap(lines, healthy, began, ended)
     tell(f"{way}: {len(wreck.events)} events, {sum(source.sent)} records, longest gap {gap:.1f} s, asked {dict(asked)}")
     assert gap <= LONGEST_GAP, (gap, wreck.events, members.log()[-6000:])
-    # Four clients at three brokers: some questions a second each while a topic is away.
+    # Four clients at three brokers: a few requests per second each while a topic is missing.
     assert asked["Metadata"] <= 60 * (ended - began), asked
     assert asked["JoinGroup"] + asked["FindCoordinator"] + asked["OffsetFetch"] <= 60 * (ended - began), asked
     assert {what for _, what in wreck.events} >= {"make_again", "shrink", "grow", "restart", "reset", "delay"}
@@ -300,7 +300,7 @@ def wait_for(done: Any, members: Members, seconds: float = 90) -> None:
 
 
 def final(servers: str, topics: list[str]) -> set[str]:
-    """Sends fifty records to each topic as it is now; all are acknowledged."""
+    """Sends fifty records to each existing topic; all are acknowledged."""
     with Producer(bootstrap_servers=servers) as producer:
         values = [(topic, f"last-{topic}-{i}") for topic in topics for i in range(50)]
         deliveries = [producer.send(topic, value, key=value) for topic, value in values]
@@ -310,7 +310,7 @@ def final(servers: str, topics: list[str]) -> set[str]:
 
 
 def stored(servers: str, topic: str) -> list[list[str]]:
-    """The values of each partition as the log has them."""
+    """Returns the values in the log of each partition."""
     found: list[list[str]] = [[] for _ in range(PARTITIONS)]
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         partitions = consumer.partitions_for(topic)

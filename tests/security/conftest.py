@@ -1,4 +1,4 @@
-"""Real Kafka behind TLS and logins, for the tests of this folder."""
+"""Fixtures for Apache Kafka with TLS and authentication."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def secure_kdc() -> Iterator[Kdc]:
 
 @pytest.fixture(scope="session")
 def secure_issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
-    """An issuer of tokens for the whole run."""
+    """A token issuer for the whole run."""
     with Issuer(tmp_path_factory.mktemp("issuer")) as issuer:
         yield issuer
 
@@ -43,7 +43,7 @@ def secure_java(secure: SecureKafka) -> Iterator[JavaPeer]:
 
 @pytest.fixture
 def kerberos(secure_kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Kerberos' library looks at: our KDC, and no tickets of somebody who works here."""
+    """Environment of the Kerberos library: our KDC, and no tickets of the current user."""
     monkeypatch.setenv("KRB5_CONFIG", str(secure_kdc.krb5_conf()))
     monkeypatch.setenv("KRB5CCNAME", str(secure_kdc.directory / "nobody's"))
     monkeypatch.setenv("SAMSARROW_GSSAPI", gssapi_library())

@@ -1,4 +1,4 @@
-"""Brokers whose certificates nobody should accept: an error at once that says which fault it is and what to do."""
+"""Invalid broker certificates: an immediate error with the fault and the remedy."""
 
 import re
 import socket
@@ -19,7 +19,7 @@ from support.weak_certificates import signed_with_sha1
 
 
 class Material:
-    """The certificates of this module, made once."""
+    """The certificates of this module, created once."""
 
     def __init__(self):
         self.ca = Authority()
@@ -44,7 +44,7 @@ class Material:
         }
 
 
-# What the error must say: which fault, then what to do.
+# Required parts of the error: the fault, then the remedy.
 FAULTS = {
     "expired": (r'certificate "broker" expired on 20\d\d-\d\d-\d\d', r"the broker needs a new one"),
     "future": (r"is not valid before 20\d\d-\d\d-\d\d", r"compare the clocks"),
@@ -90,7 +90,7 @@ def topics(address, **options):
 
 
 def refusal(address, **options):
-    """The text of the error, which must come at once, and not when the time of the call is up."""
+    """Returns the text of the error, which must be raised immediately and not at the timeout."""
     started = time.monotonic()
     with pytest.raises(TlsError) as caught:
         topics(address, **options)
@@ -99,14 +99,14 @@ def refusal(address, **options):
     return str(caught.value)
 
 
-def test_a_good_certificate_is_accepted(material, broker, options):
+def test_accepts_valid_certificate(material, broker, options):
     with Front(material.good, broker.bootstrap_servers) as front:
         assert set(topics(front.address, **options)) == {"t"}
         assert front.handshakes >= 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_bad_certificate_is_refused(material, broker, options, fault):
+def test_rejects_invalid_certificate(material, broker, options, fault):
     with Front(material.by_name[fault], broker.bootstrap_servers) as front:
         text = refusal(front.address, **options)
         assert front.handshakes == 0 or fault in {"RSA 1024"}
@@ -116,14 +116,14 @@ def test_a_bad_certificate_is_refused(material, broker, options, fault):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whoever_answers_is_trusted_without_verification(material, broker, fault):
+def test_verification_can_be_disabled(material, broker, fault):
     options = {"security_protocol": "SSL", "enable_ssl_certificate_verification": False}
     with Front(material.by_name[fault], broker.bootstrap_servers) as front:
         assert set(topics(front.address, **options)) == {"t"}
 
 
 @pytest.mark.parametrize("switch", [{"ssl_endpoint_identification_algorithm": ""}, {"ssl_check_hostname": False}])
-def test_names_are_forgiven_and_nothing_else(material, broker, options, switch):
+def test_disabled_hostname_verification_checks_the_rest(material, broker, options, switch):
     for fault in FAULTS:
         with Front(material.by_name[fault], broker.bootstrap_servers) as front:
             if fault in {"wrong host", "CN only"}:
@@ -132,13 +132,13 @@ def test_names_are_forgiven_and_nothing_else(material, broker, options, switch):
                 refusal(front.address, **options, **switch)
 
 
-def test_a_self_signed_certificate_passes_only_if_it_is_the_very_one(material, broker):
+def test_self_signed_certificate_must_match_exactly(material, broker):
     for own in (material.self_signed, material.self_signed_ca):
         is_ca = own is material.self_signed_ca
         trusted = {"security_protocol": "SSL", "ssl_ca_pem": own.chain_pem}
         with Front(own, broker.bootstrap_servers) as front:
             assert set(topics(front.address, **trusted)) == {"t"}
-        # Another of the same name: not issued by it, and not it.
+        # A certificate with the same name, neither issued by it nor equal to it.
         with Front(self_signed(is_ca=is_ca), broker.bootstrap_servers) as front:
             refusal(front.address, **trusted)
     for changed in ({"start": days(-9), "end": days(-2)}, {"names": ["elsewhere"]}):
@@ -147,7 +147,7 @@ def test_a_self_signed_certificate_passes_only_if_it_is_the_very_one(material, b
             refusal(front.address, security_protocol="SSL", ssl_ca_pem=own.chain_pem)
 
 
-def test_lists_of_revoked_certificates_must_be_of_the_issuer_and_not_old(material, broker, options, tmp_path):
+def test_crl_must_be_of_the_issuer_and_current(material, broker, options, tmp_path):
     crl = tmp_path / "revoked.pem"
     with Front(material.good, broker.bootstrap_servers) as front:
         crl.write_text(Authority("somebody else").revocations())
@@ -157,7 +157,7 @@ def test_lists_of_revoked_certificates_must_be_of_the_issuer_and_not_old(materia
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_server_of_tls_1_1(material, broker, options):
+def test_tls_1_1_server(material, broker, options):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
     context.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -166,8 +166,8 @@ def test_a_server_of_tls_1_1(material, broker, options):
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_a_missing_certificate_of_the_client(material, broker, options, version):
-    """In TLS 1.3 the broker says so only when the handshake is over for the client."""
+def test_missing_client_certificate(material, broker, options, version):
+    """In TLS 1.3 the broker's alert arrives after the client has completed the handshake."""
     options = {**options, "ssl_enabled_protocols": version}
     with Front(material.good, broker.bootstrap_servers, client_ca=material.ca.pem) as front:
         text = refusal(front.address, **options)
@@ -181,13 +181,13 @@ def test_a_missing_certificate_of_the_client(material, broker, options, version)
         assert "does not accept the client's certificate" in refusal(front.address, **options, **shown)
 
 
-def test_a_broker_that_speaks_in_the_clear(broker, options):
+def test_plaintext_broker(broker, options):
     text = refusal(broker.bootstrap_servers, **options)
     assert "does not use TLS" in text
     assert "security.protocol=PLAINTEXT" in text
 
 
-def test_a_web_server(options):
+def test_web_server(options):
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -201,14 +201,14 @@ def test_a_web_server(options):
         assert "HTTP" in refusal(f"127.0.0.1:{listener.getsockname()[1]}", **options)
 
 
-def test_a_tls_port_that_is_spoken_to_in_the_clear(material, broker):
+def test_plaintext_client_at_tls_port(material, broker):
     with Front(material.good, broker.bootstrap_servers) as front, Admin(bootstrap_servers=front.address) as admin:
         with pytest.raises(KafkaError) as caught:
             admin.list_topics(timeout=3)
         assert "security.protocol=SSL" in str(caught.value)
 
 
-def test_sessions_are_resumed(material, broker, options):
+def test_tls_sessions_are_resumed(material, broker, options):
     with (
         Front(material.good, broker.bootstrap_servers) as front,
         Admin(bootstrap_servers=front.address, **options) as a,
@@ -222,7 +222,7 @@ def test_sessions_are_resumed(material, broker, options):
         assert front.resumed >= 1
 
 
-def test_real_kafka(material, options, tmp_path):
+def test_apache_kafka(material, options, tmp_path):
     """The same certificates at Kafka's own TLS, a listener each."""
     ports = dict(zip(["good", *FAULTS], free_ports(1 + len(FAULTS)), strict=True))
     properties, listeners = {}, {}

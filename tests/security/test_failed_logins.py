@@ -1,4 +1,4 @@
-"""Wrong passwords: an error at once, and few attempts at the brokers, however many connections there would be."""
+"""Wrong passwords: an immediate error, and few attempts at the brokers, regardless of the number of connections."""
 
 import contextlib
 import time
@@ -15,7 +15,7 @@ WATCHED = 10
 
 
 def polls(consumer, seconds):
-    """When polls raised an error of the login, in seconds from now, and what it said."""
+    """Returns the times, relative to now, at which polls raised an authentication error, and its text."""
     began, raised = time.monotonic(), []
     while time.monotonic() - began < seconds:
         try:
@@ -28,7 +28,7 @@ def polls(consumer, seconds):
     return raised
 
 
-def test_three_brokers_see_at_most_four_attempts_in_ten_seconds():
+def test_at_most_four_login_attempts_in_ten_seconds():
     with Broker(brokers=3, topics={"t": 6}, security="SASL_PLAINTEXT", users={"alice": "secret"}) as broker:
         options = broker.client_options("alice") | {"sasl.password": "hunter2", "group.id": "g"}
         with Consumer(options) as consumer:
@@ -36,7 +36,7 @@ def test_three_brokers_see_at_most_four_attempts_in_ten_seconds():
             raised = polls(consumer, WATCHED)
         assert len(raised) > 1, "and whenever it is asked again"
         assert 2 <= broker.logins().failed <= 4
-        # Whatever else is called says so too, and waits for no timeout.
+        # All other calls raise the same error without waiting for their timeouts.
         options = {name: value for name, value in options.items() if name != "group.id"}
         with Producer(options) as producer, pytest.raises(AuthenticationError):
             producer.send("t", value=b"x").get(timeout=60)
@@ -45,7 +45,7 @@ def test_three_brokers_see_at_most_four_attempts_in_ten_seconds():
 
 
 class LoginKafka(KafkaServer):
-    """A broker that wants PLAIN on one more listener."""
+    """A broker with an additional listener that requires PLAIN."""
 
     def __init__(self):
         super().__init__(jvm=QUICK_COMPILER)
@@ -72,7 +72,7 @@ def kafka():
         yield server
 
 
-def test_kafka_itself_sees_no_more(kafka):
+def test_login_attempts_at_apache_kafka(kafka):
     with contextlib.ExitStack() as stack:
         fronts = [stack.enter_context(Middle(kafka.login_address)) for _ in range(3)]
         options = {
@@ -87,7 +87,7 @@ def test_kafka_itself_sees_no_more(kafka):
             consumer.subscribe(["t"])
             polls(consumer, WATCHED)
         assert 2 <= sum(front.asked.count(AUTHENTICATE) for front in fronts) <= 4
-        # The same client would come in with the right one.
+        # The same client succeeds with the correct password.
         right = {name: value for name, value in options.items() if name != "group.id"} | {"sasl.password": "secret"}
         with Admin(right) as admin:
             admin.list_topics(timeout=30)

@@ -1,4 +1,4 @@
-"""Kerberos logins at real Kafka: a KDC of our own, MIT's library, by keytab and by ticket cache."""
+"""Kerberos authentication at Apache Kafka with a test KDC and MIT's library, by keytab and by ticket cache."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def kafka(kdc: Kdc) -> Iterator[KerberosKafka]:
 
 @pytest.fixture(scope="module")
 def alice(kdc: Kdc) -> Path:
-    """The keytab of one who may log in."""
+    """The keytab of a permitted principal."""
     return kdc.keytab("alice")
 
 
 @pytest.fixture(autouse=True)
 def surroundings(kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What Kerberos' library looks at: no ticket cache, and a KDC that answers."""
+    """Environment of the Kerberos library: no ticket cache, and a reachable KDC."""
     monkeypatch.setenv("KRB5_CONFIG", str(kdc.krb5_conf()))
     monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "cache"))
     monkeypatch.setenv("SAMSARROW_GSSAPI", gssapi_library())
@@ -67,7 +67,7 @@ def surroundings(kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def options(kafka: KerberosKafka, keytab: Path | None = None, **more: Any) -> dict[str, Any]:
     given = {} if keytab is None else {"sasl_kerberos_keytab": str(keytab)}
-    # GSSAPI is the mechanism by default, as it is Java's.
+    # GSSAPI is the default mechanism, as in Java.
     return {"bootstrap_servers": kafka.kerberos_servers, "security_protocol": "SASL_PLAINTEXT"} | given | more
 
 
@@ -77,7 +77,7 @@ def log_in(kafka: KerberosKafka, keytab: Path | None = None, timeout: float = 30
 
 
 def refusal(kafka: KerberosKafka, keytab: Path | None = None, **more: Any) -> str:
-    """The text of the error that a login ends with, at once and not to be tried again."""
+    """Returns the text of the authentication error, which must be immediate and not retriable."""
     started = time.monotonic()
     with pytest.raises(AuthenticationError) as raised:
         log_in(kafka, keytab, **more)
@@ -88,7 +88,7 @@ def refusal(kafka: KerberosKafka, keytab: Path | None = None, **more: Any) -> st
     return str(raised.value)
 
 
-def test_all_that_clients_do_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
+def test_all_operations_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
     before = kdc.gate.asked.copy()
     given = options(kafka, alice, sasl_kerberos_principal="alice")
     with Admin(**given) as admin:
@@ -114,17 +114,15 @@ def test_all_that_clients_do_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice
         assert seen == values.to_pylist()
         consumer.commit()
         committed = consumer.committed([TopicPartition("all", 0)])[TopicPartition("all", 0)]
-        # The commit's marker has an offset too.
+        # The transaction marker has an offset, too.
         assert committed is not None
         assert committed.offset in (RECORDS, RECORDS + 1)
-    # One ticket for each of the three clients, however many connections they made.
+    # One ticket for each of the three clients, regardless of their number of connections.
     assert kdc.gate.asked["initial"] - before["initial"] == 3
     assert kdc.gate.asked["service"] - before["service"] == 3
 
 
-def test_java_and_we_read_each_other(
-    kafka: KerberosKafka, kdc: Kdc, alice: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interoperates_with_java(kafka: KerberosKafka, kdc: Kdc, alice: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Djava.security.krb5.conf={kdc.krb5_conf()}")
     login = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
     java_options = {
@@ -153,7 +151,7 @@ def test_java_and_we_read_each_other(
     assert seen == wanted
 
 
-def test_a_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, alice: Path, tmp_path: Path) -> None:
+def test_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, alice: Path, tmp_path: Path) -> None:
     said = refusal(kafka)
     assert "the ticket cache has no ticket: run kinit, or set sasl.kerberos.keytab" in said
     assert str(tmp_path / "cache") in said
@@ -162,11 +160,11 @@ def test_a_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, al
     log_in(kafka)
     log_in(kafka, sasl_kerberos_principal="alice")
     log_in(kafka, sasl_kerberos_principal=f"alice@{REALM}")
-    # It holds the service's ticket too by now.
+    # The cache has the service's ticket by now.
     assert kdc.gate.asked - before == {"service": 1}
     assert "the ticket cache has no ticket of bob: run kinit" in refusal(kafka, sasl_kerberos_principal="bob")
     with Admin(**options(kafka, connections_max_idle_ms=50)) as admin:
-        # A KDC rejects a request that it answers after the end of the lifetime: a second is too short under load.
+        # A KDC rejects a request processed after the end of the lifetime: one second is too short under load.
         kinit("alice", alice, tmp_path / "cache", life_s=5)
         time.sleep(6)
         with pytest.raises(AuthenticationError, match="the ticket cache's ticket has expired: run kinit"):
@@ -175,7 +173,7 @@ def test_a_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, al
     log_in(kafka)
 
 
-def test_a_keytab_that_cannot_be_shows_when_the_client_is_made(kafka: KerberosKafka, tmp_path: Path) -> None:
+def test_invalid_keytab_fails_in_the_constructor(kafka: KerberosKafka, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(
         ConfigurationError, match=r"keytab .*missing of option sasl.kerberos.keytab cannot be read: No such"
@@ -188,10 +186,10 @@ def test_a_keytab_that_cannot_be_shows_when_the_client_is_made(kafka: KerberosKa
         Consumer(**options(kafka, sasl_kerberos_service_name="kafka/broker"))
 
 
-def test_a_keytab_that_lost_its_use_is_noticed_whatever_others_hold(
+def test_outdated_keytab_is_rejected_despite_other_tickets(
     kafka: KerberosKafka, kdc: Kdc, alice: Path, tmp_path: Path
 ) -> None:
-    """Tickets of one client are never another's: in a cache that all share, these logins would succeed."""
+    """Clients do not share tickets: with a shared cache, these logins would succeed."""
     with Admin(**options(kafka, alice)) as admin:
         admin.list_topics()
         said = refusal(kafka, alice, sasl_kerberos_principal="bob")
@@ -203,7 +201,7 @@ def test_a_keytab_that_lost_its_use_is_noticed_whatever_others_hold(
         admin.list_topics()
 
 
-def test_a_service_that_the_kdc_does_not_know_is_named(kafka: KerberosKafka, alice: Path) -> None:
+def test_error_names_unknown_service(kafka: KerberosKafka, alice: Path) -> None:
     said = refusal(kafka, alice, sasl_kerberos_service_name="queue")
     assert "the KDC knows no service queue/localhost: look at sasl.kerberos.service.name" in said
     said = refusal(kafka, alice, sasl_kerberos_domain_name="elsewhere")
@@ -214,14 +212,14 @@ def test_a_service_that_the_kdc_does_not_know_is_named(kafka: KerberosKafka, ali
     log_in(kafka, alice, bootstrap_servers=address, sasl_kerberos_domain_name="localhost")
 
 
-def test_a_broker_without_the_ticket_s_key_is_not_believed(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
-    """The KDC knows that service, and the broker is not it."""
+def test_broker_without_the_service_key_is_rejected(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
+    """The KDC knows that service, but the broker has a different key."""
     kdc.keytab("kafka/other")
     said = refusal(kafka, alice, sasl_kerberos_domain_name="other")
     assert "the login with GSSAPI failed" in said
 
 
-def test_a_kdc_that_is_away_is_waited_for(
+def test_waits_for_unreachable_kdc(
     kafka: KerberosKafka, kdc: Kdc, alice: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
@@ -241,30 +239,30 @@ def test_a_kdc_that_is_away_is_waited_for(
             admin.list_topics(timeout=4)
         assert raised.value.retriable
         assert time.monotonic() - started < 15
-        # Log lines come from a thread of their own.
+        # Log lines are written by another thread.
         until(lambda: any("waits for a response of the KDC" in record.getMessage() for record in caplog.records))
         kdc.gate.unlock()
         admin.list_topics(timeout=30)
 
 
-def test_tickets_are_renewed_before_they_end(
+def test_tickets_are_renewed_before_they_expire(
     kafka: KerberosKafka, kdc: Kdc, alice: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
     monkeypatch.setenv("KRB5_CONFIG", str(kdc.krb5_conf(life="50s")))
     soon: dict[str, Any] = {
-        # After two seconds, within which a call is over.
+        # After two seconds, longer than a call takes.
         "sasl_kerberos_ticket_renew_window_factor": 0.04,
         "sasl_kerberos_ticket_renew_jitter": 0,
         "sasl_kerberos_min_time_before_relogin": 0,
     }
-    # Each call logs in anew.
+    # Each call authenticates again.
     given = options(kafka, alice, connections_max_idle_ms=50)
     with Admin(**given | soon) as admin, Admin(**given) as patient:
         before = kdc.gate.asked["initial"]
 
         def call(of: Admin) -> int:
-            """Initial tickets that were asked for in the end."""
+            """Returns the number of initial tickets requested in total."""
             of.list_topics(timeout=30)
             # The library counts whole seconds.
             time.sleep(2.5)
@@ -281,7 +279,7 @@ def test_tickets_are_renewed_before_they_end(
         assert call(patient) == 4
 
 
-def test_without_the_library_the_error_names_the_package(kafka: KerberosKafka) -> None:
+def test_missing_library_error_names_the_package(kafka: KerberosKafka) -> None:
     program = (
         "import samsarrow, sys; samsarrow.Admin(bootstrap_servers=sys.argv[1], security_protocol='SASL_PLAINTEXT')"
     )

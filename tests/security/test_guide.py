@@ -1,4 +1,4 @@
-"""docs/security.md: its recipes are options that clients take, its examples run, its errors are said."""
+"""docs/security.md: recipes are valid options, examples run, and quoted errors exist."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"### ([^\n]+)\n\n```python\n(config = .*?)```", PAGE, re.DOTALL)
 MORE = [("Strimzi with a password", b) for b in re.findall(r"instead:\n\n```python\n(.*?)```", PAGE, re.DOTALL)]
-# Providers by names of one's own.
+# Config providers with custom names.
 NAMED = re.findall(r"may read:\n\n```python\n(config = .*?)```", PAGE, re.DOTALL)
 SPARK = re.findall(r"```python\n(secured = .*?)```", PAGE, re.DOTALL)
 PROGRAMS = [one for one in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "import" in one or "print(" in one]
@@ -42,7 +42,7 @@ def config_of(block: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that recipes name."""
+    """The files that recipes refer to."""
     folder = tmp_path_factory.mktemp("recipes")
     authority = trustme.CA()
     shown = authority.issue_cert("client.example.com")
@@ -64,23 +64,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_there_is_a_recipe_for_each() -> None:
+def test_each_method_has_a_recipe() -> None:
     assert {name for name, _ in BLOCKS} == RECIPES
 
 
 def moved(text: str, folder: Path) -> str:
-    """Paths of the page as they are in a test."""
+    """Replaces paths of the page by those of the test."""
     return re.sub(r"(^|:)/(etc|var)/", rf"\g<1>{folder}/\2/", text)
 
 
 @pytest.mark.parametrize(("name", "block"), [*BLOCKS, *MORE])
-def test_a_recipe_is_what_a_client_takes(
+def test_recipes_are_valid_options(
     name: str, block: str, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = {key: moved(value, folder) if isinstance(value, str) else value for key, value in config_of(block).items()}
     for variable in re.findall(r"\${env:(\w+)}", block):
         monkeypatch.setenv(variable, "wonderland")
-    # Nobody is asked for names that are only written down.
+    # No connection is needed for host names in examples.
     config["bootstrap.servers"] = "localhost:1"
     if name == "Kerberos":
         with pytest.raises(KafkaError, match=r"keytab|GSSAPI"):
@@ -90,7 +90,7 @@ def test_a_recipe_is_what_a_client_takes(
     assert [r.getMessage() for r in caplog.records if "ignored" in r.getMessage()] == []
 
 
-def test_every_option_of_the_page_is_one() -> None:
+def test_all_options_of_the_page_exist() -> None:
     named = {n.removeprefix("kafka.") for n in re.findall(r'"((?:kafka\.)?[a-z]+(?:\.[a-z]+)+)":', PAGE)}
     assert len(named) > 20
     assert sorted(n for n in named if kind_of(n) == "unknown") == []
@@ -100,25 +100,25 @@ def test_every_option_of_the_page_is_one() -> None:
     assert unknown == []
 
 
-def test_what_spark_is_given_are_options() -> None:
+def test_spark_options_exist() -> None:
     [block] = SPARK
     names: dict[str, Any] = {}
     exec(block, names)
     assert [name for name in names["secured"] if kind_of(name.removeprefix("kafka.")) == "unknown"] == []
 
 
-def test_providers_by_other_names_are_taken() -> None:
+def test_custom_provider_names() -> None:
     [block] = NAMED
     Admin(config_of(block)).close()
 
 
-def test_every_fence_of_the_page_has_a_test() -> None:
+def test_all_code_blocks_are_tested() -> None:
     tested = [block for _, block in [*BLOCKS, *MORE]] + NAMED + SPARK + PROGRAMS
     written = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert sorted(tested) == sorted(written)
 
 
-def test_the_examples_run(tmp_path: Path) -> None:
+def test_examples_run(tmp_path: Path) -> None:
     assert len(PROGRAMS) == 3
     script = tmp_path / "example.py"
     script.write_text("\n".join(PROGRAMS))
@@ -131,10 +131,10 @@ def test_the_examples_run(tmp_path: Path) -> None:
     ]
 
 
-def test_the_errors_of_the_page_are_those_of_the_code() -> None:
+def test_quoted_errors_exist() -> None:
     sources = [*(ROOT / "rust").rglob("*.rs"), *(ROOT / "python").rglob("*.py")]
     code = "\n".join(path.read_text() for path in sources if "tests" not in path.parts)
-    # As the compiler joins them.
+    # Joins string literals like the compiler.
     code = re.sub(r"\\\n\s*", "", code)
     code = re.sub(r'"\n\s*f?"', "", code)
     table = PAGE.partition("## Troubleshooting")[2]

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: what a broker of MSK gets, signed as botocore signs."""
+"""AWS_MSK_IAM: the payload sent to an MSK broker, with a signature equal to botocore's."""
 
 import importlib
 import sys
@@ -39,7 +39,7 @@ def msk(tmp_path: Path) -> Iterator[Msk]:
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No credentials but a file of profiles, and no instance to be asked; what takes long to be imported is there."""
+    """Credentials only in a file of profiles, and no instance metadata; slow imports are done in advance."""
     importlib.import_module("botocore.session")
     for name in [*ENVIRONMENT, "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_REGION"]:
         monkeypatch.delenv(name, raising=False)
@@ -52,7 +52,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def logs_in(msk: Msk, **options: Any) -> tuple[dict[str, Any], KafkaError]:
-    """What MSK gets first, and what the client says in the end: this broker does nothing beyond logins."""
+    """Returns the payload that MSK receives first, and the client's final error: this broker only authenticates."""
     given = {
         "bootstrap.servers": msk.servers,
         "security.protocol": "SASL_SSL",
@@ -69,7 +69,7 @@ def logs_in(msk: Msk, **options: Any) -> tuple[dict[str, Any], KafkaError]:
 
 
 def signature(payload: dict[str, Any], secret: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Botocore's, of the moment that the payload is of."""
+    """Returns botocore's signature at the time of the payload."""
     moment = datetime.strptime(payload["x-amz-date"], "%Y%m%dT%H%M%SZ")
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: moment)
     key, _, region, service, _ = payload["x-amz-credential"].split("/")
@@ -79,7 +79,7 @@ def signature(payload: dict[str, Any], secret: str, monkeypatch: pytest.MonkeyPa
     return parse_qs(urlsplit(request.url).query)["X-Amz-Signature"][0]
 
 
-def test_credentials_of_the_environment(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_from_environment(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     payload, _ = logs_in(msk)
@@ -92,12 +92,12 @@ def test_credentials_of_the_environment(msk: Msk, monkeypatch: pytest.MonkeyPatc
     }
 
 
-def test_credentials_of_a_profile_by_botocore(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_from_profile(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
     payload, _ = logs_in(msk)
     assert payload["x-amz-credential"].startswith("AKIDFILE/")
     assert payload["x-amz-signature"] == signature(payload, "file/s3cret+", monkeypatch)
     msk.payloads.clear()
-    # Named as for Java, which beats the environment.
+    # A profile named as for Java takes precedence over the environment.
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
@@ -107,7 +107,7 @@ def test_credentials_of_a_profile_by_botocore(msk: Msk, monkeypatch: pytest.Monk
     assert payload["x-amz-signature"] == signature(payload, "other/s3cret+", monkeypatch)
 
 
-def test_credentials_that_change_are_fresh_at_the_next_login(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_read_at_each_login(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     logs_in(msk)
@@ -117,7 +117,7 @@ def test_credentials_that_change_are_fresh_at_the_next_login(msk: Msk, monkeypat
     assert payload["x-amz-credential"].startswith("AKIDNEXT/")
 
 
-def test_no_credentials(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_credentials(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     _, error = logs_in(msk)
     assert isinstance(error, AuthenticationError)
@@ -134,7 +134,7 @@ def test_no_credentials(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert msk.payloads == []
 
 
-def test_a_broker_that_says_nothing_is_not_msk(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_response_is_an_error(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
     msk.answer = b""
     _, error = logs_in(msk)
     assert isinstance(error, AuthenticationError)
@@ -144,7 +144,7 @@ def test_a_broker_that_says_nothing_is_not_msk(msk: Msk, monkeypatch: pytest.Mon
     assert "set AWS_REGION" in str(error)
 
 
-def test_only_over_tls_and_only_what_is_known(msk: Msk) -> None:
+def test_requires_tls_and_known_options(msk: Msk) -> None:
     with pytest.raises(ConfigurationError, match=r"needs security\.protocol=SASL_SSL"):
         logs_in(msk, security_protocol="SASL_PLAINTEXT")
     with pytest.raises(ConfigurationError, match="awsFoo of IAMLoginModule is none of those that are known"):

@@ -1,4 +1,4 @@
-"""Every way to log in at real Kafka, for all that clients do; Java's client and librdkafka log in beside us."""
+"""Every authentication method with all kinds of operations at Apache Kafka, beside Java's client and librdkafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.streams import wait_for_markers
 from support.waiting import until
 
 RECORDS = 100_000
-# What each of the clients beside us writes and reads.
+# Number of records that each of the other clients writes and reads.
 FEW = 100
 WAYS: Mapping[str, Callable[[SecureKafka], Login]] = {
     "PLAIN": lambda kafka: kafka.password("PLAIN"),
@@ -30,10 +30,10 @@ WAYS: Mapping[str, Callable[[SecureKafka], Login]] = {
     "SCRAM-SHA-512": lambda kafka: kafka.password("SCRAM-SHA-512", "SASL_PLAINTEXT"),
     "unsecured-token": lambda kafka: kafka.unsecured_token(),
     "issued-token": lambda kafka: kafka.issued_token(),
-    # confluent-kafka's wheels come without GSSAPI.
+    # confluent-kafka's wheels are built without GSSAPI.
     "GSSAPI": lambda kafka: kafka.kerberos(),
     "certificate": lambda kafka: kafka.mutual_tls(),
-    # librdkafka knows no delegation tokens: it does not say tokenauth=true.
+    # librdkafka does not support delegation tokens: it does not send tokenauth=true.
     "delegation-token": lambda kafka: kafka.delegation_token(),
 }
 pytestmark = pytest.mark.usefixtures("kerberos")
@@ -61,7 +61,7 @@ def topic(secure: SecureKafka) -> str:
 
 
 def values(secure: SecureKafka, topic: str) -> list[bytes]:
-    """All that is in a topic's first partition."""
+    """Returns all values in a topic's first partition."""
     options: dict[str, Any] = {"bootstrap.servers": secure.bootstrap_servers, "isolation.level": "read_committed"}
     with Consumer(**options) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
@@ -118,13 +118,13 @@ def test_commit(request: pytest.FixtureRequest, secure_java: JavaPeer, login: Lo
         while not consumer.poll(1).num_rows:
             pass
         consumer.commit({partition: OffsetAndMetadata(7, "ours")})
-        # Every way leads to the same group.
+        # All methods use the same group.
         found = secure_java.call("committed", topic=many, partitions=[0], config={**login.java, "group.id": group})
         assert found == [[7, "ours"]]
     if login.librdkafka is not None:
         other = ConfluentConsumer({**login.librdkafka, "group.id": group})
         [read] = other.committed([ConfluentPartition(many, 0)], 30)
-        # The metadata that confluent-kafka says is memory of somebody else.
+        # The metadata that confluent-kafka returns is uninitialized memory.
         assert read.offset == 7
         other.commit(offsets=[ConfluentPartition(many, 0, 9)], asynchronous=False)
         other.close()
@@ -167,7 +167,7 @@ def test_admin(secure: SecureKafka, secure_java: JavaPeer, login: Login, topic: 
     made = f"{topic}-made"
     with Admin(**login.ours) as admin:
         admin.create_topics([NewTopic(made, 3, 1)])
-        # The controller knows it first, the broker soon after.
+        # The broker knows the topic after the controller.
         until(lambda: made in admin.list_topics([made]))
         assert admin.list_topics([made])[made].partitions == 3
     secure_java.call("configure", topic=made, configs={"retention.ms": "1000"}, config=login.java)
@@ -181,7 +181,7 @@ def test_admin(secure: SecureKafka, secure_java: JavaPeer, login: Login, topic: 
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_refused_in_the_brokers_words(secure: SecureKafka, mechanism: str) -> None:
+def test_wrong_password_error_has_broker_message(secure: SecureKafka, mechanism: str) -> None:
     login = secure.password(mechanism, "SASL_PLAINTEXT", password="guess")
     with Admin(**login.ours) as admin, pytest.raises(AuthenticationError) as raised:
         admin.list_topics()

@@ -1,4 +1,4 @@
-"""Tokens: of Python, of files, of an issuer over HTTPS, and what becomes of bad ones, on the embedded broker."""
+"""OAuth tokens of Python functions, of files, and of an HTTPS issuer, and invalid ones, on the embedded broker."""
 
 import asyncio
 import sys
@@ -57,7 +57,7 @@ def sends(broker: Broker, **options: Any) -> None:
 
 
 class Provided:
-    """Of kafka-python."""
+    """A token provider of kafka-python."""
 
     def token(self) -> str:
         return unsecured()
@@ -67,7 +67,7 @@ class Provided:
 
 
 class ProvidedLater:
-    """Of aiokafka."""
+    """A token provider of aiokafka."""
 
     async def token(self) -> str:
         await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def later() -> tuple[str, float]:
     ids=["text", "end", "principal", "extensions", "no end", "async", "object", "async object", "name", "class"],
 )
 @pytest.mark.parametrize("option", ["sasl_oauthbearer_token_provider", "sasl_oauth_token_provider"])
-def test_tokens_of_python(
+def test_tokens_from_python(
     broker: Broker, provider: TokenProvider, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, __name__.rpartition(".")[2], sys.modules[__name__])
@@ -105,7 +105,7 @@ def test_tokens_of_python(
     assert broker.logins().succeeded > before
 
 
-def test_confluents_callback_gets_the_configuration(broker: Broker) -> None:
+def test_oauth_cb_gets_the_configuration(broker: Broker) -> None:
     got = []
 
     def callback(config: str) -> tuple[str, float]:
@@ -116,12 +116,12 @@ def test_confluents_callback_gets_the_configuration(broker: Broker) -> None:
     assert got == [("scope=read", "samsarrow-tokens")]
     sends(broker, oauth_cb=lambda config="none given": (got.append((config, "")), later())[1])
     assert got[1:] == [("", "")]
-    # Another name is called as it wants to be.
+    # A keyword parameter determines how the function is called.
     sends(broker, sasl_oauthbearer_token_provider=lambda config="mine": got.append(config) or unsecured())
     assert got[2:] == ["mine"]
 
 
-def test_one_token_serves_all_connections_and_is_replaced_without_polls(broker: Broker) -> None:
+def test_token_is_shared_and_refreshed_in_background(broker: Broker) -> None:
     calls: list[float] = []
 
     def callback() -> tuple[str, float]:
@@ -132,7 +132,7 @@ def test_one_token_serves_all_connections_and_is_replaced_without_polls(broker: 
     with Consumer(options, group_id="tokens") as consumer:
         consumer.subscribe(["t"])
         consumer.poll(1)
-        # A group's consumer has connections for metadata, fetches, the coordinator.
+        # A group's consumer has connections for metadata, fetches and the coordinator.
         assert len(calls) == 1
         wait_until(lambda: len(calls) >= 3)
     count = len(calls)
@@ -140,7 +140,7 @@ def test_one_token_serves_all_connections_and_is_replaced_without_polls(broker: 
     assert len(calls) == count, "the task ended with its client"
 
 
-def test_a_clients_thread_and_loop_end_with_it(broker: Broker) -> None:
+def test_client_close_ends_token_thread_and_loop(broker: Broker) -> None:
     def threads() -> int:
         return sum(thread.name == "samsarrow-tokens" for thread in threading.enumerate())
 
@@ -156,7 +156,7 @@ def test_a_clients_thread_and_loop_end_with_it(broker: Broker) -> None:
     assert loops[0].is_closed()
 
 
-def test_what_a_function_raises_is_the_cause(broker: Broker) -> None:
+def test_provider_exception_is_the_cause(broker: Broker) -> None:
     raised = ValueError("no token today\n" + unsecured())
 
     def fails() -> str:
@@ -188,13 +188,13 @@ def test_what_a_function_raises_is_the_cause(broker: Broker) -> None:
         ("", "the token is empty"),
     ],
 )
-def test_what_is_no_token_is_said(broker: Broker, found: Any, wanted: str) -> None:
+def test_invalid_token_errors(broker: Broker, found: Any, wanted: str) -> None:
     with pytest.raises(AuthenticationError) as caught:
         sends(broker, oauth_cb=lambda config: found)
     assert wanted in str(caught.value)
 
 
-def test_failures_that_may_pass_are_tried_again(broker: Broker) -> None:
+def test_transient_failures_are_retried(broker: Broker) -> None:
     answers: list[Any] = [ConnectionRefusedError("not now"), OSError("nor now"), unsecured()]
 
     def token() -> str:
@@ -207,7 +207,7 @@ def test_failures_that_may_pass_are_tried_again(broker: Broker) -> None:
     assert not answers
 
 
-def test_a_function_that_hangs_holds_up_nobody_else(broker: Broker) -> None:
+def test_hanging_provider_does_not_block_other_clients(broker: Broker) -> None:
     until = threading.Event()
     with producer(broker, oauth_cb=lambda config: until.wait(60) and unsecured()) as stuck:
         with pytest.raises(KafkaTimeoutError):
@@ -217,7 +217,7 @@ def test_a_function_that_hangs_holds_up_nobody_else(broker: Broker) -> None:
         stuck.send("t", b"v").result(20)
 
 
-def test_a_token_that_the_broker_refuses_is_replaced(broker: Broker) -> None:
+def test_rejected_token_is_replaced(broker: Broker) -> None:
     tokens = ["refused.by.everybody", *[unsecured()] * 9]
     with producer(broker, oauth_cb=lambda config: (tokens.pop(0), time.time() + 600)) as client:
         with pytest.raises(AuthenticationError) as caught:
@@ -238,27 +238,27 @@ def test_a_token_that_the_broker_refuses_is_replaced(broker: Broker) -> None:
         (lambda a, b: "t", "takes more than one argument"),
     ],
 )
-def test_what_cannot_give_tokens_is_refused_at_once(broker: Broker, provider: Any, wanted: str) -> None:
+def test_invalid_providers_are_rejected(broker: Broker, provider: Any, wanted: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         producer(broker, sasl_oauthbearer_token_provider=provider)
     assert wanted in str(caught.value)
 
 
-def test_one_source_of_tokens(broker: Broker) -> None:
+def test_only_one_token_source(broker: Broker) -> None:
     with pytest.raises(ConfigurationError, match="both say where tokens come from"):
         producer(broker, oauth_cb=lambda config: "t", **{"sasl.oauthbearer.token.endpoint.url": "https://localhost/"})
     with pytest.raises(ConfigurationError, match="needs a source of tokens"):
         producer(broker)
 
 
-def test_unsecured_tokens_by_javas_and_librdkafkas_settings(broker: Broker) -> None:
+def test_unsecured_tokens_with_java_and_librdkafka_options(broker: Broker) -> None:
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     sends(broker, **{"sasl.jaas.config": f'{module} required unsecuredLoginStringClaim_sub="alice";'})
     unsecure = {"enable.sasl.oauthbearer.unsecure.jwt": "true"}
     sends(broker, **unsecure, **{"sasl.oauthbearer.config": "principal=alice extension_traceId=t1"})
 
 
-def test_tokens_of_files_that_others_renew(broker: Broker, tmp_path: Path) -> None:
+def test_token_files_are_reread(broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "a token"
     file.write_text("wrong")
     url = {"sasl.oauthbearer.token.endpoint.url": file.as_uri()}
@@ -272,12 +272,12 @@ def test_tokens_of_files_that_others_renew(broker: Broker, tmp_path: Path) -> No
         sends(broker, **url)
 
 
-# An issuer over HTTPS. Its tokens are signed, which the embedded broker does not take: what is looked at is what the
-# client asks, and what it says of the answers; test_logins.py has the same on Kafka.
+# An issuer over HTTPS. The embedded broker rejects its signed tokens: the tests check the client's requests, and its
+# errors for the responses. test_logins.py uses the tokens at Kafka.
 
 
 def asks(broker: Broker, issuer: Issuer, wanted: type[Exception] = AuthenticationError, **options: Any) -> str:
-    """What a client says that gets no further than the issuer, or than the broker, which refuses its token."""
+    """Returns the error of a client whose login fails at the issuer, or at the broker, which rejects its token."""
     given = {**issuer.options, **{name.replace("_", "."): value for name, value in options.items()}}
     given = {name: value for name, value in given.items() if value is not None}
     with producer(broker, **given) as client, pytest.raises(wanted) as caught:
@@ -291,7 +291,7 @@ def asks(broker: Broker, issuer: Issuer, wanted: type[Exception] = Authenticatio
 REFUSED = '{"status":"invalid_token"}'
 
 
-def test_an_issuer_is_asked_with_the_clients_secret(broker: Broker, issuer: Issuer) -> None:
+def test_client_credentials_grant(broker: Broker, issuer: Issuer) -> None:
     assert REFUSED in asks(broker, issuer, sasl_oauthbearer_scope="kafka write")
     assert issuer.asked[0]["grant_type"] == "client_credentials"
     assert issuer.asked[0]["scope"] == "kafka write"
@@ -302,7 +302,7 @@ def test_an_issuer_is_asked_with_the_clients_secret(broker: Broker, issuer: Issu
     assert "it answers 401: invalid_client: nobody we know" in asks(broker, issuer, **wrong)
 
 
-def test_java_names_the_client_in_jaas(broker: Broker, issuer: Issuer) -> None:
+def test_client_id_in_jaas(broker: Broker, issuer: Issuer) -> None:
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     jaas = f'{module} required clientId="{ID}" clientSecret="{SECRET}" scope="s" extension_logicalCluster="lkc-1";'
     plain = dict.fromkeys(
@@ -314,7 +314,7 @@ def test_java_names_the_client_in_jaas(broker: Broker, issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("kind", ["RS256", "ES256"])
 @pytest.mark.parametrize("grant", ["client_credentials", "jwt-bearer"])
-def test_assertions_are_signed(broker: Broker, issuer: Issuer, kind: str, grant: str, tmp_path: Path) -> None:
+def test_signed_assertions(broker: Broker, issuer: Issuer, kind: str, grant: str, tmp_path: Path) -> None:
     key = rsa.generate_private_key(65537, 2048) if kind == "RS256" else ec.generate_private_key(ec.SECP256R1())
     issuer.trusted.append(key.public_key())
     file = tmp_path / "key.pem"
@@ -346,7 +346,7 @@ def test_assertions_are_signed(broker: Broker, issuer: Issuer, kind: str, grant:
         ("echo", "it answers 400: invalid_request: [hidden] Basic [hidden] [hidden]\\u{1b}[2J"),
     ],
 )
-def test_hostile_answers_are_refused_at_once(broker: Broker, issuer: Issuer, mode: str, wanted: str) -> None:
+def test_hostile_responses_are_rejected(broker: Broker, issuer: Issuer, mode: str, wanted: str) -> None:
     issuer.mode = mode
     begun = time.monotonic()
     assert wanted in asks(broker, issuer)
@@ -354,7 +354,7 @@ def test_hostile_answers_are_refused_at_once(broker: Broker, issuer: Issuer, mod
     assert len(issuer.asked) <= 3, "no loop"
 
 
-def test_an_issuer_that_is_down_or_slow_is_waited_for_and_named(broker: Broker, issuer: Issuer) -> None:
+def test_unavailable_issuer_is_retried_and_named(broker: Broker, issuer: Issuer) -> None:
     issuer.mode = "down"
     assert "it answers 503" in asks(broker, issuer, KafkaTimeoutError, max_block_ms=3000)
     issuer.mode = "slow"
@@ -364,16 +364,16 @@ def test_an_issuer_that_is_down_or_slow_is_waited_for_and_named(broker: Broker, 
     assert "cannot connect to localhost:1" in asks(broker, issuer, KafkaTimeoutError, max_block_ms=3000, **gone)
 
 
-def test_secrets_go_to_nobody_else(broker: Broker, issuer: Issuer) -> None:
+def test_secrets_are_sent_only_to_the_trusted_issuer(broker: Broker, issuer: Issuer) -> None:
     with pytest.raises(ConfigurationError, match="it must be https://"):
         asks(broker, issuer, sasl_oauthbearer_token_endpoint_url="http://id.example.com/token")
-    # Somebody else's authority, whatever brokers are forgiven.
+    # A certificate authority that is not trusted, although broker verification is disabled.
     other = {"https.ca.location": None, "enable.ssl.certificate.verification": False, "ssl.ca.location": None}
     assert "https.ca.location" in asks(broker, issuer, TlsError, **other)
-    # A name that the certificate does not have.
+    # A name that is not in the certificate.
     wrong = {"sasl.oauthbearer.token.endpoint.url": issuer.url.replace("localhost", "127.0.0.1")}
     assert "127.0.0.1" in asks(broker, issuer, TlsError, **wrong)
-    # Something that does not speak TLS.
+    # A server without TLS.
     clear = {"sasl.oauthbearer.token.endpoint.url": issuer.open_url.replace("http:", "https:")}
     assert "TLS" in asks(broker, issuer, TlsError, **clear)
     assert issuer.asked == []

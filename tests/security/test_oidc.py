@@ -1,4 +1,4 @@
-"""Tokens of an issuer at Apache Kafka, which checks their signatures; librdkafka logs in beside us."""
+"""Tokens of an issuer at Apache Kafka, which verifies their signatures, beside librdkafka."""
 
 import time
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def options(kafka: SecureKafka, issuer: Issuer, listener: str = "SASL_SSL") -> d
     }
 
 
-def test_our_tokens_are_taken_as_librdkafkas_are(kafka: SecureKafka, issuer: Issuer) -> None:
+def test_tokens_work_as_with_librdkafka(kafka: SecureKafka, issuer: Issuer) -> None:
     ours = options(kafka, issuer)
     with Producer(ours) as producer:
         receipt = producer.send("t", b"ours").result(20)
@@ -55,7 +55,7 @@ def test_our_tokens_are_taken_as_librdkafkas_are(kafka: SecureKafka, issuer: Iss
     other = confluent_kafka.Producer({**theirs, "sasl.oauthbearer.method": "oidc"})
     other.produce("t", b"theirs")
     assert other.flush(20) == 0
-    # Its names for the options are ours too.
+    # librdkafka's option names are accepted.
     with Consumer({**theirs, "sasl.oauthbearer.method": "oidc"}) as consumer:
         consumer.assign([TopicPartition("t", 0)])
         consumer.seek(TopicPartition("t", 0), receipt.offset)
@@ -66,7 +66,7 @@ def test_our_tokens_are_taken_as_librdkafkas_are(kafka: SecureKafka, issuer: Iss
     assert values == [b"ours", b"theirs"]
 
 
-def test_a_signed_assertion_gets_a_token(kafka: SecureKafka, issuer: Issuer, tmp_path: Path) -> None:
+def test_signed_assertion_grant(kafka: SecureKafka, issuer: Issuer, tmp_path: Path) -> None:
     key = rsa.generate_private_key(65537, 2048)
     issuer.trusted.append(key.public_key())
     file = tmp_path / "key.pem"
@@ -77,7 +77,7 @@ def test_a_signed_assertion_gets_a_token(kafka: SecureKafka, issuer: Issuer, tmp
         producer.send("t", b"v").result(20)
 
 
-def test_tokens_are_replaced_before_they_end(kafka: SecureKafka, issuer: Issuer) -> None:
+def test_tokens_are_refreshed_before_they_expire(kafka: SecureKafka, issuer: Issuer) -> None:
     issuer.life = 3
     with Producer(options(kafka, issuer)) as producer:
         end = time.monotonic() + 8
@@ -85,11 +85,11 @@ def test_tokens_are_replaced_before_they_end(kafka: SecureKafka, issuer: Issuer)
             producer.send("t", b"v").result(10)
             time.sleep(0.05)
     assert len(issuer.asked) >= 3
-    # Nobody asks more often than the task that replaces them.
+    # Only the refresh task requests tokens.
     assert len(issuer.asked) <= 8
 
 
-def test_a_token_of_somebody_else_is_refused(kafka: SecureKafka, issuer: Issuer, tmp_path: Path) -> None:
+def test_rejects_token_of_other_issuer(kafka: SecureKafka, issuer: Issuer, tmp_path: Path) -> None:
     with Issuer(tmp_path) as other:
         given = {**options(kafka, issuer), **other.options}
         with Producer(given) as producer, pytest.raises(AuthenticationError) as caught:

@@ -1,4 +1,4 @@
-"""Logins at Kafkas of the past: raw tokens after a handshake of version 0, and each version of SaslAuthenticate."""
+"""Authentication at old Kafka versions: raw tokens after handshake v0, and each version of SaslAuthenticate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.secure import USERS, where_java_is
 from support.secure_old import OldSecureKafka
 from support.streams import wait_until
 
-# The last without SaslAuthenticate, and those of its versions 0, 1 and 2.
+# The last version without SaslAuthenticate, and those with its versions 0, 1 and 2.
 VERSIONS = ["0.11.0.3", "1.1.1", "2.3.1", "2.8.2"]
 RECORDS = 1000
 
@@ -29,7 +29,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def registered(server: OldSecureKafka) -> None:
-    """Returns once topics can be made: with ZooKeeper a broker opens its ports before its controller knows of it."""
+    """Waits until topics can be created: with ZooKeeper, brokers open their ports before they register."""
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         wait_until(lambda: created(admin))
 
@@ -53,7 +53,7 @@ def options(kafka: OldSecureKafka, mechanism: str, password: str = USERS["alice"
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_login(kafka: OldSecureKafka, mechanism: str) -> None:
+def test_login(kafka: OldSecureKafka, mechanism: str) -> None:
     given, topic = options(kafka, mechanism), mechanism.lower()
     with Admin(**given) as admin:
         admin.create_topics([NewTopic(topic, 1, 1)])
@@ -71,8 +71,8 @@ def test_a_login(kafka: OldSecureKafka, mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_wrong_password(kafka: OldSecureKafka, mechanism: str) -> None:
+def test_wrong_password(kafka: OldSecureKafka, mechanism: str) -> None:
     with Admin(**options(kafka, mechanism, "guess")) as admin, pytest.raises(KafkaError) as raised:
         admin.list_topics(timeout=5)
-    # Before 1.0 a broker just hangs up.
+    # Before 1.0, a broker closes the connection without an error.
     assert "guess" not in str(raised.value)

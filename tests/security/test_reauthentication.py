@@ -1,4 +1,4 @@
-"""Logins that last for five seconds, under load: renewed in place, as the broker's own metrics count."""
+"""Sessions of five seconds under load: re-authenticated in place, as counted by the broker's metrics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from support.fixtures import create_topic
 from support.secure import LIFETIME_MS, Login, SecureKafka
 from support.waiting import until
 
-# `make test-security` asks for more.
+# `make test-security` sets a longer time.
 SECONDS = float(os.environ.get("SAMSARROW_REAUTHENTICATION_SECONDS", "15"))
 LISTENER = "EXPIRING"
 
 
 @dataclass
 class Load:
-    """Writes and reads a partition until it is stopped: what was read, in its order."""
+    """Writes and reads a partition until it is stopped; has the values read, in order."""
 
     login: Login
     topic: str
@@ -37,7 +37,7 @@ class Load:
             while not self.stopped.is_set():
                 deliveries = [producer.send(self.topic, b"%d" % (self.sent + i)) for i in range(100)]
                 self.sent += 100
-                # Some are in flight whenever a login comes, and memory does not fill up.
+                # Some records are in flight at every re-authentication, and memory stays bounded.
                 deliveries[0].result(30)
                 time.sleep(0.01)
             producer.flush(30)
@@ -63,14 +63,14 @@ class Load:
             self.failures.append(error)
 
 
-def test_logins_are_renewed_in_place(secure: SecureKafka) -> None:
+def test_sessions_are_reauthenticated_in_place(secure: SecureKafka) -> None:
     ways = [secure.password("SCRAM-SHA-512", LISTENER), secure.password("PLAIN", LISTENER)]
     loads = [Load(way, create_topic(secure)) for way in ways]
     jobs = [threading.Thread(target=load.run, args=(job,)) for load in loads for job in ("write", "follow")]
     for job in jobs:
         job.start()
     try:
-        # Until all connections are there, and what only began with has ended.
+        # All connections are open, and those used only at the start are closed.
         until(lambda: all(load.committed or load.failures for load in loads))
         time.sleep(1.5)
         before = secure.counted(LISTENER)
@@ -90,13 +90,13 @@ def test_logins_are_renewed_in_place(secure: SecureKafka) -> None:
         assert after[total] == before[total], "nobody connects again"
     assert after["expired-connections-killed-count"] == 0
     assert after["failed-reauthentication-total"] == 0
-    # A client has two connections at least, and each logs in again before its login ends.
+    # A client has at least two connections, and each re-authenticates before its session ends.
     renewed = after["successful-reauthentication-total"] - before["successful-reauthentication-total"]
     assert renewed >= SECONDS * 1000 // LIFETIME_MS * len(jobs)
     assert renewed >= 15 or SECONDS < 60
 
 
-def test_wrong_passwords_are_few_at_the_broker(secure: SecureKafka) -> None:
+def test_failed_attempts_are_limited(secure: SecureKafka) -> None:
     before = secure.counted("SASL_PLAINTEXT")["failed-authentication-total"]
     login = secure.password("SCRAM-SHA-256", "SASL_PLAINTEXT", password="guess")
     with Consumer(**login.ours, group_id="g") as consumer:

@@ -1,4 +1,4 @@
-"""Certificates that are replaced while they are in use, as cert-manager and Vault do it."""
+"""Certificates replaced during use, as by cert-manager and Vault."""
 
 import logging
 import os
@@ -13,14 +13,14 @@ ROTATIONS = 100
 
 
 def replace(path, text):
-    """In one step: nobody sees half a file."""
+    """Replaces a file atomically, so that no reader sees a partial file."""
     new = path.with_suffix(".new")
     new.write_text(text)
     os.replace(new, path)
 
 
-def test_a_hundred_rotations_under_traffic(tmp_path, caplog):
-    """Certificate and key in two steps, and every time a connection that is made anew with them."""
+def test_certificate_rotation_under_load(tmp_path, caplog):
+    """Replaces certificate and key in two steps; each time, new connections use them."""
     caplog.set_level(logging.INFO, "samsarrow")
     with Broker(topics={"t": 1}, security="SSL", client_auth="required") as broker:
         (tmp_path / "ca.pem").write_text(broker.ca_pem)
@@ -57,7 +57,7 @@ def test_a_hundred_rotations_under_traffic(tmp_path, caplog):
             reader.start()
             for number in range(1, ROTATIONS + 1):
                 rotate(number)
-                # The answer is lost with the connection; the next one is made with what is in the files now.
+                # The response is lost with the connection; the next connection reads the files again.
                 broker.fail("Produce", drop="after")
                 if number % 10 == 0:
                     broker.fail("Fetch", drop="before")
@@ -77,5 +77,5 @@ def test_a_hundred_rotations_under_traffic(tmp_path, caplog):
         said = "new connections use them"
         return sum(said in record.getMessage() for record in caplog.records)
 
-    # Log lines come from a thread of their own.
+    # Log lines are written by another thread.
     until(lambda: renewed() >= ROTATIONS, renewed)

@@ -1,4 +1,4 @@
-"""Whom to trust and who we are, in every kind of store that Java and OpenSSL write."""
+"""Trust stores and key stores in all formats that Java and OpenSSL write."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ from samsarrow.exceptions import ConfigurationError, TlsError
 from samsarrow.testing import Broker
 
 PASSWORD, OTHER = "pässwörd", "of the key"
-# What `keytool -importkeystore` writes has ASCII passwords only, and keys with the store's.
+# Stores of `keytool -importkeystore` have ASCII passwords only, and keys use the store's password.
 ASCII = "changeit"
 
 
@@ -30,7 +30,7 @@ def broker():
 
 @pytest.fixture(scope="module")
 def stores(broker, tmp_path_factory):
-    """A folder with the same authority, certificate and key in every form."""
+    """A folder with the same authority, certificate and key in every format."""
     for tool in ("keytool", "openssl"):
         assert shutil.which(tool), f"stores are made with {tool}: install a JDK 17 and OpenSSL 3"
     folder = tmp_path_factory.mktemp("stores")
@@ -122,7 +122,7 @@ def identity(stores):
 
 
 def send(broker, *options):
-    """A record over the connection that the options describe."""
+    """Sends a record with these options."""
     config = {name: str(value) for some in options for name, value in some.items()}
     with Producer({"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", **config}) as producer:
         return producer.send("t", b"x").result(20)
@@ -136,21 +136,21 @@ IDENTITY = [
 
 
 @pytest.mark.parametrize("name", TRUST)
-def test_whom_to_trust(broker, stores, name):
+def test_trust_stores(broker, stores, name):
     assert send(broker, identity(stores)["PEM files"], trust(stores)[name]).offset >= 0
 
 
 @pytest.mark.parametrize("name", IDENTITY)
-def test_who_we_are(broker, stores, name):
+def test_key_stores(broker, stores, name):
     assert send(broker, trust(stores)["PEM file"], identity(stores)[name]).offset >= 0
 
 
-def test_all_kinds_were_tried(stores):
+def test_all_formats_are_covered(stores):
     assert (list(trust(stores)), list(identity(stores))) == (TRUST, IDENTITY)
 
 
-def test_what_is_read_is_what_counts(broker, stores, tmp_path):
-    """None of the above would show anything if any authority, or no certificate at all, would do."""
+def test_store_contents_are_enforced(broker, stores, tmp_path):
+    """Control: the tests above would pass if any authority, or no certificate at all, were accepted."""
     own = identity(stores)["PEM files"]
     with Broker(security="SSL") as stranger:
         (tmp_path / "ca.pem").write_text(stranger.ca_pem)
@@ -160,7 +160,7 @@ def test_what_is_read_is_what_counts(broker, stores, tmp_path):
         send(broker, trust(stores)["PEM file"])
 
 
-# Options, and what the error must say; `{}` is the folder of the stores.
+# Options, and the required parts of the error; `{}` is the folder of the stores.
 REFUSED = [
     ({"ssl.truststore.location": "{}/ca.jceks"}, "JCEKS.*keytool -importkeystore .*-srcstoretype JCEKS"),
     ({"ssl.truststore.location": "{}/missing.pem"}, "ssl.truststore.location .*missing.pem.* cannot be read"),
@@ -213,7 +213,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "text"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_cannot_be_used_is_refused_where_the_client_is_made(stores, options, text):
+def test_unusable_stores_fail_in_the_constructor(stores, options, text):
     (stores / "cut.pkcs12").write_bytes((stores / "ca.pkcs12").read_bytes()[:-100])
     (stores / "cut.jks").write_bytes((stores / "ca.jks").read_bytes()[:-100])
     (stores / "bcfks").write_bytes(b"\x30\x05\x30\x03\x04\x01x")
@@ -227,8 +227,8 @@ def test_what_cannot_be_used_is_refused_where_the_client_is_made(stores, options
         assert secret not in str(caught.value)
 
 
-def test_a_system_that_trusts_nobody(monkeypatch, tmp_path):
-    """As in images without the package ca-certificates."""
+def test_system_without_certificates(monkeypatch, tmp_path):
+    """As in container images without the package ca-certificates."""
     empty = tmp_path / "empty.pem"
     empty.touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(empty))
@@ -246,5 +246,5 @@ def test_a_system_that_trusts_nobody(monkeypatch, tmp_path):
         {"ssl.curves.list": "X25519MLKEM768"},
     ],
 )
-def test_versions_suites_and_curves(broker, stores, options):
+def test_tls_versions_suites_and_curves(broker, stores, options):
     assert send(broker, trust(stores)["PEM file"], identity(stores)["PEM files"], options).offset >= 0

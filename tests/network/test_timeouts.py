@@ -1,4 +1,4 @@
-"""Nothing waits longer than its timeout, whatever the network does; and nobody is asked in a hot loop meanwhile."""
+"""Calls end within their timeouts under all network faults, and clients do not retry in a hot loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from samsarrow import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, 
 from samsarrow.testing import Broker
 from support.proxy import Network, Proxy
 
-# Twice as long is more than T + MORE.
+# Twice the timeout exceeds T + MORE.
 T = 4.0
-# What a call may take beyond its timeout.
+# Maximum seconds of a call beyond its timeout.
 MORE = 3.5
 T0 = TopicPartition("t", 0)
 FAULTS: dict[str, Callable[[Proxy], Any]] = {
@@ -31,7 +31,7 @@ Call = Callable[[], Any]
 
 
 def used_consumer(stack: ExitStack, servers: str, **options: Any) -> Consumer:
-    """A consumer that has its connections, its partitions, and something to commit."""
+    """A consumer with open connections, assigned partitions, and offsets to commit."""
     consumer = Consumer(
         bootstrap_servers=servers, auto_offset_reset="earliest", default_api_timeout_ms=int(T * 1000), **options
     )
@@ -47,13 +47,13 @@ def used_consumer(stack: ExitStack, servers: str, **options: Any) -> Consumer:
 
 
 def closed(client: Any) -> None:
-    """Ends a client that a call may have left with anything."""
+    """Closes a client in any state."""
     with suppress(KafkaError):
         client.close(*([] if isinstance(client, Admin) else [0]))
 
 
 def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
-    """Every call that waits, each on a client of its own that was well until now, and with T as its timeout."""
+    """Yields every blocking call, each on its own client that has worked so far, with T as its timeout."""
     offsets = {T0: OffsetAndMetadata(1)}
     on_consumer: dict[str, Callable[[Consumer], Any]] = {
         "poll": lambda c: c.poll(T),
@@ -127,7 +127,7 @@ def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
         stack.callback(closed, admin)
         admin.list_topics(timeout=30)
         yield f"admin: {name}", lambda ask=ask, admin=admin: ask(admin)
-    # And clients that never saw the brokers well.
+    # Clients that never reached the brokers.
     late = Consumer(bootstrap_servers=servers, group_id="late", default_api_timeout_ms=int(T * 1000))
     late.subscribe(["t"])
     stack.callback(closed, late)
@@ -143,12 +143,12 @@ def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
     yield "new admin: list_topics", lambda: asking.list_topics(timeout=T)
 
 
-# A broker that hangs up is asked once more, as one that does not know ApiVersions yet.
+# If a broker closes the connection, the client retries once, as brokers before ApiVersions do so.
 TRIES = {"closed at once": 2}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_nothing_waits_longer_than_it_was_told_to(broker: Broker, network: Network, fault: str) -> None:
+def test_calls_end_within_their_timeouts(broker: Broker, network: Network, fault: str) -> None:
     took: dict[str, float] = {}
     odd: dict[str, BaseException] = {}
     with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
@@ -184,7 +184,7 @@ def test_nothing_waits_longer_than_it_was_told_to(broker: Broker, network: Netwo
         took.setdefault(name, 99.0)
     assert {name: round(seconds, 2) for name, seconds in took.items() if seconds > T + MORE} == {}
     assert odd == {}
-    # A client has a handful of connections to each of two brokers, and tries each about six times in two seconds.
+    # A client has a few connections to each of two brokers, and tries each about six times in two seconds.
     assert connected <= len(todo) * 20 * TRIES.get(fault, 1) * max(1.0, lasted / 2), connected
     assert max(asked.values(), default=0) <= len(todo) * 20 * max(1.0, lasted / 2), asked
 
@@ -192,8 +192,8 @@ def test_nothing_waits_longer_than_it_was_told_to(broker: Broker, network: Netwo
 @pytest.mark.parametrize(
     ("protocol", "fault"), [("classic", "refused"), ("consumer", "half open"), ("consumer", "closed at once")]
 )
-def test_clients_that_wait_do_not_storm(broker: Broker, network: Network, protocol: str, fault: str) -> None:
-    """Three clients, four seconds without a broker: a handful of connections, then all goes on."""
+def test_waiting_clients_back_off(broker: Broker, network: Network, protocol: str, fault: str) -> None:
+    """Three clients without a broker for four seconds open few connections, and then recover."""
     with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
         filler.send("t", b"x").result(30)
     options: dict[str, Any] = {"bootstrap_servers": network.bootstrap_servers, "request_timeout_ms": 1000}
@@ -219,8 +219,8 @@ def test_clients_that_wait_do_not_storm(broker: Broker, network: Network, protoc
         asked, connected = network.requests() - before, network.accepted() - accepted
         longer = max(1.0, (time.monotonic() - began) / 4.5)
         network.each(Proxy.heal)
-        # Waits grow from 50 ms to 1 s, give or take a fifth: seven or eight tries in four seconds, to two brokers, on a
-        # few lanes. 94 to 101 were counted.
+        # The backoff grows from 50 ms to 1 s, with a jitter of 20 %: seven or eight attempts in four seconds, to two
+        # brokers, on a few connections each. 94 to 101 were counted.
         assert connected <= 150 * TRIES.get(fault, 1) * longer, connected
         assert max(asked.values(), default=0) <= 120 * longer, asked
         assert delivery.result(60).offset >= 0

@@ -1,4 +1,4 @@
-"""What ACLs deny is an error that names it: nobody logs in again for it, and what is allowed goes on."""
+"""Operations denied by ACLs raise a specific error without re-authentication, and permitted ones still succeed."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -23,7 +23,7 @@ RESOURCES = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_
 
 @pytest.fixture(scope="module")
 def denied(secure: SecureKafka) -> Iterator[str]:
-    """The beginning of the names that alice may do nothing with; the cluster is alike."""
+    """Denies alice all operations on a prefix of names, and creation on the cluster; returns the prefix."""
     prefix = f"denied-{uuid4().hex[:8]}-"
     acls = [
         AclBinding(
@@ -38,7 +38,7 @@ def denied(secure: SecureKafka) -> Iterator[str]:
     ]
     with Admin(bootstrap_servers=secure.bootstrap_servers) as admin:
         admin.create_acls(acls)
-        # The controller has them, the broker soon.
+        # The broker applies the ACLs after the controller.
         until(lambda: set(acls) <= set(admin.describe_acls()))
         admin.create_topics([f"{prefix}topic"])
     yield prefix
@@ -47,7 +47,7 @@ def denied(secure: SecureKafka) -> Iterator[str]:
         until(lambda: not set(acls) & set(admin.describe_acls()))
 
 
-def test_nobody_logs_in_again_for_what_is_denied(secure: SecureKafka, denied: str) -> None:
+def test_denied_operations_do_not_reauthenticate(secure: SecureKafka, denied: str) -> None:
     alice = secure.password("SCRAM-SHA-256", LISTENER).ours
     topic, allowed = f"{denied}topic", create_topic(secure)
     failed = secure.counted(LISTENER)["failed-authentication-total"]
@@ -72,20 +72,20 @@ def test_nobody_logs_in_again_for_what_is_denied(secure: SecureKafka, denied: st
                 transactional.init_transactions(30)
             with pytest.raises((ClusterAuthorizationFailedError, TopicAuthorizationFailedError), match=denied):
                 admin.create_topics([f"{denied}new"], timeout=30)
-            # What is allowed goes on, with the same clients.
+            # Permitted operations succeed with the same clients.
             offset = producer.send(allowed, b"x").result(30).offset
             consumer.assign([TopicPartition(allowed, 0)])
             consumer.seek(TopicPartition(allowed, 0), offset)
             assert consumer.poll(30).column("value").to_pylist() == [b"x"]
             assert admin.list_topics([allowed], timeout=30)
 
-        # Connections are made when they are first needed, and now and then a new one later.
+        # Connections are opened on first use, and occasionally later.
         all_of_it()
         before = secure.counted(LISTENER)
         for _ in range(5):
             all_of_it()
         after = secure.counted(LISTENER)
-    # Five denials a round: a client that logged in again for each would be seen 25 times.
+    # Five denials per round: a client that re-authenticated for each would be counted 25 times.
     for name in ("successful-authentication-total", "connection-creation-total"):
         assert after[name] - before[name] <= 5
     assert after["failed-authentication-total"] == failed

@@ -1,6 +1,6 @@
-"""Clients that start before their broker, and clients that outlive one.
+"""Clients that start before their broker, and clients during a broker outage.
 
-`SAMSARROW_AWAY_SECONDS=600` keeps brokers away for ten minutes, as `make test-chaos` does.
+`SAMSARROW_AWAY_SECONDS=600` sets an outage of ten minutes, as in `make test-chaos`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAULTS: dict[str, Callable[[Proxy], Any]] = {"refused": Proxy.refuse, "half open
 
 
 def numbers(consumer: Consumer, count: int, seconds: float = 60) -> list[int]:
-    """Values of `count` rows, and that there are no more."""
+    """Returns the values of `count` rows, and checks that no more follow."""
     found: list[int] = []
     until = time.monotonic() + seconds
     while len(found) < count:
@@ -37,7 +37,7 @@ def numbers(consumer: Consumer, count: int, seconds: float = 60) -> list[int]:
 
 @pytest.fixture
 def gone(broker: Broker, network: Network) -> Network:
-    """Nobody is there yet; what they will have are 40 numbers."""
+    """Brokers that are unreachable at first, with 40 records."""
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for i in range(40):
             producer.send("four", b"%d" % i, partition=i % 4)
@@ -46,7 +46,7 @@ def gone(broker: Broker, network: Network) -> Network:
 
 
 @pytest.mark.parametrize("protocol", ["assigned", "classic", "consumer"])
-def test_a_consumer_starts_before_its_broker(gone: Network, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_consumer_starts_before_its_broker(gone: Network, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
     group = {} if protocol == "assigned" else {"group_protocol": protocol}
     with Consumer(
@@ -54,7 +54,7 @@ def test_a_consumer_starts_before_its_broker(gone: Network, protocol: str, caplo
     ) as consumer:
         consumer.subscribe(["four"]) if group else consumer.assign(FOUR)
         until = time.monotonic() + 4
-        # Somebody who waits for a broker is told of it.
+        # An unreachable broker is logged as a warning.
         while time.monotonic() < until or not warned(caplog.records):
             assert consumer.poll(0.3).num_rows == 0
         gone.each(Proxy.heal)
@@ -67,7 +67,7 @@ def test_a_consumer_starts_before_its_broker(gone: Network, protocol: str, caplo
     assert gone.requests()["Metadata"] <= 20
 
 
-def test_a_pattern_is_subscribed_before_its_broker(gone: Network) -> None:
+def test_pattern_subscription_starts_before_its_broker(gone: Network) -> None:
     with Consumer(
         bootstrap_servers=gone.bootstrap_servers, group_id="g", auto_offset_reset="earliest", **IMPATIENT
     ) as consumer:
@@ -80,7 +80,7 @@ def test_a_pattern_is_subscribed_before_its_broker(gone: Network) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "table", "transactional"])
-def test_a_producer_starts_before_its_broker(
+def test_producer_starts_before_its_broker(
     broker: Broker, gone: Network, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     import pyarrow as pa
@@ -109,7 +109,7 @@ def test_a_producer_starts_before_its_broker(
     thread = threading.Thread(target=write)
     thread.start()
     thread.join(3)
-    # Somebody who waits for a broker is told of it.
+    # An unreachable broker is logged as a warning.
     until(lambda: warned(caplog.records))
     assert thread.is_alive(), odd
     gone.each(Proxy.heal)
@@ -125,7 +125,7 @@ def test_a_producer_starts_before_its_broker(
     assert gone.requests()["InitProducerId"] <= 4
 
 
-def test_admin_and_questions_wait_for_the_broker(gone: Network) -> None:
+def test_admin_and_queries_wait_for_the_broker(gone: Network) -> None:
     found: dict[str, Any] = {}
 
     def ask() -> None:
@@ -148,7 +148,7 @@ def test_admin_and_questions_wait_for_the_broker(gone: Network) -> None:
 
 @pytest.mark.timeout(AWAY + 240)
 @pytest.mark.parametrize(("protocol", "fault"), [("classic", "refused"), ("consumer", "half open")])
-def test_brokers_are_away_for_a_while(
+def test_clients_recover_from_broker_outage(
     network: Network, protocol: str, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
@@ -158,7 +158,7 @@ def test_brokers_are_away_for_a_while(
         before, accepted = network.requests(), network.accepted()
         network.each(FAULTS[fault])
         began = time.monotonic()
-        # Brokers that are away are worth a warning.
+        # An unreachable broker is logged as a warning.
         while time.monotonic() - began < AWAY or not warned(caplog.records):
             assert clients.odd == []
             time.sleep(0.2)
@@ -170,9 +170,9 @@ def test_brokers_are_away_for_a_while(
         network.each(Proxy.heal)
         clients.end()
     clients.check()
-    # Three clients, two brokers, some lanes: each is tried about once a second.
+    # Three clients, two brokers and several connections each: about one attempt per second for each.
     assert connected <= 40 + 24 * away, connected
     assert max(asked.values(), default=0) <= 40 + 20 * away, asked
     told = warned(caplog.records)
-    # Once a cause and client, not once a try.
+    # Logged once per cause and client, not per attempt.
     assert sum(told.values()) <= 40 + AWAY, told

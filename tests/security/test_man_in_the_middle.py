@@ -1,4 +1,4 @@
-"""A man between a client and its broker, or in the broker's place: never less security, never a hang."""
+"""A man in the middle, or a malicious broker, can neither downgrade security nor make clients hang."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def topics(broker, middle, mechanism, timeout=5):
 
 
 def without(*apis):
-    """Takes these APIs out of what the broker says that it speaks, before the login."""
+    """Removes these APIs from the broker's ApiVersions response before authentication."""
 
     def answer(api, body):
         # Version 0: correlation id, error, a count, and six bytes for each API.
@@ -37,11 +37,11 @@ def without(*apis):
 
 
 def instead(asked, change):
-    """Answers one API in the broker's place."""
+    """Replaces the broker's response to one API."""
     return lambda api, body: change(body) if api == asked else framed(body)
 
 
-def test_without_sasl_authenticate_the_broker_must_prove_itself_all_the_same(broker):
+def test_broker_must_authenticate_without_sasl_authenticate(broker):
     with Middle(broker.bootstrap_servers, answer=without(AUTHENTICATE)) as middle:
         assert "t" in topics(broker, middle, "SCRAM-SHA-256")
         assert None in middle.asked, "tokens went as they are"
@@ -59,14 +59,14 @@ def test_without_sasl_authenticate_the_broker_must_prove_itself_all_the_same(bro
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_broker_that_claims_to_know_no_logins_gets_none_and_nothing_else(broker, mechanism):
+def test_broker_without_sasl_gets_no_credentials_or_requests(broker, mechanism):
     with Middle(broker.bootstrap_servers, answer=without(HANDSHAKE, AUTHENTICATE)) as middle:
         with pytest.raises(AuthenticationError, match=r"security\.protocol=PLAINTEXT"):
             topics(broker, middle, mechanism)
         assert set(middle.asked) == {VERSIONS}
 
 
-def test_another_mechanism_is_never_taken(broker):
+def test_mechanism_is_never_downgraded(broker):
     def swap(body):
         return framed(body[:4] + (33).to_bytes(2, "big") + (1).to_bytes(4, "big") + b"\0\5PLAIN")
 
@@ -77,7 +77,7 @@ def test_another_mechanism_is_never_taken(broker):
         assert PASSWORD.encode() not in middle.seen
 
 
-# What comes in place of an answer, and what the error says of it.
+# Replacements for a response, and the required parts of the error.
 GARBLED = {
     "2 GiB": (b"\x7f\xff\xff\xff" + bytes(100), "2147483647 bytes during a login"),
     "just too long": (b"\0\x08\0\1" + bytes(100), "524289 bytes during a login"),
@@ -89,7 +89,7 @@ GARBLED = {
 
 @pytest.mark.parametrize("api", [VERSIONS, HANDSHAKE, AUTHENTICATE], ids=["versions", "handshake", "authenticate"])
 @pytest.mark.parametrize("kind", GARBLED)
-def test_answers_that_cannot_be_are_refused_by_their_length(broker, api, kind):
+def test_invalid_response_lengths_are_rejected(broker, api, kind):
     answer, wanted = GARBLED[kind]
     middle = Middle(broker.bootstrap_servers, answer=instead(api, lambda _: answer))
     with middle, pytest.raises(KafkaError, match=wanted):
@@ -97,7 +97,7 @@ def test_answers_that_cannot_be_are_refused_by_their_length(broker, api, kind):
 
 
 @pytest.mark.parametrize("cut", [0, 3, 11, 200, 350, 400])
-def test_a_conversation_that_breaks_off_is_no_login(broker, cut):
+def test_interrupted_sasl_exchange_fails(broker, cut):
     with Middle(broker.bootstrap_servers, cut=cut) as middle:
         with pytest.raises(KafkaError) as raised:
             topics(broker, middle, "SCRAM-SHA-512", timeout=0.5)
@@ -105,7 +105,7 @@ def test_a_conversation_that_breaks_off_is_no_login(broker, cut):
         assert PASSWORD not in str(raised.value)
 
 
-def test_what_a_broker_says_is_shown_without_secrets_and_in_one_line(broker):
+def test_broker_messages_are_redacted_to_one_line(broker):
     said = f"no\x1b[2J\nsuch {PASSWORD} eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.c2ln " + "x" * 5000
     broker.alter_logins(step=1, error="SASL_AUTHENTICATION_FAILED", message=said, times=None)
     try:

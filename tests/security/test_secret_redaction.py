@@ -1,4 +1,4 @@
-"""Secrets in use: clients log in with them, and none shows in logs, texts of objects, or errors."""
+"""Secrets are redacted: clients authenticate with secrets that appear in no log, repr, or error."""
 
 import base64
 import logging
@@ -18,7 +18,7 @@ from support.waiting import until
 
 CANARY = 'canary "7f3a" + \\ ä'
 WRONG = "canary-of-a-wrong-password"
-# As a secret would look that somebody wrote down unseen: in a message of PLAIN, in a URL, escaped.
+# Forms of a secret in output: in a PLAIN message, in a URL, escaped.
 SHAPES = [CANARY, WRONG, *(base64.b64encode(s.encode()).decode().rstrip("=") for s in (CANARY, WRONG)), quote(CANARY)]
 SHAPES += [base64.b64encode(f"\0alice\0{s}".encode()).decode().rstrip("=") for s in (CANARY, WRONG)]
 SHAPES += [repr(CANARY)[1:-1], CANARY.replace("\\", "\\\\").replace('"', '\\"')]
@@ -61,7 +61,7 @@ GIVEN = [as_options, as_jaas, as_a_reference]
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("give", GIVEN)
-def test_a_login_that_works_shows_nothing(
+def test_successful_login_reveals_no_secret(
     give: Callable[..., dict[str, Any]],
     mechanism: str,
     broker: Broker,
@@ -100,7 +100,7 @@ def test_a_login_that_works_shows_nothing(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("give", GIVEN)
-def test_a_login_that_fails_shows_nothing(
+def test_failed_login_reveals_no_secret(
     give: Callable[..., dict[str, Any]],
     mechanism: str,
     broker: Broker,
@@ -123,7 +123,7 @@ def test_a_login_that_fails_shows_nothing(
 
 
 @pytest.mark.parametrize("give", GIVEN)
-def test_what_a_broker_repeats_of_a_secret_is_masked(
+def test_secrets_in_broker_messages_are_masked(
     give: Callable[..., dict[str, Any]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -141,5 +141,5 @@ def test_what_a_broker_repeats_of_a_secret_is_masked(
 
 
 def settle() -> None:
-    """Log lines of the core come from a thread of their own."""
+    """Log lines of the Rust client are written by another thread."""
     time.sleep(0.2)
