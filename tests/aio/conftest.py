@@ -1,4 +1,4 @@
-"""What the tests of event loops share."""
+"""Fixtures of the event loop tests."""
 
 from collections.abc import Iterator
 

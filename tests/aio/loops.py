@@ -1,4 +1,4 @@
-"""The event loops that everything awaited is tried under, and what they must leave behind: nothing."""
+"""Event loops under which the async clients are tested, and helpers to check that they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import uvloop
 Main = Callable[[], Awaitable[Any]]
 
 
-class NoReaders(asyncio.SelectorEventLoop):
-    """A loop that watches no sockets for others, as the Proactor loop of Windows."""
+class NoReadersLoop(asyncio.SelectorEventLoop):
+    """A loop that cannot watch foreign sockets, like the Proactor loop of Windows."""
 
     def add_reader(self, fd: Any, *arguments: Any) -> None:  # type: ignore[override]
         if fd is not self._ssock.fileno():  # type: ignore[attr-defined]
@@ -36,12 +36,12 @@ async def _coroutine(main: Main) -> Any:
     return await main()
 
 
-#: How each of them runs a function.
+#: Functions that run a coroutine function in a new loop, by name.
 RUN: dict[str, Callable[[Main], Any]] = {
     "asyncio": _runner(asyncio.SelectorEventLoop),
     "uvloop": _runner(uvloop.new_event_loop),
     "trio": lambda main: trio.run(main),
-    "thread": _runner(NoReaders),
+    "thread": _runner(NoReadersLoop),
 }
 
 
@@ -50,16 +50,16 @@ def descriptors() -> int:
 
 
 def threads() -> set[str]:
-    """Names of Python's threads."""
+    """Returns the names of Python's threads."""
     return {thread.name for thread in threading.enumerate()}
 
 
-#: Those that programs use.
+#: The loops that applications use.
 COMMON = ("asyncio", "uvloop", "trio")
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
-    """What `work` gives; None if it was cancelled after that many seconds."""
+    """Returns the result of `work`, or None if it was cancelled after `seconds`."""
     if _in_trio():
         with trio.move_on_after(seconds):
             return await work()
@@ -70,8 +70,8 @@ async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
         return None
 
 
-async def cancelled_at(begun: threading.Event, work: Callable[[], Awaitable[Any]]) -> None:
-    """Runs it, and cancels it once it has begun."""
+async def cancel_after(begun: threading.Event, work: Callable[[], Awaitable[Any]]) -> None:
+    """Runs `work` and cancels it once `begun` is set."""
     if _in_trio():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(work)
@@ -88,7 +88,7 @@ async def cancelled_at(begun: threading.Event, work: Callable[[], Awaitable[Any]
 
 
 async def together(*works: Callable[[], Awaitable[Any]]) -> None:
-    """Runs them at the same time."""
+    """Runs the functions concurrently."""
     if _in_trio():
         async with trio.open_nursery() as nursery:
             for work in works:

@@ -1,4 +1,4 @@
-"""The bridge between the core's threads and event loops: results come, and loops end without a trace."""
+"""The bridge between the core's threads and event loops: results arrive, and ended loops leave no resources behind."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ def admin(broker: Broker) -> Iterator[Admin]:
 
 
 def call(admin: Admin, topic: str = "t") -> "_core.Call[int]":
-    """Asks for one topic; gives how many there are of that name."""
+    """Requests one topic by name; the result is the number of topics found."""
     return _core.admin_list_topics(admin._open, [topic], 10.0).then(len)
 
 
@@ -44,7 +44,7 @@ def test_an_error_is_raised_by_the_await(kind: str) -> None:
     RUN[kind](main)
 
 
-def test_a_call_is_made_once(admin: Admin) -> None:
+def test_a_call_can_be_awaited_once(admin: Admin) -> None:
     async def main() -> None:
         once = call(admin)
         assert await once == 1
@@ -56,15 +56,15 @@ def test_a_call_is_made_once(admin: Admin) -> None:
         call(nowhere).__await__()
 
 
-def test_one_wake_up_for_all_that_is_done_by_then(admin: Admin) -> None:
-    """While the loop is busy, results of a hundred calls come: it is woken for few of them."""
+def test_wake_ups_of_a_busy_loop_are_coalesced(admin: Admin) -> None:
+    """A hundred results arrive while the loop is busy and wake it only a few times."""
 
     async def main() -> int:
         await call(admin)
         before = _core.loop_wake_ups()
-        begun = [asyncio.ensure_future(just(call(admin))) for _ in range(100)]
+        begun = [asyncio.ensure_future(await_call(call(admin))) for _ in range(100)]
         await asyncio.sleep(0)
-        # The loop does not turn meanwhile, and the answers to what was asked before are there.
+        # The loop does not run here, and the responses to the earlier requests have arrived afterwards.
         for _ in range(100):
             call(admin).wait()
         assert await asyncio.gather(*begun) == [1] * 100
@@ -74,67 +74,67 @@ def test_one_wake_up_for_all_that_is_done_by_then(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("kind", RUN)
-def test_loops_that_end_with_work_pending_leave_nothing(broker: Broker, admin: Admin, kind: str) -> None:
+def test_loops_with_pending_calls_leave_no_resources(broker: Broker, admin: Admin, kind: str) -> None:
     async def main() -> None:
         assert await call(admin) == 1
         for _ in range(3):
             begun.append(call(admin))
-            await stops_waiting(kind, begun[-1])
+            await abandon(kind, begun[-1])
 
     begun: list[_core.Call[int]] = []
     for _ in range(3):
         RUN[kind](main)
-    # What others have left may still be going, and never comes back.
-    before = settled(left)
+    # Threads and descriptors of other tests may still be closing.
+    before = settled(resources)
     for _ in range(20):
         RUN[kind](main)
-    until(lambda: nothing_new(before), left, seconds=20)
+    until(lambda: no_new_resources(before), resources, seconds=20)
 
 
-def left() -> tuple[int, set[str], int]:
+def resources() -> tuple[int, set[str], int]:
     gc.collect()
     return descriptors(), threads(), threading.active_count()
 
 
-def nothing_new(before: tuple[int, set[str], int]) -> bool:
-    now = left()
+def no_new_resources(before: tuple[int, set[str], int]) -> bool:
+    now = resources()
     return now[0] <= before[0] and now[1] <= before[1] and now[2] <= before[2]
 
 
-async def stops_waiting(kind: str, one: "_core.Call[int]") -> None:
-    """Begins a call and leaves it as it is."""
+async def abandon(kind: str, one: "_core.Call[int]") -> None:
+    """Starts a call and stops waiting for its result."""
     if kind == "trio":
         with trio.CancelScope() as scope:
             scope.cancel()
             await one
     else:
-        task = asyncio.ensure_future(just(one))
+        task = asyncio.ensure_future(await_call(one))
         await asyncio.sleep(0)
         task.cancel()
 
 
-async def just(one: "_core.Call[int]") -> int:
+async def await_call(one: "_core.Call[int]") -> int:
     return await one
 
 
-def test_a_loop_that_is_thrown_away_is_collected_with_what_it_waits_for(admin: Admin) -> None:
-    """Nobody closed it: its own warning is not ours."""
+def test_unclosed_loop_with_a_pending_call_is_collected(admin: Admin) -> None:
+    """The loop is not closed; the resulting ResourceWarning is asyncio's own."""
 
-    def throw_away() -> None:
+    def drop_loop() -> None:
         running = asyncio.SelectorEventLoop()
-        waiting = running.create_task(just(call(admin)))
+        waiting = running.create_task(await_call(call(admin)))
         running.run_until_complete(asyncio.sleep(0))
         waiting.cancel()
         running.run_until_complete(asyncio.sleep(0))
 
-    # The client has its connection, whose both ends are in this process.
+    # Opens the client's connection, both ends of which are in this process.
     call(admin).wait()
-    throw_away()
-    before = settled(left)
+    drop_loop()
+    before = settled(resources)
     for _ in range(5):
-        throw_away()
+        drop_loop()
         gc.collect()
-    until(lambda: nothing_new(before), left, seconds=20)
+    until(lambda: no_new_resources(before), resources, seconds=20)
 
 
 AWAITED = """
@@ -163,8 +163,8 @@ work = [lambda call=call: forever(call) for call in calls]
 
 
 @pytest.mark.parametrize("calls", [AWAITED, BLOCKING], ids=["awaited", "blocking"])
-def test_an_interpreter_ends_with_calls_under_way_on_other_threads(calls: str) -> None:
-    """As a service's loop may run: nothing of the core goes to Python any more, whatever it was at."""
+def test_interpreter_exits_during_calls_on_daemon_threads(calls: str) -> None:
+    """The loop runs on a daemon thread, as in a service: the core must not enter Python during finalization."""
     program = f"""
 import logging, sys, threading, time
 logging.disable()

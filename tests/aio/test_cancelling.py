@@ -1,4 +1,4 @@
-"""A task that is cancelled loses nothing: no row, no record, no event, no order."""
+"""Cancelled tasks lose no row, record, event or order."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from aio.loops import COMMON, RUN, cancelled_at, pause, together, within
+from aio.loops import COMMON, RUN, cancel_after, pause, together, within
 from samsarrow import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, RebalanceListener, TopicPartition
 from samsarrow.exceptions import IllegalStateError, KafkaTimeoutError
 
@@ -18,7 +18,7 @@ ONLY = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_every_row_comes_once_however_polls_are_cancelled(servers: str, kind: str) -> None:
+def test_cancelled_polls_lose_and_repeat_no_row(servers: str, kind: str) -> None:
     stop, sent = threading.Event(), []
 
     def write() -> None:
@@ -75,10 +75,10 @@ def test_a_second_poll_at_the_same_time_raises(servers: str) -> None:
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_send_that_is_cancelled_has_sent_nothing(broker, servers: str, kind: str) -> None:
-    """Memory for few records, and a broker that is slow: most sends wait."""
+def test_cancelled_send_queues_nothing(broker, servers: str, kind: str) -> None:
+    """With memory for few records and a slow broker most sends wait."""
     broker.fail("Produce", delay=0.2, times=10)
-    taken: list[int] = []
+    queued: list[int] = []
 
     async def main() -> None:
         async with AsyncProducer(bootstrap_servers=servers, buffer_memory=2000, linger_ms=0) as producer:
@@ -86,7 +86,7 @@ def test_a_send_that_is_cancelled_has_sent_nothing(broker, servers: str, kind: s
             async def one(number: int) -> None:
                 async def send() -> bool:
                     await producer.send("t", f"{number:0400}")
-                    taken.append(number)
+                    queued.append(number)
                     return True
 
                 await within(0.3 if number % 2 else 60.0, send)
@@ -95,12 +95,12 @@ def test_a_send_that_is_cancelled_has_sent_nothing(broker, servers: str, kind: s
             await producer.flush()
 
     RUN[kind](main)
-    assert len(taken) >= 20
+    assert len(queued) >= 20
     with Consumer(bootstrap_servers=servers) as consumer:
         consumer.assign([ONLY])
         consumer.seek_to_beginning()
         found = [int(value) for value in consumer.reader().read_all().column("value").to_pylist()]
-    assert sorted(found) == sorted(taken)
+    assert sorted(found) == sorted(queued)
 
 
 def rows(count: int) -> pa.RecordBatch:
@@ -115,8 +115,8 @@ def committed(servers: str) -> int:
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_send_batch_that_is_cancelled_stops_and_says_what_is_queued(broker, servers: str, kind: str) -> None:
-    """Memory for some rows, and a broker that is slow: the call waits in the middle of its rows."""
+def test_cancelled_send_batch_reports_the_queued_rows(broker, servers: str, kind: str) -> None:
+    """With memory for some rows and a slow broker the call waits in the middle of its rows."""
     broker.fail("Produce", delay=0.5, times=2)
 
     async def main() -> None:
@@ -136,7 +136,7 @@ def test_a_send_batch_that_is_cancelled_stops_and_says_what_is_queued(broker, se
             assert notes == [f"send_batch to topic t was stopped: {queued} rows are queued, the rest is not sent"]
             assert 0 < queued < 100
             await producer.flush()
-            # Time in which a call that goes on would have its next rows queued.
+            # Long enough for a call that was not stopped to queue its next rows.
             await pause(0.1)
             await producer.flush()
             assert committed(servers) == queued
@@ -145,7 +145,7 @@ def test_a_send_batch_that_is_cancelled_stops_and_says_what_is_queued(broker, se
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_cancelled_send_batch_is_no_part_of_the_next_transaction(broker, servers: str, kind: str) -> None:
+def test_cancelled_send_batch_does_not_leak_into_the_next_transaction(broker, servers: str, kind: str) -> None:
     broker.fail("Produce", delay=0.5, times=2)
     options = {"bootstrap_servers": servers, "transactional_id": "x", "buffer_memory": 1 << 16, "linger_ms": 0}
 
@@ -166,7 +166,7 @@ def test_a_cancelled_send_batch_is_no_part_of_the_next_transaction(broker, serve
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_begin_that_is_cancelled_opens_no_transaction(broker, servers: str, kind: str) -> None:
+def test_cancelled_begin_opens_no_transaction(broker, servers: str, kind: str) -> None:
     broker.fail("InitProducerId", delay=0.5)
 
     async def main() -> None:
@@ -189,7 +189,7 @@ def test_a_begin_that_is_cancelled_opens_no_transaction(broker, servers: str, ki
     RUN[kind](main)
 
 
-def test_commits_keep_their_order_though_one_is_not_waited_for(broker, servers: str) -> None:
+def test_commits_keep_their_order_after_a_cancelled_commit(broker, servers: str) -> None:
     broker.fail("OffsetCommit", delay=0.3, times=1)
 
     async def main() -> int:
@@ -205,7 +205,7 @@ def test_commits_keep_their_order_though_one_is_not_waited_for(broker, servers: 
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_flush_and_close_stop_waiting_and_may_be_called_again(broker, servers: str, kind: str) -> None:
+def test_cancelled_flush_and_close_can_be_repeated(broker, servers: str, kind: str) -> None:
     broker.fail("Produce", delay=2.0, times=1)
 
     async def main() -> None:
@@ -222,7 +222,7 @@ def test_flush_and_close_stop_waiting_and_may_be_called_again(broker, servers: s
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_consumer_whose_close_is_cancelled_leaves_all_the_same(broker, servers: str, kind: str) -> None:
+def test_consumer_leaves_the_group_after_a_cancelled_close(broker, servers: str, kind: str) -> None:
     async def main() -> None:
         consumer = AsyncConsumer(bootstrap_servers=servers, group_id="g", session_timeout_ms=60_000)
         consumer.subscribe(["t"])
@@ -239,7 +239,7 @@ def test_a_consumer_whose_close_is_cancelled_leaves_all_the_same(broker, servers
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_second_close_waits_for_the_one_that_was_cancelled(broker, servers: str, kind: str) -> None:
+def test_second_close_waits_for_the_cancelled_close(broker, servers: str, kind: str) -> None:
     async def main() -> float:
         consumer = AsyncConsumer(bootstrap_servers=servers, group_id="g")
         consumer.subscribe(["t"])
@@ -250,7 +250,7 @@ def test_a_second_close_waits_for_the_one_that_was_cancelled(broker, servers: st
         await within(0.1, consumer.close)
         await consumer.close()
         waited = time.monotonic() - started
-        # And then there is nothing to wait for.
+        # The consumer is closed now, so that this call returns without waiting.
         await consumer.close()
         return waited
 
@@ -258,7 +258,7 @@ def test_a_second_close_waits_for_the_one_that_was_cancelled(broker, servers: st
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_transaction_that_is_cancelled_is_aborted(broker, servers: str, kind: str) -> None:
+def test_cancelled_transaction_is_aborted(broker, servers: str, kind: str) -> None:
     async def main() -> None:
         async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:
 
@@ -269,7 +269,7 @@ def test_a_transaction_that_is_cancelled_is_aborted(broker, servers: str, kind: 
                     await pause(60.0)
 
             entered = threading.Event()
-            await cancelled_at(entered, never)
+            await cancel_after(entered, never)
             assert broker.transaction_state("x") in {"CompleteAbort", "Empty"}
             async with producer.transaction():
                 await producer.send("t", b"committed")
@@ -281,7 +281,7 @@ def test_a_transaction_that_is_cancelled_is_aborted(broker, servers: str, kind: 
         assert consumer.reader().read_all().column("value").to_pylist() == [b"committed"]
 
 
-def test_a_commit_of_a_transaction_goes_on_and_is_joined(broker, servers: str) -> None:
+def test_cancelled_transaction_commit_continues_and_is_joined(broker, servers: str) -> None:
     async def main() -> None:
         async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:
             await producer.begin_transaction()
@@ -300,7 +300,7 @@ def test_a_commit_of_a_transaction_goes_on_and_is_joined(broker, servers: str) -
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_listener_that_was_cancelled_is_called_again(servers: str, kind: str) -> None:
+def test_cancelled_listener_is_called_again(servers: str, kind: str) -> None:
     calls: list[str] = []
 
     async def main() -> None:
@@ -333,7 +333,7 @@ def test_a_listener_that_was_cancelled_is_called_again(servers: str, kind: str) 
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_a_callback_that_was_cancelled_is_called_again(servers: str, kind: str) -> None:
+def test_cancelled_callback_is_called_again(servers: str, kind: str) -> None:
     calls: list[str] = []
     tp = TopicPartition("t", 0)
 

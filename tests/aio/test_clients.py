@@ -1,4 +1,4 @@
-"""Consumers and producers of event loops, on the embedded broker."""
+"""AsyncConsumer and AsyncProducer on the embedded broker."""
 
 import asyncio
 import contextvars
@@ -31,7 +31,7 @@ ONLY = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_what_is_sent_is_read(servers: str, kind: str) -> None:
+def test_produce_and_consume(servers: str, kind: str) -> None:
     async def main() -> None:
         async with (
             AsyncProducer(bootstrap_servers=servers) as producer,
@@ -82,7 +82,7 @@ def test_what_is_sent_is_read(servers: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_anyio_runs_it_and_its_scopes_abort_transactions(broker, servers: str, backend: str) -> None:
+def test_anyio_cancel_scope_aborts_the_transaction(broker, servers: str, backend: str) -> None:
     async def main() -> str | None:
         async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:
             with anyio.CancelScope() as scope:
@@ -95,7 +95,7 @@ def test_anyio_runs_it_and_its_scopes_abort_transactions(broker, servers: str, b
     assert anyio.run(main, backend=backend) in {"CompleteAbort", "Empty"}
 
 
-def test_one_answer_of_a_broker_wakes_the_loop_once(servers: str) -> None:
+def test_one_produce_response_wakes_the_loop_once(servers: str) -> None:
     async def main() -> tuple[int, int]:
         async with AsyncProducer(bootstrap_servers=servers, linger_ms=20) as producer:
             await producer.send_and_wait("four", b"")
@@ -108,8 +108,8 @@ def test_one_answer_of_a_broker_wakes_the_loop_once(servers: str) -> None:
     assert 1 <= wakes <= requests + 1
 
 
-def test_results_call_back_with_themselves(servers: str) -> None:
-    """As futures of `concurrent.futures` do: one class of result for threads, loops and callbacks."""
+def test_done_callbacks_receive_the_delivery(servers: str) -> None:
+    """Deliveries behave like futures of `concurrent.futures`: one class for threads, loops and callbacks."""
     with Producer(bootstrap_servers=servers) as producer:
         called: list[object] = []
         one, many = producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": [b"1", b"2"]}))
@@ -121,15 +121,15 @@ def test_results_call_back_with_themselves(servers: str) -> None:
         assert [delivery.exception(1.0) for delivery in (one, many, large)] == [None] * 3
         assert all(delivery.done() for delivery in (one, many, large))
         assert large.result() == []
-        told: list[object] = []
-        producer.send("t", b"v", on_delivery=lambda metadata, error: told.append((metadata, error)))
+        notified: list[object] = []
+        producer.send("t", b"v", on_delivery=lambda metadata, error: notified.append((metadata, error)))
         producer.flush()
-        [(metadata, error)] = told
+        [(metadata, error)] = notified
         assert metadata.offset == 3
         assert error is None
 
 
-def test_results_that_fail_say_why(broker, servers: str) -> None:
+def test_failed_deliveries_have_the_error(broker, servers: str) -> None:
     async def main() -> None:
         async with AsyncProducer(bootstrap_servers=servers, linger_ms=0) as producer:
             with pytest.raises(MessageTooLargeError):
@@ -145,7 +145,7 @@ def test_results_that_fail_say_why(broker, servers: str) -> None:
     RUN["asyncio"](main)
 
 
-def test_fetching_goes_on_while_the_gil_is_held(broker, servers: str) -> None:
+def test_fetching_continues_while_the_gil_is_held(broker, servers: str) -> None:
     async def main() -> int:
         async with AsyncConsumer(bootstrap_servers=servers, fetch_max_wait_ms=100) as consumer:
             consumer.assign([ONLY])
@@ -161,32 +161,32 @@ def test_fetching_goes_on_while_the_gil_is_held(broker, servers: str) -> None:
     assert RUN["asyncio"](main) >= 3
 
 
-def test_listeners_and_callbacks_may_be_coroutines_but_not_of_a_blocking_consumer(servers: str) -> None:
-    told: list[object] = []
+def test_coroutine_listeners_and_callbacks_need_an_async_consumer(servers: str) -> None:
+    notified: list[object] = []
 
-    async def tell(*what: object) -> None:
+    async def notify(*what: object) -> None:
         await asyncio.sleep(0)
-        told.append(what)
+        notified.append(what)
 
     class Listener(RebalanceListener):
         async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-            await tell("assigned", partitions)
+            await notify("assigned", partitions)
 
         async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-            await tell("revoked", partitions)
+            await notify("revoked", partitions)
 
     async def main() -> None:
         async with AsyncConsumer(bootstrap_servers=servers, group_id="g") as consumer:
             consumer.subscribe(["t"], listener=Listener())
-            while not told:
+            while not notified:
                 await consumer.poll(0.1)
-            consumer.commit_async({ONLY: 0}, tell)
-            while len(told) < 2:
+            consumer.commit_async({ONLY: 0}, notify)
+            while len(notified) < 2:
                 await consumer.poll(0.1)
 
     RUN["asyncio"](main)
-    assert [what[0] for what in (told[0], told[2])] == ["assigned", "revoked"]
-    assert told[1][1] is None
+    assert [what[0] for what in (notified[0], notified[2])] == ["assigned", "revoked"]
+    assert notified[1][1] is None
     with Consumer(bootstrap_servers=servers, group_id="h") as consumer:
         consumer.subscribe(["t"], listener=Listener())
         with pytest.raises(TypeError, match="AsyncConsumer"):
@@ -214,7 +214,7 @@ def test_a_producer_serves_several_loops_and_threads(servers: str) -> None:
     assert sorted(one.offset for one in found) == list(range(300))
 
 
-def test_each_batch_lets_other_tasks_run_and_rows_do_not(servers: str) -> None:
+def test_records_yields_to_the_loop_once_per_batch(servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer:
         producer.send_batch("t", pa.table({"value": [b"v"] * 100})).result(30)
 
@@ -243,7 +243,7 @@ def test_each_batch_lets_other_tasks_run_and_rows_do_not(servers: str) -> None:
     assert all(later > earlier for earlier, later in pairwise(sorted(set(at))))
 
 
-def test_records_are_the_rows_of_a_batch_of_either_layout(servers: str) -> None:
+def test_records_of_both_layouts(servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", None, "k", headers=[("a", b"1"), ("a", None)], timestamp=5)
         producer.send("t", b"x" * 100, timestamp=6)
@@ -262,7 +262,7 @@ def test_records_are_the_rows_of_a_batch_of_either_layout(servers: str) -> None:
         _core.Rows(pa.record_batch({"a": [1]}))
 
 
-def test_permanent_failures_are_raised_by_the_await(servers: str) -> None:
+def test_invalid_calls_raise_when_awaited(servers: str) -> None:
     async def main() -> None:
         async with AsyncConsumer(bootstrap_servers=servers) as consumer:
             with pytest.raises(KafkaError, match="nothing is assigned"):
@@ -275,15 +275,15 @@ def test_permanent_failures_are_raised_by_the_await(servers: str) -> None:
     RUN["asyncio"](main)
 
 
-def test_callbacks_see_the_context_variables_of_the_code_that_asked_for_them(broker, servers: str) -> None:
-    """As callbacks of asyncio and of its futures do."""
+def test_callbacks_run_in_the_callers_context(broker, servers: str) -> None:
+    """Callbacks run in a copy of the caller's context, as those of asyncio futures do."""
     request = contextvars.ContextVar("request", default="none")
     seen: list[tuple[str, str]] = []
     events = threading.Event()
 
     def note(what: str) -> None:
         seen.append((what, request.get()))
-        # Of this call alone.
+        # Changes the copy of this call only.
         request.set("changed")
 
     def on_event(event: object) -> None:
@@ -307,7 +307,7 @@ def test_callbacks_see_the_context_variables_of_the_code_that_asked_for_them(bro
     assert "changed" not in dict(found).values()
 
 
-def test_a_callback_that_raises_is_reported_by_its_own_name(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unraisable_report_names_the_callback(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda report: reported.append(report.object))
 
@@ -320,8 +320,10 @@ def test_a_callback_that_raises_is_reported_by_its_own_name(servers: str, monkey
     assert reported == [fails]
 
 
-def test_a_loop_goes_on_however_many_callbacks_wait(servers: str) -> None:
-    """A thread that asks for more than can be called is slowed down; a loop's would hold up all its tasks."""
+def test_pending_callbacks_do_not_block_the_loop(servers: str) -> None:
+    """A thread that adds more callbacks than can be called is slowed down; a loop must not be, since that stops all
+    tasks.
+    """
     go_on = threading.Event()
 
     async def main() -> float:
@@ -339,14 +341,14 @@ def test_a_loop_goes_on_however_many_callbacks_wait(servers: str) -> None:
             return went_on
 
     try:
-        # Each of them would wait a second for the thread of callbacks, which does not move.
+        # Each call would wait a second for the callback thread, which is blocked.
         assert RUN["asyncio"](main) < 15.0
     finally:
         go_on.set()
 
 
 @pytest.mark.parametrize("kind", COMMON)
-def test_sends_that_wait_for_nothing_let_other_tasks_run(servers: str, kind: str) -> None:
+def test_send_without_waiting_yields_to_the_loop(servers: str, kind: str) -> None:
     turns: list[int] = []
     sent = 0
 
@@ -372,8 +374,8 @@ def test_sends_that_wait_for_nothing_let_other_tasks_run(servers: str, kind: str
     assert max(later - earlier for earlier, later in pairwise([0, *turns])) <= 512
 
 
-def test_partitions_of_a_topic_that_is_not_there_are_no_long_wait() -> None:
-    """Java's client asks, and believes the answer; ours once took `default.api.timeout.ms`."""
+def test_partitions_for_a_missing_topic_fails_early() -> None:
+    """Regression: the call waited for `default.api.timeout.ms`. Java's client returns after the first response."""
     with Broker(auto_create_topics=False) as broker, Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         started = time.monotonic()
         with pytest.raises(UnknownTopicOrPartitionError, match="none"):
@@ -381,8 +383,8 @@ def test_partitions_of_a_topic_that_is_not_there_are_no_long_wait() -> None:
         assert time.monotonic() - started < 20.0
 
 
-def test_seeks_one_after_the_other_are_one_request(servers: str) -> None:
-    """To ask for the first partition alone would keep the rows of the others for `fetch.max.wait.ms`."""
+def test_consecutive_seeks_are_one_request(servers: str) -> None:
+    """Looking up the first partition immediately would delay the rows of the others by `fetch.max.wait.ms`."""
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("four", b"v", partition=1).result()
     with Consumer(bootstrap_servers=servers, fetch_max_wait_ms=30_000, request_timeout_ms=60_000) as consumer:
@@ -390,7 +392,7 @@ def test_seeks_one_after_the_other_are_one_request(servers: str) -> None:
         consumer.assign(parts)
         for part in parts:
             consumer.seek(part, 0)
-            # Time enough for a request, if any were made.
+            # Long enough for a request, if one were sent.
             time.sleep(0.1)
         started = time.monotonic()
         assert consumer.poll(60.0).num_rows == 1

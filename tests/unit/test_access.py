@@ -1,4 +1,4 @@
-"""Users, ACLs and tokens as values."""
+"""Value types for users, ACLs and delegation tokens."""
 
 import dataclasses
 import pickle
@@ -25,7 +25,7 @@ UPSERTION = UserScramCredentialUpsertion("alice", ScramMechanism.SCRAM_SHA_512, 
 TOKEN = DelegationToken("id", b"hunter2", "User:alice", None, (), 1, 2, 3)
 
 
-def test_numbers_that_are_newer_than_this_client_are_unknown():
+def test_enum_values_of_newer_brokers_are_unknown():
     for kind in (ScramMechanism, ResourceType, PatternType, AclOperation, AclPermission):
         assert kind(99) is kind["UNKNOWN"]
         with pytest.raises(ValueError, match="is not a valid"):
@@ -33,7 +33,7 @@ def test_numbers_that_are_newer_than_this_client_are_unknown():
     assert ScramMechanism.SCRAM_SHA_256.mechanism_name == "SCRAM-SHA-256"
 
 
-def test_an_acl_has_defaults_and_is_a_key():
+def test_acl_binding_defaults_and_hash():
     assert (READ.permission, READ.host, READ.pattern_type) == (AclPermission.ALLOW, "*", PatternType.LITERAL)
     assert {READ: 1}[dataclasses.replace(READ)] == 1
     assert pickle.loads(pickle.dumps(READ)) == READ
@@ -54,7 +54,7 @@ def test_an_acl_has_defaults_and_is_a_key():
         ("permission", AclPermission.ANY),
     ],
 )
-def test_an_acl_says_one_thing(name, vague):
+def test_acl_binding_rejects_filter_values(name, vague):
     with pytest.raises(ConfigurationError, match=f"definite {name}, not {vague.name}, which is for filters"):
         dataclasses.replace(READ, **{name: vague})
     assert getattr(AclFilter(**{name: vague}), name) is vague
@@ -64,7 +64,7 @@ def test_an_acl_says_one_thing(name, vague):
         AclFilter(**{name: 2})
 
 
-def test_secrets_do_not_show():
+def test_repr_and_pickle_hide_secrets():
     for secret in (UPSERTION, TOKEN, UPSERTION.password, TOKEN.hmac_base64, TOKEN.jaas_config):
         for text in (repr(secret), str(secret), f"{secret}", f"{[secret]}"):
             assert "hunter" not in text
@@ -76,7 +76,7 @@ def test_secrets_do_not_show():
     assert "hunter" not in str(again)
 
 
-def test_a_token_is_a_login():
+def test_delegation_token_as_scram_login():
     assert TOKEN.hmac_base64.reveal() == "aHVudGVyMg=="
     assert TOKEN.jaas_config.reveal() == (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -84,7 +84,7 @@ def test_a_token_is_a_login():
     )
 
 
-def test_arguments_are_checked_before_anything_is_sent():
+def test_admin_checks_arguments_before_it_sends_a_request():
     with Admin(bootstrap_servers="127.0.0.1:1") as admin:
         deletion = UserScramCredentialDeletion("alice", ScramMechanism.SCRAM_SHA_256)
         assert admin.alter_users([]) == admin.create_acls([]) == admin.delete_acls([]) == admin.describe_users([]) == {}

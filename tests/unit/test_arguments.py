@@ -1,4 +1,4 @@
-"""Arguments of the wrong type: an error at once, which names the argument."""
+"""Arguments of the wrong type raise an error that names the argument."""
 
 from datetime import timedelta
 
@@ -39,12 +39,12 @@ NOWHERE = "127.0.0.1:1"
         (("t", b"v"), {"timestamp": 1.5}, "a time is an int"),
     ],
 )
-def test_send(arguments, options, text):
+def test_send_checks_argument_types(arguments, options, text):
     with Producer(bootstrap_servers=NOWHERE) as producer, pytest.raises(TypeError, match=text):
         producer.send(*arguments, **options)
 
 
-def test_numbers_that_are_too_large_are_named():
+def test_out_of_range_numbers_name_the_argument():
     with Producer(bootstrap_servers=NOWHERE) as producer:
         with pytest.raises(OverflowError, match="partition is out of range: 1099511627776"):
             producer.send("t", b"v", partition=2**40)
@@ -54,7 +54,7 @@ def test_numbers_that_are_too_large_are_named():
         Producer(bootstrap_servers=NOWHERE, linger_ms=2**70)
 
 
-def test_callbacks_are_functions():
+def test_callbacks_must_be_callable():
     with Consumer(bootstrap_servers=NOWHERE, group_id="g") as consumer:
         with pytest.raises(TypeError, match="callback must be a function"):
             consumer.commit_async(callback=5)
@@ -66,14 +66,14 @@ def test_callbacks_are_functions():
         RebalanceListener(5)
 
 
-def test_done_callbacks_are_functions():
+def test_done_callbacks_must_be_callable():
     with Producer(bootstrap_servers=NOWHERE) as producer:
         delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
         with pytest.raises(TypeError, match="fn must be a function"):
             delivery.add_done_callback(5)
 
 
-def test_partitions_and_offsets():
+def test_partition_and_offset_conversion():
     assert to_pair(TopicPartition("t", np.int64(1))) == ("t", 1)
     for bad, text in [(("t", "0"), "partition of a TopicPartition"), ((5, 0), "topic of a TopicPartition")]:
         with pytest.raises(TypeError, match=text):
@@ -85,7 +85,7 @@ def test_partitions_and_offsets():
             to_committed(offset)
 
 
-def test_timeouts():
+def test_timeout_conversion():
     assert to_seconds(None) is None
     assert to_seconds(timedelta(milliseconds=5)) == 0.005
     assert to_seconds(np.float32(0.5)) == 0.5
@@ -94,10 +94,10 @@ def test_timeouts():
             to_seconds(bad)
 
 
-def test_keys_for_a_partitioner_are_bytes():
+def test_partitioner_receives_keys_as_bytes():
     calls = []
     with pytest.raises(TypeError, match="key must be bytes"):
-        # `bytes(10**14)` would be a hundred terabytes.
+        # `bytes(10**14)` would allocate a hundred terabytes.
         choose_partition(lambda *arguments: calls.append(arguments), "t", 10**14, b"v", 4)
     assert not calls
     assert choose_partition(lambda topic, key, value, count: np.int64(len(key)), "t", "ab", memoryview(b"v"), 4) == 2
@@ -105,7 +105,7 @@ def test_keys_for_a_partitioner_are_bytes():
         choose_partition(lambda *arguments: "0", "t", b"k", b"v", 4)
 
 
-def test_none_is_the_default_of_every_option():
+def test_none_selects_the_default_of_every_option():
     with (
         Consumer(bootstrap_servers=NOWHERE, group_id=None, partition_assignment_strategy=None, ssl_context=None) as one,
         pytest.raises(ConfigurationError, match=r"group\.id"),
@@ -140,7 +140,7 @@ def test_none_is_the_default_of_every_option():
         ("client_id", timedelta(seconds=1), False),
     ],
 )
-def test_lengths_of_time(name, length, good):
+def test_timedelta_options(name, length, good):
     if good:
         Producer({"bootstrap.servers": NOWHERE, name: length}).close()
     else:
@@ -150,7 +150,7 @@ def test_lengths_of_time(name, length, good):
         pass
 
 
-def test_numbers_of_numpy_are_options():
+def test_numpy_scalars_are_accepted_as_options():
     Producer(
         bootstrap_servers=NOWHERE, linger_ms=np.int64(5), batch_size=np.float32(1000), enable_idempotence=np.bool_(True)
     ).close()
@@ -158,6 +158,6 @@ def test_numbers_of_numpy_are_options():
         Producer(bootstrap_servers=NOWHERE, linger_ms=np.array([1, 2]))
 
 
-def test_formats():
+def test_value_format_must_be_a_format():
     with pytest.raises(ConfigurationError, match=r"value_format must be Avro.*, not 5"):
         Consumer(bootstrap_servers=NOWHERE, value_format=5)

@@ -1,4 +1,6 @@
-"""Arrow data as it crosses from Python: what was consumed is not read again, and nothing is copied that need not be."""
+"""Arrow data imported through the C data interface: consumed capsules are rejected, and buffers are not copied
+needlessly.
+"""
 
 import sys
 
@@ -10,8 +12,8 @@ import samsarrow
 BATCH = pa.record_batch({"value": pa.array([b"a", b"b"], pa.binary())})
 
 
-class Once:
-    """Gives the same capsules at each call, against the interface."""
+class ReusedArrayCapsules:
+    """Returns the same capsules at every call, which violates the interface."""
 
     def __init__(self, data):
         self.pair = data.__arrow_c_array__()
@@ -20,7 +22,7 @@ class Once:
         return self.pair
 
 
-class OneStream:
+class ReusedStreamCapsule:
     def __init__(self, data):
         self.capsule = data.__arrow_c_stream__()
 
@@ -28,8 +30,10 @@ class OneStream:
         return self.capsule
 
 
-@pytest.mark.parametrize("data", [Once(BATCH), OneStream(pa.table(BATCH))], ids=["array", "stream"])
-def test_a_capsule_that_was_consumed_is_refused(data):
+@pytest.mark.parametrize(
+    "data", [ReusedArrayCapsules(BATCH), ReusedStreamCapsule(pa.table(BATCH))], ids=["array", "stream"]
+)
+def test_consumed_capsule_is_rejected(data):
     encoded = samsarrow.encode_batches(data)
     assert samsarrow.decode_batches(encoded).column("value").to_pylist() == [b"a", b"b"]
     for _ in range(3):
@@ -37,20 +41,20 @@ def test_a_capsule_that_was_consumed_is_refused(data):
             samsarrow.encode_batches(data)
 
 
-def test_a_schema_that_was_consumed_is_refused():
+def test_consumed_schema_capsule_is_rejected():
     schema, array = BATCH.__arrow_c_array__()
     pa.Schema._import_from_c_capsule(schema)
 
-    class Half:
+    class ConsumedSchema:
         def __arrow_c_array__(self, requested_schema=None):
             return schema, array
 
     with pytest.raises(TypeError, match="consumed before"):
-        samsarrow.encode_batches(Half())
+        samsarrow.encode_batches(ConsumedSchema())
 
 
-def test_decoding_borrows_the_bytes_that_it_is_given():
-    """Columns of views point into them; they are held as long as those are, and no longer."""
+def test_decoded_views_reference_the_input_bytes():
+    """View columns reference the encoded bytes, which are released together with the batch."""
     values = pa.array([b"%020d" % i for i in range(1000)], pa.binary())
     encoded = samsarrow.encode_batches(pa.record_batch({"value": values}))
     before = sys.getrefcount(encoded)
@@ -58,7 +62,7 @@ def test_decoding_borrows_the_bytes_that_it_is_given():
     assert sys.getrefcount(encoded) > before
     assert batch.column("value").to_pylist() == values.to_pylist()
     del batch
-    # What was let go while no Python was at hand is let go at the next call.
+    # A reference that was dropped without the GIL is released by the next call.
     samsarrow.decode_batches(b"")
     assert sys.getrefcount(encoded) == before
 

@@ -1,4 +1,4 @@
-"""`samsarrow users` and `samsarrow acls` without a cluster: where passwords come from, what is refused."""
+"""`samsarrow users` and `samsarrow acls` without a cluster: sources of passwords, and rejected command lines."""
 
 import json
 import os
@@ -25,7 +25,7 @@ SHA256, SHA512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 
 
 class Recorder:
-    """Stands for an Admin; knows `old`, who logs in by SCRAM-SHA-256, and no ACLs."""
+    """Replaces an Admin: knows one user, `old`, with SCRAM-SHA-256, and no ACLs."""
 
     def __init__(self):
         self.calls = []
@@ -69,28 +69,28 @@ def run(*arguments, code=0, stdin="", env=None, connect=True):
 
 
 @pytest.mark.parametrize("stdin", ["hunter2 é\n", "hunter2 é\r\n", "hunter2 é"])
-def test_a_password_comes_by_standard_input(admin, stdin):
+def test_password_from_standard_input(admin, stdin):
     assert run("users", "set", "new", "--password-stdin", stdin=stdin) == "user new: password set for SCRAM-SHA-512\n"
     assert admin.calls == [UserScramCredentialUpsertion("new", SHA512, "hunter2 é", 4096)]
 
 
-def test_a_password_comes_by_the_environment(admin):
-    told = run(
+def test_password_from_an_environment_variable(admin):
+    output = run(
         "users", "set", "old", "--password-env", "SECRET", "--iterations", "8192", "--mechanism", "scram-sha-512",
         env={"SECRET": "hunter2"},
     )  # fmt: skip
-    assert "password changed for SCRAM-SHA-512" in told
-    assert "user old: SCRAM-SHA-256 keeps the password that it had" in told
+    assert "password changed for SCRAM-SHA-512" in output
+    assert "user old: SCRAM-SHA-256 keeps the password that it had" in output
     assert admin.calls == [UserScramCredentialUpsertion("old", SHA512, "hunter2", 8192)]
 
 
-def test_a_change_is_of_the_mechanisms_that_the_user_has(admin):
+def test_password_change_keeps_the_mechanism_of_the_user(admin):
     run("users", "set", "old", "--password-stdin", stdin="hunter2")
     assert admin.calls == [UserScramCredentialUpsertion("old", SHA256, "hunter2", 4096)]
 
 
-def test_a_password_is_asked_for_at_a_terminal_twice():
-    """On a terminal of its own, as click reads passwords past standard input."""
+def test_password_prompt_on_a_terminal():
+    """Runs on a pseudo-terminal, since click reads passwords from the terminal and not from standard input."""
     import pty
     import sys
 
@@ -116,7 +116,7 @@ def _read(terminal):
     try:
         return os.read(terminal, 1024)
     except OSError:
-        # How Linux says that nobody is at the other end.
+        # Linux raises EIO after the other end of the terminal was closed.
         return b""
 
 
@@ -159,12 +159,12 @@ def test_wrong_usage_is_exit_code_2(admin, arguments, stdin, text):
     assert admin.calls == []
 
 
-def test_acls_are_of_each_with_each(admin):
-    told = run(
+def test_acls_add_creates_every_combination(admin):
+    output = run(
         "acls", "add", "--topic", "t", "--topic", "u", "--group", "g", "--principal", "User:a", "--principal", "User:b",
         "--operation", "Describe", "--consumer", "--host", "10.0.0.1", "--prefixed", "--deny",
     )  # fmt: skip
-    assert told.endswith("12 ACLs added, or already present\n")
+    assert output.endswith("12 ACLs added, or already present\n")
     assert len(admin.calls) == 12
     assert {(a.resource_type, a.resource_name, a.operation) for a in admin.calls} == {
         (kind, name, operation)
@@ -176,7 +176,7 @@ def test_acls_are_of_each_with_each(admin):
     }
 
 
-def test_what_a_producer_does(admin):
+def test_acls_of_a_producer(admin):
     run("acls", "add", "--topic", "t", "--transactional-id", "x", "--principal", "User:a", "--producer")
     assert [(a.resource_type.name, a.operation.name) for a in admin.calls] == [
         ("TOPIC", "WRITE"), ("TOPIC", "DESCRIBE"), ("TOPIC", "CREATE"),
@@ -189,7 +189,7 @@ def test_what_a_producer_does(admin):
     [(["--topic", "*"], "LITERAL"), (["--topic", "t", "--prefixed"], "PREFIXED"), (["--principal", "User:a"], "ANY")],
     ids=str,
 )
-def test_removed_is_what_stands_there(admin, arguments, pattern):
+def test_acls_remove_matches_the_pattern_type(admin, arguments, pattern):
     assert run("acls", "remove", *arguments, "--yes").endswith("0 ACLs removed\n")
     run("acls", "remove", *arguments, "--dry-run")
     assert [one.pattern_type.name for one in admin.calls] == [pattern, pattern]
@@ -197,14 +197,14 @@ def test_removed_is_what_stands_there(admin, arguments, pattern):
 
 def test_dry_runs_change_nothing(admin):
     assert "dry run" in run("acls", "add", "--topic", "t", "--principal", "User:a", "--operation", "all", "--dry-run")
-    told = run("users", "delete", "old", "nobody", "--dry-run")
-    assert told.splitlines() == [
+    output = run("users", "delete", "old", "nobody", "--dry-run")
+    assert output.splitlines() == [
         "user old: the password for SCRAM-SHA-256 goes", "user nobody: nothing to delete", "dry run: nothing is deleted"
     ]  # fmt: skip
     assert admin.calls == []
 
 
-def test_lists_have_the_forms_of_all_lists(admin, monkeypatch):
+def test_list_output_formats(admin, monkeypatch):
     flat = {"user": "old", "mechanism": "SCRAM-SHA-256", "iterations": 4096}
     assert json.loads(run("users", "list")) == flat
     assert json.loads(run("users", "list", "-o", "json")) == [flat]
@@ -217,7 +217,7 @@ def test_lists_have_the_forms_of_all_lists(admin, monkeypatch):
     assert run("acls", "list", "-o", "csv").splitlines() == [",".join(listed), ",".join(listed.values())]
 
 
-def test_options_come_from_a_properties_file(admin, tmp_path):
+def test_options_from_a_properties_file(admin, tmp_path):
     file = tmp_path / "client.properties"
     file.write_text('bootstrap.servers : b:1\nsasl.jaas.config=a.b.C required \\\n  password="hunter2";\n')
     assert run("acls", "list", "-o", "table", "-F", str(file), connect=False).startswith("RESOURCE")
@@ -227,13 +227,13 @@ def test_options_come_from_a_properties_file(admin, tmp_path):
     assert "is no properties file" in run("acls", "list", "--command-config", str(file), code=2)
 
 
-def test_a_secret_on_the_command_line_is_warned_of(admin):
+def test_secret_on_the_command_line_logs_a_warning(admin):
     assert "sasl.password: other users can see" in run("acls", "list", "-c", "sasl.password=hunter2")
     assert "other users can see" not in run("acls", "list", "-c", "sasl.password=${env:P}", "-c", "sasl.username=hunt")
 
 
 @pytest.mark.parametrize(("failing", "code"), [(1, 3), (2, 1)])
-def test_what_failed_in_part_is_exit_code_3(admin, monkeypatch, failing, code):
+def test_partial_failure_is_exit_code_3(admin, monkeypatch, failing, code):
     error = ClusterAuthorizationFailedError("not you")
 
     def some_fail(items):

@@ -1,4 +1,4 @@
-"""The list of commands, and what all of them have."""
+"""The list of commands, and properties that all of them share."""
 
 import click
 import pytest
@@ -18,13 +18,13 @@ def commands(group=cli, path=()):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_that_is_listed_is_there(name):
+def test_every_listed_command_can_be_loaded(name):
     command = cli.get_command(CONTEXT, name)
     assert command.name == name
     assert name in cli.get_help(CONTEXT)
 
 
-def test_every_command_and_option_says_what_it_is_for():
+def test_every_command_and_option_has_help():
     everything = dict(commands())
     assert ("topics", "list") in everything
     silent = [path for path, command in everything.items() if not command.help]

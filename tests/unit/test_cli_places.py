@@ -1,4 +1,4 @@
-"""Times, sizes and places as the command line takes them."""
+"""Parsing of time spans, timestamps, offset positions, partitions and rotation limits on the command line."""
 
 import time
 
@@ -20,12 +20,12 @@ from samsarrow.types import TopicPartition
         ("P1DT2H", 93600), ("PT30S", 30), ("pt1m0.5s", 60.5), ("P2D", 172800),
     ],
 )  # fmt: skip
-def test_spans(text, seconds):
+def test_time_spans(text, seconds):
     assert span_of(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "1", "h", "1x", "1 h", "-1h", "1h 30m", "1e3s", "P", "PT", "P1Y"])
-def test_what_is_no_span_is_refused(text):
+def test_invalid_time_spans_are_rejected(text):
     with pytest.raises(ValueError, match="is not a time span"):
         span_of(text)
 
@@ -39,17 +39,17 @@ def test_what_is_no_span_is_refused(text):
         ("1793527200000", 1793527200000),
     ],
 )
-def test_instants(text, ms):
+def test_timestamps(text, ms):
     assert instant_of(text) == ms
 
 
-def test_instants_count_back_from_now():
+def test_timestamps_relative_to_now():
     before = time.time() * 1000
     assert before - 3_600_001 <= instant_of("-1h") <= time.time() * 1000 - 3_600_000 + 1
     assert before - 1 <= instant_of("now") <= time.time() * 1000 + 1
 
 
-def test_an_instant_without_a_zone_is_local(monkeypatch):
+def test_timestamp_without_a_zone_is_local_time(monkeypatch):
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
@@ -60,7 +60,7 @@ def test_an_instant_without_a_zone_is_local(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "10:00", "-1", "-", "1900-01-01", "99999999999999999"])
-def test_what_is_no_instant_is_refused(text):
+def test_invalid_timestamps_are_rejected(text):
     with pytest.raises(ValueError, match=r"is not a time|is outside"):
         instant_of(text)
 
@@ -73,24 +73,24 @@ def test_what_is_no_instant_is_refused(text):
         ("0", Place("offset", 0)), ("-5", Place("back", 5)), ("@1793527200000", Place("time", 1793527200000)),
     ],
 )  # fmt: skip
-def test_places(text, place):
+def test_offset_positions(text, place):
     assert Place.of(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "@", "@never", "9223372036854775808", "+5"])
-def test_what_is_no_place_is_refused(text):
+def test_invalid_offset_positions_are_rejected(text):
     with pytest.raises(click.BadParameter):
         Place.of(text)
 
 
-def test_partitions():
+def test_partition_lists():
     assert partitions_option(None, None, ("0,2", "5-7")) == {0, 2, 5, 6, 7}
     for text in ("x", "1-", "3-1", "", "-1", "1,"):
         with pytest.raises(click.BadParameter, match="not a partition"):
             partitions_option(None, None, (text,))
 
 
-def test_rotation():
+def test_rotation_limits():
     assert Rotation.of("100MB,1h,1000000") == Rotation(rows=1_000_000, size=100_000_000, seconds=3600)
     assert Rotation.of("1 GiB") == Rotation(size=2**30)
     for text in ("", "0", "much", "1TBx", "0s", "5MB,"):

@@ -1,4 +1,4 @@
-"""Unclosed quotes of CSV, however its bytes come."""
+"""Detection of unclosed quotes in CSV, for every way to split the input."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ def test_the_line_of_an_unclosed_quote(data: bytes, line: int | None) -> None:
         assert quotes.unclosed() == line, size
 
 
-def test_what_python_writes_has_no_unclosed_quotes() -> None:
+def test_output_of_the_csv_module_has_no_unclosed_quotes() -> None:
     random.seed(7)
     cells = ["", "a", '"', '""', "a,b", "a\nb", '"a"', 'a"', "\r\n"]
     for _ in range(300):

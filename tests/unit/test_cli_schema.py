@@ -1,4 +1,4 @@
-"""`samsarrow schema`: subjects, schemas, checks and registrations."""
+"""`samsarrow schema`: subjects, schemas, compatibility checks and registrations."""
 
 import json
 
@@ -28,12 +28,12 @@ def registry(monkeypatch):
 def command(monkeypatch, capsys, tmp_path):
     run = runner("", monkeypatch, capsys, tmp_path)
 
-    def of_schema(*arguments, **more):
+    def run_schema_command(*arguments, **more):
         done = run("schema", *arguments, **more)
         assert SECRET not in done.out + done.err
         return done
 
-    return of_schema
+    return run_schema_command
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_subjects_are_listed_with_versions_type_and_id(command, registry):
     assert "subject orders-value: " in some.err
 
 
-def test_a_schema_is_shown_by_subject_id_and_guid(command, registry):
+def test_schema_show_by_subject_id_and_guid(command, registry):
     shown = command("show", "orders-value")
     assert json.loads(shown.out) == ORDER
     assert shown.err == f"orders-value, version 1, id 2, GUID {registry.guid(2)}, AVRO\nuses User=users-value:1\n"
@@ -98,11 +98,11 @@ def test_a_schema_is_shown_by_subject_id_and_guid(command, registry):
     ],
 )
 @pytest.mark.usefixtures("registry")
-def test_what_cannot_be_shown_is_one_error(command, arguments, code, why):
+def test_schema_show_errors(command, arguments, code, why):
     assert why in " ".join(command("show", *arguments, code=code).err.split())
 
 
-def test_a_registry_has_to_be_named_and_to_answer(command, registry, monkeypatch):
+def test_missing_or_unreachable_registry_is_an_error(command, registry, monkeypatch):
     registry.down()
     down = command("list", "-X", "schema.registry.max.retries=0", code=1).err
     assert down.startswith("samsarrow: ")
@@ -145,5 +145,5 @@ def test_a_schema_is_registered_from_files_and_standard_input(command, file):
     ],
 )
 @pytest.mark.usefixtures("registry")
-def test_what_cannot_be_registered_is_refused(command, file, name, more, why):
+def test_schema_register_rejects_invalid_arguments(command, file, name, more, why):
     assert why in " ".join(command("register", "users-value", file(USER, name), *more, code=2).err.split())

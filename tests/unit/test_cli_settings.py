@@ -1,4 +1,4 @@
-"""Profiles, the environment, and settings of other clients."""
+"""Profiles, environment variables, and settings imported from other clients."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ SECRET = "hunter2"
 
 @pytest.fixture(autouse=True)
 def config(tmp_path, monkeypatch):
-    """Writes the file of profiles."""
+    """Writes the profiles file."""
     monkeypatch.setenv("SAMSARROW_CONFIG", str(tmp_path / "config.toml"))
     for name in ("SAMSARROW_PROFILE", "SAMSARROW_BOOTSTRAP_SERVERS"):
         monkeypatch.delenv(name, raising=False)
@@ -47,7 +47,7 @@ request_timeout_ms = 5000
 """
 
 
-def test_the_nearest_wins(config, monkeypatch):
+def test_setting_precedence(config, monkeypatch):
     config(PROFILES)
     assert layered(None, {}, {}) == {"bootstrap.servers": "localhost:9092"}
     prod = layered("prod", {}, {})
@@ -59,7 +59,7 @@ def test_the_nearest_wins(config, monkeypatch):
     monkeypatch.setenv("SAMSARROW_METADATA_BROKER_LIST", "env:9092")
     monkeypatch.setenv("SAMSARROW_BENCH_RECORDS", "5")
     assert layered(None, {}, {}) == {**prod, "bootstrap.servers": "env:9092"}
-    # A profile that is named is of another cluster than the environment.
+    # A profile named on the command line describes another cluster than the environment variables.
     assert layered("local", {}, {}) == {"bootstrap.servers": "localhost:9092"}
     given = {"request_timeout_ms": "2"}
     assert layered(None, {"request.timeout.ms": "1", "client.id": "f"}, given) == {
@@ -89,12 +89,12 @@ def test_the_nearest_wins(config, monkeypatch):
         ("[profiles.nope]\nbootstrap_servers = 'localhost:1'\nbotstrap = 'x'", "option botstrap is unknown"),
     ],
 )
-def test_a_wrong_profile_is_named_with_what_is_wrong(config, text, why):
+def test_profile_errors(config, text, why):
     config(text)
     assert why in run("topics", "list", "--profile", "nope", code=2)
 
 
-def test_secrets_come_by_commands_and_are_shown_to_nobody(config, tmp_path):
+def test_secrets_from_commands_are_hidden(config, tmp_path):
     words = json.dumps([sys.executable, "-c", f"print({SECRET!r}); print('second line')"])
     config(
         f"[profiles.a]\nbootstrap_servers='h:1'\n"
@@ -109,13 +109,13 @@ def test_secrets_come_by_commands_and_are_shown_to_nobody(config, tmp_path):
     assert {row["option"]: row["value"] for row in shown} == {
         "bootstrap.servers": "h:1", "sasl.password": "[hidden]", "ssl.key.password": "[hidden]",
     }  # fmt: skip
-    # A file that others can read, with a secret in it: said, not refused.
+    # A secret in a file that others can read causes a warning, not an error.
     config(f"[profiles.a]\nbootstrap_servers='h:1'\nsasl_password = '{SECRET}'")
     (tmp_path / "config.toml").chmod(0o644)
     assert "others can read it" in run("config", "show", "--profile", "a")
 
 
-def test_settings_say_where_they_are_from(config):
+def test_config_show_names_the_source_of_a_setting(config):
     config(PROFILES)
     shown = run("config", "show", "-o", "csv", env={"SAMSARROW_SASL_PASSWORD": SECRET, "SAMSARROW_CLIENT_ID": "me"})
     assert shown.splitlines() == [
@@ -126,7 +126,7 @@ def test_settings_say_where_they_are_from(config):
     assert "nothing is set" in run("config", "show")
 
 
-def test_settings_of_a_schema_registry_are_settings_like_others(config):
+def test_schema_registry_settings(config):
     config(
         f"[profiles.a]\nschema_registry_url = 'http://h:8081'\nschema_registry_max_retries = 1\n"
         f"schema_registry_basic_auth_user_info_command = 'echo ann:{SECRET}'"
@@ -142,11 +142,11 @@ def test_settings_of_a_schema_registry_are_settings_like_others(config):
     }  # fmt: skip
     env = {"SAMSARROW_SCHEMA_REGISTRY_BEARER_AUTH_TOKEN": SECRET, "SAMSARROW_SCHEMA_REGISTRY_NOPE": SECRET}
     assert [json.loads(line)["value"] for line in run("config", "show", env=env).splitlines()] == ["[hidden]"]
-    # Commands that ask none have no use for them on their command line, and leave those of a profile alone.
-    of_brokers = ("topics", "list", "-b", "localhost:1", "--timeout", "10ms")
+    # Commands that do not use a registry reject its options on the command line and ignore those of a profile.
+    command = ("topics", "list", "-b", "localhost:1", "--timeout", "10ms")
     why = "schema.registry.url is not an option of the admin of this command"
-    assert why in run(*of_brokers, "-X", "schema.registry.url=http://h", code=2)
-    assert "schema.registry" not in CliRunner().invoke(cli, [*of_brokers, "--profile", "a"]).output
+    assert why in run(*command, "-X", "schema.registry.url=http://h", code=2)
+    assert "schema.registry" not in CliRunner().invoke(cli, [*command, "--profile", "a"]).output
 
 
 LIBRDKAFKA = f"""# kcat's
@@ -229,13 +229,13 @@ clusters:
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
 )  # fmt: skip
-def test_settings_of_others_are_read(tmp_path, name, text, code, lines):
+def test_config_check_reads_files_of_other_clients(tmp_path, name, text, code, lines):
     (tmp_path / name).write_text(text)
     printed = run("config", "check", tmp_path / name, code=code)
     assert [line for line in lines if line not in printed] == []
 
 
-def test_what_is_printed_is_a_profile(tmp_path, config):
+def test_config_check_prints_a_profile(tmp_path, config):
     (tmp_path / "rpk.yaml").write_text(RPK)
     printed = run("config", "check", tmp_path / "rpk.yaml", "--section", "local", "--name", "dev")
     config(printed.partition("\nwhat will differ")[0])
@@ -259,7 +259,7 @@ def test_what_is_printed_is_a_profile(tmp_path, config):
         ("y.yaml", ("a:\n" + "".join(" " * i + "a:\n" for i in range(1, 80))).encode(), "deeper than 50"),
     ],
 )
-def test_files_that_are_none_are_refused(tmp_path, name, data, why):
+def test_config_check_rejects_invalid_files(tmp_path, name, data, why):
     (tmp_path / name).write_bytes(data)
     printed = CliRunner().invoke(cli, ["config", "check", str(tmp_path / name)])
     assert printed.exit_code in (1, 2)
@@ -267,7 +267,7 @@ def test_files_that_are_none_are_refused(tmp_path, name, data, why):
     assert SECRET not in printed.output
 
 
-def test_yaml_is_read_as_tools_write_it():
+def test_yaml_parser():
     text = "---\na: b # c\n'q: r': \"x\\ny\"\nlist:\n- 1\n- - no\n  - x\nm:\n  n: 'it''s'\n  e: {}\n  url: http://a:1/b#c\nz:\n"
     assert parse(text.replace("- - no\n  - x\n", "")) == {
         "a": "b", "q: r": "x\ny", "list": ["1"], "m": {"n": "it's", "e": {}, "url": "http://a:1/b#c"}, "z": None,

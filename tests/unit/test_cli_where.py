@@ -1,4 +1,4 @@
-"""`--where`: what it lets through, what it refuses, and that nothing of it runs."""
+"""`--where`: selected rows, rejected expressions, and no execution of the expression as Python."""
 
 import json
 
@@ -94,10 +94,10 @@ def batch():
         ("value.nothing.at.all > 1", []),
     ],
 )  # fmt: skip
-def test_what_is_true_of_which_records(batch, text, rows):
+def test_where_selects_rows(batch, text, rows):
     where = Where(text)
     assert where.rows(batch).to_pylist() == rows
-    # Of a slice, as polls give them, and of none.
+    # Slices, as polls return them, and an empty batch.
     assert where.rows(batch.slice(2)).to_pylist() == [row - 2 for row in rows if row >= 2]
     assert where.rows(batch.slice(0, 0)).to_pylist() == []
 
@@ -147,12 +147,12 @@ def test_what_is_true_of_which_records(batch, text, rows):
     ],
     ids=lambda text: text[:40],
 )  # fmt: skip
-def test_what_is_no_condition_is_refused_by_what_is_wrong(text, why):
+def test_invalid_expressions_are_rejected(text, why):
     with pytest.raises(WhereError) as refused:
         Where(text)
     assert why in refused.value.message
 
 
-def test_headers_are_read_only_where_they_are_asked_for():
+def test_headers_are_read_only_if_the_expression_uses_them():
     assert Where("header.h == '1'").wants_headers
     assert not Where("value.h == '1'").wants_headers

@@ -1,4 +1,4 @@
-"""encode_batches and decode_batches: what goes in comes out, whatever the Arrow type."""
+"""Round trips of encode_batches and decode_batches for every Arrow type."""
 
 import struct
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def test_round_trip(compression, layout):
     assert batch["topic"].null_count == 4
 
 
-def test_schema_is_the_documented_one():
+def test_decoded_schema():
     schema = decode_batches(b"", include_headers=True).schema
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     assert {f.name: f.type for f in schema if f.name != "headers"} == {
@@ -53,7 +53,7 @@ def test_schema_is_the_documented_one():
     [pa.binary(), pa.large_binary(), pa.binary_view(), pa.string(), pa.large_string(), pa.string_view()],
     ids=str,
 )
-def test_every_text_and_binary_type_can_be_sent(kind):
+def test_every_string_and_binary_type_can_be_encoded(kind):
     texts = ["a", None, "", "long enough not to be inlined in a view"]
     values = [t if t is None or "string" in str(kind) else t.encode() for t in texts]
     batch = pa.record_batch({"v": pa.array(values, kind)})
@@ -62,13 +62,13 @@ def test_every_text_and_binary_type_can_be_sent(kind):
     assert back["key"].null_count == 4
 
 
-def test_dictionaries_can_be_sent():
+def test_dictionary_columns_can_be_encoded():
     keys = pa.array(["AA", "UA", None, "AA"]).dictionary_encode()
     back = decode_batches(encode_batches(pa.record_batch({"key": keys, "value": keys})))
     assert back["key"].to_pylist() == [b"AA", b"UA", None, b"AA"]
 
 
-def test_headers_keep_order_and_repeated_names():
+def test_headers_keep_order_and_duplicates():
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     headers = [[("a", b"1"), ("b", None), ("a", b"")], [], None]
     rows = [None if h is None else [{"key": k, "value": v} for k, v in h] for h in headers]
@@ -80,7 +80,7 @@ def test_headers_keep_order_and_repeated_names():
 @pytest.mark.parametrize(
     "kind", [pa.int64(), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.timestamp("ns")], ids=str
 )
-def test_timestamps_of_every_unit_arrive_as_milliseconds(kind):
+def test_timestamps_of_every_unit_decode_as_milliseconds(kind):
     when = datetime(2013, 1, 1, 5, tzinfo=UTC)
     ms = int(when.timestamp() * 1000)
     times = pa.array([ms, None], pa.timestamp("ms", "UTC")).cast(pa.int64())
@@ -90,7 +90,7 @@ def test_timestamps_of_every_unit_arrive_as_milliseconds(kind):
     assert back["timestamp"].to_pylist()[0] == when
 
 
-def test_slices_are_sent_from_where_they_start():
+def test_slices_are_encoded_with_their_offset():
     batch = table()
     back = decode_batches(encode_batches(batch.slice(1, 2)))
     assert back["key"].to_pylist() == KEYS[1:3]
@@ -98,7 +98,7 @@ def test_slices_are_sent_from_where_they_start():
     assert decode_batches(encode_batches(struct_slice))["value"].to_pylist() == VALUES[2:]
 
 
-def test_tables_and_readers_are_taken_batch_by_batch():
+def test_tables_and_readers_are_encoded_batch_by_batch():
     parts = pa.table({"value": pa.chunked_array([[b"a", b"b"], [], [b"c"]], pa.binary())})
     for data in (parts, parts.to_reader()):
         back = decode_batches(encode_batches(data))
@@ -107,7 +107,7 @@ def test_tables_and_readers_are_taken_batch_by_batch():
 
 
 class OnlyCapsules:
-    """What is known of a foreign library's table: the protocol and nothing else."""
+    """A table of another library, which offers only the PyCapsule interface."""
 
     def __init__(self, batch):
         self._batch = batch
@@ -124,7 +124,7 @@ class OnlyStream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-def test_foreign_classes_need_the_capsule_protocol_only():
+def test_any_class_with_the_capsule_protocol_is_accepted():
     expected = decode_batches(encode_batches(table()))
     assert decode_batches(encode_batches(OnlyCapsules(table()))) == expected
     assert decode_batches(encode_batches(OnlyStream(pa.table(table())))) == expected
@@ -135,13 +135,13 @@ def test_a_decoded_batch_can_be_encoded_again():
     assert decode_batches(encode_batches(first)) == first
 
 
-def test_nothing_gives_nothing():
+def test_empty_input():
     assert encode_batches(table().slice(0, 0)) == b""
     assert decode_batches(b"").num_rows == 0
 
 
 @pytest.mark.parametrize("data", [[1, 2], {"value": [b"x"]}, b"x", None, 3], ids=repr)
-def test_what_is_no_arrow_data_is_a_type_error(data):
+def test_data_without_the_capsule_protocol_is_a_type_error(data):
     with pytest.raises(TypeError, match="__arrow_c_array__"):
         encode_batches(data)
 
@@ -151,13 +151,13 @@ def test_a_single_column_is_a_type_error():
         encode_batches(pa.array([b"x"]))
 
 
-def test_struct_rows_that_are_null_are_a_type_error():
+def test_null_struct_rows_are_a_type_error():
     rows = pa.array([{"value": b"x"}, None], pa.struct([("value", pa.binary())]))
     with pytest.raises(TypeError, match="null rows"):
         encode_batches(rows)
 
 
-def test_columns_that_are_missing_or_of_another_type_are_named():
+def test_error_names_a_missing_or_mistyped_column():
     with pytest.raises(ConfigurationError, match="nope"):
         encode_batches(table(), value="nope")
     with pytest.raises(ConfigurationError, match="value"):
@@ -167,7 +167,7 @@ def test_columns_that_are_missing_or_of_another_type_are_named():
 @pytest.mark.parametrize(
     ("option", "value"), [("compression", "brotli"), ("magic", 7), ("compression_level", 99)], ids=str
 )
-def test_options_that_cannot_be_are_errors(option, value):
+def test_invalid_options_are_rejected(option, value):
     given = {"compression": "zstd", option: value}
     if option == "compression_level":
         given["compression"] = "gzip"
@@ -175,7 +175,7 @@ def test_options_that_cannot_be_are_errors(option, value):
         encode_batches(table(), **given)
 
 
-def test_an_unknown_layout_is_an_error():
+def test_unknown_layout_is_rejected():
     with pytest.raises(ConfigurationError, match="binary or view"):
         decode_batches(b"", layout="rows")
 
@@ -187,14 +187,14 @@ def test_any_buffer_can_be_decoded():
     assert decode_batches(memoryview(data)) == expected
 
 
-def test_a_wrong_checksum_is_found_unless_told_otherwise():
+def test_wrong_checksum_is_an_error():
     data = bytearray(encode_batches(table()))
     data[-1] ^= 0x01
     with pytest.raises(CorruptRecordError, match=r"(?i)crc"):
         decode_batches(data)
 
 
-def test_a_batch_cut_short_at_the_end_is_left_out():
+def test_truncated_last_batch_is_skipped():
     one = encode_batches(table())
     two = one + encode_batches(table(), base_offset=4)
     for cut in (len(one), len(one) + 1, len(one) + 60, len(two) - 1):
@@ -202,7 +202,7 @@ def test_a_batch_cut_short_at_the_end_is_left_out():
     assert decode_batches(two).num_rows == 8
 
 
-def test_a_length_that_is_a_lie_is_an_error_and_no_memory():
+def test_negative_batch_length_is_an_error():
     data = bytearray(encode_batches(table()))
     struct.pack_into(">i", data, 8, -5)
     with pytest.raises(CorruptRecordError):
@@ -216,11 +216,11 @@ def test_a_view_keeps_its_bytes_alive():
     assert values.to_pylist() == VALUES
 
 
-def test_a_view_points_into_the_bytes_that_were_given():
+def test_views_point_into_the_input_bytes():
     data = encode_batches(table())
     given = pa.py_buffer(data)
     *_, pointed = decode_batches(data, layout="view")["value"].buffers()
     assert given.address <= pointed.address < given.address + given.size
-    # Short values lie in their views and keep nothing.
+    # Short values are stored inline in their views and reference no buffer.
     short = decode_batches(encode_batches(pa.record_batch({"value": [b"short"]})), layout="view")["value"]
     assert (short.to_pylist(), len(short.buffers())) == ([b"short"], 2)

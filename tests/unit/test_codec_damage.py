@@ -1,4 +1,4 @@
-"""Bytes that are damaged, cut or old: an error or the rows that are whole, never a wrong row."""
+"""Damaged, truncated and old data: an error or the intact rows, never a wrong row."""
 
 import pyarrow as pa
 import pytest
@@ -8,23 +8,23 @@ from samsarrow.exceptions import ConfigurationError, CorruptRecordError
 
 ROWS = pa.record_batch({"key": [b"k1", None, b""], "value": [b"one", b"", None]})
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-# The CRC covers everything from the attributes on (KIP-98); offset, length and leader epoch stand before it.
+# The CRC covers everything from the attributes on (KIP-98); offset, length and leader epoch precede it.
 CRC_FROM = 21
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_flipped_bit_behind_the_checksum_is_found(codec):
+def test_every_flipped_bit_covered_by_the_crc_is_detected(codec):
     data = encode_batches(ROWS, compression=codec)
     for position in range(CRC_FROM, len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 1 << (position % 8)
-        # Some fields cannot be right and are named before the checksum is.
+        # Some fields are validated before the checksum.
         with pytest.raises(CorruptRecordError, match="corrupt"):
             decode_batches(damaged)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_flipped_bit_is_an_error_or_rows_without_the_check_too(codec):
+def test_flipped_bits_without_the_crc_check_are_an_error_or_valid_rows(codec):
     data = encode_batches(ROWS, compression=codec)
     errors = 0
     for position in range(len(data)):
@@ -37,7 +37,7 @@ def test_every_flipped_bit_is_an_error_or_rows_without_the_check_too(codec):
     assert 0 < errors < len(data)
 
 
-def test_without_the_check_a_damaged_value_is_given_as_it_is():
+def test_check_crcs_false_returns_a_damaged_value():
     data = encode_batches(pa.record_batch({"value": [b"value"]})).replace(b"value", b"vAlue")
     with pytest.raises(CorruptRecordError):
         decode_batches(data)
@@ -45,7 +45,7 @@ def test_without_the_check_a_damaged_value_is_given_as_it_is():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_prefix_gives_the_batches_that_are_whole(codec):
+def test_every_prefix_decodes_the_complete_batches(codec):
     one = encode_batches(ROWS, compression=codec)
     both = one + encode_batches(ROWS, compression=codec, base_offset=3)
     rows = [decode_batches(both[:length]).num_rows for length in range(len(both) + 1)]
@@ -53,7 +53,7 @@ def test_every_prefix_gives_the_batches_that_are_whole(codec):
 
 
 @pytest.mark.parametrize("magic", [3, 127, 255])
-def test_unknown_formats_are_named_when_read(magic):
+def test_unknown_magic_is_rejected_when_decoding(magic):
     data = bytearray(encode_batches(ROWS))
     data[16] = magic
     with pytest.raises(CorruptRecordError, match=rf"magic {magic if magic < 128 else magic - 256}\b"):
@@ -61,12 +61,12 @@ def test_unknown_formats_are_named_when_read(magic):
 
 
 @pytest.mark.parametrize("magic", [-1, 3])
-def test_unknown_formats_are_named_when_written(magic):
+def test_unknown_magic_is_rejected_when_encoding(magic):
     with pytest.raises(ConfigurationError, match=rf"magic {magic}\b"):
         encode_batches(ROWS, magic=magic)
 
 
 @pytest.mark.parametrize("data", ["text", 5, None, [1, 2], object()], ids=repr)
-def test_what_is_no_buffer_is_a_type_error(data):
+def test_objects_without_the_buffer_protocol_are_a_type_error(data):
     with pytest.raises(TypeError):
         decode_batches(data)

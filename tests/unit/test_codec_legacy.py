@@ -1,4 +1,4 @@
-"""The message formats before Kafka 0.11, without a broker: written, read, mixed, damaged."""
+"""The message formats before Kafka 0.11, without a broker: encoded, decoded, mixed and damaged."""
 
 import datetime as dt
 import struct
@@ -22,7 +22,7 @@ UTC = dt.UTC
 
 
 def message(magic, offset, value):
-    """One message by the book: CRC-32 from the magic on, null key, no codec."""
+    """Encodes one message by the specification: CRC-32 from the magic on, null key, no codec."""
     body = struct.pack(">bb", magic, 0) + (struct.pack(">q", 77) if magic else b"")
     body += struct.pack(">ii", -1, len(value)) + value
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
@@ -38,7 +38,7 @@ def rows(data, **options):
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_rows_come_back(magic, codec, layout):
+def test_legacy_round_trip(magic, codec, layout):
     data = encode_batches(ROWS, timestamp="time", compression=codec, magic=magic, base_offset=10)
     assert data[16] == magic
     times = [None] * 3
@@ -52,7 +52,7 @@ def test_rows_come_back(magic, codec, layout):
     ]
 
 
-def test_the_bytes_of_a_message_are_those_of_the_book():
+def test_encoded_message_matches_the_specification():
     values = pa.record_batch({"value": [b"first", b"second"]})
     wanted = message(0, 4, b"first") + message(0, 5, b"second")
     assert encode_batches(values, magic=0, base_offset=4) == wanted
@@ -60,7 +60,7 @@ def test_the_bytes_of_a_message_are_those_of_the_book():
     assert rows(message(1, 9, b"by the book")) == [(9, time, 0, None, b"by the book")]
 
 
-def test_formats_may_follow_each_other():
+def test_mixed_formats_can_be_decoded():
     parts = [encode_batches(ROWS, magic=magic, compression="gzip", base_offset=3 * magic) for magic in (0, 1, 2)]
     batch = decode_batches(b"".join(parts))
     assert batch["offset"].to_pylist() == list(range(9))
@@ -69,8 +69,8 @@ def test_formats_may_follow_each_other():
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_every_flipped_bit_behind_the_checksum_is_found(magic, codec):
-    # One entry in any case; its checksum follows offset and length, and covers all that follows it.
+def test_every_flipped_bit_covered_by_the_crc_is_detected(magic, codec):
+    # A single entry; its checksum follows offset and length, and covers everything after itself.
     data = encode_batches(ROWS.slice(0, 1), compression=codec, magic=magic)
     for position in range(16, len(data)):
         damaged = bytearray(data)
@@ -80,7 +80,7 @@ def test_every_flipped_bit_behind_the_checksum_is_found(magic, codec):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_what_the_old_formats_lack_is_refused(magic):
+def test_legacy_formats_reject_unsupported_features(magic):
     with pytest.raises(ConfigurationError, match="zstd"):
         encode_batches(ROWS, magic=magic, compression="zstd")
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -1,4 +1,4 @@
-"""Each Arrow type that holds text or bytes, as key and as value, and each kind of timestamp."""
+"""Each Arrow type that holds text or bytes, as key and as value, and each timestamp unit."""
 
 import struct
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ def column(kind):
 
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("kind", [*PLAIN, *ENCODED], ids=str)
-def test_nulls_stay_null_and_empties_stay_empty(kind, layout):
+def test_null_and_empty_values_round_trip(kind, layout):
     batch = pa.record_batch({"key": column(kind), "value": column(kind)})
     back = decode_batches(encode_batches(batch), layout=layout)
     back.validate(full=True)
@@ -36,13 +36,13 @@ def test_nulls_stay_null_and_empties_stay_empty(kind, layout):
 
 
 @pytest.mark.parametrize("kind", [*PLAIN, *ENCODED], ids=str)
-def test_a_slice_starts_where_it_starts(kind):
+def test_slices_are_encoded_with_their_offset(kind):
     batch = pa.record_batch({"value": column(kind)}).slice(1, 4)
     assert decode_batches(encode_batches(batch))["value"].to_pylist() == BYTES[1:5]
 
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.float64(), pa.bool_(), pa.list_(pa.string())], ids=str)
-def test_other_types_are_refused_by_column(kind):
+def test_unsupported_types_name_the_column(kind):
     batch = pa.record_batch({"key": ["k"], "payload": pa.array([None], kind)})
     with pytest.raises(ConfigurationError, match="payload"):
         encode_batches(batch, value="payload")
@@ -53,20 +53,20 @@ def test_other_types_are_refused_by_column(kind):
     ("unit", "raw"),
     [("s", 1_356_998_400), ("ms", 1_356_998_400_000), ("us", 1_356_998_400_000_000), ("ns", 1_356_998_400 * 10**9)],
 )
-def test_each_unit_of_time_means_the_same_instant(unit, raw, zone):
+def test_timestamp_units_and_zones(unit, raw, zone):
     times = pa.array([raw, None], pa.timestamp(unit, zone))
     back = decode_batches(encode_batches(pa.record_batch({"value": ["x", "y"], "at": times}), timestamp="at"))
     assert back["timestamp"].to_pylist() == [datetime(2013, 1, 1, tzinfo=UTC), None]
 
 
 @pytest.mark.parametrize(("unit", "per_ms"), [("us", 1_000), ("ns", 1_000_000)])
-def test_parts_of_a_millisecond_are_dropped(unit, per_ms):
+def test_timestamps_are_truncated_to_milliseconds(unit, per_ms):
     times = pa.array([7 * per_ms, 8 * per_ms - 1], pa.timestamp(unit))
     back = decode_batches(encode_batches(pa.record_batch({"value": ["x", "y"], "at": times}), timestamp="at"))
     assert back["timestamp"].cast(pa.int64()).to_pylist() == [7, 7]
 
 
-def test_no_timestamp_is_minus_one_on_the_wire_and_null_in_arrow():
+def test_missing_timestamp_is_encoded_as_minus_one():
     for none in (None, -1):
         at = pa.array([none, 0, 5], pa.int64())
         data = encode_batches(pa.record_batch({"value": list("abc"), "at": at}), timestamp="at")
@@ -74,13 +74,13 @@ def test_no_timestamp_is_minus_one_on_the_wire_and_null_in_arrow():
         assert decode_batches(data)["timestamp"].cast(pa.int64()).to_pylist() == [None, 0, 5]
 
 
-def test_times_before_1970_are_refused_by_row():
+def test_timestamps_before_1970_name_the_row():
     rows = pa.record_batch({"value": ["a", "b"], "at": pa.array([0, -2], pa.int64())})
     with pytest.raises(ConfigurationError, match=r"row 1: timestamp -2 ms is before 1970"):
         encode_batches(rows, timestamp="at")
 
 
-def test_times_may_run_backwards_and_far_apart():
+def test_descending_and_distant_timestamps():
     # The delta to the first record takes more than 32 bits: a varlong, not a varint.
     at = [4_102_444_800_000, 0, 1_356_998_400_000]
     rows = pa.record_batch({"value": list("abc"), "at": pa.array(at, pa.timestamp("ms", "UTC"))})
@@ -88,7 +88,7 @@ def test_times_may_run_backwards_and_far_apart():
 
 
 @pytest.mark.parametrize("batch_size", [100, 1000, 1 << 20])
-def test_offsets_run_on_over_batches(batch_size):
+def test_offsets_continue_across_batches(batch_size):
     rows = pa.table({"value": [str(i) for i in range(500)]})
     back = decode_batches(encode_batches(rows, base_offset=2**40, batch_size=batch_size))
     assert back["offset"].to_pylist() == list(range(2**40, 2**40 + 500))
@@ -97,7 +97,7 @@ def test_offsets_run_on_over_batches(batch_size):
 
 @pytest.mark.parametrize("kind", [pa.list_, pa.large_list], ids=["list", "large_list"])
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string()], ids=str)
-def test_headers_of_each_type_keep_order_and_repeats(kind, text):
+def test_headers_of_each_type_keep_order_and_duplicates(kind, text):
     given = [[("a", b"1"), ("b", None), ("a", b"")], [("z", b"9"), ("a", b"0")], []]
     rows = [[{"key": k, "value": v} for k, v in row] for row in given]
     headers = pa.array(rows, kind(pa.struct([("key", text), ("value", pa.binary())])))

@@ -1,4 +1,4 @@
-"""Options: both spellings, and errors that say what to do."""
+"""Client options: both spellings, and error messages."""
 
 import pytest
 
@@ -10,7 +10,7 @@ SERVERS = {"bootstrap.servers": "localhost:9092"}
 
 
 @pytest.mark.parametrize("client", [Producer, Consumer, Admin])
-def test_dotted_and_snake_case_are_one_table(client):
+def test_dotted_and_snake_case_names(client):
     client(SERVERS).close()
     client(bootstrap_servers="localhost:9092").close()
     client(SERVERS, client_id="me").close()
@@ -49,7 +49,7 @@ def test_errors_name_the_option(client, options, text):
         client(SERVERS, **options)
 
 
-def test_a_name_set_twice_is_an_error():
+def test_duplicate_option_is_an_error():
     with pytest.raises(ConfigurationError, match="twice"):
         Producer(SERVERS, bootstrap_servers="localhost:9093")
     with pytest.raises(ConfigurationError, match="twice"):
@@ -57,7 +57,7 @@ def test_a_name_set_twice_is_an_error():
 
 
 @pytest.mark.parametrize("servers", ["", "localhost", "localhost:x", ":9092", "localhost:99999"])
-def test_addresses_are_checked_at_once(servers):
+def test_bootstrap_servers_are_checked_by_the_constructor(servers):
     with pytest.raises(ConfigurationError, match=r"localhost:9092|port"):
         Consumer(bootstrap_servers=servers)
 
@@ -67,7 +67,7 @@ def test_bootstrap_servers_are_required():
         Producer()
 
 
-def test_the_configuration_is_a_mapping():
+def test_configuration_must_be_a_mapping():
     with pytest.raises(ConfigurationError, match="mapping"):
         Producer("localhost:9092")
     with pytest.raises(ConfigurationError, match="text"):

@@ -1,4 +1,4 @@
-"""Values, results and errors cross processes, and can be copied: pickle, copy.copy, copy.deepcopy."""
+"""Value types, results and errors can be pickled and copied."""
 
 import collections.abc
 import copy
@@ -44,7 +44,7 @@ WAYS = {
 
 
 def public() -> dict[str, type]:
-    """Public classes by their full names."""
+    """Returns the public classes by qualified name."""
     found = {}
     for name in MODULES:
         module = importlib.import_module(name)
@@ -55,17 +55,17 @@ def public() -> dict[str, type]:
     return found
 
 
-def made(kind: typing.Any) -> typing.Any:
-    """A value of a type."""
+def sample(kind: typing.Any) -> typing.Any:
+    """Builds a sample value of a type."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return made(inner[0])
+        return sample(inner[0])
     if origin is tuple:
-        return tuple(made(one) for one in inner if one is not Ellipsis)
+        return tuple(sample(one) for one in inner if one is not Ellipsis)
     if origin in (list, collections.abc.Sequence):
-        return [made(inner[0])]
+        return [sample(inner[0])]
     if origin in (dict, collections.abc.Mapping):
-        return {made(inner[0]): made(inner[1])}
+        return {sample(inner[0]): sample(inner[1])}
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return list(kind)[-1]
     if isinstance(kind, type) and issubclass(kind, Exception):
@@ -75,7 +75,7 @@ def made(kind: typing.Any) -> typing.Any:
     if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
         hints = typing.get_type_hints(kind, localns={"KafkaError": KafkaError})
         names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
-        return kind(**{name: made(hints[name]) for name in names})
+        return kind(**{name: sample(hints[name]) for name in names})
     return kind("1") if kind in (str, int, float) else b"1" if kind is bytes else True if kind is bool else None
 
 
@@ -92,16 +92,16 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_records_stay_what_they_are(way):
+def test_records_can_be_copied(way):
     for name, kind in RECORDS.items():
-        value = made(kind)
+        value = sample(kind)
         again = WAYS[way](value)
         assert type(again) is type(value), name
         assert again == value
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_errors_stay_what_they_are(way):
+def test_errors_can_be_copied(way):
     for name, kind in ERRORS.items():
         error = kind("why")
         error.note = {TopicPartition("t", 0): 1}
@@ -113,7 +113,7 @@ def test_errors_stay_what_they_are(way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kinds", [(TopicAlreadyExistsError,), (TopicAlreadyExistsError, KafkaError), (KafkaError,)])
-def test_partial_failures_stay_what_they_are(kinds, way):
+def test_partial_failures_can_be_copied(kinds, way):
     error = failure({kind.__name__: kind(f"why {kind.__name__}") for kind in kinds}, {"b": OffsetAndTimestamp(1, 2)})
     error.add_note("more")
     again = WAYS[way](error)
@@ -135,7 +135,7 @@ def test_partial_failures_stay_what_they_are(kinds, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_results_stay_what_they_are(way):
+def test_results_can_be_copied(way):
     tp, other = TopicPartition("t", 0), TopicPartition("u", 0)
     results = Results(
         {tp: OffsetAndTimestamp(5, 7)},
@@ -153,7 +153,7 @@ def test_results_stay_what_they_are(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_errors_that_know_each_other(way):
+def test_errors_with_circular_references_can_be_copied(way):
     error = KafkaError("first")
     error.partitions = {TopicPartition("t", 0): error, TopicPartition("t", 1): KafkaError("second")}
     again = WAYS[way](error)
@@ -162,7 +162,7 @@ def test_errors_that_know_each_other(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_pending_delivery_stays_in_its_process(way):
+def test_pickle_drops_a_pending_delivery(way):
     with Producer(bootstrap_servers="127.0.0.1:1") as producer:
         error = KafkaError("why")
         error.delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
@@ -171,7 +171,7 @@ def test_a_pending_delivery_stays_in_its_process(way):
 
 
 @pytest.mark.parametrize("value", [Avro('"string"'), Json({"type": "object", "properties": {}})], ids=["avro", "json"])
-def test_formats_cross_processes(value):
+def test_formats_can_be_pickled(value):
     assert type(pickle.loads(pickle.dumps(value))) is type(value)
 
 
@@ -179,7 +179,7 @@ def fails() -> None:
     raise failure({"t": TopicAlreadyExistsError("topic t exists")}, {"u": None})
 
 
-def test_a_pool_raises_the_error_itself():
+def test_process_pool_raises_the_original_error():
     with (
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
         pytest.raises(TopicAlreadyExistsError, match="topic t exists") as raised,

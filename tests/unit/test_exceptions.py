@@ -1,4 +1,4 @@
-"""The tree of exceptions is the protocol's table of errors."""
+"""The exception classes match the protocol's error table."""
 
 import pickle
 
@@ -11,27 +11,27 @@ TABLE = _core.error_table()
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[1])
-def test_every_error_of_the_protocol_has_its_class(row):
+def test_every_protocol_error_has_a_class(row):
     code, class_name, retriable, fatal, description, name = row
     assert description
     cls = getattr(exceptions, class_name)
     assert issubclass(cls, KafkaError)
     assert (cls.name, cls.code, cls.retriable, cls.fatal) == (name, code, retriable, fatal)
     assert cls.abortable == (class_name == "TransactionAbortableError")
-    # The sentence is the table's; as a docstring it begins with a capital and ends with a stop.
+    # The table has the sentence without capital letter and full stop, the docstring with both.
     assert cls.__doc__ == f"{description[0].upper()}{description[1:]}."
     raised = error_of(class_name, "text", code, retriable, fatal)
     assert type(raised) is cls
     assert str(raised) == "text"
 
 
-def test_the_table_has_each_code_once():
+def test_error_codes_are_unique():
     codes = [row[0] for row in TABLE]
     assert len(set(codes)) == len(codes) > 130
     assert 0 not in codes
 
 
-def test_every_class_is_the_clients_own_or_in_the_table():
+def test_every_class_is_a_client_error_or_in_the_table():
     own = {
         "BadValueError",
         "KafkaError",
@@ -60,10 +60,10 @@ def test_every_class_is_the_clients_own_or_in_the_table():
     assert own <= found
 
 
-def test_what_is_done_about_an_error_has_a_class():
+def test_base_classes_by_error_handling():
     for row in TABLE:
         cls = getattr(exceptions, row[1])
-        # Other retriable errors have no other base.
+        # RetriableError is the only base of retriable errors.
         assert issubclass(cls, exceptions.RetriableError) == cls.retriable
         assert issubclass(cls, exceptions.AuthorizationError) == cls.name.endswith("AUTHORIZATION_FAILED")
     for cls in (exceptions.KafkaTimeoutError, exceptions.KafkaConnectionError):
@@ -72,13 +72,13 @@ def test_what_is_done_about_an_error_has_a_class():
     assert issubclass(exceptions.SaslAuthenticationFailedError, exceptions.AuthenticationError)
 
 
-def test_builtin_handlers_catch_them_too():
+def test_errors_derive_from_builtin_exceptions():
     assert issubclass(exceptions.KafkaTimeoutError, TimeoutError)
     assert issubclass(exceptions.KafkaConnectionError, ConnectionError)
     assert exceptions.NotLeaderOrFollowerError.name == "NOT_LEADER_OR_FOLLOWER"
 
 
-def test_a_code_from_the_future_is_a_plain_kafka_error():
+def test_unknown_error_code_is_a_kafka_error():
     error = error_of("SomethingNewError", "t: 999", 999, True, False)
     assert type(error) is KafkaError
     assert error.code == 999

@@ -1,4 +1,4 @@
-"""What `import samsarrow` costs, and what it gives."""
+"""Modules loaded by `import samsarrow`, and its public names."""
 
 import importlib.metadata
 import subprocess
@@ -21,13 +21,13 @@ def heavy(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize("code", ["import samsarrow", "import samsarrow.testing.pytest_plugin"])
-def test_neither_the_core_nor_pyarrow_is_loaded_before_it_is_used(code: str) -> None:
+def test_core_and_pyarrow_are_imported_lazily(code: str) -> None:
     assert heavy(code) == set()
     assert heavy("import samsarrow; samsarrow.Consumer") == {"pyarrow", "samsarrow._core"}
 
 
-def test_workers_of_spark_import_what_tasks_need() -> None:
-    """Spark starts a Python for each part of a plan, and one for each stream."""
+def test_spark_workers_import_only_required_modules() -> None:
+    """Spark starts a Python process for each part of a plan, and one for each stream."""
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 is not installed")
     ours = "samsarrow.spark, samsarrow.spark.stream, samsarrow.spark.fetch, samsarrow.spark.write_task"
     of_spark = "import pyspark.sql.worker.plan_data_source_read, pyspark.sql.streaming.python_streaming_source_runner"
@@ -38,22 +38,22 @@ def test_workers_of_spark_import_what_tasks_need() -> None:
 
 
 @pytest.mark.parametrize("name", samsarrow.__all__)
-def test_every_name_is_there_and_found_by_dir(name: str) -> None:
+def test_every_public_name_is_available_and_in_dir(name: str) -> None:
     assert getattr(samsarrow, name).__name__ == name
     assert name in dir(samsarrow)
 
 
-def test_modules_are_there_without_importing_them() -> None:
+def test_submodules_are_available_without_import() -> None:
     loaded = modules_after("import samsarrow; samsarrow.exceptions.KafkaError; samsarrow.testing.Broker")
     assert {"samsarrow.exceptions", "samsarrow.testing.broker"} <= loaded
 
 
-def test_what_is_not_there_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'samsarrow' has no attribute 'Konsumer'"):
         _ = samsarrow.Konsumer  # type: ignore[attr-defined]
 
 
-def test_the_version_is_an_attribute_and_an_option_of_the_module() -> None:
+def test_version_attribute_and_command_line_option() -> None:
     assert samsarrow.__version__ == importlib.metadata.version("samsarrow")
     assert "__version__" in dir(samsarrow)
     command = [sys.executable, "-m", "samsarrow", "--version"]

@@ -1,4 +1,4 @@
-"""Offsets as text: what is written is read, and what is no such text is refused with its place."""
+"""Text formats of offsets: round trips, and parse errors with their position."""
 
 import pytest
 
@@ -14,18 +14,18 @@ BARE = {"g": {A0: OffsetAndMetadata(5), A10: OffsetAndMetadata(7)}, "h": {B2: Of
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("told", [True, False])
-def test_what_is_written_is_read(form, told):
+@pytest.mark.parametrize("explicit", [True, False])
+def test_formats_round_trip(form, explicit):
     snapshot = BARE if form == "zookeeper" else FULL
-    assert parse(dump(snapshot, form), form if told else None) == snapshot
+    assert parse(dump(snapshot, form), form if explicit else None) == snapshot
     assert parse(dump({}, form), form) == {}
 
 
-def test_groups_without_offsets_are_nothing_to_write():
+def test_groups_without_offsets_are_not_written():
     assert [parse(dump({"g": {}}, form)) for form in FORMATS] == [{}, {}, {}]
 
 
-def test_the_forms_are_those_of_kafkas_tools():
+def test_formats_match_kafkas_tools():
     assert dump(BARE, "zookeeper") == (
         "/consumers/g/offsets/a/0:5\n/consumers/g/offsets/a/10:7\n/consumers/h/offsets/b.c_d-e/2:0\n"
     )
@@ -62,17 +62,17 @@ def test_the_forms_are_those_of_kafkas_tools():
         ("/consumers/g/offsets/a/0:-5", "line 1: .* is not /consumers/GROUP"),
     ],
 )
-def test_what_is_no_such_text_is_refused_with_its_place(text, message):
+def test_parse_errors_name_the_position(text, message):
     with pytest.raises(FormatError, match=message):
         parse(text)
 
 
-def test_a_group_that_is_no_path_cannot_go_to_zookeepers_form():
+def test_zookeeper_format_rejects_group_names_with_slashes():
     with pytest.raises(FormatError, match="'a/b' has no path"):
         dump({"a/b": {A0: OffsetAndMetadata(1)}}, "zookeeper")
 
 
-def test_formats_that_are_none_are_refused():
+def test_unknown_formats_are_rejected():
     with pytest.raises(FormatError, match="format 'xml' is none of json, csv, zookeeper"):
         dump(BARE, "xml")
     with pytest.raises(FormatError, match="format 'xml' is none of json, csv, zookeeper"):

@@ -1,4 +1,4 @@
-"""Moves between stores: only what differs is written, it is read back, runs that were killed end right."""
+"""Copies between offset stores: only differences are written and verified; interrupted runs are completed."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from samsarrow.offsets.journal import Journal, resumable
 from samsarrow.offsets.move import Change, VerificationError, apply, copy, keep_equal, plan
 
 PARTITIONS = [TopicPartition("t", p) for p in range(25)]
-WANTED = {tp: OffsetAndMetadata(tp.partition, f"m{tp.partition}") for tp in PARTITIONS}
+SOURCE_OFFSETS = {tp: OffsetAndMetadata(tp.partition, f"m{tp.partition}") for tp in PARTITIONS}
 
 
 class Memory:
-    """A store that can lose its connection, forget and change."""
+    """An offset store that can fail, lose offsets and change."""
 
     def __init__(self, offsets=(), fail_after=None, offsets_only=False):
         self.offsets = dict(offsets)
@@ -38,30 +38,30 @@ class Memory:
         pass
 
 
-def test_only_what_differs_is_written_in_batches():
-    target = Memory({PARTITIONS[0]: WANTED[PARTITIONS[0]], PARTITIONS[1]: OffsetAndMetadata(9)})
+def test_copy_writes_differences_in_batches():
+    target = Memory({PARTITIONS[0]: SOURCE_OFFSETS[PARTITIONS[0]], PARTITIONS[1]: OffsetAndMetadata(9)})
     seen = []
-    changes = copy(Memory(WANTED), target, batch_size=10, progress=seen.append)
+    changes = copy(Memory(SOURCE_OFFSETS), target, batch_size=10, progress=seen.append)
     assert [c.partition for c in changes] == PARTITIONS[1:]
-    assert changes[0] == Change(PARTITIONS[1], OffsetAndMetadata(9), WANTED[PARTITIONS[1]])
+    assert changes[0] == Change(PARTITIONS[1], OffsetAndMetadata(9), SOURCE_OFFSETS[PARTITIONS[1]])
     assert target.writes == seen == [10, 10, 4]
-    assert target.offsets == WANTED
-    assert copy(Memory(WANTED), target) == []
+    assert target.offsets == SOURCE_OFFSETS
+    assert copy(Memory(SOURCE_OFFSETS), target) == []
     assert target.writes == [10, 10, 4]
 
 
 @pytest.mark.parametrize("after", range(3))
-def test_a_run_that_failed_is_ended_by_the_next(after):
+def test_copy_completes_a_failed_run(after):
     target = Memory(fail_after=after)
     with pytest.raises(ConnectionError):
-        copy(Memory(WANTED), target, batch_size=10)
+        copy(Memory(SOURCE_OFFSETS), target, batch_size=10)
     assert len(target.offsets) == 10 * after
     target.fail_after = None
-    assert len(copy(Memory(WANTED), target, batch_size=10)) == 25 - 10 * after
-    assert target.offsets == WANTED
+    assert len(copy(Memory(SOURCE_OFFSETS), target, batch_size=10)) == 25 - 10 * after
+    assert target.offsets == SOURCE_OFFSETS
 
 
-def test_what_is_read_back_must_be_what_was_written():
+def test_copy_verifies_the_written_offsets():
     class Forgetful(Memory):
         def store(self, offsets):
             super().store({tp: at for tp, at in offsets.items() if tp.partition % 10})
@@ -70,25 +70,25 @@ def test_what_is_read_back_must_be_what_was_written():
     with pytest.raises(
         VerificationError, match=r"t-0 holds nothing after offset 0 .*, and 2 more partitions differ"
     ) as e:
-        copy(Memory(WANTED), target)
+        copy(Memory(SOURCE_OFFSETS), target)
     assert e.value.wrong == {PARTITIONS[0]: None, PARTITIONS[10]: OffsetAndMetadata(3), PARTITIONS[20]: None}
 
 
-def test_a_store_of_offsets_alone_is_equal_without_metadata():
+def test_offsets_only_store_ignores_metadata():
     target = Memory(offsets_only=True)
-    assert len(copy(Memory(WANTED), target)) == 25
-    assert copy(Memory(WANTED), target) == []
-    # The other way metadata is nothing that ZooKeeper could give: what Kafka has goes.
-    back = Memory(WANTED)
+    assert len(copy(Memory(SOURCE_OFFSETS), target)) == 25
+    assert copy(Memory(SOURCE_OFFSETS), target) == []
+    # In the other direction the source has no metadata, so that of Kafka is overwritten.
+    back = Memory(SOURCE_OFFSETS)
     assert len(plan(back, target.offsets)) == 25
 
 
-def test_leader_epochs_alone_are_no_reason_to_write():
+def test_leader_epoch_difference_is_not_written():
     target = Memory({PARTITIONS[0]: OffsetAndMetadata(1, "m", None)})
     assert plan(target, {PARTITIONS[0]: OffsetAndMetadata(1, "m", 7)}) == []
 
 
-def test_the_larger_offset_wins_while_both_are_kept_equal():
+def test_keep_equal_writes_the_larger_offset():
     a, b, c = PARTITIONS[:3]
     zookeeper = Memory({a: OffsetAndMetadata(5), b: OffsetAndMetadata(1)}, offsets_only=True)
     kafka = Memory({b: OffsetAndMetadata(4, "m")})
@@ -97,7 +97,7 @@ def test_the_larger_offset_wins_while_both_are_kept_equal():
     def on_round(old, new):
         rounds.append((old, new))
         if len(rounds) == 1:
-            # The old consumers go on, then new ones take over.
+            # The old consumers continue, then new ones take over.
             zookeeper.offsets[a] = OffsetAndMetadata(8)
         if len(rounds) == 2:
             kafka.members = True
@@ -109,7 +109,7 @@ def test_the_larger_offset_wins_while_both_are_kept_equal():
     assert zookeeper.offsets == {a: OffsetAndMetadata(10), b: OffsetAndMetadata(4), c: OffsetAndMetadata(2)}
 
 
-def test_a_consumer_that_stays_behind_is_told_of():
+def test_keep_equal_returns_partitions_that_stay_behind():
     zookeeper = Memory({PARTITIONS[0]: OffsetAndMetadata(9), PARTITIONS[1]: OffsetAndMetadata(1)}, offsets_only=True)
     kafka = Memory({PARTITIONS[0]: OffsetAndMetadata(3), PARTITIONS[1]: OffsetAndMetadata(2)})
     kafka.members = True
@@ -117,7 +117,7 @@ def test_a_consumer_that_stays_behind_is_told_of():
     assert zookeeper.offsets[PARTITIONS[1]] == OffsetAndMetadata(2)
 
 
-def test_a_journal_holds_the_plan_until_it_is_done(tmp_path):
+def test_journal_keeps_the_plan_of_an_unfinished_copy(tmp_path):
     journal = Journal(tmp_path / "new" / "folder", ["b:1", "group g in Kafka", "-5"])
     assert journal.unfinished() is None
     journal.end()
@@ -141,11 +141,11 @@ def test_a_journal_holds_the_plan_until_it_is_done(tmp_path):
     assert journal.unfinished() is None
 
 
-def test_stores_of_all_kinds_take_part(tmp_path):
+def test_copy_between_store_types(tmp_path):
     file = FileOffsetStore(tmp_path / "o")
-    copy(Memory(WANTED), file)
+    copy(Memory(SOURCE_OFFSETS), file)
     back = Memory()
     copy(file, back)
-    assert back.offsets == WANTED
+    assert back.offsets == SOURCE_OFFSETS
     apply(file, [])
     file.close()

@@ -1,4 +1,4 @@
-"""`FileOffsetStore`: what is written is whole, and one writes at a time."""
+"""`FileOffsetStore`: writes are atomic, and a lock admits a single writer."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from samsarrow.offsets import FileOffsetStore, OffsetStore, OffsetStoreError, St
 A, B = TopicPartition("a", 0), TopicPartition("b", 7)
 
 
-def test_what_is_stored_is_loaded_by_others(tmp_path):
+def test_stored_offsets_are_loaded_by_other_instances(tmp_path):
     path = tmp_path / "offsets.json"
     store = FileOffsetStore(path)
     assert isinstance(store, OffsetStore)
@@ -39,7 +39,7 @@ def test_what_is_stored_is_loaded_by_others(tmp_path):
         store.store({A: 6})
 
 
-def test_one_writes_at_a_time(tmp_path):
+def test_second_writer_is_rejected(tmp_path):
     path = tmp_path / "o"
     first = FileOffsetStore(path)
     with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} is writing to it"):
@@ -52,7 +52,7 @@ def test_one_writes_at_a_time(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_neither_stores_nor_keeps_the_lock(tmp_path):
+def test_forked_child_cannot_store_and_releases_the_lock(tmp_path):
     path = tmp_path / "o"
     store = FileOffsetStore(path)
     store.store({A: 1})
@@ -78,7 +78,7 @@ def test_a_forked_child_neither_stores_nor_keeps_the_lock(tmp_path):
         with pytest.raises(StoreLockedError):
             FileOffsetStore(path)
         store.close()
-        # The child lives on.
+        # The child process continues.
         FileOffsetStore(path).close()
     finally:
         os.close(go)
@@ -100,7 +100,7 @@ while True:
 """
 
 
-def test_a_writer_that_is_killed_leaves_a_whole_file_and_no_lock(tmp_path):
+def test_killed_writer_leaves_a_complete_file_and_no_lock(tmp_path):
     path = tmp_path / "o"
     for _ in range(3):
         with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
@@ -156,7 +156,7 @@ def test_threads_share_a_store(tmp_path):
         '{"format": 1, "offsets": {"t": {"0": {"offset": 1, "metadata": 5}}}}',
     ],
 )
-def test_a_file_of_something_else_is_refused_and_kept(tmp_path, text):
+def test_invalid_file_is_rejected_and_not_overwritten(tmp_path, text):
     path = tmp_path / "o"
     path.write_text(text)
     store = FileOffsetStore(path)
@@ -167,7 +167,7 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path, text):
     store.close()
 
 
-def test_a_draft_that_a_crash_left_is_no_matter(tmp_path):
+def test_temporary_file_of_a_crash_is_replaced(tmp_path):
     (tmp_path / "o.new").write_text("half of it")
     store = FileOffsetStore(tmp_path / "o")
     store.store({A: 3})
@@ -176,6 +176,6 @@ def test_a_draft_that_a_crash_left_is_no_matter(tmp_path):
     assert time.time() - (tmp_path / "o").stat().st_mtime < 60
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path):
+def test_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         FileOffsetStore(tmp_path / "nowhere" / "o")

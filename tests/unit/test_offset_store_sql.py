@@ -1,4 +1,4 @@
-"""`SqlOffsetStore` on sqlite3 and on a real PostgreSQL: the same tests for both."""
+"""`SqlOffsetStore` on sqlite3 and on PostgreSQL: the same tests for both."""
 
 import os
 import sqlite3
@@ -32,7 +32,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite3", "postgresql"])
 def connect(request, tmp_path) -> Iterator[Connect]:
-    """Opens connections to an empty database."""
+    """Returns a function that opens connections to an empty database."""
     opened: list[Any] = []
     if request.param == "sqlite3":
 
@@ -54,7 +54,7 @@ def connect(request, tmp_path) -> Iterator[Connect]:
         connection.close()
 
 
-def test_what_is_stored_is_loaded_by_others(connect):
+def test_stored_offsets_are_loaded_by_other_instances(connect):
     store = SqlOffsetStore(connect(), "g")
     assert isinstance(store, OffsetStore)
     assert store.load([A]) == {A: None}
@@ -73,7 +73,7 @@ def test_what_is_stored_is_loaded_by_others(connect):
     store.close()
 
 
-def test_results_and_offsets_are_one_transaction(connect):
+def test_store_joins_the_callers_transaction(connect):
     connection = connect()
     store = SqlOffsetStore(connection, "g")
     cursor = connection.cursor()
@@ -93,7 +93,7 @@ def test_results_and_offsets_are_one_transaction(connect):
     assert seen.cursor().execute("SELECT n FROM results").fetchall() == [(2,)]
 
 
-def test_offsets_do_not_go_back_unless_told(connect):
+def test_smaller_offsets_need_backwards(connect):
     store = SqlOffsetStore(connect(), "g")
     store.store({A: 10, B: 10})
     with pytest.raises(BackwardsOffsetError, match=r"b-7 of group g would move back from offset 10 to 9"):
@@ -105,7 +105,7 @@ def test_offsets_do_not_go_back_unless_told(connect):
         store.store({A: -1})
 
 
-def test_who_was_replaced_is_fenced(connect):
+def test_previous_owner_is_fenced(connect):
     zombie = SqlOffsetStore(connect(), "g", owner="one")
     assert zombie.claim([B, A]) == {B: None, A: None}
     zombie.store({A: 3, B: 4})
@@ -122,7 +122,7 @@ def test_who_was_replaced_is_fenced(connect):
     assert heir.load() == {A: OffsetAndMetadata(4), B: OffsetAndMetadata(6)}
 
 
-def test_a_transaction_of_a_zombie_fails_as_a_whole(connect):
+def test_fenced_owner_cannot_commit_its_transaction(connect):
     connection = connect()
     zombie = SqlOffsetStore(connection, "g", owner="one")
     connection.cursor().execute("CREATE TABLE results (n INTEGER)")
@@ -138,7 +138,7 @@ def test_a_transaction_of_a_zombie_fails_as_a_whole(connect):
     assert cursor.execute("SELECT count(*) FROM results").fetchone() == (0,)
 
 
-def test_a_claim_waits_for_the_transaction_that_has_stored_already(connect):
+def test_claim_waits_for_an_open_transaction_of_the_previous_owner(connect):
     connection = connect()
     old = SqlOffsetStore(connection, "g", owner="one")
     old.claim([A])
@@ -156,7 +156,7 @@ def test_a_claim_waits_for_the_transaction_that_has_stored_already(connect):
         old.store({A: 9})
 
 
-def test_workers_that_claim_at_once_do_not_block_each_other(connect):
+def test_concurrent_claims_do_not_deadlock(connect):
     partitions = [TopicPartition("t", i) for i in range(20)]
     stores = [SqlOffsetStore(connect(), "g", owner=str(i)) for i in range(4)]
     failures = []
@@ -185,7 +185,7 @@ def test_workers_that_claim_at_once_do_not_block_each_other(connect):
     assert len(owned) == 1, "the last one has all"
 
 
-def test_tables_may_be_there_and_have_other_names(connect):
+def test_existing_table_and_table_name(connect):
     for _ in range(2):
         SqlOffsetStore(connect(), "g", table="my_offsets").store({A: 1})
     connection = connect()
@@ -203,7 +203,7 @@ def test_a_thousand_partitions(connect):
 
 
 @pytest.mark.parametrize("style", ["qmark", "numeric", "named"])
-def test_styles_of_parameters(style):
+def test_paramstyles(style):
     connection = sqlite3.connect(":memory:")
     store = SqlOffsetStore(connection, "g", paramstyle=style)
     store.store({A: 5, B: OffsetAndMetadata(6, "m", 1)})
@@ -211,7 +211,7 @@ def test_styles_of_parameters(style):
     assert store.load([A, B]) == {A: OffsetAndMetadata(5), B: OffsetAndMetadata(6, "m", 1)}
 
 
-def test_styles_that_cannot_be_known_are_asked_for():
+def test_unknown_paramstyle_is_an_error():
     class Mine(sqlite3.Connection):
         pass
 
@@ -222,7 +222,7 @@ def test_styles_that_cannot_be_known_are_asked_for():
         SqlOffsetStore(sqlite3.connect(":memory:"), "g", paramstyle="mark")
 
 
-def test_connections_that_commit_by_themselves_need_a_cursor(postgres_server):
+def test_autocommit_connections_need_a_cursor(postgres_server):
     lite = sqlite3.connect(":memory:", isolation_level=None)
     store = SqlOffsetStore(lite, "g")
     with pytest.raises(ConfigurationError, match="switch autocommit off"):
@@ -236,7 +236,7 @@ def test_connections_that_commit_by_themselves_need_a_cursor(postgres_server):
         assert store.load() == {A: OffsetAndMetadata(1)}
 
 
-def test_a_database_that_refuses_says_so(tmp_path):
+def test_read_only_database_error_has_a_note(tmp_path):
     path = tmp_path / "db"
     sqlite3.connect(path).close()
     readonly = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

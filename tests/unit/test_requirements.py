@@ -1,4 +1,4 @@
-"""What is missing on a machine or in an environment is said at import, before anything fails by itself."""
+"""Missing requirements of the machine or the environment raise an ImportError with a clear message."""
 
 import subprocess
 import sys
@@ -25,24 +25,24 @@ def written(path: Path, flags: str) -> str:
     return str(path)
 
 
-def test_a_cpu_before_x86_64_v2_is_an_import_error_that_says_so(cpuinfo: Path) -> None:
+def test_cpu_before_x86_64_v2_is_an_import_error(cpuinfo: Path) -> None:
     _cpu_check.check(written(cpuinfo, NEW))
     with pytest.raises(ImportError, match=r"needs a CPU with x86-64-v2 .* lacks popcnt, sse4_2"):
         _cpu_check.check(written(cpuinfo, NEW.replace("sse4_2 popcnt", "")))
 
 
-def test_what_does_not_say_what_the_cpu_can_is_passed_over(cpuinfo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_cpu_flags_are_ignored(cpuinfo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _cpu_check.check(str(cpuinfo / "missing"))
     cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd\n")
     _cpu_check.check(str(cpuinfo))
-    # Cut off in the middle of the flags.
+    # Truncated in the middle of the flags.
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse")
     _cpu_check.check(str(cpuinfo))
     monkeypatch.setattr(_cpu_check.os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
     _cpu_check.check(written(cpuinfo, "fpu"))
 
 
-def test_the_cpu_is_looked_at_before_the_core_is_loaded() -> None:
+def test_cpu_is_checked_before_the_core_is_loaded() -> None:
     code = """
 import builtins, os, sys
 real = builtins.open
@@ -76,7 +76,7 @@ except ImportError as error:
         ("None", "samsarrow.spark needs Spark 4.0 or later: install samsarrow[spark]"),
     ],
 )
-def test_an_earlier_spark_is_an_import_error_that_says_so(module: str, pyspark: str, text: str) -> None:
+def test_missing_or_old_pyspark_is_an_import_error(module: str, pyspark: str, text: str) -> None:
     code = f"import sys, types; sys.modules['pyspark'] = {pyspark}; import {module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Outcomes of many things: access to a failure raises it, tables have the rest, one exception has all failures."""
+"""`Results` and partial failures: access to a failed item raises its error, and one exception carries all failures."""
 
 import copy
 
@@ -12,7 +12,7 @@ from samsarrow.results import PartialFailureError, Results, failure
 from samsarrow.types import OffsetAndMetadata, OffsetAndTimestamp
 
 
-def test_access_to_a_failure_raises_its_own_error():
+def test_access_to_a_failed_item_raises_its_error():
     error = UnknownTopicOrPartitionError("topic b")
     results = Results({"a": 1}, {"b": error}, ["b", "a"], str, int)
     assert (list(results), len(results), "b" in results, "c" in results) == (["b", "a"], 2, True, False)
@@ -33,7 +33,7 @@ def test_access_to_a_failure_raises_its_own_error():
         results.found["x"] = 1
 
 
-def test_tables_have_the_fields_of_keys_and_values():
+def test_table_columns_of_keys_and_values():
     tp, broker = TopicPartition("t", 3), BrokerDescription(1, "h", 9, None, False)
     table = Results({tp: OffsetAndTimestamp(5, 7)}, {}, [tp], TopicPartition, OffsetAndTimestamp | None).table()
     assert table.to_pylist() == [{"topic": "t", "partition": 3, "offset": 5, "timestamp": 7, "leader_epoch": None}]
@@ -48,7 +48,7 @@ def test_tables_have_the_fields_of_keys_and_values():
     assert row["partitions"][0]["committed"]["metadata"] == "m"
 
 
-def test_failures_of_one_class_are_of_that_class():
+def test_partial_failure_class_of_equal_errors():
     exists = {name: TopicAlreadyExistsError(f"topic {name}") for name in ("a", "b")}
     raised = failure(exists, {"c": None})
     assert isinstance(raised, TopicAlreadyExistsError)

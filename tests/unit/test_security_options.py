@@ -1,4 +1,4 @@
-"""Options of TLS and logins as Python gives them: other clients' names, contexts, paths, secrets that do not show."""
+"""TLS and login options in Python: names of other clients, `ssl.SSLContext`, paths, and hidden secrets."""
 
 import logging
 import os
@@ -22,41 +22,41 @@ SERVERS = {"bootstrap.servers": "localhost:9092"}
 CANARY = "canary-7f3a"
 
 
-def of_context(context: Any, *names: str) -> dict[str, str | bool]:
+def context_options(context: Any, *names: str) -> dict[str, str | bool]:
     return dict(options_of_context(context, frozenset(names)))
 
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of an authority as a PEM file."""
+    """A CA certificate as a PEM file."""
     trustme = pytest.importorskip("trustme")
     path = tmp_path_factory.mktemp("ca") / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(path))
     return path
 
 
-def test_a_context_gives_its_trust_and_nothing_wider(authority: Path) -> None:
+def test_ssl_context_trust_store(authority: Path) -> None:
     context = ssl.create_default_context(cafile=str(authority))
-    taken = of_context(context)
+    taken = context_options(context)
     pem = taken.pop("ssl.truststore.certificates")
     assert str(pem).split() == authority.read_text().split()
     assert taken == {"ssl.enabled.protocols": "TLSv1.2,TLSv1.3"}
 
 
-def test_a_context_gives_its_checks_and_versions(authority: Path) -> None:
+def test_ssl_context_verification_and_versions(authority: Path) -> None:
     context = ssl.create_default_context(cafile=str(authority))
     context.check_hostname = False
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    taken = of_context(context)
+    taken = context_options(context)
     assert (taken["ssl.check.hostname"], taken["ssl.enabled.protocols"]) == (False, "TLSv1.3")
     context.verify_mode = ssl.CERT_NONE
-    assert of_context(context) == {
+    assert context_options(context) == {
         "enable.ssl.certificate.verification": False,
         "ssl.enabled.protocols": "TLSv1.3",
     }
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    assert of_context(context)["ssl.enabled.protocols"] == "TLSv1.2"
+    assert context_options(context)["ssl.enabled.protocols"] == "TLSv1.2"
 
 
 def server(authority: Path) -> ssl.SSLContext:
@@ -67,13 +67,13 @@ def empty(authority: Path) -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def of_a_folder(authority: Path) -> ssl.SSLContext:
+def capath_only(authority: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(capath=str(authority.parent))
     return context
 
 
-def revoking(authority: Path) -> ssl.SSLContext:
+def crl_checking(authority: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     return context
@@ -92,34 +92,34 @@ def old(authority: Path) -> ssl.SSLContext:
     [
         (server, "is for servers"),
         (empty, "no certificate of an authority that can be read"),
-        (of_a_folder, "capath"),
-        (revoking, "give their PEM file as ssl_crlfile"),
+        (capath_only, "capath"),
+        (crl_checking, "give their PEM file as ssl_crlfile"),
         (old, "neither TLS 1.2 nor TLS 1.3"),
         (lambda _: {"cafile": CANARY}, "must be an ssl.SSLContext, not dict"),
     ],
 )
-def test_a_context_that_cannot_be_taken_is_an_error(make: Callable[[Path], Any], text: str, authority: Path) -> None:
+def test_unsupported_ssl_context_is_an_error(make: Callable[[Path], Any], text: str, authority: Path) -> None:
     with pytest.raises(ConfigurationError, match=text) as caught:
         Producer(SERVERS, security_protocol="SSL", ssl_context=make(authority))
     assert CANARY not in str(caught.value)
 
 
-def test_a_context_and_another_option_may_not_say_the_same_thing(authority: Path) -> None:
+def test_ssl_context_conflicts_with_ssl_options(authority: Path) -> None:
     context = ssl.create_default_context(cafile=str(authority))
     for name in ("ssl_cafile", "ssl.ca.location", "ssl.truststore.certificates", "ssl_check_hostname"):
         with pytest.raises(ConfigurationError, match=r"ssl_context and ssl\..* are two ways to say one thing"):
             Producer(SERVERS, ssl_context=context, **{name: "x"})
     with pytest.raises(ConfigurationError, match="given twice"):
         Producer({**SERVERS, "ssl_context": context}, ssl_context=context)
-    assert of_context(revoking(authority), "ssl.crl.location")
+    assert context_options(crl_checking(authority), "ssl.crl.location")
 
 
-def test_paths_are_taken() -> None:
+def test_path_objects_are_accepted() -> None:
     pairs = dict(merge({"ssl.ca.location": Path("/x/ca.pem")}, {"ssl_keyfile": Path("/x/key.pem")}))
     assert pairs == {"ssl.ca.location": "/x/ca.pem", "ssl_keyfile": "/x/key.pem"}
 
 
-def test_other_clients_names_reach_the_same_options() -> None:
+def test_option_names_of_other_clients() -> None:
     kafka_python = {
         "ssl_cafile": "ssl.truststore.location",
         "ssl_certfile": "ssl.certificate.location",
@@ -160,7 +160,7 @@ def test_other_clients_names_reach_the_same_options() -> None:
         assert kind_of(given) != "unknown"
 
 
-def test_an_option_under_any_name_belongs_to_a_client() -> None:
+def test_options_of_selects_aliases_by_client() -> None:
     given = {"ssl.ca.location": 1, "sasl_plain_password": 2, "group.id": 3, "acks": 4, "config.providers.env.class": 5}
     assert options_of("admin", given) == {k: v for k, v in given.items() if k not in ("group.id", "acks")}
     assert options_of("consumer", given) == {k: v for k, v in given.items() if k != "acks"}
@@ -178,7 +178,7 @@ def test_passwords_keys_and_tokens_are_secrets() -> None:
 
 @pytest.mark.parametrize("client", [Producer, Consumer, Admin])
 @pytest.mark.parametrize("name", SECRETS)
-def test_no_error_has_a_secret_in_it(client: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_do_not_contain_secrets(client: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     spelled = name.replace(".", "_")
     for options in (
@@ -199,7 +199,7 @@ def test_no_error_has_a_secret_in_it(client: Any, name: str, caplog: pytest.LogC
     assert CANARY not in caplog.text
 
 
-def test_a_secret_does_not_show_wherever_it_is_printed() -> None:
+def test_secret_is_hidden_when_printed() -> None:
     secret = Secret(CANARY)
     for shown in (repr(secret), str(secret), f"{secret} {secret!r:>20}", "%s" % secret, repr({"k": (secret,)})):  # noqa: UP031
         assert CANARY not in shown
@@ -226,7 +226,7 @@ def test_ignored_options_are_warned_about_once(caplog: pytest.LogCaptureFixture)
     )
 
 
-def test_providers_are_asked_only_where_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_providers_must_be_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMSARROW_TEST_ACKS", "most")
     given = {**SERVERS, "acks": "${env:SAMSARROW_TEST_ACKS}"}
     with pytest.raises(ConfigurationError, match="acks must be"):

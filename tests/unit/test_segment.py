@@ -1,4 +1,4 @@
-"""read_segment and dump-log without a broker: files that end well, files that do not, and wrong command lines."""
+"""read_segment and dump-log without a broker: intact and damaged segments, and invalid command lines."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def offsets(batches):
 @SOURCES
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_the_rows_are_those_of_decode_batches(write, compression, layout, mmap):
+def test_read_segment_equals_decode_batches(write, compression, layout, mmap):
     data = encoded(compression)
     reader = read_segment(write(data), layout=layout, mmap=mmap, batch_bytes=5000)
     batches = list(reader)
@@ -76,14 +76,14 @@ def test_the_rows_are_those_of_decode_batches(write, compression, layout, mmap):
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_old_formats(write, magic, compression):
+def test_legacy_formats(write, magic, compression):
     path = write(encoded(compression, magic, base_offset=50))
     assert offsets(read_segment(path, batch_bytes=4000)) == list(range(50, 50 + ROWS))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, 100_000])
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-def test_batches_have_at_most_so_many_rows(write, rows, compression):
+def test_batch_rows_limits_the_batch_size(write, rows, compression):
     batches = list(read_segment(write(encoded(compression)), batch_rows=rows))
     assert offsets(batches) == list(range(ROWS))
     assert max(batch.num_rows for batch in batches) == min(rows, ROWS)
@@ -92,14 +92,14 @@ def test_batches_have_at_most_so_many_rows(write, rows, compression):
 @pytest.mark.parametrize(
     ("start", "end"), [(0, 1), (5, 5), (17, 900), (-5, 3), (990, 5000), (5000, 6000), (None, 40), (40, None)]
 )
-def test_a_range_of_offsets(write, start, end):
+def test_from_offset_and_until_offset(write, start, end):
     path = write(encoded("snappy"))
     found = offsets(read_segment(path, from_offset=start, until_offset=end, batch_rows=100))
     assert found == list(range(ROWS))[max(start or 0, 0) : end]
 
 
 def test_views_point_into_the_mapped_file(write):
-    """Nothing is copied, and the file may be gone: its pages stay as long as the batch."""
+    """Nothing is copied, and the file may be deleted: its pages stay mapped as long as the batch exists."""
     path = write(encoded(rows=20_000))
     before = pa.total_allocated_bytes()
     batches = list(read_segment(path, layout="view"))
@@ -107,7 +107,7 @@ def test_views_point_into_the_mapped_file(write):
     assert pa.total_allocated_bytes() - before < 10_000
     values = batches[-1]["value"]
     assert values[-1].as_py() == b"value number 19999"
-    # Buffers of a view array: validity, views, then what they point into: a piece of the file.
+    # Buffers of a view array: validity, views, then the data buffers, which are sections of the file.
     assert sum(buffer.size for batch in batches for buffer in batch["value"].buffers()[2:]) <= 2 * len(
         encoded(rows=20_000)
     )
@@ -130,14 +130,14 @@ def test_preallocated_space_ends_the_segment(write, zeros, mmap):
     assert f"Found {zeros} zero bytes (preallocated space) at the end of {path.name}" in result.stdout
 
 
-def test_nothing_but_zeros(write):
+def test_segment_of_zeros_is_empty(write):
     path = write(bytes(10_000))
     assert read_segment(path).read_all().num_rows == 0
     assert dump(path).exit_code == 0
 
 
-def bad_ends():
-    """What can follow good batches, and how it is reported."""
+def corrupt_tails():
+    """Returns damaged data to append to good batches, with the reported cause."""
     batch = encoded(base_offset=ROWS, rows=10)
     flipped = bytearray(batch)
     flipped[100] ^= 1
@@ -156,9 +156,9 @@ def bad_ends():
 
 
 @SOURCES
-@pytest.mark.parametrize("kind", bad_ends())
-def test_a_corrupt_tail_is_told_after_all_good_rows(write, kind, mmap):
-    tail, cause = bad_ends()[kind]
+@pytest.mark.parametrize("kind", corrupt_tails())
+def test_corrupt_tail_is_reported_after_all_good_rows(write, kind, mmap):
+    tail, cause = corrupt_tails()[kind]
     good = encoded("lz4")
     path = write(good + tail)
     reader = read_segment(path, mmap=mmap, batch_bytes=3000)
@@ -177,14 +177,14 @@ def test_a_corrupt_tail_is_told_after_all_good_rows(write, kind, mmap):
     assert cause in problem[0]["cause"]
 
 
-def test_a_corrupt_tail_that_is_not_wanted_is_not_looked_at(write):
+def test_corrupt_tail_after_until_offset_is_not_read(write):
     path = write(encoded() + b"garbage, garbage, garbage")
     assert offsets(read_segment(path, until_offset=ROWS - 1)) == list(range(ROWS - 1))
 
 
-def test_a_wrong_checksum_can_be_overlooked(write):
+def test_check_crcs_false_ignores_a_wrong_checksum(write):
     data = bytearray(encoded(rows=10, batch_size=1 << 20))
-    # The last byte of the last value; the one after it is the number of headers.
+    # The last byte of the last value; the byte after it is the number of headers.
     data[-2] ^= 1
     path = write(data)
     with pytest.raises(CorruptRecordError, match="the CRC is"):
@@ -192,7 +192,7 @@ def test_a_wrong_checksum_can_be_overlooked(write):
     assert offsets(read_segment(path, check_crcs=False)) == list(range(10))
 
 
-def test_dump_log_goes_on_after_a_bad_batch(write):
+def test_dump_log_continues_after_a_bad_batch(write):
     data = bytearray(encoded())
     data[100] ^= 1
     result = dump("--deep", write(data))
@@ -216,19 +216,19 @@ def test_dump_log_goes_on_after_a_bad_batch(write):
         ("flights-9999999999", (None, None)),
     ],
 )
-def test_topic_and_partition_are_in_the_name_of_the_folder(write, folder, place):
+def test_topic_and_partition_from_the_folder_name(write, folder, place):
     batch = read_segment(write(encoded(rows=2), folder=folder)).read_next_batch()
     assert (batch["topic"][0].as_py(), batch["partition"][0].as_py()) == place
 
 
-def test_a_relative_path_has_a_folder_too(write, monkeypatch):
+def test_topic_and_partition_from_a_relative_path(write, monkeypatch):
     path = write(encoded(rows=2))
     monkeypatch.chdir(path.parent)
     assert read_segment(path.name).read_next_batch()["topic"][0].as_py() == "my-topic"
 
 
 @SOURCES
-def test_files_that_are_none(tmp_path, mmap):
+def test_missing_file_and_folder_are_errors(tmp_path, mmap):
     with pytest.raises(FileNotFoundError, match=r"gone\.log"):
         read_segment(tmp_path / "gone.log", mmap=mmap)
     with pytest.raises(IsADirectoryError, match=tmp_path.name):
@@ -240,12 +240,12 @@ def test_files_that_are_none(tmp_path, mmap):
     [{"layout": "rows"}, {"batch_rows": 0}, {"batch_bytes": 0}, {"batch_bytes": 1 << 31}, {"corrupt_tail": "skip"}],
     ids=str,
 )
-def test_wrong_arguments(write, wrong):
+def test_invalid_arguments_are_rejected(write, wrong):
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         read_segment(write(b""), **wrong)
 
 
-def test_a_file_that_shrinks_under_a_copying_reader_is_an_error(write):
+def test_truncated_file_is_an_error_without_mmap(write):
     path = write(encoded(rows=100_000))
     reader = read_segment(path, mmap=False)
     reader.read_next_batch()
@@ -254,7 +254,7 @@ def test_a_file_that_shrinks_under_a_copying_reader_is_an_error(write):
         reader.read_all()
 
 
-def test_what_is_appended_later_is_not_read(write):
+def test_appended_data_is_not_read(write):
     path = write(encoded())
     reader = read_segment(path, mmap=False)
     with path.open("ab") as file:
@@ -275,7 +275,7 @@ def test_what_is_appended_later_is_not_read(write):
         (lambda folder: ["--max-bytes", "-1", touch(folder / "0.log")], 2, "--max-bytes"),
     ],
 )  # fmt: skip
-def test_wrong_command_lines(tmp_path: Path, make, code, text):
+def test_invalid_command_lines(tmp_path: Path, make, code, text):
     result = dump(*make(tmp_path))
     assert result.exit_code == code
     assert text in result.stderr
@@ -291,7 +291,7 @@ def index_entry(offset, position):
     return offset.to_bytes(4, "big", signed=True) + position.to_bytes(4, "big", signed=True)
 
 
-def test_an_index_is_held_against_its_log(write):
+def test_index_is_verified_against_its_log(write):
     path = write(encoded(base_offset=100), name="00000000000000000100.log")
     batches = [o for o in map(json.loads, dump("--json", path).stdout.splitlines()) if o["type"] == "batch"]
     entries = [(batch["lastOffset"] - 100, batch["position"]) for batch in batches[1:6]]
@@ -326,7 +326,7 @@ def test_an_index_is_held_against_its_log(write):
         assert f"no whole batch at position {1 << 30}" in lines[2]
 
 
-def test_a_time_index_that_lies(write):
+def test_wrong_time_index_entries_are_reported(write):
     path = write(encoded())
     batches = [o for o in map(json.loads, dump("--json", path).stdout.splitlines()) if o["type"] == "batch"]
     times = path.with_suffix(".timeindex")
@@ -349,7 +349,7 @@ def test_a_time_index_that_lies(write):
         assert text in result.stderr
 
 
-def test_empty_indexes_and_sanity(write):
+def test_empty_index_and_index_sanity_check(write):
     path = write(encoded())
     index = path.with_suffix(".index")
     index.write_bytes(bytes(80))
@@ -371,7 +371,7 @@ def test_max_bytes(write):
     assert f"size: {first['size']}" in result.stdout
 
 
-def test_a_segment_that_is_deleted_has_its_indexes_beside_it(write):
+def test_index_of_a_deleted_segment(write):
     path = write(encoded(), name="00000000000000000000.log.deleted")
     path.with_name("00000000000000000000.index.deleted").write_bytes(bytes(80))
     result = dump("--index-check", path)
@@ -380,7 +380,7 @@ def test_a_segment_that_is_deleted_has_its_indexes_beside_it(write):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_progress_bar_for_people_only(write, terminal):
+def test_progress_bar_only_on_a_terminal(write, terminal):
     path = write(encoded())
     master, slave = os.openpty()
     stderr = slave if terminal else subprocess.PIPE
@@ -388,7 +388,7 @@ def test_a_progress_bar_for_people_only(write, terminal):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True)
     os.close(slave)
     shown = b"" if terminal else done.stderr
-    # What was written to a terminal comes out in its own time; its end is an error.
+    # Reads until the end of the terminal, which raises an error.
     with suppress(OSError):
         while terminal and (part := os.read(master, 100_000)):
             shown += part
@@ -398,7 +398,7 @@ def test_a_progress_bar_for_people_only(write, terminal):
     assert done.stdout == dump(path).stdout_bytes
 
 
-def test_names_that_are_no_text(tmp_path):
+def test_paths_that_are_not_utf8(tmp_path):
     folder = tmp_path / os.fsdecode(b"t\xff-1")
     folder.mkdir()
     path = folder / "0.log"

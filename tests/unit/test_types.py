@@ -1,4 +1,4 @@
-"""The values that go in and come out."""
+"""Value types of the public API."""
 
 import dataclasses
 import pickle
@@ -10,7 +10,7 @@ from samsarrow import NewTopic, OffsetAndMetadata, TopicPartition
 from samsarrow.types import to_milliseconds, to_seconds
 
 
-def test_topic_partitions_are_tuples_and_keys():
+def test_topic_partition_is_a_hashable_tuple():
     tp = TopicPartition("t", 1)
     assert tp == ("t", 1)
     assert {tp: 1}[TopicPartition("t", 1)] == 1
@@ -22,14 +22,14 @@ def test_defaults():
     assert NewTopic("t").replication_factor == -1
 
 
-def test_values_cannot_be_changed():
+def test_values_are_immutable():
     with pytest.raises(AttributeError):
         TopicPartition("t", 1).partition = 2
     with pytest.raises(dataclasses.FrozenInstanceError):
         NewTopic("t").name = "u"
 
 
-def test_times():
+def test_time_conversion():
     assert to_seconds(timedelta(milliseconds=1500)) == 1.5
     assert to_seconds(2) == 2
     assert to_seconds(None) is None

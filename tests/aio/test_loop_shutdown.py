@@ -1,4 +1,4 @@
-"""Loops that end with work pending leave no warning, no thread, no descriptor; neither does the interpreter."""
+"""Loops that end with work pending leave no warning, thread or descriptor behind; nor does the interpreter."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from samsarrow import AsyncConsumer, AsyncProducer, TopicPartition
 servers, runs = sys.argv[1], int(sys.argv[2])
 sys.unraisablehook = lambda what: (sys.__unraisablehook__(what), os._exit(7))
 warnings.simplefilter("error")
-# Those that are not closed here on purpose.
+# These clients are left unclosed on purpose.
 warnings.filterwarnings("ignore", "unclosed AsyncProducer", ResourceWarning)
 unclosed = []
 shared = AsyncProducer(bootstrap_servers=servers, linger_ms=30)
@@ -32,7 +32,7 @@ async def main():
     consumer = AsyncConsumer(bootstrap_servers=servers, group_id="g")
     consumer.assign([TopicPartition("quiet", 0)])
     own = AsyncProducer(bootstrap_servers=servers, linger_ms=5)
-    # Thrown away with what is on its way only after the loop.
+    # Collected only after the loop has ended, with requests in flight.
     unclosed.extend([consumer, own])
     deliveries = [await shared.send("t", b"v"), await own.send("t", b"v")]
 
@@ -65,14 +65,14 @@ def run(times):
 
 
 run(6)
-# It has all its connections, and the clients of before have ended: nothing goes on by itself.
+# From here on the shared producer has all its connections, and the earlier clients have ended.
 asyncio.run(shared.flush())
 before = None
 while before != (before := left()):
     time.sleep(1)
 run(runs)
 deadline = time.monotonic() + 60
-# Unclosed clients end in the background.
+# Unclosed clients are closed in the background.
 while any(now > then for now, then in zip(left(), before)) and time.monotonic() < deadline:
     time.sleep(0.05)
 print(before, left())
@@ -80,7 +80,7 @@ assert all(now <= then for now, then in zip(left(), before)), (before, left())
 """
 
 
-def test_asyncio_run_with_work_pending_leaves_nothing() -> None:
+def test_asyncio_run_with_pending_work_leaves_no_resources() -> None:
     with Broker(topics={"t": 1, "quiet": 1}) as broker:
         command = [sys.executable, "-W", "error", "-c", PROGRAM, broker.bootstrap_servers, str(RUNS)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=170 + RUNS, check=False)
@@ -104,23 +104,24 @@ async def main():
 
 
 def state(pid: int) -> str:
-    """Of its main thread, and how often that has waited so far."""
+    """Returns the state of the main thread and its number of voluntary context switches."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return "\n".join(line for line in lines if line.startswith(("State:", "voluntary_ctxt_switches:")))
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "trio"])
-def test_ctrl_c_ends_a_poll_and_the_group_is_left(kind: str) -> None:
+def test_ctrl_c_ends_a_poll_and_leaves_the_group(kind: str) -> None:
     with Broker(topics={"t": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         command = [sys.executable, "-c", INTERRUPTED, broker.bootstrap_servers, kind]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == "reads\n"
-            # Until it waits: asyncio sees no signal that comes between its last look and epoll_wait before that ends.
+            # Waits until the loop sleeps: asyncio handles a signal that arrives just before epoll_wait only after it
+            # returns.
             until(lambda: " (sleeping)" in settled(lambda: state(program.pid)))
             program.send_signal(signal.SIGINT)
             _, errors = program.communicate(timeout=60)
         assert program.returncode != 0
         assert "KeyboardInterrupt" in errors
-        # By itself: its session would last for 45 s.
+        # The member has left the group explicitly: its session would last 45 s.
         assert not admin.describe_groups(["g"])["g"].members
