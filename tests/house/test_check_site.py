@@ -1,4 +1,4 @@
-"""tools/check_site.py finds what is wrong with a site."""
+"""tools/check_site.py reports the faults of a site."""
 
 import importlib.util
 from pathlib import Path
@@ -16,14 +16,14 @@ def faults(folder: Path, body: str) -> list[str]:
     spec.loader.exec_module(tool)
     (folder / "other.html").write_text(GOOD.format('<h1 id="there">a</h1>'))
     (folder / "index.html").write_text(GOOD.format(body))
-    return [one for one in tool.check(folder)[2] if not one.startswith("api: ")]
+    return [fault for fault in tool.check(folder)[2] if not fault.startswith("api: ")]
 
 
-def test_what_is_right_is_let_through(tmp_path: Path) -> None:
+def test_site_without_faults_passes(tmp_path: Path) -> None:
     assert faults(tmp_path, '<a href="other.html#there">a</a><p>b<br>c<a href="https://example.com/x">d</a>') == []
 
 
-def test_what_is_wrong_is_found(tmp_path: Path) -> None:
+def test_faults_are_reported(tmp_path: Path) -> None:
     body = (
         '<a href="none.html">a</a><a href="other.html#none">b</a><p id="x"></p><p id="x"></p><div>'
         '<img src="other.html"><img src="gone.png" alt="c"><script src="https://example.com/a.js"></script>'
@@ -31,7 +31,7 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     )
     (tmp_path / "a.css").write_text("@font-face { src: url(https://example.com/a.woff) }")
     found = faults(tmp_path, body)
-    assert [one.partition(": ")[2] for one in found] == [
+    assert [fault.partition(": ")[2] for fault in found] == [
         "an image without alt: other.html",
         "</span> ends nothing",
         "</body> ends <div>",

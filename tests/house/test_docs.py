@@ -1,4 +1,4 @@
-"""What the documents say is so: the README's example runs, named files exist, generated pages are current."""
+"""Documents match the code: the README's examples run, named files exist, generated pages are current."""
 
 import importlib.util
 import inspect
@@ -26,8 +26,8 @@ README = (ROOT / "README.md").read_text()
 
 
 @contextmanager
-def served(*topics: str) -> Iterator[str]:
-    """A broker that a document starts, on a free port; its address."""
+def running_broker(*topics: str) -> Iterator[str]:
+    """Starts the broker of a document on a free port and yields its address."""
     options = [option for topic in topics for option in ("--topic", topic)]
     command = [sys.executable, "-m", "samsarrow.cli", "broker", "--port", "0", *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -40,8 +40,8 @@ def served(*topics: str) -> Iterator[str]:
             assert broker.wait(60) == 0
 
 
-def tool(name: str) -> ModuleType:
-    """A module of tools/."""
+def load_tool(name: str) -> ModuleType:
+    """Imports a module of tools/."""
     spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -50,25 +50,25 @@ def tool(name: str) -> ModuleType:
     return found
 
 
-def test_the_examples_of_readme_md_run_as_written(tmp_path: Path) -> None:
+def test_readme_examples_run_as_written(tmp_path: Path) -> None:
     assert "samsarrow broker --topic readings:2" in README
     first, second = [one.text for one in fences(ROOT / "README.md") if one.language == "python"][:2]
     alone = run(first, tmp_path)
-    with served("readings:2") as address:
+    with running_broker("readings:2") as address:
         served_by_the_command = run(second, tmp_path, broker=address)
     assert [alone, served_by_the_command] == ["[{'key': b'kitchen', 'value': b'21.5'}]\n", "3001 rows, lag 0\n"]
     for printed in (alone, served_by_the_command):
         assert f"`{printed.strip()}`" in README
 
 
-def test_the_commands_on_offsets_run_as_written(
+def test_commands_of_the_offsets_page_run_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = ROOT / "docs" / "offsets.md"
     [commands] = [one.text for one in fences(page) if one.language == "sh"]
     programs = [one.text for one in fences(page) if one.language == "python"]
     with Broker(topics=topics_of(page.read_text())) as broker:
-        # The groups that the commands are about.
+        # Creates the groups used by the commands.
         run(programs[0], tmp_path, broker=broker.bootstrap_servers)
         command = runner(broker.bootstrap_servers, monkeypatch, capsys, tmp_path)
         monkeypatch.chdir(tmp_path)
@@ -76,26 +76,26 @@ def test_the_commands_on_offsets_run_as_written(
             shell(line, command)
 
 
-def test_the_options_page_is_the_table() -> None:
+def test_options_page_is_current() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "samsarrow.cli", "options"], capture_output=True, text=True, timeout=60, check=True
     )
     assert (ROOT / "docs" / "options.md").read_text() == done.stdout, "run `make generate`"
 
 
-def test_the_metrics_page_is_the_table() -> None:
+def test_metrics_page_is_current() -> None:
     assert (ROOT / "docs" / "metrics.md").read_text() == _core.metrics_markdown(), "run `make generate`"
 
 
-def test_the_errors_page_and_the_menu_are_made() -> None:
-    for path, content in tool("pages").PAGES.items():
+def test_errors_page_and_menu_are_current() -> None:
+    for path, content in load_tool("pages").PAGES.items():
         assert path.read_text() == content(), "run `make generate`"
 
 
-def test_the_page_of_other_clients_options_is_made() -> None:
+def test_page_of_other_clients_options_is_current() -> None:
     for name in ("confluent_kafka", "kafka", "aiokafka"):
         pytest.importorskip(name, reason=f"{name} is not installed")
-    made = tool("foreign_options")
+    made = load_tool("foreign_options")
     page = made.PAGE.read_text()
     others = [f"{name} {version}" for name, version in made.versions().items() if f"{name} {version}" not in page]
     if others:
@@ -103,7 +103,7 @@ def test_the_page_of_other_clients_options_is_made() -> None:
     assert page == made.page(), "run `make generate`"
 
 
-def test_the_dashboard_is_the_table() -> None:
+def test_dashboard_is_current() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "dashboards" / "build.py"], capture_output=True, text=True, timeout=60, check=True
     )
@@ -118,7 +118,7 @@ def test_the_dashboard_is_the_table() -> None:
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in board["panels"])
 
 
-def test_every_decision_says_what_and_why() -> None:
+def test_every_adr_has_its_sections() -> None:
     pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
     assert len(pages) >= 10
     for number, page in enumerate(pages, 1):
@@ -128,7 +128,7 @@ def test_every_decision_says_what_and_why() -> None:
         assert all(part in text for part in ("**Decision.**", "**Why.**", "**Consequences.**")), page
 
 
-def test_the_file_map_names_what_exists() -> None:
+def test_file_map_names_existing_files() -> None:
     table = (ROOT / "docs" / "design.md").read_text().partition("## Source files")[2].partition("## ")[0]
     paths = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[2:]
     assert paths
@@ -138,7 +138,7 @@ def test_the_file_map_names_what_exists() -> None:
 
 
 def expand(path: str) -> list[str]:
-    """`a/{b,c}.rs` as `a/b.rs` and `a/c.rs`."""
+    """Expands `a/{b,c}.rs` into `a/b.rs` and `a/c.rs`."""
     head, brace, rest = path.partition("{")
     if not brace:
         return [path]
@@ -151,17 +151,18 @@ def public_members() -> Iterator[tuple[str, object]]:
         public = getattr(samsarrow, name)
         yield name, public
         if inspect.isclass(public):
-            # What it inherits from classes of our own is its own.
+            # Members inherited from samsarrow's own classes count as the class's own.
             ours = [vars(of) for of in reversed(public.__mro__) if of.__module__.partition(".")[0] == "samsarrow"]
             for member, value in {name: value for names in ours for name, value in names.items()}.items():
                 if not member.startswith("_") and (callable(value) or isinstance(value, property)):
                     yield f"{name}.{member}", value
 
 
-def test_every_option_that_a_docstring_names_is_on_the_options_page() -> None:
+def test_options_named_in_docstrings_are_on_the_options_page() -> None:
     page = (ROOT / "docs" / "options.md").read_text()
     text = "\n".join(inspect.getdoc(value) or "" for _, value in public_members())
     named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", text)) - {"sys.unraisablehook"}
-    named -= {name for name in named if name.startswith(("delegation.token.", "transaction.max."))}  # of brokers
+    # Options of brokers, not of clients.
+    named -= {name for name in named if name.startswith(("delegation.token.", "transaction.max."))}
     assert "max.poll.records" in named
     assert [name for name in sorted(named) if f"`{name}`" not in page] == []

@@ -1,4 +1,4 @@
-"""docs/cli.md: its commands run in their order, and print what it says."""
+"""docs/cli.md: its commands run in order and print the documented output."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "cli.md"
 TEXT = PAGE.read_text()
 
 
-def test_the_commands_of_the_page_run_as_written(
+def test_commands_of_the_cli_page_run_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "samsarrow broker --topic orders:4 --topic settings:1" in TEXT

@@ -1,4 +1,4 @@
-"""Fences of README and docs/: every program runs, and prints what its page says."""
+"""Fences of README and docs/: every program runs and prints the output that its page shows."""
 
 import os
 import re
@@ -11,12 +11,12 @@ from samsarrow.testing import Broker, Registry
 from support.commands import runner
 from support.fences import ROOT, SPARK, console, fences, needs_spark, pages, program, run, said, shell, topics_of
 
-# Pages whose fences are one program, in their order; those of others are a program each.
-ONE = {
+# Pages whose fences form one program, in order; on the other pages each fence is a program of its own.
+SINGLE_PROGRAM = {
     "docs/admin.md", "docs/consume.md", "docs/integrations.md", "docs/offsets.md", "docs/produce.md", "docs/values.md",
 }  # fmt: skip
-# Pages whose programs have a test of their own.
-ELSEWHERE = {
+# Pages whose programs are run by another test.
+TESTED_ELSEWHERE = {
     "README.md": "tests/house/test_docs.py",
     "docs/cli.md": "tests/house/test_docs_cli.py",
     "docs/guarantees.md": "tests/kafka/test_guarantees.py",
@@ -25,52 +25,53 @@ ELSEWHERE = {
     "docs/migrating/kafka-python.md": "tests/house/test_docs_migrating.py",
     "docs/security.md": "tests/security/test_guide.py",
 }
-# What programs print last, where their page does not say so.
-UNSAID = {"docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"]}
-# Those of others warn.
+# Last output lines of programs, where the page does not show them.
+LAST_LINES = {"docs/offsets.md": ["2 offsets copied and read back", "(1000, 499500)"]}
+# Modules that a page needs; these libraries emit warnings, so that such pages do not run in strict mode.
 NEEDS = {"docs/integrations.md": ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql")}
 LANGUAGES = {"python", "console", "sh", "toml", "text", "mermaid", ""}
 FENCES = [fence for page in pages() for fence in fences(page)]
 RUN = [one for one in FENCES if one.language in ("python", "console")]
-HERE = [one for one in RUN if not (one.reason or needs_spark(one) or one.page in ELSEWHERE)]
+TESTED_HERE = [one for one in RUN if not (one.reason or needs_spark(one) or one.page in TESTED_ELSEWHERE)]
 
 
-def test_every_fence_is_run_or_says_why_not() -> None:
+def test_every_fence_is_run() -> None:
     assert {one.language for one in FENCES} <= LANGUAGES, "fences are run by their language: these have another name"
     ways = Counter(
-        "not run" if one.reason else SPARK if needs_spark(one) else ELSEWHERE.get(one.page, "here") for one in RUN
+        "not run" if one.reason else SPARK if needs_spark(one) else TESTED_ELSEWHERE.get(one.page, "here")
+        for one in RUN
     )
     assert sum(ways.values()) == len(RUN)
-    assert ways["here"] == len(HERE) > 25
-    # What no test can run, such as a login at somebody's cluster, is counted: more of them are seen here.
+    assert ways["here"] == len(TESTED_HERE) > 25
+    # Programs that cannot be tested, such as a login at a foreign cluster, would be counted here.
     assert ways["not run"] == 0
     assert [one.page for one in FENCES if one.title and one.reason is None] == []
     assert [one.page for one in FENCES if one.reason == ""] == []
-    for page, test in ELSEWHERE.items():
+    for page, test in TESTED_ELSEWHERE.items():
         text = (ROOT / test).read_text()
         assert page in text or Path(page).name in text, f"{test} does not speak of {page}"
 
 
-@pytest.mark.parametrize("page", list(dict.fromkeys(one.page for one in HERE)))
+@pytest.mark.parametrize("page", list(dict.fromkeys(one.page for one in TESTED_HERE)))
 def test_programs_run_as_written(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in NEEDS.get(page, ()):
         pytest.importorskip(name, reason=f"{name} is not installed")
     text = (ROOT / page).read_text()
-    own = [one for one in HERE if one.page == page]
+    own = [one for one in TESTED_HERE if one.page == page]
     printed = ""
     work = tmp_path / "work"
     work.mkdir()
     with Broker(topics=topics_of(text)) as broker, Registry() as registry:
-        places = {"broker": broker.bootstrap_servers, "registry": registry.url, "strict": page not in NEEDS}
-        if page in ONE:
+        addresses = {"broker": broker.bootstrap_servers, "registry": registry.url, "strict": page not in NEEDS}
+        if page in SINGLE_PROGRAM:
             assert {one.language for one in own} == {"python"}
-            printed = run("\n".join(one.text for one in own), work, **places)
+            printed = run("\n".join(one.text for one in own), work, **addresses)
         else:
             for one in own:
                 if one.language == "python":
-                    printed += run(one.text, work, **places)
+                    printed += run(one.text, work, **addresses)
                     continue
                 monkeypatch.setenv("PATH", f"{program(tmp_path)}{os.pathsep}{os.environ['PATH']}")
                 monkeypatch.chdir(work)
@@ -78,10 +79,10 @@ def test_programs_run_as_written(
                 lines, wanted = console(one.text.replace("localhost:9092", broker.bootstrap_servers))
                 assert "".join(shell(line, command)[0] for line in lines) == wanted
     lines = printed.splitlines()
-    assert lines == said(text) or lines[-2:] == UNSAID.get(page)
+    assert lines == said(text) or lines[-2:] == LAST_LINES.get(page)
 
 
-def test_examples_that_pages_name_are_there() -> None:
+def test_examples_named_on_pages_exist() -> None:
     named = {(page, path) for page in pages() for path in re.findall(r"examples/\w+/\w+\.py", page.read_text())}
     assert named
     assert [(page, path) for page, path in named if not (ROOT / path).exists()] == []

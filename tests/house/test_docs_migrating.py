@@ -1,4 +1,4 @@
-"""The pages for those who come from other clients: programs before and after print the same."""
+"""Migration guides: the programs before and after the migration print the same."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PAGES = {"confluent-kafka.md": "confluent_kafka", "kafka-python.md": "kafka", "a
 
 
 def sections(page: Path) -> dict[str, list[str]]:
-    """Its programs by heading."""
+    """Returns the programs of a page by heading."""
     found: dict[str, list[str]] = {}
     headings = [(number, line[3:]) for number, line in enumerate(page.read_text().splitlines(), 1) if line[:3] == "## "]
     for fence in fences(page):
@@ -35,31 +35,31 @@ def test_programs_before_and_after_print_the_same(name: str, heading: str, tmp_p
         pytest.importorskip("confluent_kafka.schema_registry.avro", reason="confluent-kafka[avro] is not installed")
     page = ROOT / "docs" / "migrating" / name
     programs = sections(page)
-    # What is there to read.
+    # Writes the records that the programs read.
     fill = [programs["Produce"][0]] if heading == "Consume" else []
 
-    def printed(program: str) -> str:
-        """By a program, on a broker of its own."""
+    def output(program: str) -> str:
+        """Returns the output of a program, run with a broker of its own."""
         topics = dict.fromkeys(re.findall(r"--topic (\w+):1", page.read_text()), 1)
         assert topics_of(page.read_text()).items() <= topics.items()
         with Broker(topics=topics) as broker, Registry() as registry:
-            places = {"broker": broker.bootstrap_servers, "registry": registry.url, "strict": False}
+            addresses = {"broker": broker.bootstrap_servers, "registry": registry.url, "strict": False}
             for one in fill:
-                run(one, tmp_path, **places)
-            return run(program, tmp_path, **places)
+                run(one, tmp_path, **addresses)
+            return run(program, tmp_path, **addresses)
 
     before, *after = programs[heading]
-    wanted = printed(before)
+    wanted = output(before)
     assert wanted
     assert after
-    assert [printed(program) for program in after] == [wanted] * len(after)
+    assert [output(program) for program in after] == [wanted] * len(after)
 
 
 COMMITS = re.compile(r"`((?:commit|commit_async|store_offsets)\([^`]*\))`")
 
 
 def names() -> list[tuple[str, str]]:
-    """The right-hand cells of the tables of names, by page."""
+    """Returns (page, last cell) for every row of the tables of names."""
     cells = []
     for name in PAGES:
         table = (ROOT / "docs" / "migrating" / name).read_text().partition("\n## Names\n")[2]
@@ -68,7 +68,7 @@ def names() -> list[tuple[str, str]]:
     return cells
 
 
-def test_commits_in_the_tables_of_names_are_calls_that_work() -> None:
+def test_commit_calls_in_the_tables_of_names_work() -> None:
     calls = {call for _, cell in names() for call in COMMITS.findall(cell)}
     assert {"commit(record)", "commit(batch)"} <= calls
     partition = TopicPartition("t", 0)

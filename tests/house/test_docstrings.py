@@ -1,4 +1,4 @@
-"""Every public name has a docstring: those of `samsarrow`, and of the modules that users import from."""
+"""Every public name has a docstring, in `samsarrow` and in the modules that users import from."""
 
 import ast
 import importlib
@@ -20,7 +20,7 @@ MODULES = ["samsarrow", *sorted(f"samsarrow.{name}" for name in samsarrow._SUBMO
 
 
 def names(module: ModuleType) -> list[str]:
-    """What a module offers: its `__all__`, else the classes and functions that it defines."""
+    """Returns the public names of a module: its `__all__`, or the classes and functions that it defines."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     own = (name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__)
@@ -28,12 +28,12 @@ def names(module: ModuleType) -> list[str]:
 
 
 def documented(module: ModuleType) -> Iterator[tuple[str, bool]]:
-    """Public names, those of members too, and whether there is a docstring."""
+    """Yields public names, members included, with True if the name has a docstring."""
     yield module.__name__, bool(module.__doc__)
     for name in names(module):
         public = getattr(module, name)
         if inspect.isclass(public):
-            # Its own: one of a base says nothing of it.
+            # `__doc__` is not inherited, unlike the result of `inspect.getdoc`.
             yield f"{module.__name__}.{name}", bool(public.__doc__)
             ours = [vars(of) for of in reversed(public.__mro__) if of.__module__.partition(".")[0] == "samsarrow"]
             for member, value in {key: value for of in ours for key, value in of.items()}.items():
@@ -43,13 +43,13 @@ def documented(module: ModuleType) -> Iterator[tuple[str, bool]]:
         elif inspect.isroutine(public):
             yield f"{module.__name__}.{name}", bool(inspect.getdoc(public))
         elif not isinstance(public, ModuleType | TypeVar):
-            # A type's other name: its text stands below it.
+            # A type alias: its docstring is the string literal after the assignment.
             yield f"{module.__name__}.{name}", name in described()
 
 
 @cache
 def described() -> set[str]:
-    """Names of modules that have a text below their assignment."""
+    """Returns the names of assignments that are followed by a string literal."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         body = ast.parse(path.read_text()).body
@@ -70,7 +70,7 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
     assert [one for one, there in found.items() if not there] == []
 
 
-def test_there_are_many() -> None:
+def test_public_names_are_found() -> None:
     found = dict(documented(samsarrow))
     assert {f"samsarrow.{one}" for one in ("Consumer.poll", "Delivery.result", "Admin.create_topics")} <= found.keys()
     assert len(found) > 300
@@ -80,7 +80,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def test_stubs_of_the_core_have_its_texts() -> None:
+def test_core_stubs_have_the_same_docstrings() -> None:
     tree = ast.parse((PACKAGE / "_core.pyi").read_text())
     classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
     for name in samsarrow._MODULES["_core"]:
@@ -91,6 +91,6 @@ def test_stubs_of_the_core_have_its_texts() -> None:
         }
         assert written
         for method, text in written.items():
-            said = inspect.getdoc(getattr(getattr(samsarrow, name), method)) or ""
-            # The stub's first sentence may end earlier, as a line of source has to.
-            assert words(text or "") == words(said), f"{name}.{method}"
+            docstring = inspect.getdoc(getattr(getattr(samsarrow, name), method)) or ""
+            # The first sentence may be wrapped differently in the stub, so that only the words are compared.
+            assert words(text or "") == words(docstring), f"{name}.{method}"

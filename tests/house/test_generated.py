@@ -1,4 +1,4 @@
-"""Files that follow from the core's tables are what the tables say."""
+"""Files generated from the core's tables are current."""
 
 import runpy
 from pathlib import Path
@@ -11,11 +11,11 @@ GENERATE = runpy.run_path(str(ROOT / "tools" / "generate.py"), run_name="generat
 
 
 @pytest.mark.parametrize("path", GENERATE["FILES"], ids=lambda path: path.name)
-def test_a_file_is_what_the_table_says(path: Path) -> None:
+def test_generated_file_is_current(path: Path) -> None:
     assert path.read_text() == GENERATE["formatted"](GENERATE["FILES"][path]()), "run `make generate`"
 
 
-def test_the_notices_name_all_that_is_in_the_wheels() -> None:
+def test_notices_name_everything_in_the_wheels() -> None:
     text = NOTICES["PAGE"].read_text()
     assert text == NOTICES["page"](), "run `make generate`"
     # C sources within crates have licences of their own.

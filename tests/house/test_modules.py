@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CRATES = ("arrow", "client", "crc", "wire")
-# Comments and literals, in which nothing is named.
-SILENT = re.compile(
+# Comments and literals, which contain no module paths.
+COMMENTS_AND_LITERALS = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)|b?"(?:[^"\\]|\\.)*"|b?'(?:[^'\\\n]|\\[^u]|\\x..|\\u\{[^}]*\})'""",
     re.DOTALL,
 )
@@ -19,7 +19,7 @@ CLOSING = {"{": "}", "[": "]", "(": ")"}
 
 
 def closed(text: str, start: int) -> int:
-    """Where the bracket at `start` is closed."""
+    """Returns the index of the bracket that closes the one at `start`."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] in CLOSING) - (text[at] in CLOSING.values())
@@ -28,8 +28,8 @@ def closed(text: str, start: int) -> int:
     raise AssertionError(f"a bracket that nothing closes: {text[start : start + 80]!r}")
 
 
-def untested(text: str) -> str:
-    """Without what is compiled for tests alone: tests may use whatever the crate has."""
+def without_tests(text: str) -> str:
+    """Removes items under `#[cfg(test)]`: tests may use every module of the crate."""
     while found := re.search(r"#\[cfg\(test\)\]", text):
         at = found.end()
         while (mark := re.compile(r"[;{]|#\[").search(text, at)) and mark.group() == "#[":
@@ -40,8 +40,8 @@ def untested(text: str) -> str:
     return text
 
 
-def listed(tree: str) -> Iterator[tuple[str, ...]]:
-    """The paths that stand in the braces of a `use`."""
+def braced_paths(tree: str) -> Iterator[tuple[str, ...]]:
+    """Yields the paths within the braces of a `use`."""
     way: tuple[str, ...] = ()
     ahead = [way]
     for part in re.findall(r"[{},]|[^{},]+", tree):
@@ -54,8 +54,8 @@ def listed(tree: str) -> Iterator[tuple[str, ...]]:
             yield way
 
 
-def named(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """What the source of `module` names in its crate: paths from the root."""
+def named_paths(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yields the crate paths that the source of `module` names, from the root."""
     for path in PATH.finditer(text):
         words = [word for word in re.split(r"\s*::\s*", path.group()) if word]
         above = sum(word == "super" for word in words)
@@ -63,51 +63,54 @@ def named(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         rest = tuple(word for word in words if word not in ("crate", "super"))
         yield (*start, *rest)
         if text[path.end() : path.end() + 1] == "{":
-            for way in listed(text[path.end() + 1 : closed(text, path.end())]):
+            for way in braced_paths(text[path.end() + 1 : closed(text, path.end())]):
                 yield (*start, *rest, *way)
 
 
-def place(src: Path, path: Path) -> tuple[str, ...]:
-    """The path of the module that a file holds."""
+def module_path(src: Path, path: Path) -> tuple[str, ...]:
+    """Returns the path of the module in a file."""
     below = path.relative_to(src).with_suffix("").parts
     return below[:-1] if below[-1] in ("mod", "lib") else below
 
 
 @functools.cache
 def sources(src: Path) -> dict[tuple[str, ...], str]:
-    """The text of each module of a crate, without what is silent and what is for tests."""
-    texts = {place(src, path): untested(SILENT.sub(" ", path.read_text())) for path in sorted(src.rglob("*.rs"))}
-    # Files of tests are declared for tests alone, beside the file or in it.
+    """Returns the source of each module of a crate, without comments, literals and test code."""
+    texts = {
+        module_path(src, path): without_tests(COMMENTS_AND_LITERALS.sub(" ", path.read_text()))
+        for path in sorted(src.rglob("*.rs"))
+    }
+    # Test modules are files too, declared under `#[cfg(test)]` in the parent.
     return {
         at: text for at, text in texts.items() if not any(name == "tests" or name.endswith("_tests") for name in at)
     }
 
 
-def edges(src: Path, room: tuple[str, ...] = ()) -> dict[str, dict[str, set[str]]]:
-    """Which module of a room names which, and in which modules."""
+def edges(src: Path, parent: tuple[str, ...] = ()) -> dict[str, dict[str, set[str]]]:
+    """Returns for each direct submodule of `parent` the siblings that it names, with the modules that name them."""
     texts = sources(src)
-    own = texts.get(room, "")
-    modules = {at[len(room)] for at in texts if at[: len(room)] == room and at != room}
-    # What a room gives out under a name of its own is its module's.
-    given: dict[str, str] = {}
+    own = texts.get(parent, "")
+    modules = {at[len(parent)] for at in texts if at[: len(parent)] == parent and at != parent}
+    # A name re-exported by the parent counts as its module.
+    reexported: dict[str, str] = {}
     for module, tree in re.findall(r"\buse\s+(?:self::)?(\w+)::([^;]+);", own):
-        given |= dict.fromkeys(re.findall(r"\w+", tree), module)
+        reexported |= dict.fromkeys(re.findall(r"\w+", tree), module)
     found: dict[str, dict[str, set[str]]] = {module: {} for module in sorted(modules)}
-    depth = len(room)
+    depth = len(parent)
     for at, text in texts.items():
-        if at[:depth] != room or len(at) == depth:
+        if at[:depth] != parent or len(at) == depth:
             continue
-        for way in named(text, at):
-            if way[:depth] != room or len(way) == depth:
+        for way in named_paths(text, at):
+            if way[:depth] != parent or len(way) == depth:
                 continue
-            module = way[depth] if way[depth] in modules else given.get(way[depth], "")
+            module = way[depth] if way[depth] in modules else reexported.get(way[depth], "")
             if module in modules and module != at[depth]:
                 found[at[depth]].setdefault(module, set()).add("::".join(at))
     return found
 
 
-def circle(known: dict[str, dict[str, set[str]]]) -> list[str]:
-    """Modules each of which names the next, and the last the first; none where there is no circle."""
+def cycle(known: dict[str, dict[str, set[str]]]) -> list[str]:
+    """Returns a cycle of modules, or an empty list."""
     ways: dict[str, list[str]] = {}
 
     def search(module: str, way: list[str]) -> list[str]:
@@ -129,13 +132,13 @@ def src(crate: str) -> Path:
 @pytest.mark.parametrize("crate", CRATES)
 def test_top_level_modules_form_no_cycle(crate: str) -> None:
     known = edges(src(crate))
-    way = circle(known)
+    way = cycle(known)
     steps = [f"{a} -> {b} ({', '.join(sorted(known[a][b]))})" for a, b in zip(way, way[1:] + way[:1], strict=True)]
     assert not steps, f"a cycle among the modules of {crate}:\n" + "\n".join(steps)
 
 
-def test_what_is_named_is_seen() -> None:
-    """A reader of sources that finds nothing would find no circle."""
+def test_known_dependencies_are_found() -> None:
+    """Guards against a parser that finds nothing, and so no cycle."""
     known = edges(src("client"))
     assert {"config", "error", "secret"} <= known["security"].keys()
     assert {"security", "config", "api_versions"} <= known["net"].keys()
@@ -154,15 +157,15 @@ def test_what_is_named_is_seen() -> None:
         ("b.rs", 'fn f() -> crate::A { \'"\'; "\\""; todo!() }'),
     ],
 )
-def test_a_circle_is_found_and_its_steps_are_named(tmp_path: Path, file: str, text: str) -> None:
+def test_cycle_is_reported_with_its_steps(tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / "lib.rs").write_text("mod a;\npub mod b;\nmod c;\nmod error;\npub use a::{A, B};")
     others = {"a.rs": "use crate::c::C;", "c.rs": "use super::b;", "error.rs": "// crate::a"}
     for name, content in {**others, file: text}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     known = edges(tmp_path)
-    assert circle(known) == ["a", "c", "b"]
-    assert known["b"]["a"] == {"::".join(place(tmp_path, tmp_path / file))}
+    assert cycle(known) == ["a", "c", "b"]
+    assert known["b"]["a"] == {"::".join(module_path(tmp_path, tmp_path / file))}
     sources.cache_clear()
     (tmp_path / file).write_text("use crate::error; // crate::a\n#[cfg(test)] use crate::a;\nuse super::b::x;")
-    assert circle(edges(tmp_path)) == []
+    assert cycle(edges(tmp_path)) == []

@@ -1,4 +1,4 @@
-"""`make release-check` refuses each thing that is not in order, and nothing else."""
+"""`make release-check` rejects each fault of a release, and nothing else."""
 
 import os
 import runpy
@@ -79,7 +79,7 @@ def wheels(dist: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All in order."""
+    """A checkout that may be released."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     folder = tmp_path / "checkout"
@@ -98,17 +98,17 @@ def check(checkout: Path, capfd: pytest.CaptureFixture[str]) -> Callable[[], tup
     return checked
 
 
-def test_what_is_in_order_may_be_released(check: Any) -> None:
-    code, said = check()
+def test_checkout_in_order_may_be_released(check: Any) -> None:
+    code, output = check()
     assert code == 0
-    assert said.count("ok  ") == 6
-    assert "no earlier release" in said
-    assert "made check" in said
-    assert "made test" in said
-    assert said.endswith("0.2.0 may be released: git tag v0.2.0\n")
+    assert output.count("ok  ") == 6
+    assert "no earlier release" in output
+    assert "made check" in output
+    assert "made test" in output
+    assert output.endswith("0.2.0 may be released: git tag v0.2.0\n")
 
 
-REFUSED: list[tuple[str, str, str]] = [
+REJECTED: list[tuple[str, str, str]] = [
     ("Cargo.lock", FILES["Cargo.lock"].replace("0.2.0", "0.1.9"), "samsarrow-wire says 0.1.9, and Cargo.toml 0.2.0"),
     ("pyproject.toml", FILES["pyproject.toml"].replace("0.2.0", "0.1.9"), "spark-native says 0.1.9"),
     ("pyproject.toml", '[project]\nversion = "0.3"\n', "project.version says 0.3"),
@@ -125,34 +125,36 @@ REFUSED: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "reason"), REFUSED, ids=[reason for *_, reason in REFUSED])
-def test_what_files_say_is_refused(checkout: Path, check: Any, name: str, text: str, reason: str) -> None:
+@pytest.mark.parametrize(("name", "text", "reason"), REJECTED, ids=[reason for *_, reason in REJECTED])
+def test_wrong_versions_and_changelogs_are_rejected(
+    checkout: Path, check: Any, name: str, text: str, reason: str
+) -> None:
     commit(checkout, **{name: text})
-    code, said = check()
+    code, output = check()
     assert code == 1
-    assert reason in said
-    assert "made check" not in said, "the gates take an hour"
+    assert reason in output
+    assert "made check" not in output, "the gates take an hour"
 
 
-def test_a_tree_that_is_not_clean_is_refused(checkout: Path, check: Any) -> None:
+def test_uncommitted_changes_are_rejected(checkout: Path, check: Any) -> None:
     write(checkout, "new.txt", "")
-    code, said = check()
-    assert (code, "not clean: commit, or ignore, new.txt" in said) == (1, True)
+    code, output = check()
+    assert (code, "not clean: commit, or ignore, new.txt" in output) == (1, True)
     write(checkout, "Makefile", "")
     assert "not clean: commit, or ignore, Makefile, new.txt" in check()[1]
 
 
-def test_a_version_that_is_out_is_refused(checkout: Path, check: Any) -> None:
+def test_released_version_is_rejected(checkout: Path, check: Any) -> None:
     git(checkout, "tag", "v0.2.0")
     assert check()[0] == 0, "tagged here, and not pushed yet"
     commit(checkout, more="")
-    code, said = check()
-    assert (code, "v0.2.0 is tagged at another commit" in said) == (1, True)
+    code, output = check()
+    assert (code, "v0.2.0 is tagged at another commit" in output) == (1, True)
     git(checkout, "tag", "v0.10.0")
     assert "is below v0.10.0, which is out" in check()[1]
 
 
-def test_wheels_are_there_new_small_and_whole(checkout: Path, check: Any) -> None:
+def test_missing_outdated_or_incomplete_wheels_are_rejected(checkout: Path, check: Any) -> None:
     paths = sorted((checkout / "dist").iterdir())
     arm = next(path for path in paths if "manylinux_2_17_aarch64" in path.name)
     arm.unlink()
@@ -163,28 +165,28 @@ def test_wheels_are_there_new_small_and_whole(checkout: Path, check: Any) -> Non
     assert f"{arm.name} has no SBOM" in check()[1]
     wheel(arm)
     os.utime(arm, (0, 0))
-    code, said = check()
-    assert (code, f"{arm.name} is older than the commit" in said) == (1, True)
+    code, output = check()
+    assert (code, f"{arm.name} is older than the commit" in output) == (1, True)
     (checkout / "dist" / "samsarrow-0.2.0.tar.gz").unlink()
     assert "no samsarrow-0.2.0.tar.gz in dist/: `make sdist`" in check()[1]
 
 
-def test_a_wheel_that_is_too_large_is_refused(checkout: Path, check: Any) -> None:
+def test_oversized_wheel_is_rejected(checkout: Path, check: Any) -> None:
     path = next((checkout / "dist").glob("*manylinux_2_17_x86_64.whl"))
     with zipfile.ZipFile(path, "a") as content:
         content.writestr("samsarrow/_core.abi3.so", os.urandom(9_000_000))
     assert f"{path.name} has 9.00 MB, and 8 are the most" in check()[1]
 
 
-def test_a_gate_that_fails_is_refused(checkout: Path, check: Any) -> None:
+def test_failing_checks_are_rejected(checkout: Path, check: Any) -> None:
     commit(checkout, Makefile="check:\n\t@echo made $@\ntest:\n\t@false\n")
-    code, said = check()
+    code, output = check()
     assert code == 1
-    assert "made check" in said
-    assert "`make test` failed" in said
+    assert "made check" in output
+    assert "`make test` failed" in output
 
 
-def test_a_break_needs_a_number_that_says_so(checkout: Path, check: Any) -> None:
+def test_breaking_change_needs_a_breaking_version(checkout: Path, check: Any) -> None:
     pytest.importorskip("griffe", reason="griffe is not installed")
     git(checkout, "tag", "v0.1.7")
     assert check()[0] == 0
@@ -195,10 +197,10 @@ def test_a_break_needs_a_number_that_says_so(checkout: Path, check: Any) -> None
     git(checkout, "tag", "v0.1.9", "HEAD~1")
     older = {name: FILES[name].replace("0.2.0", "0.1.10") for name in ("Cargo.toml", "Cargo.lock", "pyproject.toml")}
     commit(checkout, **older, **{"CHANGELOG.md": FILES["CHANGELOG.md"].replace("0.2.0", "0.1.10")})
-    code, said = check()
+    code, output = check()
     assert code == 1
-    assert "0.1.10 breaks what v0.1.9 had" in said
-    assert "Parameter was removed" in said
+    assert "0.1.10 breaks what v0.1.9 had" in output
+    assert "Parameter was removed" in output
     inner = POLL.replace("inner(timeout: float = 1.0)", "inner()")
     commit(checkout, **{"python/samsarrow/__init__.py": inner})
     assert "ok  surface" in check()[1], "no name of the surface"
@@ -214,15 +216,15 @@ def test_a_break_needs_a_number_that_says_so(checkout: Path, check: Any) -> None
         ("v1.9.9", "2.0.0", True),
     ],
 )
-def test_which_numbers_may_break(last: str, version: str, may: bool) -> None:
+def test_may_break(last: str, version: str, may: bool) -> None:
     assert TOOL["_may_break"](last, version) is may
 
 
-def test_this_checkout_agrees_with_itself() -> None:
+def test_versions_of_this_checkout_agree() -> None:
     at = TOOL["Checkout"](ROOT, ROOT / "dist")
     assert list(TOOL["versions"](at)) == []
 
 
-def test_it_is_a_program() -> None:
+def test_command_line_help() -> None:
     command = [sys.executable, str(ROOT / "tools" / "release_check.py"), "--help"]
     assert "--dist" in subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -1,4 +1,4 @@
-"""Names that only Unix has, found by reading: no machine here runs Windows."""
+"""Names that only Unix has, found in the sources, since these tests do not run on Windows."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ RUST = sorted(path for path in (ROOT / "rust").glob("*/src/**/*.rs") if "std::os
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
-def test_modules_of_python_import_where_unix_is_missing(path: Path) -> None:
+def test_python_modules_import_on_windows(path: Path) -> None:
     tree = ast.parse(path.read_text())
     imported = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)}
@@ -31,7 +31,7 @@ def test_modules_of_python_import_where_unix_is_missing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RUST, ids=lambda path: str(path.relative_to(ROOT)))
-def test_unix_of_rust_is_behind_a_cfg(path: Path) -> None:
+def test_unix_modules_of_rust_are_behind_a_cfg(path: Path) -> None:
     lines = path.read_text().splitlines()
     for at in (number for number, line in enumerate(lines) if "std::os::unix" in line):
         before = lines[max(at - 3, 0) : at]

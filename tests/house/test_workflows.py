@@ -1,4 +1,4 @@
-"""What hosted runners would run is what the Makefile has: no workflow does anything of its own."""
+"""Workflows of hosted runners only call targets of the Makefile."""
 
 import re
 from collections.abc import Iterator
@@ -22,28 +22,28 @@ def jobs(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def commands(path: Path) -> list[str]:
-    """Every `run:`, those of a matrix written out."""
+    """Returns every `run:` command, with the matrix expanded."""
     found = []
     for job in jobs(path):
         matrix = job.get("strategy", {}).get("matrix", {})
         for step in job["steps"]:
             if "run" not in step:
                 continue
-            said = step["run"]
-            cells = matrix.get("include", [{}]) if "matrix." in said else [{}]
+            command = step["run"]
+            cells = matrix.get("include", [{}]) if "matrix." in command else [{}]
             found += [
-                re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda name, cell=cell: cell[name[1]], said) for cell in cells
+                re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda name, cell=cell: cell[name[1]], command) for cell in cells
             ]
     return found
 
 
-def test_there_are_workflows_and_targets() -> None:
+def test_workflows_and_targets_are_found() -> None:
     assert {"ci.yml", "nightly.yml"} <= {path.name for path in WORKFLOWS}
     assert {"check", "test", "help"} <= TARGETS
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_what_it_runs_are_targets_of_the_makefile(path: Path) -> None:
+def test_workflow_runs_only_makefile_targets(path: Path) -> None:
     found = commands(path)
     assert found
     for command in found:
@@ -53,12 +53,12 @@ def test_what_it_runs_are_targets_of_the_makefile(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_it_says_that_it_was_never_run_and_asks_for_little(path: Path) -> None:
+def test_workflow_header_and_permissions(path: Path) -> None:
     assert path.read_text().startswith(NEVER_RUN)
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
     for job in jobs(path):
         assert job["timeout-minutes"] <= 180
-        # GitHub's own actions alone, by version.
+        # Only GitHub's own actions, pinned by version.
         used = [step["uses"] for step in job["steps"] if "uses" in step]
         assert [one for one in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", one)] == []
 
@@ -66,7 +66,7 @@ def test_it_says_that_it_was_never_run_and_asks_for_little(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.name
 )
-def test_forms_for_issues_have_what_such_a_form_has(path: Path) -> None:
+def test_issue_forms_are_complete(path: Path) -> None:
     form = yaml.safe_load(path.read_text())
     if path.name == "config.yml":
         assert set(form) == {"blank_issues_enabled", "contact_links"}
@@ -78,11 +78,11 @@ def test_forms_for_issues_have_what_such_a_form_has(path: Path) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_contributing_names_targets_and_files_that_exist() -> None:
+def test_contributing_names_existing_targets_and_files() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     named = set(re.findall(r"`(?:nice )?make ([a-z-]+)", page))
     assert named - TARGETS == set()
-    # Parts of others, and what says itself.
+    # Targets that are parts of others, or explain themselves.
     parts = {"archives", "help", "clean", "deny", "bench-rust", "bench-python"}
     parts |= {"check-python", "check-rust", "check-stub", "test-built", "test-rust"}
     assert {target for target in TARGETS if f"make {target}" not in page} <= parts

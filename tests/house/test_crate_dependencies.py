@@ -1,4 +1,4 @@
-"""The law of the house: which room may know which, read from `cargo metadata` (docs/design.md)."""
+"""Dependency rules between the workspace crates, checked with `cargo metadata` (docs/design.md)."""
 
 import functools
 import json
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "samsarrow-"
-ALLOWED_ROOMS = {
+ALLOWED_DEPENDENCIES = {
     "crc": set(),
     "wire": {"crc"},
     "arrow": {"crc", "wire"},
@@ -24,7 +24,7 @@ ALLOWED_ROOMS = {
     "spark": {"crc", "wire", "arrow", "values", "client"},
     "jvm": {"crc", "wire", "arrow", "values", "client", "spark"},
 }
-# Crates that must not be reachable from a room, however deep.
+# Crates that a workspace crate must not depend on, directly or transitively.
 FORBIDDEN = {
     "wire": {"tokio", "pyo3", "arrow-array", "arrow-buffer", "arrow-schema"},
     "arrow": {"tokio", "pyo3"},
@@ -44,42 +44,42 @@ def metadata() -> Any:
 
 
 @functools.cache
-def reachable(room: str) -> frozenset[str]:
-    """Names of all crates that a room is built from, development dependencies left out."""
+def reachable(crate: str) -> frozenset[str]:
+    """Returns the names of all crates that a crate is built from, without development dependencies."""
     names = {p["id"]: p["name"] for p in metadata()["packages"]}
     nodes = {n["id"]: n for n in metadata()["resolve"]["nodes"]}
-    todo = [i for i, name in names.items() if name == PREFIX + room]
-    assert todo, f"no crate {PREFIX}{room}"
+    todo = [i for i, name in names.items() if name == PREFIX + crate]
+    assert todo, f"no crate {PREFIX}{crate}"
     seen: set[str] = set(todo)
     while todo:
         for dep in nodes[todo.pop()]["deps"]:
             if any(k["kind"] is None for k in dep["dep_kinds"]) and dep["pkg"] not in seen:
                 seen.add(dep["pkg"])
                 todo.append(dep["pkg"])
-    return frozenset(names[i] for i in seen) - {PREFIX + room}
+    return frozenset(names[i] for i in seen) - {PREFIX + crate}
 
 
-def test_every_room_has_its_law() -> None:
+def test_every_workspace_crate_has_a_rule() -> None:
     members = set(metadata()["workspace_members"])
-    rooms = {p["name"].removeprefix(PREFIX) for p in metadata()["packages"] if p["id"] in members}
-    assert rooms == set(ALLOWED_ROOMS)
+    crates = {p["name"].removeprefix(PREFIX) for p in metadata()["packages"] if p["id"] in members}
+    assert crates == set(ALLOWED_DEPENDENCIES)
 
 
-@pytest.mark.parametrize("room", ALLOWED_ROOMS)
-def test_rooms_know_only_the_rooms_below(room: str) -> None:
-    known = {name.removeprefix(PREFIX) for name in reachable(room) if name.startswith(PREFIX)}
-    assert known == ALLOWED_ROOMS[room]
+@pytest.mark.parametrize("crate", ALLOWED_DEPENDENCIES)
+def test_workspace_dependencies(crate: str) -> None:
+    known = {name.removeprefix(PREFIX) for name in reachable(crate) if name.startswith(PREFIX)}
+    assert known == ALLOWED_DEPENDENCIES[crate]
 
 
-@pytest.mark.parametrize("room", FORBIDDEN)
-def test_rooms_reach_no_forbidden_crate(room: str) -> None:
-    assert reachable(room) & FORBIDDEN[room] == set()
+@pytest.mark.parametrize("crate", FORBIDDEN)
+def test_forbidden_dependencies(crate: str) -> None:
+    assert reachable(crate) & FORBIDDEN[crate] == set()
 
 
-def test_unsafe_lives_in_few_places() -> None:
-    """The capsules, the views (ADR 14), the Kerberos library (loaded at run time), AWS-LC's reader of stores, what Java
-    calls (ADR 34), instructions of processors (ADR 55) and tests' counting allocator; the workspace's lint holds the
-    rest.
+def test_unsafe_is_confined_to_few_files() -> None:
+    """Permitted in: the C data interface, the views (ADR 14), the Kerberos library (loaded at run time), AWS-LC's
+    keystore reader, the JNI functions (ADR 34), CPU instructions (ADR 55) and the tests' counting allocator. The
+    workspace lint forbids all others.
     """
     permitting = [
         str(path.relative_to(ROOT))
@@ -98,8 +98,8 @@ def test_unsafe_lives_in_few_places() -> None:
     ]
 
 
-def test_only_the_interpreter_guard_attaches_to_python() -> None:
-    """A thread that attaches or detaches elsewhere may be about to attach while the interpreter exits."""
+def test_python_is_attached_in_one_module() -> None:
+    """A thread that attaches or detaches elsewhere may enter Python during its finalization (ADR 19)."""
     calls = re.compile(r"\b(?:py|Python)(?:\(\))?\s*(?:\.|::)\s*(?:attach|try_attach|detach)\b")
-    files = [path for room in ("bridge", "py") for path in sorted((ROOT / "rust" / room / "src").glob("**/*.rs"))]
+    files = [path for crate in ("bridge", "py") for path in sorted((ROOT / "rust" / crate / "src").glob("**/*.rs"))]
     assert [path.name for path in files if calls.search(path.read_text())] == ["interpreter_guard.rs"]

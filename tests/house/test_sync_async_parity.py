@@ -1,0 +1,70 @@
+"""Blocking and async classes have the same methods, arguments and docstrings."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+import samsarrow
+
+# Methods of the async class only.
+ASYNC_ONLY = {"AsyncProducer": {"send_and_wait"}}
+# Async methods with a docstring of their own; all others share that of the blocking method.
+OWN_DOCSTRINGS = {"AsyncConsumer": {"reader"}, "AsyncProducer": {"send_and_wait", "transaction"}}
+CLASSES = [name for name in ("Consumer", "Producer", "Admin", "SchemaRegistry") if f"Async{name}" in samsarrow.__all__]
+# Methods without I/O, which are plain functions in both classes.
+NO_IO = {
+    "Consumer": {
+        "subscribe", "subscription", "assign", "assignment", "enforce_rebalance", "wakeup", "commit_async",
+        "store_offsets", "group_metadata", "seek", "pause", "resume", "paused", "records", "reader", "metrics",
+    },
+    "Producer": {"metrics", "transaction"},
+    "Admin": {"metrics"},
+    "SchemaRegistry": set(),
+}  # fmt: skip
+
+
+def public(cls: type) -> dict[str, Any]:
+    names = {name for base in cls.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
+    return {name: inspect.getattr_static(cls, name) for name in sorted(names)}
+
+
+def members(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    return public(getattr(samsarrow, name)), public(getattr(samsarrow, f"Async{name}"))
+
+
+def arguments(method: Any) -> list[tuple[str, Any, Any, Any]]:
+    parameters = inspect.signature(method).parameters.values()
+    return [(one.name, one.kind, one.default, one.annotation) for one in parameters]
+
+
+def test_classes_are_found() -> None:
+    assert {"Consumer", "Producer"} <= set(CLASSES)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_signatures_are_equal(name: str) -> None:
+    blocking, awaited = members(name)
+    assert set(awaited) - set(blocking) == ASYNC_ONLY.get(f"Async{name}", set())
+    assert set(blocking) - set(awaited) == set()
+    for method, body in blocking.items():
+        if callable(body):
+            assert arguments(awaited[method]) == arguments(body), method
+    constructors = [inspect.signature(getattr(samsarrow, full)).parameters for full in (name, f"Async{name}")]
+    assert constructors[0] == constructors[1]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_docstrings_are_equal(name: str) -> None:
+    blocking, awaited = members(name)
+    others = {method for method in blocking if inspect.getdoc(blocking[method]) != inspect.getdoc(awaited[method])}
+    assert others == OWN_DOCSTRINGS.get(f"Async{name}", set()) & set(blocking)
+    assert [method for method in awaited if not inspect.getdoc(awaited[method])] == []
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name in NO_IO])
+def test_only_methods_with_io_are_coroutines(name: str) -> None:
+    _, awaited = members(name)
+    methods = {method for method, body in awaited.items() if callable(body)}
+    coroutines = {method for method in methods if inspect.iscoroutinefunction(awaited[method])}
+    assert methods - coroutines == NO_IO[name]
