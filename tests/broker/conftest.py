@@ -1,4 +1,4 @@
-"""What the tests on the embedded broker share."""
+"""Fixtures of the tests on the embedded broker."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ def servers(broker: Broker) -> str:
 
 @pytest.fixture
 def read() -> Callable[..., pa.Table]:
-    """Polls until this many rows are there: `read(consumer, 100)`."""
+    """Returns a function that polls until `rows` rows have arrived: `read(consumer, 100)`."""
 
     def poll(consumer: Consumer, rows: int, seconds: float = 60) -> pa.Table:
         batches = []
@@ -48,5 +48,5 @@ def consumer(servers: str) -> Iterator[Consumer]:
 def command(
     servers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., Ended]:
-    """Runs a command of the command line in this process: `command("consume", "t", code=0, stdin=b"")`."""
+    """Returns a function that runs the command line in this process: `command("consume", "t", code=0, stdin=b"")`."""
     return runner(servers, monkeypatch, capsys, tmp_path)

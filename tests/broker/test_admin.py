@@ -38,7 +38,7 @@ def test_create_list_delete(admin):
     assert admin.list_topics(["a"]) == {}
 
 
-def test_a_name_that_is_not_valid_fails_alone(admin):
+def test_invalid_topic_name_fails_alone(admin):
     listed = admin.list_topics(["a b", "t", "nope"])
     assert list(listed.found) == ["t"]
     assert list(listed.errors) == ["a b"]
@@ -47,7 +47,7 @@ def test_a_name_that_is_not_valid_fails_alone(admin):
 
 
 @pytest.mark.parametrize(("name", "value", "message"), REJECTED_SETTINGS)
-def test_settings_that_kafka_rejects_are_rejected(admin, name, value, message):
+def test_invalid_topic_configs_are_rejected(admin, name, value, message):
     with pytest.raises(InvalidConfigError, match=re.escape(message)):
         admin.create_topics([NewTopic("new", configs={name: value})])
     with pytest.raises(InvalidConfigError, match=re.escape(message)):
@@ -55,15 +55,15 @@ def test_settings_that_kafka_rejects_are_rejected(admin, name, value, message):
     assert "new" not in admin.list_topics()
 
 
-def test_settings_that_kafka_accepts_are_kept(admin):
+def test_valid_topic_configs_are_stored(admin):
     configs = {"retention.ms": "-1", "cleanup.policy": "compact,delete", "preallocate": "TRUE", "flush.ms": " 5 "}
     admin.create_topics([NewTopic("new", configs=configs)])
     found = admin.describe_configs([ConfigResource.topic("new")])[ConfigResource.topic("new")]
     assert {name: found[name].value for name in configs} == {**configs, "flush.ms": "5"}
 
 
-def test_an_error_says_that_a_write_was_sent_twice():
-    """A repeated request meets what the first one has done."""
+def test_error_mentions_a_retried_request():
+    """A retried request is rejected because the first one had been applied."""
     with Broker(topics={"t": 1, "more": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         twice = "was sent again because no response came, and the first may have done it"
         for api, call, error in (
@@ -79,7 +79,7 @@ def test_an_error_says_that_a_write_was_sent_twice():
             assert twice not in str(raised.value)
 
 
-def test_each_topic_is_tried_and_failures_raise(admin):
+def test_partial_failure_has_all_outcomes(admin):
     with pytest.raises(TopicAlreadyExistsError, match="t") as raised:
         admin.create_topics(["t", "new", "four"])
     assert raised.value.code == 36
@@ -92,7 +92,7 @@ def test_each_topic_is_tried_and_failures_raise(admin):
         admin.delete_topics(["nope"])
 
 
-def test_a_single_name_is_not_a_list_of_letters(admin):
+def test_str_instead_of_a_list_is_a_type_error(admin):
     with pytest.raises(TypeError, match="sequence"):
         admin.create_topics("abc")
     with pytest.raises(TypeError, match="sequence"):
@@ -101,14 +101,14 @@ def test_a_single_name_is_not_a_list_of_letters(admin):
         admin.list_topics("abc")
 
 
-def test_closed_is_closed(admin):
+def test_closed_admin_rejects_calls(admin):
     admin.close()
     admin.close()
     with pytest.raises(ClosedError):
         admin.list_topics()
 
 
-def test_a_broker_can_be_closed_twice_and_gives_its_port_back():
+def test_broker_close_is_idempotent_and_frees_the_port():
     with Broker() as broker:
         port = int(broker.bootstrap_servers.rsplit(":", 1)[1])
         with pytest.raises(OSError, match=r"."):

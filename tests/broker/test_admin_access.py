@@ -1,4 +1,4 @@
-"""ACLs, users, tokens, features, disks, filters and operations on the embedded broker."""
+"""ACLs, users, delegation tokens, features, log directories and list filters on the embedded broker."""
 
 import time
 
@@ -46,7 +46,7 @@ def three():
         yield broker, admin
 
 
-def test_acls_are_kept_found_and_deleted(three):
+def test_acls_are_created_described_and_deleted(three):
     _, admin = three
     read = AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.READ)
     write = AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.WRITE)
@@ -62,7 +62,7 @@ def test_acls_are_kept_found_and_deleted(three):
     assert set(admin.describe_acls()) == {write, some}
 
 
-def test_users_are_kept_by_mechanism(three):
+def test_scram_credentials_by_mechanism(three):
     _, admin = three
     assert admin.alter_users([
         UserScramCredentialUpsertion("alice", SHA256, "pw", iterations=4096),
@@ -86,13 +86,13 @@ def test_users_are_kept_by_mechanism(three):
         found["bob"]
 
 
-def test_users_that_a_broker_starts_with_are_there(three):
+def test_initial_users_have_scram_credentials(three):
     users = {"alice": "secret"}
     with Broker(security="SASL_PLAINTEXT", users=users) as broker, Admin(broker.client_options()) as admin:
         assert [info.mechanism for info in admin.describe_users()["alice"]] == [SHA256, SHA512]
 
 
-def test_tokens_are_for_those_who_are_logged_in(three):
+def test_delegation_tokens_need_a_login(three):
     _, anonymous = three
     with pytest.raises(DelegationTokenRequestNotAllowedError):
         anonymous.create_delegation_token()
@@ -117,7 +117,7 @@ def test_tokens_are_for_those_who_are_logged_in(three):
                 client.close()
 
 
-def test_the_level_of_a_feature_goes_up_and_with_leave_down(three):
+def test_feature_downgrade_needs_an_upgrade_type(three):
     _, admin = three
     name = "transaction.version"
     before = admin.describe_features()
@@ -136,7 +136,7 @@ def test_the_level_of_a_feature_goes_up_and_with_leave_down(three):
     assert after.epoch == before.epoch + 1
 
 
-def test_replicas_are_on_the_one_disk_that_there_is(three):
+def test_move_replicas_between_log_dirs(three):
     _, admin = three
     [disk] = admin.log_dirs([0])[0]
     topic = admin.describe_topics(["t"])["t"]
@@ -153,7 +153,7 @@ def test_replicas_are_on_the_one_disk_that_there_is(three):
             admin.move_replicas({replica: path})
 
 
-def test_there_are_no_share_groups(three):
+def test_share_offsets_of_a_missing_group(three):
     _, admin = three
     assert admin.list_share_offsets(["s"])["s"] == {}
     with pytest.raises(GroupIdNotFoundError):
@@ -162,7 +162,7 @@ def test_there_are_no_share_groups(three):
         admin.delete_share_offsets("s", ["t"])
 
 
-def test_what_does_not_exist_is_told_at_once(three):
+def test_missing_topics_and_partitions_fail_early(three):
     broker, admin = three
     there, beyond, nowhere = TopicPartition("t", 0), TopicPartition("t", 9), TopicPartition("nope", 0)
     before, started = broker.requests("Metadata"), time.monotonic()
@@ -180,7 +180,7 @@ def test_what_does_not_exist_is_told_at_once(three):
     assert lag.keys() == {there}, "the broker forgets offsets with their topic"
 
 
-def test_a_topic_that_is_gone_is_told_of_though_metadata_still_have_it(three):
+def test_list_offsets_of_a_deleted_topic_in_cached_metadata(three):
     _, admin = three
     admin.create_topics(["gone"])
     tp = TopicPartition("gone", 0)
@@ -192,19 +192,19 @@ def test_a_topic_that_is_gone_is_told_of_though_metadata_still_have_it(three):
     assert time.monotonic() - started < 20
 
 
-def test_offsets_are_found_by_time_behind_deleted_records(three):
+def test_list_offsets_by_time_after_delete_records(three):
     broker, admin = three
     tp = TopicPartition("t", 0)
     with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=1000) as producer:
         for n in range(6):
             producer.send("t", b"x", partition=0, timestamp=1000 * (n + 1))
-    # In the middle of the one batch.
+    # In the middle of the only batch.
     admin.delete_records({tp: 3})
     for at, offset in ((0, 3), (1500, 3), (4000, 3), (4500, 4), (OffsetSpec.MAX_TIMESTAMP, 5)):
         assert admin.list_offsets({tp: at})[tp].offset == offset, at
 
 
-def test_only_lists_are_appended_to(three):
+def test_append_and_subtract_need_a_list_config(three):
     _, admin = three
     topic = ConfigResource.topic("t")
     for change in (ConfigChange(append={"retention.ms": "1"}), ConfigChange(subtract={"retention.ms": "1"})):
@@ -214,7 +214,7 @@ def test_only_lists_are_appended_to(three):
     assert admin.describe_configs([topic])[topic]["cleanup.policy"].value == ""
 
 
-def test_groups_are_listed_by_filters(three):
+def test_list_groups_filters(three):
     _, admin = three
     admin.commit_offsets("g", {TopicPartition("t", 0): 0})
     assert admin.list_groups(states=["empty"]).keys() == {"g"}
@@ -232,19 +232,19 @@ def test_groups_are_listed_by_filters(three):
 
 
 @pytest.mark.parametrize("kafka_version", [None, "3.0"])
-def test_operations_are_told_where_they_are_asked_for(kafka_version):
+def test_authorized_operations_are_included_on_request(kafka_version):
     with (
         Broker(topics={"t": 1}, kafka_version=kafka_version) as broker,
         Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
     ):
         admin.commit_offsets("g", {TopicPartition("t", 0): 0})
-        for asked in (True, False):
-            given = {"include_authorized_operations": asked}
+        for requested in (True, False):
+            given = {"include_authorized_operations": requested}
             topic = admin.describe_topics(["t"], **given)["t"]
             cluster = admin.describe_cluster(**given)
             group = admin.describe_groups(["g"], **given)["g"]
             found = [of.authorized_operations for of in (topic, cluster, group)]
-            if asked:
+            if requested:
                 assert AclOperation.WRITE in found[0]
                 assert AclOperation.CLUSTER_ACTION in found[1]
                 assert set(found[2]) >= {AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE}
@@ -254,7 +254,7 @@ def test_operations_are_told_where_they_are_asked_for(kafka_version):
         assert "READ" in table["authorized_operations"][0].as_py()
 
 
-def test_brokers_are_no_controllers(three):
+def test_bootstrap_controllers_rejects_broker_endpoints(three):
     broker, _ = three
     with Admin(bootstrap_controllers=broker.bootstrap_servers) as admin:
         with pytest.raises(UnsupportedEndpointTypeError, match="ListGroups"):

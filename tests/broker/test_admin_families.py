@@ -1,4 +1,4 @@
-"""Admin's operations on the embedded broker: what they find and change, who is asked, what fails alone."""
+"""Admin operations on the embedded broker: results, changes, routing of requests, and partial failures."""
 
 import asyncio
 from uuid import UUID
@@ -29,13 +29,13 @@ from samsarrow.testing import Broker
 
 
 @pytest.fixture
-def three():
+def three_brokers():
     with Broker(brokers=3, topics={"t": 6}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         yield broker, admin
 
 
-def test_topics_are_created_by_assignment_described_by_page_and_deleted_by_id(three):
-    broker, admin = three
+def test_topics_by_assignment_page_and_id(three_brokers):
+    broker, admin = three_brokers
     made = admin.create_topics([NewTopic("placed", assignment=[[2, 0], [1, 2]], configs={"retention.ms": "5"})])
     assert (made["placed"].partitions, made["placed"].replication_factor) == (2, 2)
     assert admin.create_topics(["only-checked"], validate_only=True)["only-checked"].topic_id is None
@@ -64,18 +64,18 @@ def test_topics_are_created_by_assignment_described_by_page_and_deleted_by_id(th
         admin.create_topics(["t", "t"])
 
 
-def test_partitions_are_added(three):
-    _, admin = three
+def test_create_partitions(three_brokers):
+    _, admin = three_brokers
     assert admin.create_partitions({"t": 8}) == {"t": None}
     assert admin.create_partitions({"t": NewPartitions(9, ((1,),))}, validate_only=True) == {"t": None}
     assert admin.list_topics()["t"].partitions == 8
     admin.create_partitions({"t": NewPartitions(9, ((1,),))})
     assert admin.describe_topics(["t"])["t"].partitions[8].replicas == (1,)
-    with Producer(bootstrap_servers=admin_servers(three)) as producer:
+    with Producer(bootstrap_servers=admin_servers(three_brokers)) as producer:
         assert producer.send("t", b"x", partition=8).result(10).offset == 0
     with pytest.raises(InvalidPartitionsError, match="it can only get more"):
         admin.create_partitions({"t": 3})
-    # Failures of several kinds have no class but their own.
+    # Failures of several classes raise the plain PartialFailureError.
     with pytest.raises(PartialFailureError, match="and 1 more") as raised:
         admin.create_partitions({"t": 3, "nope": 2})
     assert type(raised.value) is PartialFailureError
@@ -84,12 +84,12 @@ def test_partitions_are_added(three):
     }  # fmt: skip
 
 
-def admin_servers(three):
-    return three[0].bootstrap_servers
+def admin_servers(three_brokers):
+    return three_brokers[0].bootstrap_servers
 
 
-def test_records_are_deleted_and_leaders_are_asked_once(three):
-    broker, admin = three
+def test_delete_records_sends_one_request_per_leader(three_brokers):
+    broker, admin = three_brokers
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for p in range(6):
             for _ in range(4):
@@ -111,8 +111,8 @@ def test_records_are_deleted_and_leaders_are_asked_once(three):
     assert raised.value.succeeded == {tps[2]: 4}
 
 
-def test_offsets_are_found_by_time_and_by_the_largest_timestamp(three):
-    broker, admin = three
+def test_list_offsets_by_timestamp_and_spec(three_brokers):
+    broker, admin = three_brokers
     tp = TopicPartition("t", 0)
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for at in (1000, 3000, 2000):
@@ -129,14 +129,14 @@ def test_offsets_are_found_by_time_and_by_the_largest_timestamp(three):
             found[tp]
 
 
-def test_settings_are_set_deleted_appended_to_and_subtracted_from(three):
-    _, admin = three
+def test_alter_and_describe_configs(three_brokers):
+    _, admin = three_brokers
     topic = ConfigResource.topic("t")
     change = ConfigChange(set={"retention.ms": "7"}, append={"cleanup.policy": "compact,delete"})
     assert admin.alter_configs({topic: change}) == {topic: None}
     found = admin.describe_configs([topic])[topic]
     assert (found["retention.ms"].value, found["retention.ms"].source) == ("7", ConfigSource.TOPIC)
-    # What was not given starts from its default, as in Kafka.
+    # Appending to an unset config starts from its default, as in Kafka.
     assert found["cleanup.policy"].value == "delete,compact"
     assert found["max.message.bytes"].source == ConfigSource.DEFAULT
     admin.alter_configs({topic: ConfigChange(delete=("retention.ms",), subtract={"cleanup.policy": "delete"})})
@@ -146,7 +146,7 @@ def test_settings_are_set_deleted_appended_to_and_subtracted_from(three):
     }  # fmt: skip
     admin.alter_configs({topic: {"retention.ms": "9"}}, validate_only=True)
     assert admin.describe_configs([topic])[topic]["retention.ms"].value == "604800000"
-    # Brokers know only themselves: each is asked for its own, and one that is not there is an error of its own.
+    # A broker knows only its own configs: each is requested from that broker, and a missing broker fails alone.
     brokers = [ConfigResource.broker(n) for n in (0, 1, 2)]
     shared, group = ConfigResource.broker(), ConfigResource.group("g")
     admin.alter_configs({**{b: {"log.retention.ms": b.name} for b in brokers}, shared: {"x": "y"}, group: {"z": "1"}})
@@ -167,8 +167,8 @@ def test_settings_are_set_deleted_appended_to_and_subtracted_from(three):
         admin.describe_configs([ConfigResource(topic.type.BROKER, "b")])
 
 
-def test_a_thousand_quotas_are_one_request(three):
-    broker, admin = three
+def test_alter_quotas_sends_one_request(three_brokers):
+    broker, admin = three_brokers
     changes = {QuotaEntity({"user": f"u{n}"}): {"producer_byte_rate": float(n)} for n in range(1000)}
     changes[QuotaEntity({"user": None, "client-id": "c"})] = {"consumer_byte_rate": 2.5}
     assert len(admin.alter_quotas(changes)) == 1001
@@ -184,8 +184,8 @@ def test_a_thousand_quotas_are_one_request(three):
     assert admin.describe_quotas({"user": "u7"}) == {}
 
 
-def test_the_lag_of_ten_thousand_groups_is_a_request_a_coordinator_and_a_leader(three):
-    broker, admin = three
+def test_group_lag_sends_one_request_per_coordinator_and_leader(three_brokers):
+    broker, admin = three_brokers
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for p in range(6):
             producer.send("t", b"x", partition=p).result(10)
@@ -196,16 +196,16 @@ def test_the_lag_of_ten_thousand_groups_is_a_request_a_coordinator_and_a_leader(
     groups = [*some, *(f"none{n}" for n in range(9960))]
     before = broker.requests()
     found = admin.group_lag(groups)
-    asked = {api: count - before.get(api, 0) for api, count in broker.requests().items()}
-    assert (asked["FindCoordinator"], asked["OffsetFetch"], asked["ListOffsets"]) == (1, 3, 3)
+    requests = {api: count - before.get(api, 0) for api, count in broker.requests().items()}
+    assert (requests["FindCoordinator"], requests["OffsetFetch"], requests["ListOffsets"]) == (1, 3, 3)
     assert len(found) == 10_000
     assert [found[g].total for g in some] == [6] * 40
     assert found["none1"].partitions == ()
     assert found["g1"].partitions[0].committed == OffsetAndMetadata(0)
 
 
-def test_a_moved_controller_is_found_and_asked_for_what_is_open(three):
-    broker, admin = three
+def test_controller_change_retries_the_pending_items(three_brokers):
+    broker, admin = three_brokers
     admin.create_topics(["a"])
     broker.fail("CreateTopics", error="NOT_CONTROLLER", times=2)
     broker.stop_broker(0)
@@ -222,8 +222,8 @@ def test_a_moved_controller_is_found_and_asked_for_what_is_open(three):
     assert list(raised.value.succeeded) == ["d"]
 
 
-def test_preferred_leaders_are_elected(three):
-    _, admin = three
+def test_elect_leaders(three_brokers):
+    _, admin = three_brokers
     tps = [TopicPartition("t", p) for p in range(6)]
     assert admin.elect_leaders() == {}
     assert admin.elect_leaders(tps[:2]) == dict.fromkeys(tps[:2], False)
@@ -233,8 +233,8 @@ def test_preferred_leaders_are_elected(three):
     assert raised.value.succeeded == {tps[0]: False}
 
 
-def test_the_cluster_its_features_and_its_disks(three):
-    _, admin = three
+def test_describe_cluster_features_and_log_dirs(three_brokers):
+    _, admin = three_brokers
     found = admin.describe_cluster()
     assert [b.id for b in found.brokers] == [0, 1, 2]
     assert found.controller == 0
@@ -248,8 +248,8 @@ def test_the_cluster_its_features_and_its_disks(three):
     assert dirs.table().column_names[:2] == ["key", "path"]
 
 
-def test_replicas_move_and_the_quorum_is_the_controller(three):
-    broker, admin = three
+def test_reassignments_and_describe_quorum(three_brokers):
+    broker, admin = three_brokers
     tps = [TopicPartition("t", p) for p in range(3)]
     with pytest.raises(PartialFailureError) as raised:
         admin.alter_reassignments({tps[0]: [1, 2], tps[1]: [9], TopicPartition("nope", 0): [0]})
@@ -274,15 +274,15 @@ def test_replicas_move_and_the_quorum_is_the_controller(three):
         assert {name: type(e) for name, e in found.errors.items()} == dict.fromkeys("gh", GroupIdNotFoundError)
 
 
-def test_members_that_are_not_there_are_not_removed(three):
-    _, admin = three
+def test_remove_members_rejects_unknown_members(three_brokers):
+    _, admin = three_brokers
     admin.commit_offsets("g", {TopicPartition("t", 0): 1})
     assert admin.remove_members("g") == {}
     with pytest.raises(UnknownMemberIdError, match="member m of group g"):
         admin.remove_members("g", ["m", RemovedMember(instance_id="i")])
 
 
-def test_a_broker_too_old_names_the_version_that_is_needed():
+def test_error_names_the_required_kafka_version():
     with Broker(topics={"t": 1}, kafka_version="2.2") as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as a:
         tp = TopicPartition("t", 0)
         for call, needed in (
@@ -300,13 +300,13 @@ def test_a_broker_too_old_names_the_version_that_is_needed():
         ):
             with pytest.raises(UnsupportedVersionError, match=rf"needs Kafka {needed}"):
                 call()
-        # What older brokers can say in another way is asked in that way.
+        # Fallbacks to requests that older brokers support.
         assert [b.id for b in a.describe_cluster().brokers] == [0]
         assert len(a.describe_topics(["t"])["t"].partitions) == 1
 
 
-def test_the_async_face_awaits_results_and_failures(three):
-    broker, _ = three
+def test_async_admin_results_and_failures(three_brokers):
+    broker, _ = three_brokers
 
     async def main():
         async with AsyncAdmin(bootstrap_servers=broker.bootstrap_servers) as admin:

@@ -1,4 +1,4 @@
-"""Offsets of groups through Admin, on the embedded broker."""
+"""Group offsets through Admin, on the embedded broker."""
 
 import warnings
 
@@ -25,7 +25,7 @@ def admin(servers):
         yield admin
 
 
-def test_what_is_committed_is_fetched_and_what_is_not_is_none(admin, servers):
+def test_fetch_offsets_returns_committed_offsets_or_none(admin, servers):
     at = OffsetAndMetadata(7, "größe", 3)
     assert admin.commit_offsets("g", {T0: 5, FOUR3: at}) == {T0: None, FOUR3: None}
     assert admin.fetch_offsets("g") == {FOUR3: at, T0: OffsetAndMetadata(5)}
@@ -42,7 +42,7 @@ def test_what_is_committed_is_fetched_and_what_is_not_is_none(admin, servers):
 def test_every_version_of_commit_and_fetch(admin, commit):
     timed = {"timestamp": 1} if commit == 1 else {"retention": 3600} if 2 <= commit <= 4 else {}
     assert admin.commit_offsets("g", {T0: 5, FOUR1: 6}, api_version=commit, **timed) == {T0: None, FOUR1: None}
-    # Version 0 is a storage of its own, ZooKeeper.
+    # Version 0 stores offsets elsewhere, in ZooKeeper.
     for fetch in range(1, 11) if commit else [0]:
         found = admin.fetch_offsets("g", [FOUR1, FOUR3, T0], api_version=fetch, require_stable=fetch >= 7)
         assert found == {FOUR1: OffsetAndMetadata(6), FOUR3: None, T0: OffsetAndMetadata(5)}
@@ -53,7 +53,7 @@ def test_every_version_of_commit_and_fetch(admin, commit):
             }
 
 
-def test_the_version_of_the_options_is_overridden_by_that_of_the_call(servers):
+def test_api_version_argument_overrides_the_option(servers):
     with Admin(bootstrap_servers=servers, api_version_offset_commit=1, api_version_offset_fetch=1) as admin:
         with pytest.raises(ConfigurationError, match=r"v2 to v4 only, and v1 is in use"):
             admin.commit_offsets("g", {T0: 5}, retention=60)
@@ -63,7 +63,7 @@ def test_the_version_of_the_options_is_overridden_by_that_of_the_call(servers):
         assert admin.fetch_offsets("g", api_version=2) == {T0: OffsetAndMetadata(5)}
 
 
-def test_what_a_version_cannot_hold_is_refused(admin):
+def test_arguments_unsupported_by_the_version_are_rejected(admin):
     for version, bad in [(None, {"retention": 1}), (5, {"retention": 1}), (2, {"timestamp": 1}), (0, {"timestamp": 1})]:
         with pytest.raises(ConfigurationError, match="only, and v"):
             admin.commit_offsets("g", {T0: 5}, api_version=version, **bad)
@@ -79,7 +79,7 @@ def test_what_a_version_cannot_hold_is_refused(admin):
 
 
 @pytest.mark.parametrize("version", [None, 0, 1, 9, 10])
-def test_each_partition_has_its_outcome(admin, version):
+def test_commit_offsets_reports_each_partition(admin, version):
     nowhere, beyond = TopicPartition("nowhere", 0), TopicPartition("t", 9)
     wanted = {T0: 5, nowhere: 1, beyond: 2, FOUR1: OffsetAndMetadata(3, "x" * 5000)}
     with pytest.raises(PartialFailureError, match="and 2 more") as raised:
@@ -116,13 +116,13 @@ def test_many_groups_over_several_coordinators():
             admin.fetch_offsets_many("g1")
 
 
-def test_the_coordinator_is_an_address(admin, servers):
+def test_find_coordinator(admin, servers):
     node = admin.find_coordinator("g")
     assert f"{node.host}:{node.port}" == servers
     assert node.id == 0
 
 
-def test_a_broker_that_is_gone_is_a_timeout_with_its_cause():
+def test_unreachable_broker_is_a_timeout_with_its_cause():
     with Broker(topics={"t": 1}) as broker:
         servers = broker.bootstrap_servers
     with Admin(bootstrap_servers=servers) as admin:
@@ -141,12 +141,12 @@ def test_a_broker_that_is_gone_is_a_timeout_with_its_cause():
     ("commit", "fetch", "texts"),
     [(0, None, ["v0, which is ZooKeeper", "newest"]), (0, 1, ["v1, which is Kafka"]), (5, 0, ["v5, which is Kafka"])],
 )
-def test_storages_that_differ_warn_once_where_the_client_is_made(servers, client, commit, fetch, texts):
+def test_different_offset_storages_warn_once_at_the_constructor(servers, client, commit, fetch, texts):
     versions = {"api.version.offset_commit": commit, "api.version.offset_fetch": fetch}
     options = {"bootstrap.servers": servers, **{k: v for k, v in versions.items() if v is not None}}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # Of what others left open, whenever it is collected.
+        # Unclosed clients of other tests may be collected here.
         warnings.simplefilter("ignore", ResourceWarning)
         client(options).close()
     [warned] = caught
@@ -155,7 +155,7 @@ def test_storages_that_differ_warn_once_where_the_client_is_made(servers, client
     assert all(text in str(warned.message) for text in texts)
 
 
-def test_storages_that_agree_do_not_warn(servers):
+def test_equal_offset_storages_do_not_warn(servers):
     for version in (0, 4):
         Consumer(bootstrap_servers=servers, api_version_offset_commit=version, api_version_offset_fetch=version).close()
 

@@ -1,4 +1,4 @@
-"""Servers that are no Kafka, partitions that are not there, signals in each call that waits."""
+"""Servers that do not speak Kafka, missing partitions, and signals during blocking calls."""
 
 import signal
 import socket
@@ -16,28 +16,28 @@ from samsarrow.exceptions import ConfigurationError, KafkaError
 from samsarrow.testing import Broker
 
 
-def hang_up(connection):
+def close_connection(connection):
     connection.close()
 
 
-def say_nothing(connection):
+def never_respond(connection):
     while connection.recv(1000):
         pass
 
 
-def speak_http(connection):
+def respond_with_http(connection):
     connection.recv(1000)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
 
-def claim_much(connection):
+def respond_with_a_huge_length(connection):
     connection.recv(1000)
     connection.sendall(b"\x7f\xff\xff\xff" + bytes(100))
 
 
 @pytest.fixture
 def impostor(request):
-    """A server that does `request.param` with each connection; its address."""
+    """Starts a server that runs `request.param` for each connection, and yields its address."""
     server = socket.create_server(("127.0.0.1", 0))
     connections = []
 
@@ -48,9 +48,9 @@ def impostor(request):
             except OSError:
                 return
             connections.append(connection)
-            threading.Thread(target=treat, args=(connection,), daemon=True).start()
+            threading.Thread(target=handle, args=(connection,), daemon=True).start()
 
-    def treat(connection):
+    def handle(connection):
         try:
             request.param(connection)
         except OSError:
@@ -69,8 +69,10 @@ def impostor(request):
     assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("impostor", [hang_up, say_nothing, speak_http, claim_much], indirect=True)
-def test_what_is_not_kafka_is_an_error_with_its_address_in_every_client(impostor):
+@pytest.mark.parametrize(
+    "impostor", [close_connection, never_respond, respond_with_http, respond_with_a_huge_length], indirect=True
+)
+def test_server_that_is_not_kafka_is_an_error_with_its_address(impostor):
     quick = {"bootstrap_servers": impostor, "request_timeout_ms": 400}
     calls = []
     with Admin(**quick) as admin:
@@ -93,7 +95,7 @@ def test_what_is_not_kafka_is_an_error_with_its_address_in_every_client(impostor
 @pytest.mark.parametrize(
     "missing", [TopicPartition("nowhere", 0), TopicPartition("t", 7), TopicPartition("four", 2**31 - 1)], ids=str
 )
-def test_polling_what_is_not_there_is_an_error_not_silence(servers, missing):
+def test_poll_of_a_missing_partition_raises(servers, missing):
     with Consumer(
         bootstrap_servers=servers,
         auto_offset_reset="earliest",
@@ -106,7 +108,7 @@ def test_polling_what_is_not_there_is_an_error_not_silence(servers, missing):
 
 
 @pytest.mark.parametrize("partition", [-1, 1, 2**31 - 1])
-def test_sending_to_a_partition_that_is_not_there_names_it(servers, partition):
+def test_send_to_a_missing_partition_names_it(servers, partition):
     with Producer(bootstrap_servers=servers, max_block_ms=1000) as producer:
         with pytest.raises((ConfigurationError, KafkaError), match=str(partition)):
             producer.send("t", b"x", partition=partition).result(10)
@@ -116,7 +118,7 @@ def test_sending_to_a_partition_that_is_not_there_names_it(servers, partition):
         assert producer.send("t", b"x").result(10).offset == 0
 
 
-def test_a_lone_broker_that_restarts_under_a_batch_and_a_reader_loses_and_repeats_nothing():
+def test_restarts_of_the_only_broker_lose_and_repeat_no_record():
     rows = 20_000
     table = pa.table({"value": [str(i) for i in range(rows)]})
     tp = TopicPartition("t", 0)
@@ -170,8 +172,8 @@ def test_a_lone_broker_that_restarts_under_a_batch_and_a_reader_loses_and_repeat
         "admin.list_topics(timeout=60)",
     ],
 )
-@pytest.mark.parametrize("impostor", [say_nothing], indirect=True)
-def test_ctrl_c_ends_each_call_that_waits(impostor, call):
+@pytest.mark.parametrize("impostor", [never_respond], indirect=True)
+def test_ctrl_c_ends_blocking_calls(impostor, call):
     code = f"""
         import sys, time
         from samsarrow import Admin, Consumer, Producer, TopicPartition
@@ -197,5 +199,6 @@ def test_ctrl_c_ends_each_call_that_waits(impostor, call):
         waiting.send_signal(signal.SIGINT)
         out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, err) == (0, "")
-    # 200 ms is the promise; a busy machine gets a few seconds. The call would take a minute.
+    # The documented limit is 200 ms; a busy machine is allowed a few seconds. Without the signal the call takes a
+    # minute.
     assert float(out) - sent < 10.0

@@ -1,4 +1,4 @@
-"""TLS and logins of the embedded broker: our client and librdkafka come in, and nobody else."""
+"""TLS and logins of the embedded broker, with samsarrow and librdkafka."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def login(mechanism="PLAIN", username="alice", password="secret"):
 
 
 def librdkafka_sends(broker, options):
-    """Whether a record of librdkafka arrives; the texts of its errors."""
+    """Returns whether a record of librdkafka is delivered, and its error texts."""
     errors = []
     options = {"bootstrap.servers": broker.bootstrap_servers, **options, "error_cb": lambda e: errors.append(e.str())}
     producer = Librdkafka({**options, "message.timeout.ms": 20_000})
@@ -44,7 +44,7 @@ def librdkafka_sends(broker, options):
     return errors == [None], [error for error in errors if error]
 
 
-def test_our_login(secured):
+def test_login(secured):
     with Producer(bootstrap_servers=secured.bootstrap_servers, **login()) as producer:
         assert producer.send("t", b"x").result(20).offset == 0
     logins = secured.logins()
@@ -52,7 +52,7 @@ def test_our_login(secured):
     assert logins == Logins(logins.succeeded, 0, 0, 0)
 
 
-def test_our_wrong_password(secured):
+def test_wrong_password(secured):
     with (
         Producer(bootstrap_servers=secured.bootstrap_servers, **login(password="guess")) as producer,
         pytest.raises(AuthenticationError, match="Invalid username or password") as caught,
@@ -65,7 +65,7 @@ def test_our_wrong_password(secured):
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("name", USERS)
-def test_librdkafkas_logins(secured, mechanism, name):
+def test_librdkafka_login(secured, mechanism, name):
     assert librdkafka_sends(secured, login(mechanism, name, USERS[name])) == (True, [])
     assert secured.logins().failed == 0
     arrived, errors = librdkafka_sends(secured, login(mechanism, name, "guess"))
@@ -81,7 +81,7 @@ def unsecured_token(**claims):
     return f"{part({'alg': 'none'})}.{part(claims)}."
 
 
-def test_librdkafkas_unsecured_token(secured):
+def test_librdkafka_unsecured_oauthbearer_token(secured):
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
     expires = time.time() + 600
 
@@ -94,7 +94,7 @@ def test_librdkafkas_unsecured_token(secured):
     assert secured.logins().failed == 0
 
 
-def test_only_the_mechanisms_that_are_enabled():
+def test_enabled_mechanisms():
     broker = Broker(security="sasl_plaintext", users=USERS, sasl_mechanisms=["SCRAM-SHA-512"])
     with broker, Producer(bootstrap_servers=broker.bootstrap_servers, **login()) as producer:
         with pytest.raises(AuthenticationError, match="it accepts SCRAM-SHA-512"):
@@ -102,9 +102,9 @@ def test_only_the_mechanisms_that_are_enabled():
         assert librdkafka_sends(broker, login("SCRAM-SHA-512"))[0]
 
 
-def test_sessions_that_end_are_renewed_by_librdkafka():
+def test_librdkafka_reauthenticates():
     with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users=USERS, session_lifetime=5) as broker:
-        # It logs in again when nine tenths of the lifetime are over.
+        # librdkafka reauthenticates after nine tenths of the session lifetime.
         producer = Librdkafka({"bootstrap.servers": broker.bootstrap_servers, **login("SCRAM-SHA-256")})
         deadline = time.monotonic() + 60
         while broker.logins().repeated < 2 and time.monotonic() < deadline:
@@ -115,7 +115,7 @@ def test_sessions_that_end_are_renewed_by_librdkafka():
         assert broker.logins().expired == 0
 
 
-def test_sessions_that_end_are_renewed_by_us():
+def test_reauthentication():
     with Broker(topics={"t": 1}, security="SASL_SSL", users=USERS, session_lifetime=5) as broker:
         with Producer(**broker.client_options()) as producer:
             deadline = time.monotonic() + 60
@@ -129,7 +129,7 @@ def test_sessions_that_end_are_renewed_by_us():
         assert connected <= 3
 
 
-def test_answers_are_altered_on_demand(secured):
+def test_alter_logins(secured):
     servers = secured.bootstrap_servers
     secured.alter_logins(step=1, error="SASL_AUTHENTICATION_FAILED", message="not today")
     with (
@@ -147,7 +147,7 @@ def test_answers_are_altered_on_demand(secured):
 
 
 def topics(options):
-    """What there is, by us and by librdkafka."""
+    """Returns the topics, which samsarrow and librdkafka must list equally."""
     with Admin(**options) as admin:
         ours = set(admin.list_topics())
     theirs = set(AdminClient(options).list_topics(timeout=20).topics)
@@ -172,14 +172,14 @@ def test_logins_over_tls(mechanism, read):
         assert connections.accepted > connections.resumed > 0
         assert connections.with_certificate == 0
         assert librdkafka_sends(broker, options) == (True, [])
-        # A client may close a connection before it has logged in.
+        # A client may close a connection before the login.
         logins = broker.logins()
         assert logins == Logins(logins.succeeded, 0, 0, 0)
         assert 5 < logins.succeeded <= broker.connections().accepted
 
 
 @pytest.mark.parametrize("client_auth", ["requested", "required"])
-def test_certificates_of_clients(client_auth):
+def test_client_certificates(client_auth):
     with Broker(topics={"t": 1}, security="SSL", client_auth=client_auth) as broker:
         assert topics(broker.client_options()) == {"t"}
         connections = broker.connections()
@@ -190,9 +190,9 @@ def test_certificates_of_clients(client_auth):
             return
         with Admin(**without) as admin, pytest.raises(TlsError, match="certificate"):
             admin.list_topics()
-        # The broker counts when its side of the handshake has failed, too.
+        # The broker counts a failed handshake only after its own side has ended.
         until(lambda: broker.connections().refused >= 1)
-        # Java's names.
+        # The same certificate under Java's option names.
         shown = broker.client_certificate("bob")
         java = {
             "ssl.truststore.certificates": broker.ca_pem,
@@ -204,7 +204,7 @@ def test_certificates_of_clients(client_auth):
     assert "PRIVATE" not in repr(shown)
 
 
-def test_a_broker_that_is_not_trusted():
+def test_untrusted_broker_certificate():
     with Broker(security="SSL") as broker, Broker(security="SSL") as other:
         options = broker.client_options() | {"ssl.ca.pem": other.ca_pem}
         with Admin(**options) as admin, pytest.raises(TlsError, match="certificate"):
@@ -212,7 +212,7 @@ def test_a_broker_that_is_not_trusted():
         until(lambda: broker.connections().refused >= 1)
 
 
-def test_the_wrong_protocol():
+def test_wrong_security_protocol():
     with Broker(security="SSL") as broker:
         clear = Admin(bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=2000, default_api_timeout_ms=2000)
         with clear, pytest.raises(KafkaError):
@@ -229,7 +229,7 @@ def test_the_wrong_protocol():
             broker.client_certificate()
 
 
-def test_options_of_users_that_are_not_there():
+def test_client_options_of_unknown_users():
     with Broker(security="SASL_SSL", users=USERS) as broker:
         assert broker.client_options()["sasl.username"] == "alice"
         with pytest.raises(ValueError, match="there is no user 'carol'"):
@@ -259,7 +259,7 @@ def test_options_of_users_that_are_not_there():
         ({"security": "SASL_PLAINTEXT", "kafka_version": "2.1", "session_lifetime": 9}, "KIP-368"),
     ],
 )
-def test_security_that_cannot_be(options, text):
+def test_invalid_security_arguments(options, text):
     with pytest.raises(ValueError, match=text) as caught:
         Broker(**options)
     assert "hidden" not in str(caught.value)
@@ -277,6 +277,6 @@ def test_security_that_cannot_be(options, text):
         ({"session_lifetime": -1}, "must be 0 or more"),
     ],
 )
-def test_alterations_that_cannot_be(secured, change, text):
+def test_invalid_alter_logins_arguments(secured, change, text):
     with pytest.raises(ValueError, match=text):
         secured.alter_logins(**change)

@@ -1,4 +1,4 @@
-"""What tests of transactions ask of the embedded broker: versions, fencing, times, answers that come late or never."""
+"""Transactions on the embedded broker: versions, fencing, delays, and late or missing responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def producer(broker: Broker, name: str = "x", **options: object) -> Producer:
 
 
 def values(broker: Broker, topic: str = "t") -> list[bytes]:
-    """What is committed in partition 0, up to its end."""
+    """Returns the committed values of partition 0, up to its end."""
     options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
         where = TopicPartition(topic, 0)
@@ -35,7 +35,7 @@ def values(broker: Broker, topic: str = "t") -> list[bytes]:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_protocol_follows_the_version(version: int) -> None:
+def test_protocol_by_transaction_version(version: int) -> None:
     with Broker(topics={"t": 1}, transaction_version=version) as broker, producer(broker) as p:
         for i in range(3):
             with p.transaction():
@@ -47,12 +47,12 @@ def test_the_protocol_follows_the_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 3])
-def test_there_are_three_versions(version: int) -> None:
+def test_invalid_transaction_version_is_rejected(version: int) -> None:
     with pytest.raises(ValueError, match=f"transaction_version={version}: it must be 0, 1 or 2"):
         Broker(transaction_version=version)
 
 
-def test_a_producer_is_fenced_on_demand() -> None:
+def test_fence() -> None:
     with Broker(topics={"t": 1}) as broker:
         with pytest.raises(ValueError, match="'x' is not known"):
             broker.fence("x")
@@ -70,7 +70,7 @@ def test_a_producer_is_fenced_on_demand() -> None:
         assert values(broker) == [b"good"]
 
 
-def test_a_transaction_takes_its_time_to_be_complete() -> None:
+def test_transaction_marker_delay() -> None:
     with Broker(topics={"t": 1}, transaction_marker_delay=0.3) as broker, producer(broker) as p:
         for i in range(2):
             with p.transaction():
@@ -79,7 +79,7 @@ def test_a_transaction_takes_its_time_to_be_complete() -> None:
         assert values(broker) == [b"0", b"1"]
 
 
-def test_a_handled_request_is_answered_with_an_error() -> None:
+def test_fail_with_handled_true() -> None:
     with Broker(topics={"t": 1}) as broker, producer(broker) as p:
         broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", handled=True)
         broker.fail("EndTxn", error="COORDINATOR_NOT_AVAILABLE", handled=True)
@@ -90,7 +90,7 @@ def test_a_handled_request_is_answered_with_an_error() -> None:
             broker.fail("Produce", drop="after", handled=True)
 
 
-def test_the_coordinator_of_a_transactional_id_moves() -> None:
+def test_move_transaction_coordinator() -> None:
     with Broker(brokers=2, topics={"t": 1}) as broker, producer(broker) as p:
         for i in range(4):
             broker.move_transaction_coordinator("x", i % 2)
@@ -101,7 +101,7 @@ def test_the_coordinator_of_a_transactional_id_moves() -> None:
             broker.move_transaction_coordinator("x", 7)
 
 
-def test_metadata_may_be_old() -> None:
+def test_stale_metadata() -> None:
     with Broker(brokers=2, topics={"t": 1, "gone": 1}) as broker:
         broker.stale_metadata(times=None, without=["gone"])
         options = {"bootstrap_servers": broker.bootstrap_servers, "max_block_ms": 2000}
@@ -109,7 +109,8 @@ def test_metadata_may_be_old() -> None:
             with pytest.raises(KafkaError):
                 p.send("gone", b"v").result(10)
             p.send("t", b"1").result(10)
-            # Metadata still name the old leader; a client that learns the new one from an answer goes on, or waits.
+            # Metadata still name the old leader; a client that learns the new leader from a response continues, or
+            # waits.
             broker.move_leader("t", 0, 1)
             broker.move_leader("t", 0, 0)
             broker.heal("Metadata")
@@ -120,13 +121,13 @@ def test_metadata_may_be_old() -> None:
         assert values(broker) == [b"1", b"2"]
 
 
-def test_a_begin_that_timed_out_can_be_repeated() -> None:
+def test_timed_out_begin_can_be_repeated() -> None:
     with Broker(topics={"t": 1}) as broker:
         broker.fail("InitProducerId", delay=1.0)
         with producer(broker, max_block_ms=300) as p:
             with pytest.raises(KafkaTimeoutError, match="call begin_transaction again"):
                 p.begin_transaction()
-            # The identity comes meanwhile, and no call has waited for it.
+            # The producer id arrives after the call has timed out.
             until(lambda: broker.transaction_state("x") is not None)
             for number in range(2):
                 with p.transaction():
@@ -137,8 +138,10 @@ def test_a_begin_that_timed_out_can_be_repeated() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_error_after_transaction_timeout_ms_names_it(version: int) -> None:
-    """The codes are those of fenced producers and of wrong states; the producer knows how long it was open."""
+def test_error_after_transaction_timeout_names_the_option(version: int) -> None:
+    """The error codes are those of a fenced producer and of an invalid state; the producer knows how long the
+    transaction was open.
+    """
     reason = r"longer than transaction.timeout.ms \(0.3 s\): the coordinator has aborted it"
     with Broker(topics={"t": 1}, transaction_version=version) as broker:
 
@@ -174,7 +177,7 @@ def test_an_error_after_transaction_timeout_ms_names_it(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_producer_goes_on_after_its_transactional_id_expired(version: int) -> None:
+def test_producer_continues_after_its_transactional_id_expired(version: int) -> None:
     with Broker(topics={"t": 1}, transaction_version=version, transactional_id_expiration=0.5) as broker:
         with producer(broker) as p:
             with p.transaction():
@@ -188,7 +191,7 @@ def test_a_producer_goes_on_after_its_transactional_id_expired(version: int) -> 
         assert values(broker) == [b"1", b"3"]
 
 
-def test_close_takes_its_timeout_once() -> None:
+def test_close_timeout_covers_abort_and_flush() -> None:
     with Broker(topics={"t": 1}) as broker:
         p = producer(broker)
         p.begin_transaction()
@@ -196,7 +199,7 @@ def test_close_takes_its_timeout_once() -> None:
         for api in ("EndTxn", "Produce"):
             broker.fail(api, delay=60.0, times=None)
         p.send("t", b"v")
-        # The record is in flight: it is not dropped by the abort.
+        # A record in flight is not dropped by the abort.
         time.sleep(0.5)
         started = time.monotonic()
         with pytest.raises(KafkaTimeoutError):

@@ -1,4 +1,4 @@
-"""The command line: what it prints and how it ends."""
+"""The command line: output and exit codes."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def run(*args):
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_broker_prints_its_address_serves_and_ends(sign):
+def test_broker_command(sign):
     command = [*COMMAND, "broker", "--port", "0", "--topic", "a:2", "--topic", "b"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -67,14 +67,14 @@ def test_help(args, texts):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_options_are_named(args, text):
+def test_invalid_options_are_named(args, text):
     done = run(*args)
     assert done.returncode == 2
     assert text in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_said_without_a_traceback():
+def test_used_port_is_an_error_without_traceback():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = run("broker", "--port", port)

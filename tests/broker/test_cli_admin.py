@@ -1,4 +1,4 @@
-"""Commands that administer a cluster, on the embedded broker: what they print, change, ask first and refuse."""
+"""Commands that administer a cluster, on the embedded broker: output, changes, confirmations and rejections."""
 
 import json
 
@@ -33,7 +33,7 @@ def admin(servers):
 
 
 def fill(servers, partitions=range(4)):
-    """Ten records in each partition of `four`, a second apart."""
+    """Writes ten records to each partition of `four`, with timestamps a second apart."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(10):
             for p in partitions:
@@ -49,13 +49,13 @@ def settings(admin, resource):
     return {name: entry.value for name, entry in found.items() if entry.source is not ConfigSource.DEFAULT}
 
 
-def test_topics_are_created_where_they_are_wanted(command, admin):
+def test_topics_create_with_assignment(command, admin):
     command("topics", "create", "placed", "--assignment", "2:0, 1:2", "--set", "retention.ms=5", "--dry-run")
     assert "placed" not in admin.list_topics()
     command("topics", "create", "placed", "--assignment", "2:0,1:2", "--set", "retention.ms=5")
     described = rows(command("topics", "describe", "placed"))
     assert [(r["leader"], r["replicas"], r["isr"]) for r in described] == [(2, [2, 0], [2, 0]), (1, [1, 2], [1, 2])]
-    # What the controller would refuse a dry run refuses, too.
+    # A dry run rejects everything that the controller would reject.
     assert "must be a known broker" in command("topics", "create", "far", "--assignment", "9", "--dry-run", code=1).err
     assert "already exists" in command("topics", "create", "placed", "ok", "--dry-run", code=3).err
     assert "or there already" in command("topics", "create", "placed", "--dry-run", "--if-not-exists").err
@@ -64,7 +64,7 @@ def test_topics_are_created_where_they_are_wanted(command, admin):
     assert "leave -p and -r out" in command("topics", "create", "x", "-p", "1", "--assignment", "1", code=2).err
 
 
-def test_settings_of_topics_that_differ_and_partitions_that_lag(command, admin, broker):
+def test_topics_describe_settings_and_under_replicated(command, admin, broker):
     admin.create_topics(["plain"])
     command("topics", "alter", "t", "--set", "retention.ms=7", "--set", "cleanup.policy=delete,compact")
     assert [(r["topic"], r["name"], r["value"], r["source"]) for r in rows(command("topics", "describe", "t", "plain",
@@ -79,7 +79,7 @@ def test_settings_of_topics_that_differ_and_partitions_that_lag(command, admin, 
     assert (lagging["topic"], lagging["replicas"], lagging["isr"]) == ("pair", [0, 2], [0])
 
 
-def test_topics_are_altered(command, admin):
+def test_topics_alter(command, admin):
     before = settings(admin, ConfigResource.topic("four"))
     command("topics", "alter", "four", "-p", "6", "--set", "retention.ms=7", "--dry-run")
     assert (admin.list_topics()["four"].partitions, settings(admin, ConfigResource.topic("four"))) == (4, before)
@@ -92,7 +92,7 @@ def test_topics_are_altered(command, admin):
     assert settings(admin, ConfigResource.topic("four")) == {"cleanup.policy": "compact"}
     command("topics", "alter", "t", "-p", "2", "--assignment", "1")
     assert admin.describe_topics(["t"])["t"].partitions[1].replicas == (1,)
-    # One step fails, the other is done.
+    # One step fails, the other is applied.
     partly = command("topics", "alter", "four", "-p", "3", "--set", "retention.ms=9", code=3)
     assert "it can only get more" in partly.err
     assert settings(admin, ConfigResource.topic("four"))["retention.ms"] == "9"
@@ -104,7 +104,7 @@ def test_topics_are_altered(command, admin):
         assert text in command("topics", "alter", "t", *wrong, code=2).err
 
 
-def test_topics_are_trimmed(command, servers):
+def test_topics_trim(command, servers):
     def beginnings():
         return [row["beginning"] for row in rows(command("topics", "describe", "four"))]
 
@@ -122,7 +122,7 @@ def test_topics_are_trimmed(command, servers):
     command("topics", "trim", "four", "--before", "2", "-y")
     assert beginnings() == [3, 2, 4, 4]
     assert "nothing to delete" in command("topics", "trim", "four", "--before", "2", "-y").err
-    # Nothing is as new as that.
+    # No record is that new, so that everything is deleted.
     command("topics", "trim", "four", "--before-time", "2027-01-01", "--partition", "1", "-y")
     assert beginnings() == [3, 10, 4, 4]
     assert "four-0 ends at 10" in command("topics", "trim", "four", "--before", "11", "-y", code=2).err
@@ -132,7 +132,7 @@ def test_topics_are_trimmed(command, servers):
     assert "pass one of --before" in command("topics", "trim", "four", "--all", "--before", "1", code=2).err
 
 
-def test_a_lookup_that_goes_wrong_empties_no_partition(command, servers, monkeypatch):
+def test_topics_trim_deletes_nothing_after_a_wrong_lookup(command, servers, monkeypatch):
     fill(servers)
     look_up = Admin.list_offsets
 
@@ -153,7 +153,7 @@ def test_a_lookup_that_goes_wrong_empties_no_partition(command, servers, monkeyp
         assert [row["beginning"] for row in described] == [10] * 4
 
 
-def test_a_trim_that_fails_in_part_says_where(command, servers, broker):
+def test_topics_trim_partial_failure(command, servers, broker):
     fill(servers)
     led = [row["partition"] for row in rows(command("topics", "describe", "four")) if row["leader"] == 1]
     broker.fail("DeleteRecords", error="POLICY_VIOLATION", node=1)
@@ -163,7 +163,7 @@ def test_a_trim_that_fails_in_part_says_where(command, servers, broker):
     assert f"{len(led)} of 4 partitions failed" in partly.err
 
 
-def test_members_are_put_out(command, servers, admin):
+def test_groups_kick(command, servers, admin):
     with Consumer(bootstrap_servers=servers, group_id="g", client_id="me", group_instance_id="static") as consumer:
         consumer.subscribe(["t"])
         while not consumer.assignment():
@@ -181,7 +181,7 @@ def test_members_are_put_out(command, servers, admin):
     assert "nowhere" in command("groups", "kick", "nowhere", "--all", "-y", code=1).err
 
 
-def test_settings_are_set_and_printed(command, admin):
+def test_configs_set_and_get(command, admin):
     topic = ConfigResource.topic("four")
     command("configs", "set", "topic:four", "retention.ms=7", "cleanup.policy=delete,compact", "--dry-run")
     assert settings(admin, topic) == {}
@@ -205,7 +205,7 @@ def test_settings_are_set_and_printed(command, admin):
     assert "Unknown topic config name" in command("configs", "set", "topic:four", "no.such=1", code=1).err
 
 
-def test_settings_of_brokers_groups_loggers_and_client_metrics(command, admin):
+def test_configs_of_every_resource_type(command, admin):
     command("configs", "set", "broker:*", "log.retention.ms=5")
     assert [r["resource"] for r in rows(command("configs", "get", "broker:*"))] == ["broker:0", "broker:1", "broker:2"]
     for name in ("broker", "group:g", "client-metrics:m", "logger:1"):
@@ -225,7 +225,7 @@ def test_settings_of_brokers_groups_loggers_and_client_metrics(command, admin):
     assert "is not a change" in command("configs", "set", "topic:t", "retention.ms", code=2).err
 
 
-def test_settings_are_compared(command):
+def test_configs_diff(command):
     command("configs", "set", "topic:four", "retention.ms=7", "cleanup.policy=compact")
     command("configs", "set", "topic:t", "retention.ms=7")
     assert rows(command("configs", "diff", "topic:four", "topic:t")) == [
@@ -247,8 +247,8 @@ def test_settings_are_compared(command):
         ("preallocate", "log.preallocate", "false", "false"), ("follower.replicas", "x", None, None),
     ],
 )  # fmt: skip
-def test_a_default_in_another_unit_has_its_name(command, monkeypatch, name, theirs, value, shown):
-    """As Kafka's brokers give defaults of topics: by the broker's own settings."""
+def test_configs_diff_names_a_default_in_another_unit(command, monkeypatch, name, theirs, value, shown):
+    """Kafka's brokers report the default of a topic config under the name of the broker config."""
     synonyms = (ConfigSynonym(name, "x", ConfigSource.TOPIC), ConfigSynonym(theirs, value, ConfigSource.DEFAULT))
     entry = ConfigEntry(name, "x", ConfigSource.TOPIC, False, False, ConfigType.STRING, None, synonyms)
     found = {ConfigResource.topic("t"): {name: entry}}
@@ -258,7 +258,7 @@ def test_a_default_in_another_unit_has_its_name(command, monkeypatch, name, thei
     ]
 
 
-def test_quotas_are_set_listed_and_deleted(command, broker):
+def test_quotas_set_list_and_delete(command, broker):
     pair = ["--user", "alice", "--client-id", "app"]
     command("quotas", "set", *pair, "producer_byte_rate=1MB", "--dry-run")
     assert rows(command("quotas", "list")) == []
@@ -296,7 +296,7 @@ def test_quotas_are_set_listed_and_deleted(command, broker):
     assert "--strict" in command("quotas", "list", "--strict", code=2).err
 
 
-def test_the_cluster_in_a_line_its_brokers_features_and_quorum(command, admin):
+def test_cluster_commands(command, admin):
     [found] = rows(command("cluster", "describe"))
     assert (found["cluster_id"], found["controller"], found["brokers"]) == (admin.describe_cluster().cluster_id, 0, 3)
     assert (found["quorum_leader"], found["voters"], found["metadata_version"]) == (0, [0], None)
@@ -319,7 +319,7 @@ def test_the_cluster_in_a_line_its_brokers_features_and_quorum(command, admin):
             assert f"needs Kafka {needed}" in command(*arguments, "-b", old.bootstrap_servers, code=1).err
 
 
-def test_leaders_are_elected_where_they_should_be(command, admin, broker):
+def test_replicas_elect(command, admin, broker):
     four = admin.describe_topics(["four"])["four"].partitions
     target = (four[0].replicas[0] + 1) % 3
     broker.move_leader("four", 0, target)
@@ -334,19 +334,19 @@ def test_leaders_are_elected_where_they_should_be(command, admin, broker):
     assert "--partition needs a topic" in command("replicas", "elect", "-p", "1", code=2).err
 
 
-def test_leaders_that_may_lose_records_are_asked_for(command, broker):
+def test_replicas_elect_unclean_needs_confirmation(command, broker):
     command("topics", "create", "lone", "--assignment", "2")
     broker.stop_broker(2)
     dry = rows(command("replicas", "elect", "lone", "--unclean", "--dry-run"))
     assert [(r["topic"], r["leader"]) for r in dry] == [("lone", None)]
     assert "--yes" in command("replicas", "elect", "lone", "--unclean", code=2).err
     assert "lone-0: " in command("replicas", "elect", "lone", "--unclean", "-y", "--timeout", "5s", code=1).err
-    # A partition that nobody leads is described all the same, and at once.
+    # A partition without a leader is described too, without waiting.
     [found] = rows(command("topics", "describe", "lone"))
     assert (found["leader"], found["replicas"], found["isr"], found["end"]) == (None, [2], [], None)
 
 
-def test_replicas_are_moved(command, admin, tmp_path):
+def test_replicas_reassign(command, admin, tmp_path):
     dry = rows(command("replicas", "reassign", "four", "--to", "0=1:2", "--dry-run"))
     was = admin.describe_topics(["four"])["four"].partitions[0].replicas
     assert dry == [{"topic": "four", "partition": 0, "replicas": list(was), "target": [1, 2]}]
@@ -384,36 +384,36 @@ def test_replicas_are_moved(command, admin, tmp_path):
         b'{"partitions": [' + b", ".join([b'{"topic": "t", "partition": 0, "replicas": [1]}'] * 2) + b"]}",
     ],
 )  # fmt: skip
-def test_what_is_no_plan_is_refused(command, tmp_path, text):
+def test_replicas_reassign_rejects_invalid_plans(command, tmp_path, text):
     file = tmp_path / "plan.json"
     file.write_bytes(text)
     assert "the file " in command("replicas", "reassign", "--file", file, code=2).err
 
 
-def test_moves_under_way_are_listed_waited_for_and_given_up(command, monkeypatch):
-    """The embedded broker moves replicas at once: what is under way stands in for it."""
+def test_replicas_list_wait_and_cancel(command, monkeypatch):
+    """Replaces `list_reassignments`, since the embedded broker completes reassignments immediately."""
     moving = {FOUR[1]: PartitionReassignment((0, 1), (1,), (0,))}
-    looks, given_up = [], []
+    queries, cancelled = [], []
 
     def list_reassignments(self, partitions=None):
-        looks.append(partitions)
-        return moving if len(looks) < 3 else {}
+        queries.append(partitions)
+        return moving if len(queries) < 3 else {}
 
     monkeypatch.setattr(Admin, "list_reassignments", list_reassignments)
-    told = {"topic": "four", "partition": 1, "replicas": [0, 1], "adding": [1], "removing": [0]}
-    assert rows(command("replicas", "list", "four", "-p", "1")) == [told]
-    assert looks == [[FOUR[1]]]
+    listed = {"topic": "four", "partition": 1, "replicas": [0, 1], "adding": [1], "removing": [0]}
+    assert rows(command("replicas", "list", "four", "-p", "1")) == [listed]
+    assert queries == [[FOUR[1]]]
     done = command("replicas", "reassign", "four", "--to", "1=1", "--wait", "--interval", "1ms")
     assert done.err.splitlines() == ["1 of 1 partitions are still moving", "four-1: moved"]
     monkeypatch.setattr(Admin, "list_reassignments", lambda self, partitions=None: moving)
-    monkeypatch.setattr(Admin, "alter_reassignments", lambda self, changes: given_up.append(changes))
-    assert rows(command("replicas", "reassign", "four", "--cancel", "--dry-run")) == [told]
-    assert given_up == []
+    monkeypatch.setattr(Admin, "alter_reassignments", lambda self, changes: cancelled.append(changes))
+    assert rows(command("replicas", "reassign", "four", "--cancel", "--dry-run")) == [listed]
+    assert cancelled == []
     assert "four-1: given up" in command("replicas", "reassign", "four", "--cancel").err
-    assert given_up == [{FOUR[1]: None}]
+    assert cancelled == [{FOUR[1]: None}]
 
 
-def test_disks_and_what_is_on_them(command, servers):
+def test_replicas_log_dirs(command, servers):
     fill(servers)
     disks = rows(command("replicas", "log-dirs"))
     assert [(d["broker"], d["path"]) for d in disks] == [(n, "/memory") for n in range(3)]
@@ -425,7 +425,7 @@ def test_disks_and_what_is_on_them(command, servers):
     assert "broker 7: " in partly.err
 
 
-def test_transactions_are_listed_described_and_ended(command, servers, admin, monkeypatch):
+def test_txns_commands(command, servers, admin, monkeypatch):
     producer = Producer(bootstrap_servers=servers, transactional_id="tx", transaction_timeout_ms=60_000)
     producer.begin_transaction()
     producer.send("t", b"x").result(10)
@@ -436,7 +436,7 @@ def test_transactions_are_listed_described_and_ended(command, servers, admin, mo
     [found] = rows(partly)
     assert (found["state"], found["partitions"], found["timeout_ms"]) == ("Ongoing", ["t-0"], 60_000)
     assert "transactional id nobody: " in partly.err
-    # Its coordinator knows it.
+    # The coordinator still knows the transaction.
     assert rows(command("txns", "hanging", "t", "--longer-than", "1ms")) == []
     assert "no open transaction" in command("txns", "abort", "t", "0", "--producer-id", "7", "-y", code=1).err
     who = ["t", "0", "--producer-id", listed["producer_id"]]
@@ -445,7 +445,7 @@ def test_transactions_are_listed_described_and_ended(command, servers, admin, mo
     [state] = admin.describe_producers([TopicPartition("t", 0)])[TopicPartition("t", 0)]
     hanging = HangingTransaction(TopicPartition("t", 0), state, None)
     with monkeypatch.context() as patched:
-        # A coordinator that has forgotten the transaction.
+        # Simulates a coordinator that has forgotten the transaction.
         patched.setattr(Admin, "find_hanging", lambda self, partitions, longer_than: (hanging,))
         patched.setattr(Admin, "list_transactions", lambda self, producer_ids: {})
         [row] = rows(command("txns", "hanging"))

@@ -1,4 +1,4 @@
-"""`samsarrow bench`, and what a shell offers behind Tab."""
+"""`samsarrow bench` and shell completion."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def test_bench_produces_and_consumes(command):
     assert json.loads(command("bench", "consume", "t").out)["records"] == 0
 
 
-def test_bench_measures_how_soon_a_record_comes_through(command):
+def test_bench_latency(command):
     found = json.loads(command("bench", "latency", "t", "-n", "5", "--interval", "1ms").out)
     assert found["records"] == 5
     assert 0 < found["p50_ms"] <= found["max_ms"]
@@ -35,13 +35,13 @@ def test_bench_measures_how_soon_a_record_comes_through(command):
 @pytest.mark.parametrize(
     "args", [["latency", "no"], ["produce", "no"], ["consume", "no"], ["produce", "t", "--size", "0"]]
 )
-def test_bench_refuses_what_cannot_be_measured(command, args):
+def test_bench_rejects_invalid_arguments(command, args):
     assert command("bench", *args, code=2).err
 
 
 @pytest.fixture
 def complete(servers, tmp_path):
-    """What bash would offer for a command line that ends in the last word; `limit` is how long the shell waits."""
+    """Returns a function that completes a command line as bash would; `limit` is the shell's timeout."""
 
     def complete(*words, limit=30.0, **more):
         environment = {
@@ -60,7 +60,7 @@ def complete(servers, tmp_path):
     return complete
 
 
-def test_a_shell_offers_commands_topics_groups_and_profiles(complete, servers, tmp_path, broker):
+def test_completion_of_commands_topics_groups_and_profiles(complete, servers, tmp_path, broker):
     with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
         producer.send("t", b"x").result(10)
         admin.commit_offsets("billing", {("t", 0): 1})
@@ -79,7 +79,7 @@ def test_a_shell_offers_commands_topics_groups_and_profiles(complete, servers, t
     assert complete("configs", "set", "topic:f") == ["topic:four"]
     assert complete("configs", "diff", "topic:t", "group:b") == ["group:billing"]
     assert complete("configs", "get", "b") == ["broker:0"]
-    # As bash gives it, to which a colon ends a word.
+    # Bash splits words at a colon.
     assert complete("configs", "get", "topic", ":") == ["four", "t"]
     assert complete("configs", "get", "topic", ":", "f") == ["four"]
     assert complete("configs", "get", "nothing:t") == complete("configs", "get", "x") == []
@@ -90,7 +90,7 @@ def test_a_shell_offers_commands_topics_groups_and_profiles(complete, servers, t
         assert complete("schema", "show", "u", **env) == ["users-value"]
         assert complete("consume", "four", "--value-subject", "", **env) == ["orders-value", "users-value"]
         assert complete("schema", "check", "--registry", registry.url, "o") == ["orders-value"]
-    # What was kept until now may be older than a minute.
+    # Removes the cache, whose entries are valid for a minute.
     shutil.rmtree(tmp_path / ".cache")
     assert complete("consume", "f") == ["four"]
     asked = broker.requests()["Metadata"]
@@ -98,7 +98,7 @@ def test_a_shell_offers_commands_topics_groups_and_profiles(complete, servers, t
     assert broker.requests()["Metadata"] == asked, "within a minute it is remembered"
 
 
-def test_a_cluster_that_cannot_be_reached_costs_the_shell_a_moment_only(complete):
+def test_completion_with_an_unreachable_cluster_is_fast(complete):
     with Broker() as gone:
         address = gone.bootstrap_servers
     started = time.monotonic()

@@ -27,7 +27,7 @@ COMMAND = [sys.executable, "-m", "samsarrow.cli"]
 
 @pytest.fixture
 def now(servers):
-    """Forty records in `four`, an hour apart in each partition: values are JSON but for every tenth, which is null."""
+    """Forty records in `four`, an hour apart in each partition. Values are JSON, but every tenth is null."""
     now = round(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(40):
@@ -75,11 +75,11 @@ def numbers(text):
     ],
     ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
 )
-def test_what_is_read(command, now, args, wanted):
+def test_selected_records(command, now, args, wanted):
     assert numbers(command("consume", "four", *args).out) == [i for i in wanted if i % 10 != 9]
 
 
-def test_counts(command, now):
+def test_max_records(command, now):
     assert len(command("consume", "four", "-n", "7").out.splitlines()) == 7
     assert command("consume", "four", "-n", "0").out == ""
     assert len(command("consume", "four", "-n", "2", "--where", "value.i > 20").out.splitlines()) == 2
@@ -102,7 +102,7 @@ def test_templates_and_json(command, now):
     assert rows[0]["value"] == {"i": 2, "name": "n2"}
 
 
-def test_files_of_columns(command, now, tmp_path):
+def test_columnar_files(command, now, tmp_path):
     path = tmp_path / "x.parquet"
     command("consume", "four", "-O", path)
     table = pa.parquet.read_table(path)
@@ -124,7 +124,7 @@ def test_files_of_columns(command, now, tmp_path):
     rows = list(csv.DictReader((tmp_path / "x.csv").open()))
     assert len(rows) == 40
     assert {row["name"] for row in rows} == {"n0", "n1", "n2", ""}
-    # No rows, and yet a file with its columns: what reads it finds what it expects.
+    # An empty topic results in a file with the columns and no rows.
     command("consume", "t", "-O", path)
     assert pa.parquet.read_table(path).num_rows == 0
     assert {p.name for p in tmp_path.iterdir()} == {"x.parquet", "x.arrow", "x.csv"}
@@ -132,8 +132,8 @@ def test_files_of_columns(command, now, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
 @pytest.mark.parametrize("form", ["parquet", "arrow", "ndjson", "csv"])
-def test_files_never_take_the_place_of_pipes_and_links(command, now, tmp_path, form):
-    """A file that is renamed onto `/dev/null` is a device that is gone for the whole machine."""
+def test_output_keeps_pipes_and_links(command, now, tmp_path, form):
+    """Regression: a file renamed onto `/dev/null` replaces the device for the whole machine."""
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)
     read = []
@@ -184,7 +184,7 @@ def test_unpacked_json_has_the_columns_of_infer_schema(command, servers, tmp_pat
     ],
 )
 @pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
-def test_other_fields_in_a_later_batch_end_the_command(command, servers, tmp_path, form, last, why):
+def test_unpack_rejects_other_fields_in_later_batches(command, servers, tmp_path, form, last, why):
     with Producer(bootstrap_servers=servers) as producer:
         for _ in range(100):
             producer.send("t", b'{"a":1,"b":{}}' if "c" not in last else b'{"a":1,"b":{"d":1}}')
@@ -199,7 +199,7 @@ def test_other_fields_in_a_later_batch_end_the_command(command, servers, tmp_pat
         assert list(tmp_path.iterdir()) == [], "no file that is incomplete"
 
 
-def test_files_one_after_the_other(command, now, tmp_path):
+def test_rotate(command, now, tmp_path):
     (tmp_path / "x-000002.parquet").write_bytes(b"another's")
     command("consume", "four", "-O", tmp_path / "x.parquet", "--rotate", "15")
     found = {p.name: p for p in tmp_path.iterdir()}
@@ -209,7 +209,7 @@ def test_files_one_after_the_other(command, now, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["txt", "ndjson", "csv"])
-def test_a_second_run_of_a_group_adds_to_the_file(command, servers, tmp_path, form):
+def test_second_run_of_a_group_appends_to_the_file(command, servers, tmp_path, form):
     path = tmp_path / f"x.{form}"
     arguments = ("consume", "t", "-g", "g", "-O", path)
     with Producer(bootstrap_servers=servers) as producer:
@@ -217,7 +217,7 @@ def test_a_second_run_of_a_group_adds_to_the_file(command, servers, tmp_path, fo
             if value is None:
                 producer.flush()
                 command(*arguments)
-                # A command that was killed leaves a part of a line.
+                # A killed command leaves an incomplete last line.
                 path.write_bytes(path.read_bytes().rstrip())
             else:
                 producer.send("t", value)
@@ -241,7 +241,7 @@ def test_a_second_run_of_a_group_adds_to_the_file(command, servers, tmp_path, fo
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "json", "value"])
-def test_no_file_replaces_a_device(command, now, tmp_path, form):
+def test_output_keeps_devices(command, now, tmp_path, form):
     null = tmp_path / "null"
     null.symlink_to("/dev/null")
     for _ in range(2):
@@ -252,7 +252,7 @@ def test_no_file_replaces_a_device(command, now, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
-def test_a_second_run_of_a_group_does_not_replace_the_file(command, servers, now, tmp_path, form):
+def test_second_run_of_a_group_rejects_files_without_append(command, servers, now, tmp_path, form):
     path = tmp_path / f"x.{form}"
     arguments = ("consume", "four", "-g", "g", "-O", path)
     command(*arguments)
@@ -261,13 +261,13 @@ def test_a_second_run_of_a_group_does_not_replace_the_file(command, servers, now
     assert f"no rows can be added to {form}" in done.err
     assert "--rotate" in done.err
     assert path.read_bytes() == first
-    # Nothing is lost that the group does not commit.
+    # Without commits no row is lost by replacing the file.
     command(*arguments, "--no-commit")
     assert path.read_bytes() != first
     command(*arguments, "--overwrite")
 
 
-def test_a_group_commits_what_is_written(command, now, servers):
+def test_group_commits_written_rows(command, now, servers):
     first = numbers(command("consume", "four", "-g", "readers", "-n", "15", "--where", "value.i != 3").out)
     peeked = numbers(command("consume", "four", "-g", "readers", "--from", "group", "--where", "value.i != 3").out)
     rest = numbers(command("consume", "four", "-g", "readers", "--where", "value.i != 3").out)
@@ -280,12 +280,12 @@ def test_a_group_commits_what_is_written(command, now, servers):
             i for i in range(40) if i % 10 != 9
         ]
         assert admin.fetch_offsets("other") == {}
-        # Where the group has no offsets, --from says where it begins.
+        # For partitions without committed offsets, --from sets the start.
         assert command("consume", "four", "-g", "late", "--from", "end").out == ""
         assert {at.offset for at in admin.fetch_offsets("late").values()} == {10}
 
 
-def test_a_member_that_gets_no_partition_ends(command, now, servers):
+def test_member_without_partitions_ends(command, now, servers):
     with Consumer(bootstrap_servers=servers, group_id="busy", heartbeat_interval_ms=100) as other:
         other.subscribe(["t"])
         while not other.assignment():
@@ -305,7 +305,7 @@ def test_a_member_that_gets_no_partition_ends(command, now, servers):
             polling.join()
 
 
-def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
+def test_transaction_markers_at_the_end_are_skipped(command, servers):
     with Producer(bootstrap_servers=servers, transactional_id="x") as producer:
         for commits in (True, False, True, False):
             producer.begin_transaction()
@@ -316,7 +316,7 @@ def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
     committed = command("consume", "t", "-X", "isolation.level=read_committed")
     assert committed.out.split() == ["kept", "kept"]
     assert command("consume", "t", "-X", "isolation.level=read_committed", "-g", "g").out.split() == ["kept", "kept"]
-    # Markers count as offsets, and not as records.
+    # Markers occupy offsets, but are not records.
     assert command("consume", "t", "-X", "isolation.level=read_committed", "--tail", "2").out.split() == [
         "kept",
         "kept",
@@ -354,13 +354,13 @@ def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
     ],
     ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
 )
-def test_what_makes_no_sense_is_refused(command, args, why):
+def test_invalid_command_lines(command, args, why):
     done = command("consume", *args, code=2)
     assert why in done.err
     assert done.out == ""
 
 
-def test_what_is_no_text_is_named(command, servers, tmp_path):
+def test_values_that_are_not_text_are_an_error(command, servers, tmp_path):
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"fine")
         producer.send("t", b"\xff")
@@ -372,7 +372,7 @@ def test_what_is_no_text_is_named(command, servers, tmp_path):
 
 
 @pytest.mark.parametrize("more", [[], ["-g", "g"], ["--tail", "3"]], ids=str)
-def test_a_read_that_comes_no_further_ends(command, broker, now, monkeypatch, more):
+def test_stalled_read_is_an_error(command, broker, now, monkeypatch, more):
     monkeypatch.setattr("samsarrow.cli.consume.reading.STALLED_SECONDS", 1.5)
     broker.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER", times=None)
     done = command("consume", "four", *more, code=1)
@@ -383,7 +383,7 @@ def test_a_read_that_comes_no_further_ends(command, broker, now, monkeypatch, mo
 @pytest.mark.parametrize(
     "arguments", [["consume", "four"], ["consume", "four", "--format", "parquet"], ["topics", "list"]]
 )
-def test_a_disk_that_is_full_is_an_error(servers, now, arguments):
+def test_full_disk_is_an_error(servers, now, arguments):
     with open("/dev/full", "wb") as full:
         command = [*COMMAND, *arguments, "-b", servers]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
@@ -392,7 +392,7 @@ def test_a_disk_that_is_full_is_an_error(servers, now, arguments):
     assert b"Traceback" not in done.stderr
 
 
-def test_following_ends_by_a_signal_with_whole_files_and_its_offsets(servers, now, tmp_path):
+def test_follow_completes_file_and_commits_on_a_signal(servers, now, tmp_path):
     environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
     command = [*COMMAND, "consume", "four", "-f", "-g", "f", "-O", "x.parquet", "--overwrite"]
     written = 0
@@ -404,7 +404,7 @@ def test_following_ends_by_a_signal_with_whole_files_and_its_offsets(servers, no
                 _, err = following.communicate(timeout=60)
             assert (following.returncode, err) == (128 + sign, b"")
             rows = pa.parquet.read_table(tmp_path / "x.parquet").num_rows
-            # The signal may come between two polls: what is in the file is committed, and nothing else.
+            # The signal may arrive between two polls: exactly the rows in the file are committed.
             assert rows
             written += rows
             assert sum(at.offset for at in admin.fetch_offsets("f").values()) == written
@@ -412,7 +412,7 @@ def test_following_ends_by_a_signal_with_whole_files_and_its_offsets(servers, no
                 producer.send("four", b"one more", partition=1)
 
 
-def test_a_reader_that_has_enough_ends_it_in_silence(servers):
+def test_closed_output_pipe_ends_silently(servers):
     with Producer(bootstrap_servers=servers) as producer:
         for _ in range(2000):
             producer.send("t", b"x" * 1000)
@@ -423,7 +423,7 @@ def test_a_reader_that_has_enough_ends_it_in_silence(servers):
     assert (done.stdout.split(), done.stderr) == (["1001", "141"], "")
 
 
-def test_a_signal_at_any_time_commits_what_is_written(servers, broker, tmp_path):
+def test_signal_at_any_time_commits_the_written_rows(servers, broker, tmp_path):
     broker.create_topic("many", 50)
     rows = pa.record_batch(
         {"value": [b"x"] * 20_000, "partition": pa.array([i % 50 for i in range(20_000)], pa.int32())}
@@ -445,7 +445,7 @@ def test_a_signal_at_any_time_commits_what_is_written(servers, broker, tmp_path)
             assert committed == written
 
 
-def test_a_member_never_goes_back_to_ends_from_before_the_join(servers, monkeypatch):
+def test_member_does_not_seek_back_to_earlier_ends(servers, monkeypatch):
     tp = TopicPartition("t", 0)
     with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
         for _ in range(20):
@@ -460,7 +460,7 @@ def test_a_member_never_goes_back_to_ends_from_before_the_join(servers, monkeypa
             assert membership.final_offsets()[tp].offset == consumer.position(tp) == 15
 
 
-def test_what_is_written_is_committed_when_a_partition_is_revoked_and_never_after(servers):
+def test_written_offsets_are_committed_on_revocation_only(servers):
     with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
         for i in range(20):
             producer.send("four", b"x", partition=i % 4)
@@ -479,7 +479,7 @@ def test_what_is_written_is_committed_when_a_partition_is_revoked_and_never_afte
             assert membership.written_offsets().keys() == set(FOUR[3:])
 
 
-def test_offsets_of_written_rows_are_not_committed_to_a_topic_that_was_created_again(servers):
+def test_written_offsets_are_not_committed_to_a_recreated_topic(servers):
     tp = TopicPartition("t", 0)
     with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""`samsarrow offsets` on the embedded broker: what it prints, what it leaves behind, how it ends."""
+"""`samsarrow offsets` on the embedded broker: output, resulting offsets and exit codes."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def admin(servers):
 
 @pytest.fixture
 def run(servers, capsys, monkeypatch, tmp_path):
-    """Runs a command; gives its exit code, what it printed and what it complained of."""
+    """Returns a function that runs a command and returns its exit code, stdout and stderr."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def one(*args, code=0, connect=True):
@@ -45,7 +45,7 @@ def run(servers, capsys, monkeypatch, tmp_path):
 
 @pytest.fixture
 def filled(servers, admin):
-    """Ten records in each partition of `four`, an hour apart; group `g` is at 5 in two of them."""
+    """Ten records in each partition of `four`, an hour apart; group `g` has offset 5 in two of them."""
     now = round(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(40):
@@ -81,7 +81,7 @@ def test_list_and_describe(run, admin, filled):
         assert (row["group"], row["offset"], row["topic"]) == (arguments[0], None, None)
 
 
-def test_describe_shows_all_that_is_known_beside_a_partition_without_a_leader(capsys, monkeypatch):
+def test_describe_with_a_leaderless_partition(capsys, monkeypatch):
     with Broker(brokers=2, topics={"four": 4}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         for partition in range(4):
             broker.move_leader("four", partition, int(partition == 2))
@@ -133,7 +133,7 @@ def test_reset(run, admin, filled, how, wanted):
         assert "0 partitions change, 2 are already right" in run("reset", "g", "--all-topics", *how)
 
 
-def test_reset_of_chosen_partitions(run, admin, filled):
+def test_reset_of_selected_partitions(run, admin, filled):
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((filled - 3 * HOUR) / 1000))
     run("reset", "g", "--topic", "four:1,2-3", "--topic", "t", "--to-datetime", moment)
     assert at(admin) == {FOUR[0]: 5, FOUR[1]: 7, FOUR[2]: 7, FOUR[3]: 7, T0: 0}
@@ -142,7 +142,7 @@ def test_reset_of_chosen_partitions(run, admin, filled):
     assert "from 0 on: there is no 4" in run("reset", "g", "--topic", "four:4", "--to-latest", code=2)
 
 
-def test_reset_and_consume_take_the_same_times(run, command, admin, filled, monkeypatch):
+def test_reset_and_consume_parse_times_equally(run, command, admin, filled, monkeypatch):
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
@@ -182,7 +182,7 @@ def test_wrong_usage_is_exit_code_2(run, args, text):
     assert text in run(*args, code=2)
 
 
-def test_brokers_are_named_somewhere(run, tmp_path, servers):
+def test_bootstrap_servers_sources(run, tmp_path, servers):
     assert "--bootstrap-servers" in run("list", code=2, connect=False)
     file = tmp_path / "client.properties"
     file.write_text(f"# mine\nbootstrap.servers = {servers}\n\nclient.id=me\n")
@@ -215,7 +215,7 @@ def test_export_and_import(run, admin, filled, tmp_path, form):
     assert "but the file has 2" in run("import", file, "--to-group", "x", code=2)
 
 
-def test_import_of_what_kafkas_tool_exports(run, admin, tmp_path):
+def test_import_of_a_kafka_tool_export(run, admin, tmp_path):
     file = tmp_path / "offsets.csv"
     file.write_text('"four",0,3\n"four",1,4\n')
     assert "does not name its group" in run("import", file, code=2)
@@ -225,7 +225,7 @@ def test_import_of_what_kafkas_tool_exports(run, admin, tmp_path):
     assert "line 2: partition 'zero'" in run("import", file, "--group", "k", code=2)
 
 
-def test_export_of_nothing_says_so(run, tmp_path, servers):
+def test_export_without_offsets(run, tmp_path, servers):
     done = subprocess.run(
         [sys.executable, "-m", "samsarrow.cli", "offsets", "export", "nobody", "-b", servers],
         capture_output=True, text=True, timeout=60, check=True,
@@ -266,14 +266,14 @@ def test_migrate(run, admin, filled):
     assert at(admin) == dict.fromkeys(FOUR, 10)
 
 
-def test_what_the_broker_refuses_is_exit_code_1_and_3_where_the_rest_is_done(run, admin, broker, filled, tmp_path):
+def test_broker_errors_are_exit_code_1_or_3(run, admin, broker, filled, tmp_path):
     file = tmp_path / "offsets"
     file.write_text("/consumers/g/offsets/nowhere/0:1\n")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("import", file, code=1)
     file.write_text("/consumers/g/offsets/nowhere/0:1\n/consumers/g/offsets/t/0:0\n")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("import", file, code=3)
     assert at(admin)[T0] == 0
-    # Of several groups, too, and those that come later are done.
+    # Later groups are imported although an earlier one fails.
     file.write_text("/consumers/a/offsets/nowhere/0:1\n/consumers/b/offsets/t/0:0\n")
     told = run("import", file, code=3)
     assert "group a: OffsetCommit of nowhere-0" in told
@@ -288,7 +288,7 @@ def test_what_the_broker_refuses_is_exit_code_1_and_3_where_the_rest_is_done(run
     assert "all 2 failed" in run("delete", "g", "b", "--yes", code=1)
 
 
-def test_a_shift_that_was_killed_is_finished_and_not_repeated(tmp_path):
+def test_killed_shift_is_completed_and_not_repeated(tmp_path):
     with Broker(topics={"big": 2000}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         partitions = [TopicPartition("big", p) for p in range(2000)]
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -301,7 +301,7 @@ def test_a_shift_that_was_killed_is_finished_and_not_repeated(tmp_path):
             "--batch-size", "1", "-b", broker.bootstrap_servers,
         ]  # fmt: skip
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-        # So that it is not done before anybody looks.
+        # Slows the commits down, so that the command is still running when it is killed.
         broker.fail("OffsetCommit", delay=0.01, times=None)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as killed:
             while not 0 < sum(o == 5 for o in at(admin).values()) < 2000:
@@ -315,12 +315,12 @@ def test_a_shift_that_was_killed_is_finished_and_not_repeated(tmp_path):
         assert again.stdout.startswith("going on with the run of ")
         assert at(admin) == dict.fromkeys(partitions, 5)
         assert list(tmp_path.rglob("*.json")) == []
-        # What is done is done: the next shift is one of its own.
+        # After the shift is complete, the next shift starts a new one.
         subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
         assert at(admin) == dict.fromkeys(partitions, 2)
 
 
-def test_a_shift_is_not_finished_over_the_commits_of_others(run, admin, filled, servers):
+def test_unfinished_shift_does_not_overwrite_other_commits(run, admin, filled, servers):
     from samsarrow.offsets.journal import Journal, default_folder
     from samsarrow.offsets.move import Change
 

@@ -1,4 +1,4 @@
-"""`samsarrow produce` on the embedded broker, and that what `consume` wrote comes back as it was."""
+"""`samsarrow produce` on the embedded broker, and round trips of the output of `consume`."""
 
 import json
 import os
@@ -27,7 +27,7 @@ SAMPLES = [
 
 @pytest.fixture
 def rows(servers, read):
-    """All records of a topic, as (key, value, headers, partition, timestamp)."""
+    """Returns a function that reads a topic as (key, value, headers, partition, timestamp)."""
 
     def rows(topic="t", count=1):
         options = {"bootstrap.servers": servers, "auto.offset.reset": "earliest", "include.headers": True}
@@ -54,7 +54,7 @@ def content(found):
 
 
 @pytest.mark.parametrize("form", ["envelope", "parquet", "arrow"])
-def test_what_consume_writes_is_produced_as_it_was(command, broker, rows, sampled, form):
+def test_consume_output_round_trips(command, broker, rows, sampled, form):
     written = subprocess.run(
         [sys.executable, "-m", "samsarrow.cli", "consume", "four", "--format", form],
         stdout=subprocess.PIPE, check=True, env=os.environ,
@@ -69,7 +69,7 @@ def test_what_consume_writes_is_produced_as_it_was(command, broker, rows, sample
     assert "--repartition ignores them" in refused
 
 
-def test_ndjson_comes_back_but_for_space_between_lines_of_json(command, rows, sampled):
+def test_ndjson_round_trips_except_for_whitespace(command, rows, sampled):
     written = command("consume", "four", "--format", "ndjson").out
     command("produce", "t", "--format", "ndjson", stdin=written.encode())
     wanted = [(k, v and re.sub(rb"(1\.50,)\s*", rb"\1  ", v), h) for k, v, h, *_ in SAMPLES]
@@ -129,7 +129,7 @@ def test_inputs(command, rows, args, stdin, wanted):
     ],
     ids=lambda column: str(column.type),
 )
-def test_columns_of_bytes_are_sent_as_send_batch_sends_them(command, servers, rows, tmp_path, column):
+def test_binary_columns_are_sent_as_by_send_batch(command, servers, rows, tmp_path, column):
     table = pa.record_batch({"key": column, "value": column})
     with pa.ipc.new_file(tmp_path / "f.arrow", table.schema) as file:
         file.write(table)
@@ -139,7 +139,7 @@ def test_columns_of_bytes_are_sent_as_send_batch_sends_them(command, servers, ro
     assert content(rows("four", len(column))) == content(rows("t", len(column)))
 
 
-def test_text_after_many_numbers_stays_text(command, servers, rows, tmp_path):
+def test_csv_column_with_late_text_stays_text(command, servers, rows, tmp_path):
     count = 200_000
     (tmp_path / "f.csv").write_text("id\n" + "7\n" * count + "x\n")
     command("produce", "t", tmp_path / "f.csv", "--value-column", "id")
@@ -152,7 +152,7 @@ def test_text_after_many_numbers_stays_text(command, servers, rows, tmp_path):
     assert batch["value"].to_pylist() == [b"x"]
 
 
-def test_a_table_of_csv_comes_back_with_its_nulls(command, rows, servers):
+def test_csv_table_round_trips_with_nulls(command, rows, servers):
     with Producer(bootstrap_servers=servers) as producer:
         for key, value in ((b"k", None), (None, b""), (b"", b"007")):
             producer.send("t", value, key, timestamp=1_700_000_000_001)
@@ -215,12 +215,12 @@ def test_headers_partitions_and_files(command, rows, tmp_path):
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )  # fmt: skip
-def test_what_cannot_be_sent_is_named(command, args, stdin, code, why):
+def test_invalid_input_is_named(command, args, stdin, code, why):
     done = command("produce", *args, code=code, stdin=stdin)
     assert why in done.err
 
 
-def test_what_a_slow_pipe_gives_is_sent_at_once(servers, rows):
+def test_lines_of_a_slow_pipe_are_sent_immediately(servers, rows):
     environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
     command = [sys.executable, "-m", "samsarrow.cli", "produce", "t"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as producing:
@@ -232,7 +232,7 @@ def test_what_a_slow_pipe_gives_is_sent_at_once(servers, rows):
     assert [value for _, value, *_ in rows("t", 2)] == [b"first", b"second"]
 
 
-def test_what_one_partition_of_two_lacks_is_a_failure_in_part(command, broker, sampled):
+def test_failure_of_one_partition_is_partial(command, broker, sampled):
     envelope = {"key": None, "value": "eA==", "headers": [], "timestamp": 1}
     lines = [json.dumps({**envelope, "partition": p}).encode() for p in (0, 9)]
     done = command("produce", "four", "--format", "envelope", stdin=b"\n".join(lines), code=3)
@@ -241,7 +241,7 @@ def test_what_one_partition_of_two_lacks_is_a_failure_in_part(command, broker, s
     assert "1 records were sent" in done.err
 
 
-def test_what_was_sent_of_a_chunk_that_failed_in_part_is_counted(command, broker, consumer):
+def test_delivered_rows_of_a_failed_chunk_are_counted(command, broker, consumer):
     broker.fail("Produce", error="INVALID_RECORD", times=1)
     done = command("produce", "t", stdin=(b"x" * 100 + b"\n") * 60_000, code=3)
     end = consumer.end_offsets([TopicPartition("t", 0)])[TopicPartition("t", 0)]
@@ -249,7 +249,7 @@ def test_what_was_sent_of_a_chunk_that_failed_in_part_is_counted(command, broker
     assert f"{end:,} records were sent" in done.err
 
 
-def test_a_broker_that_is_gone_is_an_error(command):
+def test_unreachable_broker_is_an_error(command):
     with Broker(topics={"t": 1}) as gone:
         address = gone.bootstrap_servers
     started = time.monotonic()

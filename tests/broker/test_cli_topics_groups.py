@@ -21,7 +21,7 @@ def admin(servers):
 
 @pytest.fixture
 def filled(servers, admin):
-    """Ten records in each partition of `four`, a second apart; group `g` is at 5 in two of them."""
+    """Ten records in each partition of `four`, a second apart; group `g` has offset 5 in two of them."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(40):
             producer.send("four", b"x", partition=i % 4, timestamp=1_793_527_200_000 + i // 4 * 1000)
@@ -32,7 +32,7 @@ def rows(ended):
     return [json.loads(line) for line in ended.out.splitlines()]
 
 
-def test_topics_are_listed_in_each_form(command):
+def test_topics_list_formats(command):
     listed = rows(command("topics", "list"))
     assert [(t["topic"], t["partitions"], t["internal"]) for t in listed] == [("four", 4, False), ("t", 1, False)]
     assert command("topics", "list", "-o", "table").out.splitlines()[0].split() == [
@@ -50,7 +50,7 @@ def test_topics_are_listed_in_each_form(command):
     assert rows(command("topics", "list", "nothing*")) == []
 
 
-def test_topics_are_described_with_their_offsets(command, filled):
+def test_topics_describe_offsets(command, filled):
     described = rows(command("topics", "describe", "four"))
     told = {"leader": 0, "replicas": [0], "isr": [0], "beginning": 0, "end": 10, "offsets": 10}
     assert described == [{"topic": "four", "partition": p, **told} for p in range(4)]
@@ -61,7 +61,7 @@ def test_topics_are_described_with_their_offsets(command, filled):
     assert "is not a time" in command("topics", "offsets", "four", "--at", "then", code=2).err
 
 
-def test_topics_come_and_go(command, admin):
+def test_topics_create_and_delete(command, admin):
     assert "a: created" in command("topics", "create", "a", "b", "-p", "3", "--set", "cleanup.policy=compact").err
     assert admin.list_topics()["a"].partitions == 3
     assert "would be created" in command("topics", "create", "c", "--dry-run").err
@@ -80,7 +80,7 @@ def test_topics_come_and_go(command, admin):
     command("topics", "create", "z", "--set", "nonsense", code=2)
 
 
-def test_groups_are_listed_and_described(command, filled, servers):
+def test_groups_list_and_describe(command, filled, servers):
     with Consumer(bootstrap_servers=servers, group_id="live", client_id="me") as consumer:
         consumer.subscribe(["t"])
         while not consumer.assignment():
@@ -101,7 +101,7 @@ def test_groups_are_listed_and_described(command, filled, servers):
     assert "there is no group no*" in command("groups", "lag", "no*", code=2).err
 
 
-def test_lag_asks_once_for_all_groups(command, filled, admin, broker):
+def test_groups_lag_sends_one_request(command, filled, admin, broker):
     for number in range(20):
         admin.commit_offsets(f"many-{number}", dict.fromkeys(FOUR, number % 10))
     before = broker.requests()
@@ -116,7 +116,7 @@ def test_lag_asks_once_for_all_groups(command, filled, admin, broker):
     ]
 
 
-def test_groups_are_watched_and_deleted(command, filled, admin):
+def test_groups_watch_and_delete(command, filled, admin):
     looks = rows(command("groups", "watch", "g", "-n", "2", "-i", "10ms"))
     assert [(look["lag"], look["offsets_per_second"]) for look in looks] == [(10, None), (10, 0.0)]
     command("groups", "delete", "g", "--dry-run")
@@ -138,7 +138,7 @@ def test_groups_are_watched_and_deleted(command, filled, admin):
     ids=" ".join,
 )  # fmt: skip
 def test_commands_that_read_no_records_do_not_load_pyarrow(arguments, servers):
-    # What is registered first is called last: what ends with the interpreter must not load it either.
+    # Registered first and so run last: the exit handlers of samsarrow must not load pyarrow either.
     code = (
         "import atexit, sys\n"
         "atexit.register(lambda: print('pyarrow' in sys.modules, file=sys.stderr))\n"

@@ -1,4 +1,4 @@
-"""`samsarrow consume --value …`: keys and values that come decoded, in each output, and what cannot be read."""
+"""`samsarrow consume --value …`: decoded keys and values in each output format, and decode errors."""
 
 import base64
 import csv
@@ -35,7 +35,7 @@ NOON = datetime(2024, 2, 29, 12, 0, 0, 250_000, UTC)
 FIRST = {"id": 1, "user": {"city": 'Ro"me'}, "amount": Decimal("12.50"), "at": NOON, "tags": ["a", "b"],
          "more": {"x": 1.0, "y": float("nan")}, "offset": b"\xff"}  # fmt: skip
 LAST = {"id": 2**60, "user": None, "amount": Decimal("-0.01"), "at": NOON, "tags": [], "more": {}, "offset": b""}
-# As JSON has them.
+# The same rows in JSON output.
 SHOWN = [
     {"id": 1, "user": {"city": 'Ro"me'}, "amount": 12.5, "at": "2024-02-29T12:00:00.250Z", "tags": ["a", "b"],
      "more": {"x": 1.0, "y": None}, "offset": "ff"},
@@ -61,7 +61,7 @@ def registry(monkeypatch):
 
 @pytest.fixture
 def orders(registry, servers):
-    """An order, a tombstone and an order in topic `t`; their keys are longs. Gives the frame before values."""
+    """An order, a tombstone and an order in topic `t`, with long keys. Yields the framing before each value."""
     frame = b"\0" + registry.register("t-value", ORDER).to_bytes(4, "big")
     with Producer(bootstrap_servers=servers) as producer:
         for key, value in ((7, FIRST), (8, None), (None, LAST)):
@@ -72,7 +72,7 @@ def orders(registry, servers):
 
 @pytest.fixture
 def bad(orders, servers):
-    """A value behind those that ends too early, and another order behind it."""
+    """Appends a truncated value and another order."""
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", orders + b"\x02\x02\x08Ro")
         producer.send("t", orders + bare(LAST))
@@ -83,7 +83,7 @@ def lines(text):
 
 
 @pytest.mark.usefixtures("orders")
-def test_lines_have_what_json_has(command):
+def test_line_formats_show_decoded_values(command):
     avro = ("consume", "t", "--value", "avro")
     printed = command(*avro).out.splitlines()
     assert [json.loads(line) if line else None for line in printed] == SHOWN
@@ -102,7 +102,7 @@ def test_lines_have_what_json_has(command):
 
 
 @pytest.mark.usefixtures("orders")
-def test_columns_are_kept_or_taken_apart(command, tmp_path):
+def test_unpack_of_decoded_columns(command, tmp_path):
     avro = ("consume", "t", "--value", "avro", "--key", "long")
     command(*avro, "-O", tmp_path / "a.parquet")
     table = pq.read_table(tmp_path / "a.parquet")
@@ -124,7 +124,7 @@ def test_columns_are_kept_or_taken_apart(command, tmp_path):
 
 
 @pytest.mark.usefixtures("orders")
-def test_a_topic_without_rows_has_the_columns_all_the_same(command, tmp_path):
+def test_empty_topic_has_the_decoded_columns(command, tmp_path):
     of = ("consume", "four", "--value", "avro", "--value-subject", "t-value:1")
     command(*of, "-O", tmp_path / "a.parquet")
     assert pq.read_schema(tmp_path / "a.parquet").field("value").type.field("id").type == pa.int64()
@@ -145,12 +145,12 @@ def test_a_topic_without_rows_has_the_columns_all_the_same(command, tmp_path):
         (["-n", "1", "--header", "value"], [1]),
     ],
 )
-def test_filters_see_what_json_shows(command, filters, ids):
+def test_filters_on_decoded_values(command, filters, ids):
     found = lines(command("consume", "t", "--value", "avro", "--key", "long", "--format", "ndjson", *filters).out)
     assert [row["value"]["id"] for row in found] == ids
 
 
-def test_kafkas_own_types_need_no_registry(command, servers):
+def test_primitive_formats_need_no_registry(command, servers):
     with Producer(bootstrap_servers=servers) as producer:
         for number in (1, 2**60 + 1, -5):
             producer.send("t", struct.pack(">q", number), key=b"k")
@@ -162,7 +162,7 @@ def test_kafkas_own_types_need_no_registry(command, servers):
 
 
 @pytest.mark.usefixtures("bad")
-def test_a_bad_value_ends_the_command_before_it(command, tmp_path):
+def test_bad_value_ends_the_command(command, tmp_path):
     avro = ("consume", "t", "--value", "avro", "--fields", "id")
     done = command(*avro, code=1)
     assert done.out == f'{{"id":1}}\n\n{{"id":{2**60}}}\n'
@@ -170,7 +170,7 @@ def test_a_bad_value_ends_the_command_before_it(command, tmp_path):
     assert "--on-decode-error null continues after it" in done.err
     command(*avro, "-O", tmp_path / "a.parquet", code=1)
     assert list(tmp_path.glob("*.parquet*")) == []
-    # As a member of a group: what was written is committed, and the bad value is the next.
+    # As a group member the command commits the written rows, so that the next run starts at the bad value.
     assert command(*avro, "-g", "g", code=1).out.count("\n") == 3
     assert json.loads(command("groups", "lag", "g").out)["lag"] == 2
     assert command(*avro, "-g", "g", code=1).out == ""
@@ -178,7 +178,7 @@ def test_a_bad_value_ends_the_command_before_it(command, tmp_path):
 
 
 @pytest.mark.usefixtures("bad")
-def test_a_bad_value_may_be_null_beside_its_bytes(command, tmp_path):
+def test_bad_value_as_null_with_its_bytes(command, tmp_path):
     avro = ("consume", "t", "--value", "avro", "--fields", "id", "--on-decode-error", "null")
     done = command(*avro, "--format", "ndjson")
     rows = lines(done.out)
@@ -193,7 +193,7 @@ def test_a_bad_value_may_be_null_beside_its_bytes(command, tmp_path):
     assert "value_error" in command(*avro, "--format", "csv").out.splitlines()[0]
 
 
-def test_a_schema_of_a_file_is_enough_where_values_have_no_frame(command, servers, tmp_path):
+def test_schema_file_for_values_without_framing(command, servers, tmp_path):
     (tmp_path / "user.avsc").write_text(json.dumps(USER))
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", bare({"city": "Ulm"}, USER))
@@ -224,12 +224,12 @@ def test_a_schema_of_a_file_is_enough_where_values_have_no_frame(command, server
     ],
 )
 @pytest.mark.usefixtures("orders")
-def test_what_makes_no_sense_is_refused(command, options, why):
+def test_invalid_command_lines(command, options, why):
     assert why in " ".join(command("consume", "t", *options, code=2).err.split())
 
 
 @pytest.mark.usefixtures("orders")
-def test_trouble_with_the_registry_is_one_line(command, registry):
+def test_registry_error_is_one_line(command, registry):
     quick = ("-X", "schema.registry.max.retries=0", "-X", "schema.registry.missing.id.retries.wait.ms=0")
     avro = ("consume", "t", "--value", "avro", *quick)
     missing = command(*avro, "--value-subject", "nope", code=1).err
@@ -248,7 +248,7 @@ def test_trouble_with_the_registry_is_one_line(command, registry):
 
 
 @pytest.mark.parametrize("form", ["avro", "json", "protobuf"])
-def test_tables_are_written_in_a_format_and_read_again(command, servers, registry, tmp_path, form):
+def test_value_formats_round_trip(command, servers, registry, tmp_path, form):
     rows = pa.table({"number": pa.array([7, 8], pa.int64()), "id": [1, 2], "city": ["Rome", None]})
     pq.write_table(rows, tmp_path / "orders.parquet")
     schema = {
@@ -269,7 +269,7 @@ def test_tables_are_written_in_a_format_and_read_again(command, servers, registr
     assert [row["key"] for row in found] == [7, 8]
 
 
-def test_imports_and_types_that_contain_themselves(command, registry, tmp_path):
+def test_protobuf_imports_and_recursive_types(command, registry, tmp_path):
     (tmp_path / "tree.proto").write_text(
         'syntax = "proto3"; import "c.proto"; message Tree { c.User user = 1; Tree next = 2; }'
     )
@@ -293,7 +293,7 @@ def rows_of(rows):
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def test_what_cannot_be_written_is_refused(command, registry, tmp_path):
+def test_unsupported_values_are_rejected(command, registry, tmp_path):
     (tmp_path / "rows.csv").write_text("id\n1\n")
     for options, why in (
         (["--value-schema", tmp_path / "rows.csv"], "--value-schema is for --value avro or json or protobuf"),
@@ -308,7 +308,7 @@ def test_what_cannot_be_written_is_refused(command, registry, tmp_path):
     assert registry.url.removeprefix("http://") in said.err
 
 
-def test_a_schema_is_inferred_from_the_first_values(command, servers, registry, tmp_path):
+def test_schema_is_inferred_from_the_first_values(command, servers, registry, tmp_path):
     texts = [
         '{"id": 7, "user": {"city": "Ulm"}, "tags": ["a"]}',
         None,
@@ -349,7 +349,7 @@ def test_a_schema_is_inferred_from_the_first_values(command, servers, registry, 
 
 
 @pytest.mark.usefixtures("orders")
-def test_of_other_formats_the_registry_has_the_schema(command, registry):
+def test_schemas_of_other_formats_come_from_the_registry(command, registry):
     shown = command("schema", "infer", "t", "--value", "avro").out.splitlines()
     assert shown[:2] == ["id: int64 not null", "user: struct<city: string not null>"]
     assert shown[5] == "more: map<string, double> not null"
@@ -360,7 +360,7 @@ def test_of_other_formats_the_registry_has_the_schema(command, registry):
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
-def test_records_without_fields_are_written_or_the_reason_is_named(command, servers, registry, tmp_path, form):
+def test_empty_records_are_written_or_rejected(command, servers, registry, tmp_path, form):
     schema = {
         "type": "record",
         "name": "Event",

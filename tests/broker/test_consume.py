@@ -34,7 +34,7 @@ FOUR = [TopicPartition("four", p) for p in range(4)]
 
 
 @pytest.fixture
-def hundred(servers):
+def hundred_records(servers):
     """100 records in t-0: value i, timestamp 1000 * i."""
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(100):
@@ -45,7 +45,7 @@ def values(table):
     return [int(v) for v in table["value"].to_pylist()]
 
 
-def test_nothing_is_an_empty_batch_of_the_same_schema(consumer):
+def test_poll_without_records_returns_an_empty_batch(consumer):
     batch = consumer.poll(0.05)
     assert isinstance(batch, pa.RecordBatch)
     assert batch.num_rows == 0
@@ -54,14 +54,14 @@ def test_nothing_is_an_empty_batch_of_the_same_schema(consumer):
     assert consumer.poll(0).num_rows == 0
 
 
-def test_poll_keeps_its_timeout(consumer):
+def test_poll_timeout(consumer):
     start = time.monotonic()
     consumer.poll(0.3)
     assert time.monotonic() - start >= 0.29
 
 
-@pytest.mark.usefixtures("hundred")
-def test_everything_arrives_in_order(consumer, read):
+@pytest.mark.usefixtures("hundred_records")
+def test_poll_returns_records_in_order(consumer, read):
     table = read(consumer, 100)
     assert values(table) == list(range(100))
     assert table["offset"].to_pylist() == list(range(100))
@@ -71,7 +71,7 @@ def test_everything_arrives_in_order(consumer, read):
     assert table.schema == consumer.schema
 
 
-@pytest.mark.usefixtures("hundred")
+@pytest.mark.usefixtures("hundred_records")
 def test_max_poll_records(servers):
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=30) as consumer:
         consumer.assign([TP])
@@ -81,9 +81,9 @@ def test_max_poll_records(servers):
         assert consumer.position(TP) == 100
 
 
-@pytest.mark.usefixtures("hundred")
+@pytest.mark.usefixtures("hundred_records")
 @pytest.mark.parametrize("layout", ["binary", "view"])
-def test_records_are_rows(servers, layout):
+def test_records(servers, layout):
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", layout=layout) as consumer:
         consumer.assign([TP])
         rows = []
@@ -92,8 +92,8 @@ def test_records_are_rows(servers, layout):
     assert rows[3] == ConsumerRecord("t", 0, 3, 3000, 0, None, b"3", [])
 
 
-@pytest.mark.usefixtures("hundred")
-def test_iteration_gives_full_batches_until_closed(servers):
+@pytest.mark.usefixtures("hundred_records")
+def test_iteration_yields_non_empty_batches_until_close(servers):
     seen = 0
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=10) as consumer:
         consumer.assign([TP])
@@ -105,9 +105,9 @@ def test_iteration_gives_full_batches_until_closed(servers):
     assert seen == 100
 
 
-@pytest.mark.usefixtures("hundred")
+@pytest.mark.usefixtures("hundred_records")
 @pytest.mark.parametrize("layout", ["binary", "view"])
-def test_a_reader_ends_where_the_topic_ended(servers, layout):
+def test_reader_ends_at_the_end_offsets_of_its_start(servers, layout):
     with (
         Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", layout=layout) as consumer,
         Producer(bootstrap_servers=servers) as producer,
@@ -122,9 +122,9 @@ def test_a_reader_ends_where_the_topic_ended(servers, layout):
         assert consumer.poll(30)["value"].to_pylist() == [b"late"]
 
 
-@pytest.mark.usefixtures("hundred")
+@pytest.mark.usefixtures("hundred_records")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_reader_of_a_subscription_joins_the_group_first(servers, protocol):
+def test_reader_of_a_subscription_joins_the_group(servers, protocol):
     options = {"group_id": "reads", "group_protocol": protocol, "auto_offset_reset": "earliest"}
     with Consumer(bootstrap_servers=servers, **options) as consumer:
         consumer.subscribe(["t"])
@@ -137,7 +137,7 @@ def test_a_reader_of_a_subscription_joins_the_group_first(servers, protocol):
             consumer.reader(timeout=0)
 
 
-def test_what_is_asked_of_nothing_is_no_silence(servers):
+def test_calls_without_assignment_raise(servers):
     with Consumer(bootstrap_servers=servers, group_id="early") as consumer:
         calls = {
             "reader": consumer.reader,
@@ -162,8 +162,8 @@ def test_what_is_asked_of_nothing_is_no_silence(servers):
         assert consumer.paused() == set()
 
 
-@pytest.mark.usefixtures("hundred")
-def test_a_reader_leaves_alone_what_the_program_has_paused(servers):
+@pytest.mark.usefixtures("hundred_records")
+def test_reader_skips_partitions_paused_by_the_application(servers):
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TP])
         consumer.pause(TP)
@@ -174,8 +174,8 @@ def test_a_reader_leaves_alone_what_the_program_has_paused(servers):
         assert consumer.paused() == set()
 
 
-@pytest.mark.usefixtures("hundred")
-def test_commit_positions_batches_and_offsets(consumer, servers, read):
+@pytest.mark.usefixtures("hundred_records")
+def test_commit(consumer, servers, read):
     assert consumer.committed([TP]) == {TP: None}
     batch = consumer.poll(30)
     consumer.commit(batch.slice(0, 10))
@@ -192,8 +192,8 @@ def test_commit_positions_batches_and_offsets(consumer, servers, read):
         assert values(read(other, 57))[0] == 43
 
 
-@pytest.mark.usefixtures("hundred")
-def test_only_what_was_given_is_committed(servers):
+@pytest.mark.usefixtures("hundred_records")
+def test_commit_excludes_prefetched_records(servers):
     with Consumer(
         bootstrap_servers=servers, group_id="given", auto_offset_reset="earliest", max_poll_records=7
     ) as consumer:
@@ -205,8 +205,8 @@ def test_only_what_was_given_is_committed(servers):
 
 
 @pytest.mark.parametrize(("age", "first"), [("PT1H", 1), ("P2D", 0), ("PT1S", 2)])
-def test_starting_at_an_age(servers, age, first):
-    """KIP-1106: one record of a day ago, one of ten minutes ago; with none young enough, the end."""
+def test_auto_offset_reset_by_duration(servers, age, first):
+    """KIP-1106: one record is a day old, one ten minutes; if none is young enough, reading starts at the end."""
     now = int(time.time() * 1000)
     with Producer(bootstrap_servers=servers) as producer:
         for minutes in (24 * 60, 10):
@@ -218,15 +218,15 @@ def test_starting_at_an_age(servers, age, first):
         Consumer(bootstrap_servers=servers, auto_offset_reset="by_duration:1h")
 
 
-def test_committing_without_a_group_says_so(servers):
+def test_commit_without_a_group_is_an_error(servers):
     with Consumer(bootstrap_servers=servers) as consumer:
         consumer.assign([TP])
         with pytest.raises(ConfigurationError, match=r"group\.id"):
             consumer.commit({TP: 1})
 
 
-@pytest.mark.usefixtures("hundred")
-def test_seeking(consumer, read):
+@pytest.mark.usefixtures("hundred_records")
+def test_seek(consumer, read):
     consumer.seek(TP, 90)
     assert values(read(consumer, 10)) == list(range(90, 100))
     consumer.seek_to_beginning()
@@ -243,8 +243,8 @@ def test_seeking(consumer, read):
     assert values(consumer.poll(30))[0] == 20
 
 
-@pytest.mark.usefixtures("hundred")
-def test_offsets_by_time_and_ends(consumer):
+@pytest.mark.usefixtures("hundred_records")
+def test_offsets_for_times_and_ends(consumer):
     assert consumer.offsets_for_times({TP: 50_000})[TP][:2] == (50, 50_000)
     assert consumer.offsets_for_times({TP: datetime(1970, 1, 1, 0, 0, 50, 1000, tzinfo=UTC)})[TP].offset == 51
     assert consumer.offsets_for_times({TP: 10**12}) == {TP: None}
@@ -252,8 +252,8 @@ def test_offsets_by_time_and_ends(consumer):
     assert consumer.end_offsets([TP, FOUR[2]]) == {TP: 100, FOUR[2]: 0}
 
 
-@pytest.mark.usefixtures("hundred")
-def test_lag_falls_to_zero(consumer, read):
+@pytest.mark.usefixtures("hundred_records")
+def test_lag(consumer, read):
     assert consumer.lag() == {TP: 100}
     consumer.seek(TP, 40)
     assert consumer.lag() == {TP: 60}
@@ -261,8 +261,8 @@ def test_lag_falls_to_zero(consumer, read):
     assert consumer.lag() == {TP: 0}
 
 
-@pytest.mark.usefixtures("hundred")
-def test_paused_partitions_give_nothing(consumer):
+@pytest.mark.usefixtures("hundred_records")
+def test_paused_partitions_are_not_returned(consumer):
     consumer.pause(TP)
     assert consumer.paused() == {TP}
     assert consumer.poll(0.3).num_rows == 0
@@ -271,7 +271,7 @@ def test_paused_partitions_give_nothing(consumer):
     assert consumer.poll(30).num_rows > 0
 
 
-def test_a_file_takes_what_a_reader_gives_of_two_topics(servers, tmp_path):
+def test_reader_batches_of_two_topics_fit_one_arrow_file(servers, tmp_path):
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(300):
             producer.send("t" if i % 3 else "four", str(i), partition=0)
@@ -281,7 +281,7 @@ def test_a_file_takes_what_a_reader_gives_of_two_topics(servers, tmp_path):
         first = consumer.poll(0.0)
         reader = consumer.reader()
         path = tmp_path / "rows.arrow"
-        # Files hold one dictionary a column: all batches must have the same.
+        # Arrow files hold one dictionary per column: all batches must share it.
         with pa.ipc.new_file(path, reader.schema) as file:
             file.write_batch(first)
             for batch in reader:
@@ -292,8 +292,8 @@ def test_a_file_takes_what_a_reader_gives_of_two_topics(servers, tmp_path):
         assert {len(chunk.dictionary) for chunk in table["topic"].chunks} == {2}
 
 
-@pytest.mark.usefixtures("hundred")
-def test_seeking_to_a_committed_offset_takes_its_epoch_along(consumer, read):
+@pytest.mark.usefixtures("hundred_records")
+def test_seek_to_a_committed_offset_keeps_its_leader_epoch(consumer, read):
     read(consumer, 30)
     consumer.commit({TP: OffsetAndMetadata(20, leader_epoch=0)})
     committed = consumer.committed([TP])[TP]
@@ -314,8 +314,8 @@ def test_assignment_changes(consumer, servers, read):
     assert sorted(values(read(consumer, 2))) == [2, 3]
 
 
-@pytest.mark.usefixtures("hundred")
-def test_where_to_start_without_an_offset(servers):
+@pytest.mark.usefixtures("hundred_records")
+def test_auto_offset_reset(servers):
     with Consumer(bootstrap_servers=servers) as latest:
         latest.assign([TP])
         assert latest.position(TP) == 100
@@ -330,7 +330,7 @@ def test_where_to_start_without_an_offset(servers):
             none.poll(30)
 
 
-def test_a_missing_topic_or_partition_is_an_error_not_silence(servers):
+def test_missing_topic_or_partition_is_an_error(servers):
     with Consumer(bootstrap_servers=servers, allow_auto_create_topics=False, default_api_timeout_ms=1500) as consumer:
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
             consumer.partitions_for("nowhere", timeout=30)
@@ -342,7 +342,7 @@ def test_a_missing_topic_or_partition_is_an_error_not_silence(servers):
             consumer.position(TP)
 
 
-def test_values_that_cannot_be(consumer):
+def test_invalid_arguments_are_rejected(consumer):
     with pytest.raises(ConfigurationError, match="timeout"):
         consumer.poll(-1)
     with pytest.raises(ConfigurationError, match="timeout"):
@@ -385,7 +385,7 @@ def test_close_is_final_and_wakes_waiting_calls(servers):
         consumer.seek(TP, 0)
 
 
-def test_a_second_thread_that_polls_gets_an_error(servers):
+def test_concurrent_poll_is_an_error(servers):
     with Consumer(bootstrap_servers=servers) as consumer:
         consumer.assign([TP])
         ended = []
@@ -399,7 +399,7 @@ def test_a_second_thread_that_polls_gets_an_error(servers):
             consumer.poll(0)
         with pytest.raises(IllegalStateError, match="only one may poll at a time"):
             list(consumer.records(0))
-        # Other calls may come from any thread.
+        # Other calls are allowed from any thread.
         assert consumer.assignment() == {TP}
         consumer.seek_to_beginning()
         assert consumer.position(TP) == 0
@@ -410,7 +410,7 @@ def test_a_second_thread_that_polls_gets_an_error(servers):
         assert consumer.poll(0).num_rows == 0
 
 
-def test_a_listener_may_call_what_does_not_poll(servers):
+def test_listener_may_call_methods_other_than_poll(servers):
     calls = []
 
     class Listener(RebalanceListener):
@@ -430,11 +430,11 @@ def test_a_listener_may_call_what_does_not_poll(servers):
         assert consumer.committed([TP])[TP].offset == 4
 
 
-def test_an_answer_that_is_there_before_its_callback_waits_for_it(servers):
+def test_commit_result_before_its_callback_is_registered(servers):
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
         consumer.assign([TP])
         calls = []
-        # As another thread sees it that polls while `commit_async` is about to return.
+        # Simulates a thread that polls while `commit_async` is about to return.
         consumer._completed.append((1, [], None))
         consumer.poll(0)
         consumer._callbacks[1] = (lambda offsets, error: calls.append(error), None)
@@ -443,7 +443,7 @@ def test_an_answer_that_is_there_before_its_callback_waits_for_it(servers):
 
 
 @pytest.mark.parametrize("when", ["2026-01-01", "beginning", 1_700_000_005_000.0, None])
-def test_a_time_that_is_none_is_an_error(servers, when):
+def test_invalid_timestamp_is_a_type_error(servers, when):
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
         consumer.assign([TP])
         with pytest.raises(TypeError, match=r"a time is an int, .* or a datetime: got "):
@@ -452,7 +452,7 @@ def test_a_time_that_is_none_is_an_error(servers, when):
             consumer.offsets_for_times({TP: when})
 
 
-def test_a_loop_ends_only_if_its_own_consumer_is_closed(servers):
+def test_iteration_ends_only_on_its_own_closed_error(servers):
     producer = Producer(bootstrap_servers=servers)
     producer.send("t", b"v", partition=0).result(30)
     producer.close()
@@ -472,7 +472,7 @@ def test_a_loop_ends_only_if_its_own_consumer_is_closed(servers):
         assert rows == 1
 
 
-def test_an_async_loop_ends_only_if_its_own_consumer_is_closed(servers):
+def test_async_iteration_ends_only_on_its_own_closed_error(servers):
     producer = Producer(bootstrap_servers=servers)
     producer.send("t", b"v", partition=0).result(30)
     producer.close()
@@ -496,7 +496,7 @@ def test_an_async_loop_ends_only_if_its_own_consumer_is_closed(servers):
 
 
 @pytest.mark.parametrize("how", ["commit", "commit_async", "store_offsets"])
-def test_a_record_commits_the_offset_after_it(servers, how):
+def test_commit_of_a_record_is_the_next_offset(servers, how):
     with Producer(bootstrap_servers=servers) as producer:
         for n in range(10):
             producer.send("t", str(n))
@@ -507,10 +507,10 @@ def test_a_record_commits_the_offset_after_it(servers, how):
         consumer.assign([tp])
         record = next(record for record in consumer.records(10.0) if record.offset == 3)
         if how == "commit_async":
-            told = []
-            consumer.commit_async(record, lambda offsets, error: told.append((offsets, error)))
+            notified = []
+            consumer.commit_async(record, lambda offsets, error: notified.append((offsets, error)))
             consumer.commit({})
-            assert told == [({tp: OffsetAndMetadata(4)}, None)]
+            assert notified == [({tp: OffsetAndMetadata(4)}, None)]
         else:
             getattr(consumer, how)(record)
             consumer.commit({} if how == "commit" else None)
@@ -520,7 +520,7 @@ def test_a_record_commits_the_offset_after_it(servers, how):
                 consumer.commit(wrong)
 
 
-def test_a_commit_takes_offsets_of_numpy(servers):
+def test_commit_accepts_numpy_integers(servers):
     numpy = pytest.importorskip("numpy")
     tp = TopicPartition("t", 0)
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
@@ -531,7 +531,7 @@ def test_a_commit_takes_offsets_of_numpy(servers):
             consumer.commit({tp: 7.5})
 
 
-def test_a_listener_of_another_type_is_rejected_by_subscribe(servers):
+def test_subscribe_rejects_listeners_of_other_types(servers):
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
         for wrong in (lambda partitions: None, RebalanceListener, {"on_partitions_assigned": print}):
             with pytest.raises(TypeError, match="listener must be a RebalanceListener"):
@@ -539,7 +539,7 @@ def test_a_listener_of_another_type_is_rejected_by_subscribe(servers):
         assert consumer.subscription() is None
 
 
-def test_names_that_cannot_be_topics_are_an_error_of_poll(servers):
+def test_poll_raises_for_invalid_topic_names(servers):
     with (
         Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer,
         Producer(bootstrap_servers=servers) as producer,
@@ -553,7 +553,7 @@ def test_names_that_cannot_be_topics_are_an_error_of_poll(servers):
             assert time.monotonic() < deadline
 
 
-def test_what_is_skipped_when_an_offset_is_gone_is_reported(servers, caplog):
+def test_out_of_range_reset_logs_the_skipped_offsets(servers, caplog):
     tp = TopicPartition("t", 0)
     with (
         Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer,

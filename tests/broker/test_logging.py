@@ -1,4 +1,4 @@
-"""The core's log lines in Python's logging."""
+"""Log lines of the core in Python's logging."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ from support.waiting import until
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.ERROR])
-def test_lines_have_names_levels_and_fields(servers, caplog, level):
+def test_log_lines_have_logger_level_and_fields(servers, caplog, level):
     caplog.set_level(level, "samsarrow")
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"x").result(10)
@@ -27,7 +27,7 @@ def test_lines_have_names_levels_and_fields(servers, caplog, level):
         assert not lines
 
 
-def test_a_deleted_topic_is_one_warning_and_others_are_read(broker, servers, caplog):
+def test_deleted_topic_logs_one_warning(broker, servers, caplog):
     caplog.set_level(logging.WARNING, "samsarrow")
     assigned = [TopicPartition("t", 0), *(TopicPartition("four", p) for p in range(4))]
     with (
@@ -46,7 +46,7 @@ def test_a_deleted_topic_is_one_warning_and_others_are_read(broker, servers, cap
             time.sleep(0.1)
         assert rows == 20
         assert broker.requests("Metadata") - asked < 15 * (time.monotonic() - start)
-    # Lines come a moment late.
+    # Log lines arrive with a delay.
     until(lambda: [record for record in caplog.records if record.levelno == logging.WARNING])
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 1

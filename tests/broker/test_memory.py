@@ -1,4 +1,4 @@
-"""What a consumer takes in memory while it reads far more than that."""
+"""Memory of a consumer that reads far more data than its queue holds."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from samsarrow.testing import Broker
 
 MIB = 1 << 20
 ROWS = 240_000
-# Reads a topic with pauses in which everything that may be fetched ahead is.
+# Reads a topic with pauses, in which the consumer fetches ahead as much as it may.
 READER = """
 import json, sys, time
 from pathlib import Path
@@ -37,7 +37,7 @@ print(json.dumps([rows, bytes_read / 2**20, idle, peak()]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_compressed_records_become_counts_as_queued(broker: Broker, servers: str) -> None:
+def test_queued_max_bytes_counts_decompressed_records(broker: Broker, servers: str) -> None:
     values = pa.repeat(pa.scalar(bytes(1000)), ROWS // 4)
     with Producer(bootstrap_servers=servers, compression_type="zstd", batch_size=MIB) as producer:
         for partition in range(4):

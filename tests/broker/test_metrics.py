@@ -1,4 +1,4 @@
-"""What clients count, and under which names programs, Prometheus and OpenTelemetry find it."""
+"""Metrics of the clients, their events, and their names in Prometheus and OpenTelemetry."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def write(servers: str, topic: str, values: list[bytes], **columns: pa.Array) ->
         producer.send_batch(topic, pa.table(data), **names).result(30)
 
 
-def test_a_consumer_counts_what_it_read_and_how_far_behind_it_is(broker, servers, read):
+def test_consumer_metrics_and_lag(broker, servers, read):
     write(servers, "four", [b"x" * 100] * 400, partition=pa.array([0] * 100 + [1] * 300, pa.int32()))
     with Consumer(
         bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", max_poll_records=50
@@ -36,28 +36,28 @@ def test_a_consumer_counts_what_it_read_and_how_far_behind_it_is(broker, servers
         assert (empty.records, empty.lag, empty.connections, empty.nodes, empty.last_poll) == (0, {}, 0, {}, None)
         consumer.assign(PARTITIONS)
         read(consumer, 50)
-        # Answers of both have come, and whatever else is asked at the start is asked.
+        # Both partitions have a lag now, and the start-up requests are complete.
         until(lambda: consumer.metrics().lag.keys() >= set(PARTITIONS[:2]))
         settled(lambda: {api: count for api, count in broker.requests().items() if api != "Fetch"})
-        asked = broker.requests()
+        requests = broker.requests()
         found = consumer.metrics()
-        # Fetching goes on meanwhile, and nothing else is asked for lag.
+        # Only Fetch requests were sent since: lag needs no requests of its own.
         now = broker.requests()
-        assert {api for api in now if now[api] != asked.get(api)} <= {"Fetch"}
-        given = found.records
-        assert given >= 50
-        assert given % 50 == 0
-        assert found.lag[PARTITIONS[0]] + found.lag[PARTITIONS[1]] == 400 - given
-        assert found.lead[PARTITIONS[0]] + found.lead[PARTITIONS[1]] == given
-        read(consumer, 400 - given)
+        assert {api for api in now if now[api] != requests.get(api)} <= {"Fetch"}
+        returned = found.records
+        assert returned >= 50
+        assert returned % 50 == 0
+        assert found.lag[PARTITIONS[0]] + found.lag[PARTITIONS[1]] == 400 - returned
+        assert found.lead[PARTITIONS[0]] + found.lead[PARTITIONS[1]] == returned
+        read(consumer, 400 - returned)
         consumer.commit()
 
-        def at_rest() -> metrics.ConsumerMetrics | None:
-            """Not between the first bytes of an answer and what was read of it."""
+        def metrics_between_fetches() -> metrics.ConsumerMetrics | None:
+            """Returns the metrics unless a fetch response is being read."""
             seen = consumer.metrics()
             return seen if len(seen.lag) == 4 and seen.fetches == seen.apis["Fetch"].count else None
 
-        done = until(at_rest)
+        done = until(metrics_between_fetches)
         assert done is not None
         assert (done.records, dict(done.topics)) == (400, {"four": 400})
         assert set(done.lag.values()) == {0}
@@ -76,14 +76,14 @@ def test_a_consumer_counts_what_it_read_and_how_far_behind_it_is(broker, servers
         assert done.responses <= done.requests <= done.responses + 5
         assert sum(node.requests for node in done.nodes.values()) == done.requests
         assert sum(node.bytes_received for node in done.nodes.values()) == done.bytes_received > done.bytes
-        # What is paused keeps its lag.
+        # Paused partitions keep their lag.
         consumer.pause(PARTITIONS[2])
         assert consumer.metrics().lag[PARTITIONS[2]] == 0
         consumer.seek(PARTITIONS[1], 10)
         assert consumer.metrics().lag[PARTITIONS[1]] == 290
 
 
-def test_the_age_of_records_is_that_of_their_timestamps(servers, read):
+def test_end_to_end_latency(servers, read):
     hour_ago = int(time.time() * 1000) - 3_600_000
     write(servers, "four", [b"x"] * 10, timestamp=pa.array([hour_ago] * 9 + [hour_ago + 3_590_000], pa.int64()))
     for level in ("INFO", "DEBUG"):
@@ -95,18 +95,18 @@ def test_the_age_of_records_is_that_of_their_timestamps(servers, read):
             latency = consumer.metrics().end_to_end_latency
             assert latency.count == 10
             assert 3_600 <= latency.max < 3_700
-            # Of rows nine are an hour old; by batches, half of a batch is as old as its base timestamp.
+            # By row, nine records are an hour old; by batch, half of the records count with the base timestamp.
             assert 9 * 3_600 <= latency.sum < 10 * 3_700 if level == "DEBUG" else latency.sum >= 3_600 * 4
 
 
-def test_members_count_their_rebalances_and_tell_of_them(broker, servers, read):
-    told: list[metrics.Event] = []
+def test_rebalance_metrics_and_events(broker, servers, read):
+    events: list[metrics.Event] = []
 
-    def of(kind: type) -> int:
-        return len([event for event in told if isinstance(event, kind)])
+    def count_of(kind: type) -> int:
+        return len([event for event in events if isinstance(event, kind)])
 
     member = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
-    with Consumer(member, on_event=told.append, heartbeat_interval_ms=50) as consumer:
+    with Consumer(member, on_event=events.append, heartbeat_interval_ms=50) as consumer:
         consumer.subscribe(["t"])
         until(lambda: consumer.poll(0.05) is not None and consumer.assignment())
         until(lambda: consumer.metrics().heartbeats > 0)
@@ -121,19 +121,19 @@ def test_members_count_their_rebalances_and_tell_of_them(broker, servers, read):
         assert bean["last-heartbeat-seconds-ago"] < 60
         assert bean["rebalance-latency-max"] > 0
         broker.fail("Heartbeat", error="ILLEGAL_GENERATION")
-        # The count rises when the group is joined, the event comes when a poll has taken the partitions over.
-        until(lambda: consumer.poll(0.05) is not None and of(metrics.Rebalanced) == 3)
+        # The count rises when the member has joined, the event follows when a poll takes over the partitions.
+        until(lambda: consumer.poll(0.05) is not None and count_of(metrics.Rebalanced) == 3)
         assert (consumer.metrics().rebalances, consumer.metrics().failed_rebalances) == (2, 1)
-    until(lambda: 0 < of(metrics.Connected) == of(metrics.Disconnected))
-    rebalanced = [(event.change, event.partitions) for event in told if isinstance(event, metrics.Rebalanced)]
+    until(lambda: 0 < count_of(metrics.Connected) == count_of(metrics.Disconnected))
+    rebalanced = [(event.change, event.partitions) for event in events if isinstance(event, metrics.Rebalanced)]
     tp = (TopicPartition("t", 0),)
     assert rebalanced[:3] == [("assigned", tp), ("lost", tp), ("assigned", tp)]
-    assert [event for event in told if isinstance(event, metrics.Fenced)]
-    connected = [event for event in told if isinstance(event, metrics.Connected)]
+    assert [event for event in events if isinstance(event, metrics.Fenced)]
+    connected = [event for event in events if isinstance(event, metrics.Connected)]
     assert {event.address for event in connected} == {servers}
 
 
-def test_events_are_told_off_the_cores_threads_and_their_exceptions_go_to_the_hook(servers, monkeypatch):
+def test_on_event_thread_and_exceptions(servers, monkeypatch):
     names: set[str] = set()
     raised: list[object] = []
     monkeypatch.setattr("sys.unraisablehook", lambda hook: raised.append(hook.exc_value))
@@ -147,76 +147,76 @@ def test_events_are_told_off_the_cores_threads_and_their_exceptions_go_to_the_ho
         assert admin.metrics().apis["Metadata"].count == 1
     until(lambda: len(raised) >= 2)
     assert names == {"samsarrow-events"}
-    # As any option of a wrong type is refused.
+    # Options of a wrong type are rejected.
     for client in (Admin, Consumer, Producer):
         with pytest.raises(ConfigurationError, match=r"option on_event must be a function such as .*, not str"):
             client(bootstrap_servers=servers, on_event="text")
-        # None is the default, as for any option.
+        # None selects the default, as for any option.
         client(bootstrap_servers=servers, on_event=None).close()
 
 
-def test_an_offset_that_is_gone_is_told(servers, read):
+def test_offset_reset_event(servers, read):
     write(servers, "t", [b"x"] * 3)
-    told: list[metrics.Event] = []
-    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", on_event=told.append) as consumer:
+    events: list[metrics.Event] = []
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", on_event=events.append) as consumer:
         tp = TopicPartition("t", 0)
         consumer.assign([tp])
         consumer.seek(tp, 99)
         read(consumer, 3)
-        until(lambda: [event for event in told if isinstance(event, metrics.OffsetReset)])
-    [event] = [event for event in told if isinstance(event, metrics.OffsetReset)]
+        until(lambda: [event for event in events if isinstance(event, metrics.OffsetReset)])
+    [event] = [event for event in events if isinstance(event, metrics.OffsetReset)]
     assert (event.partition, event.offset) == (tp, 99)
     assert "not in the log" in event.reason
 
 
-def test_a_fenced_producer_is_told_once(broker, servers):
-    told: list[metrics.Event] = []
-    with Producer(bootstrap_servers=servers, transactional_id="x", on_event=told.append, linger_ms=0) as producer:
+def test_fenced_event_of_a_producer(broker, servers):
+    events: list[metrics.Event] = []
+    with Producer(bootstrap_servers=servers, transactional_id="x", on_event=events.append, linger_ms=0) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         broker.fence("x")
         with pytest.raises(KafkaError):
             producer.send("t", b"late").result(10)
-    until(lambda: [event for event in told if isinstance(event, metrics.Fenced)])
-    assert len([event for event in told if isinstance(event, metrics.Fenced)]) == 1
+    until(lambda: [event for event in events if isinstance(event, metrics.Fenced)])
+    assert len([event for event in events if isinstance(event, metrics.Fenced)]) == 1
 
 
 @pytest.mark.parametrize("client", [Admin, Consumer, Producer])
-def test_failed_logins_count_and_are_told_without_secrets(client):
-    told: list[metrics.Event] = []
+def test_failed_logins_are_counted_and_reported_without_secrets(client):
+    events: list[metrics.Event] = []
     with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users={"u": "right"}) as broker:
         options = broker.client_options("u", "PLAIN") | {"sasl.password": "hunter2"}
-        asker = client(options, on_event=told.append)
+        requester = client(options, on_event=events.append)
         with pytest.raises(AuthenticationError):
             {
-                Admin: lambda: asker.list_topics(timeout=10),
-                Consumer: lambda: asker.partitions_for("t", timeout=10),
-                Producer: lambda: asker.send("t", b"x").result(10),
+                Admin: lambda: requester.list_topics(timeout=10),
+                Consumer: lambda: requester.partitions_for("t", timeout=10),
+                Producer: lambda: requester.send("t", b"x").result(10),
             }[client]()
 
-        def refused() -> list[metrics.AuthenticationFailed]:
-            return [event for event in told if isinstance(event, metrics.AuthenticationFailed)]
+        def failures() -> list[metrics.AuthenticationFailed]:
+            return [event for event in events if isinstance(event, metrics.AuthenticationFailed)]
 
-        # They are told a moment after they are counted.
+        # Events are delivered shortly after they are counted.
         until(
-            lambda: 0 < asker.metrics().failed_authentications == len(refused()),
-            lambda: (asker.metrics().failed_authentications, told),
+            lambda: 0 < requester.metrics().failed_authentications == len(failures()),
+            lambda: (requester.metrics().failed_authentications, events),
         )
-        found, failed = asker.metrics(), refused()
+        found, failed = requester.metrics(), failures()
         assert (found.connections, found.connections_created) == (0, 0)
         assert failed[0].address == broker.bootstrap_servers
         assert failed[0].node < 0
         assert "hunter2" not in str(failed[0])
         assert "Invalid username or password" in failed[0].reason
-        assert not [event for event in told if isinstance(event, metrics.Connected)]
-        asker.close()
+        assert not [event for event in events if isinstance(event, metrics.Connected)]
+        requester.close()
 
 
 def names_of(client: str, kind: Callable[[metrics.MetricSpec], object]) -> set[str]:
     return {name for row in metrics.table(client) if (name := kind(row))}  # type: ignore[misc]
 
 
-def test_prometheus_and_opentelemetry_find_every_metric_of_the_table(broker, servers, read):
+def test_prometheus_and_opentelemetry_export_every_metric(broker, servers, read):
     registry = CollectorRegistry()
     reader = InMemoryMetricReader()
     consumer = Consumer(bootstrap_servers=servers, client_id='od"d\\', group_id="g", auto_offset_reset="earliest")
@@ -276,13 +276,13 @@ def test_prometheus_and_opentelemetry_find_every_metric_of_the_table(broker, ser
         metrics.prometheus()
 
 
-def test_names_by_which_java_shows_them_hold_odd_topics(broker, servers):
+def test_java_names_quote_special_characters(broker, servers):
     with Consumer(bootstrap_servers=servers, client_id='a,b="c"') as consumer:
         [bean] = [bean for bean in consumer.metrics().java() if ":type=consumer-metrics," in bean]
         assert bean == 'kafka.consumer:type=consumer-metrics,client-id="a,b=\\"c\\""'
 
 
-def test_windows_and_levels_are_options(servers):
+def test_metrics_options(servers):
     for option in ({"metrics_num_samples": 0}, {"metrics_sample_window_ms": 0}, {"metrics_recording_level": "ALL"}):
         with pytest.raises(ConfigurationError, match="metrics"):
             Consumer(bootstrap_servers=servers, **option)
@@ -292,7 +292,7 @@ def test_windows_and_levels_are_options(servers):
         until(lambda: consumer.metrics().requests > 0)
 
 
-def test_a_page_names_every_metric_once_per_client():
+def test_metric_names_are_unique_per_client():
     for client in ("producer", "consumer", "admin"):
         names = sorted(row.prometheus for row in metrics.table(client) if row.prometheus)
         assert [name for name, same in groupby(names) if len(list(same)) > 1] == []

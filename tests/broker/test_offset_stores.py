@@ -1,4 +1,4 @@
-"""Offset stores of the broker's, and batches, on the embedded broker."""
+"""Offset stores backed by the broker, and offsets of batches, on the embedded broker."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from samsarrow.testing import Broker
 T0, FOUR1, FOUR3 = TopicPartition("t", 0), TopicPartition("four", 1), TopicPartition("four", 3)
 
 
-def test_kafka_keeps_metadata_and_zookeeper_does_not(servers):
+def test_metadata_of_kafka_and_zookeeper_stores(servers):
     kafka, zookeeper = (
         KafkaOffsetStore("k", bootstrap_servers=servers),
         ZooKeeperOffsetStore("z", {"bootstrap.servers": servers}),
@@ -32,7 +32,7 @@ def test_kafka_keeps_metadata_and_zookeeper_does_not(servers):
             store.load([T0])
 
 
-def test_large_requests_are_cut_and_failures_are_told():
+def test_large_requests_are_split_and_failures_are_reported():
     with Broker(topics={"big": 2500}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         offsets = {TopicPartition("big", p): OffsetAndMetadata(p) for p in range(2500)}
         for store in (KafkaOffsetStore("g", admin=admin), ZooKeeperOffsetStore("g", admin=admin)):
@@ -50,7 +50,7 @@ def test_large_requests_are_cut_and_failures_are_told():
 
 
 @pytest.mark.parametrize("options", [{"api_version_offset_commit": 0}, {"api.version.offset.fetch": "0"}])
-def test_a_store_does_not_lead_to_the_other_storage(servers, options):
+def test_store_rejects_options_of_the_other_storage(servers, options):
     with pytest.raises(ConfigurationError, match="the version follows from KafkaOffsetStore"):
         KafkaOffsetStore("g", {"bootstrap.servers": servers, **options})
     with pytest.raises(ConfigurationError, match="the version follows from ZooKeeperOffsetStore"):
@@ -63,7 +63,7 @@ def test_a_store_does_not_lead_to_the_other_storage(servers, options):
 
 
 @pytest.mark.parametrize("layout", ["binary", "view"])
-def test_what_follows_a_batch_is_what_commit_stores(servers, read, layout):
+def test_next_offsets_equals_committed_offsets(servers, read, layout):
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(30):
             producer.send("four", b"%d" % i, partition=i % 3)

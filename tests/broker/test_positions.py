@@ -1,4 +1,4 @@
-"""Positions that travel with rows: bounded readers beside rebalances, wakeups and errors; commits of batches."""
+"""Positions carried by batches: bounded readers during rebalances, wakeups and errors; commits of batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fill(servers: str, tp: TopicPartition, rows: int) -> None:
             producer.send(tp.topic, str(row), partition=tp.partition)
 
 
-def places(batch: pa.RecordBatch) -> list[tuple[int, int]]:
+def offsets_of(batch: pa.RecordBatch) -> list[tuple[int, int]]:
     return list(zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True))
 
 
@@ -47,7 +47,7 @@ def places(batch: pa.RecordBatch) -> list[tuple[int, int]]:
     ],
     ids=["range", "cooperative-sticky", "consumer"],
 )
-def test_a_reader_beside_a_rebalance_returns_each_committed_row(servers: str, options: dict[str, str]) -> None:
+def test_reader_during_a_rebalance_returns_each_row_once(servers: str, options: dict[str, str]) -> None:
     for tp in PARTITIONS:
         fill(servers, tp, 300)
     lock, seen = threading.Lock(), dict[tuple[int, int], int]()
@@ -55,8 +55,8 @@ def test_a_reader_beside_a_rebalance_returns_each_committed_row(servers: str, op
 
     def see(batch: pa.RecordBatch) -> None:
         with lock:
-            for place in places(batch):
-                seen[place] = seen.get(place, 0) + 1
+            for row in offsets_of(batch):
+                seen[row] = seen.get(row, 0) + 1
 
     def member() -> Consumer:
         return Consumer(
@@ -89,7 +89,7 @@ def test_a_reader_beside_a_rebalance_returns_each_committed_row(servers: str, op
     assert set(seen.values()) == {1}
 
 
-def test_a_reader_goes_on_with_partitions_that_a_rebalance_assigns(servers: str, broker: Broker) -> None:
+def test_reader_continues_with_newly_assigned_partitions(servers: str, broker: Broker) -> None:
     for tp in PARTITIONS:
         fill(servers, tp, 100)
     other = Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False)
@@ -105,7 +105,7 @@ def test_a_reader_goes_on_with_partitions_that_a_rebalance_assigns(servers: str,
         thread.start()
         rows, left = list[tuple[int, int]](), False
         for batch in consumer.reader():
-            rows += places(batch)
+            rows += offsets_of(batch)
             if not left:
                 stop.set()
                 thread.join()
@@ -113,11 +113,11 @@ def test_a_reader_goes_on_with_partitions_that_a_rebalance_assigns(servers: str,
                 left = True
                 deadline = time.monotonic() + 30
                 while len(consumer.assignment()) < 4 and time.monotonic() < deadline:
-                    rows += places(consumer.poll(0.1))
+                    rows += offsets_of(consumer.poll(0.1))
     assert sorted(rows) == [(partition, offset) for partition in range(4) for offset in range(100)]
 
 
-def test_a_reader_whose_ends_are_rejected_has_taken_no_row(servers: str, broker: Broker) -> None:
+def test_failed_reader_consumes_no_row(servers: str, broker: Broker) -> None:
     fill(servers, T, 10)
     with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["t"])
@@ -131,7 +131,7 @@ def test_a_reader_whose_ends_are_rejected_has_taken_no_row(servers: str, broker:
         assert consumer.reader().read_all().num_rows == 10
 
 
-def test_a_reader_that_is_dropped_has_taken_no_row(servers: str) -> None:
+def test_dropped_reader_consumes_no_row(servers: str) -> None:
     fill(servers, T, 10)
     with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["t"])
@@ -140,7 +140,7 @@ def test_a_reader_that_is_dropped_has_taken_no_row(servers: str) -> None:
         assert consumer.poll(5).num_rows == 10
 
 
-def test_wakeups_lose_no_row_of_a_reader(servers: str) -> None:
+def test_wakeup_of_a_reader_loses_no_row(servers: str) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_partitions({"four": 40})
     partitions = [TopicPartition("four", partition) for partition in range(40)]
@@ -164,7 +164,7 @@ def test_wakeups_lose_no_row_of_a_reader(servers: str) -> None:
         while sum(map(len, returned.values())) < 4000 and time.monotonic() < deadline:
             try:
                 for batch in consumer.reader():
-                    for partition, offset in places(batch):
+                    for partition, offset in offsets_of(batch):
                         returned.setdefault(partition, []).append(offset)
             except WakeupError:
                 pass
@@ -173,7 +173,7 @@ def test_wakeups_lose_no_row_of_a_reader(servers: str) -> None:
     assert returned == {partition: list(range(100)) for partition in range(40)}
 
 
-def test_a_reader_stops_at_ends_and_leaves_later_rows_to_polls(servers: str, broker: Broker) -> None:
+def test_reader_stops_at_the_end_offsets(servers: str, broker: Broker) -> None:
     fill(servers, T, 10)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([T])
@@ -185,7 +185,7 @@ def test_a_reader_stops_at_ends_and_leaves_later_rows_to_polls(servers: str, bro
 
 
 def transactions(servers: str, aborted: int) -> None:
-    """Three committed rows, then an aborted transaction, and a marker behind each."""
+    """Writes three committed rows and an aborted transaction, each followed by a marker."""
     with Producer(bootstrap_servers=servers, transactional_id="x") as producer:
         with producer.transaction():
             for _ in range(3):
@@ -198,7 +198,7 @@ def transactions(servers: str, aborted: int) -> None:
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
-def test_the_commit_of_a_batch_goes_past_markers_and_aborted_rows(servers: str, level: str) -> None:
+def test_commit_of_a_batch_skips_markers_and_aborted_rows(servers: str, level: str) -> None:
     transactions(servers, 1000)
     with (
         Consumer(
@@ -217,14 +217,14 @@ def test_the_commit_of_a_batch_goes_past_markers_and_aborted_rows(servers: str, 
             rows += batch.num_rows
             consumer.commit(batch)
         assert rows == (3 if level == "read_committed" else 1003)
-        # A poll without rows moves past what came later.
+        # The position of an empty poll lies behind the last marker.
         consumer.commit(consumer.poll(0))
         found = admin.fetch_offsets("g")[T]
         assert (found.offset, found.leader_epoch) == (1005, 0)
         assert admin.group_lag(["g"])["g"].total == 0
 
 
-def test_the_commit_of_part_of_a_batch_ends_behind_its_last_row(servers: str) -> None:
+def test_commit_of_a_slice_ends_after_its_last_row(servers: str) -> None:
     transactions(servers, 10)
     with Consumer(
         bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", isolation_level="read_committed"
@@ -242,7 +242,7 @@ def test_the_commit_of_part_of_a_batch_ends_behind_its_last_row(servers: str) ->
         assert found.offset > 3
 
 
-def test_stored_offsets_of_a_batch_go_past_markers(servers: str) -> None:
+def test_stored_offsets_of_a_batch_skip_markers(servers: str) -> None:
     transactions(servers, 10)
     with Consumer(
         bootstrap_servers=servers,
@@ -261,7 +261,7 @@ def test_stored_offsets_of_a_batch_go_past_markers(servers: str) -> None:
         assert admin.fetch_offsets("g")[T].offset == 15
 
 
-def test_offsets_in_a_transaction_have_the_position_and_the_epoch(servers: str) -> None:
+def test_transactional_offsets_have_position_and_epoch(servers: str) -> None:
     transactions(servers, 10)
     with (
         Consumer(
@@ -279,14 +279,14 @@ def test_offsets_in_a_transaction_have_the_position_and_the_epoch(servers: str) 
         assert found.offset == json.loads(batch.schema.metadata[b"samsarrow.positions"])[0][3]
 
 
-def test_rows_of_a_paused_partition_are_not_read_up_to_its_end(servers: str, read: Callable[..., pa.Table]) -> None:
+def test_reader_skips_paused_partitions(servers: str, read: Callable[..., pa.Table]) -> None:
     for tp in PARTITIONS:
         fill(servers, tp, 10)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(PARTITIONS)
         consumer.pause(PARTITIONS[0])
         assert {
-            partition for partition, _ in places(consumer.reader().read_all().combine_chunks().to_batches()[0])
+            partition for partition, _ in offsets_of(consumer.reader().read_all().combine_chunks().to_batches()[0])
         } == {
             1,
             2,
@@ -298,7 +298,7 @@ def test_rows_of_a_paused_partition_are_not_read_up_to_its_end(servers: str, rea
 
 
 @pytest.mark.parametrize("change", ["seek", "seek_to_beginning", "assign"])
-def test_a_seek_beside_a_poll_that_waits_is_read_at_once(servers: str, change: str) -> None:
+def test_seek_during_a_poll_is_read_immediately(servers: str, change: str) -> None:
     fill(servers, T, 1)
     fill(servers, PARTITIONS[0], 1)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="latest") as consumer:
@@ -321,7 +321,7 @@ def test_a_seek_beside_a_poll_that_waits_is_read_at_once(servers: str, change: s
         assert time.monotonic() - began < 30
 
 
-def test_a_reader_keeps_its_timeout_while_ends_are_looked_up(servers: str, broker: Broker) -> None:
+def test_reader_timeout_includes_the_end_offset_lookup(servers: str, broker: Broker) -> None:
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([T])
         assert consumer.poll(0.2).num_rows == 0
@@ -332,7 +332,7 @@ def test_a_reader_keeps_its_timeout_while_ends_are_looked_up(servers: str, broke
         assert time.monotonic() - began < 20
 
 
-def test_rows_of_a_topic_that_was_created_again_are_not_committed_to_the_new_one(servers: str) -> None:
+def test_batch_of_a_recreated_topic_is_not_committed(servers: str) -> None:
     fill(servers, T, 10)
     with (
         Admin(bootstrap_servers=servers) as admin,

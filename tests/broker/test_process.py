@@ -1,4 +1,4 @@
-"""Processes, signals and threads: fork, Ctrl-C, the GIL, the end of the interpreter."""
+"""Processes, signals and threads: fork, Ctrl-C, the GIL, and interpreter exit."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from samsarrow.exceptions import ForkError
 
 
 def python(code, *args):
-    """Starts a Python process; its output is text."""
+    """Starts a Python process with text output."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *args],
         stdout=subprocess.PIPE,
@@ -25,7 +25,7 @@ def python(code, *args):
 
 
 def in_child(work):
-    """What `work()` returns in a forked child, as text."""
+    """Returns the result of `work()`, run in a forked child, as text."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -37,13 +37,13 @@ def in_child(work):
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        told = pipe.read()
+        output = pipe.read()
     os.waitpid(pid, 0)
-    return told
+    return output
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_handle_from_before_a_fork_raises_and_a_new_one_works(broker):
+def test_clients_of_the_parent_raise_in_a_forked_child(broker):
     servers = broker.bootstrap_servers
     with (
         Producer(bootstrap_servers=servers) as producer,
@@ -60,10 +60,10 @@ def test_a_handle_from_before_a_fork_raises_and_a_new_one_works(broker):
             lambda: delivery.result(),
             lambda: broker.create_topic("x"),
         ):
-            told = in_child(use)
-            assert told.startswith("ForkError:"), told
-            assert f"created in process {os.getpid()}" in told
-            assert "make a new one" in told
+            output = in_child(use)
+            assert output.startswith("ForkError:"), output
+            assert f"created in process {os.getpid()}" in output
+            assert "make a new one" in output
 
         assert in_child(lambda: repr(consumer)) == "<Consumer of the process that forked this one>"
 
@@ -72,13 +72,13 @@ def test_a_handle_from_before_a_fork_raises_and_a_new_one_works(broker):
                 return own.send("t", b"child").result(30).offset
 
         assert in_child(child) == "1"
-        # The parent's clients did not notice.
+        # The parent's clients are unaffected.
         assert producer.send("t", b"parent").result(10).offset == 2
         assert consumer.poll(30).num_rows >= 1
     assert issubclass(ForkError, Exception)
 
 
-def test_ctrl_c_ends_a_waiting_call_soon(servers):
+def test_ctrl_c_ends_a_blocking_call(servers):
     waiting = python(
         """
         import sys, time
@@ -100,7 +100,8 @@ def test_ctrl_c_ends_a_waiting_call_soon(servers):
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err
-    # 200 ms is the promise; a busy machine gets a few seconds. The call would take a minute.
+    # The documented limit is 200 ms; a busy machine is allowed a few seconds. Without the signal the call takes a
+    # minute.
     assert float(out) - sent < 10.0
 
 
@@ -118,7 +119,7 @@ def test_other_threads_run_while_a_call_waits(consumer):
     thread.start()
     try:
         before = ticks
-        # Of thousands: each tick waits for its turn on a processor, too.
+        # Thousands are possible; each tick also waits for processor time.
         consumer.poll(4.0)
         assert ticks - before > 50
     finally:
@@ -126,7 +127,7 @@ def test_other_threads_run_while_a_call_waits(consumer):
         thread.join()
 
 
-def test_leaving_without_close_ends_cleanly(servers):
+def test_exit_without_close(servers):
     careless = python(
         """
         import sys
@@ -145,7 +146,7 @@ def test_leaving_without_close_ends_cleanly(servers):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_no_log_line_is_dropped_because_of_a_fork(servers):
+def test_fork_drops_no_log_line(servers):
     forks = python(
         """
         import logging, os, sys, time
@@ -172,7 +173,7 @@ def test_no_log_line_is_dropped_because_of_a_fork(servers):
     assert (forks.returncode, err) == (0, "")
 
 
-def test_no_thread_is_started_by_import():
+def test_import_starts_no_thread():
     quiet = python(
         """
         import os, samsarrow.consumer, samsarrow.producer, samsarrow.admin
@@ -186,6 +187,6 @@ def test_no_thread_is_started_by_import():
     assert quiet.communicate(timeout=60)[0] == alone.communicate(timeout=60)[0]
 
 
-def test_the_readme_fixture_is_found(samsarrow_broker):
+def test_pytest_fixture_of_the_readme(samsarrow_broker):
     with Producer(bootstrap_servers=samsarrow_broker.bootstrap_servers) as producer:
         assert producer.send("made-on-demand", b"x").result(10).offset == 0

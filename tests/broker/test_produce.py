@@ -19,7 +19,7 @@ from samsarrow.exceptions import (
 )
 
 
-def test_send_tells_where_it_landed(servers):
+def test_send_result(servers):
     when = datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
     with Producer(bootstrap_servers=servers) as producer:
         first = producer.send("t", b"a", timestamp=when)
@@ -30,7 +30,7 @@ def test_send_tells_where_it_landed(servers):
         assert first.result().offset == 0
 
 
-def test_every_kind_of_payload(servers, read):
+def test_payload_types(servers, read):
     with Producer(bootstrap_servers=servers) as producer:
         for value in (
             b"bytes",
@@ -55,7 +55,7 @@ def test_every_kind_of_payload(servers, read):
 
 
 @pytest.mark.parametrize("payload", [1, 1.5, object(), ["x"]], ids=repr)
-def test_other_payloads_are_a_type_error(servers, payload):
+def test_unsupported_payloads_are_a_type_error(servers, payload):
     with Producer(bootstrap_servers=servers) as producer:
         with pytest.raises(TypeError, match="value must be bytes"):
             producer.send("t", payload)
@@ -63,7 +63,7 @@ def test_other_payloads_are_a_type_error(servers, payload):
             producer.send("t", b"", payload)
 
 
-def test_equal_keys_share_a_partition_and_a_partition_can_be_named(servers):
+def test_partition_by_key_and_by_argument(servers):
     with Producer(bootstrap_servers=servers) as producer:
         same = {producer.send("four", b"v", b"key").result(10).partition for _ in range(5)}
         named = [producer.send("four", b"v", b"key", partition=p).result(10).partition for p in range(4)]
@@ -90,7 +90,7 @@ def test_await_and_callbacks(servers):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_callback_that_raises_is_reported_and_harms_nothing(servers, monkeypatch):
+def test_callback_exceptions_are_reported(servers, monkeypatch):
     reported = []
     monkeypatch.setattr("sys.unraisablehook", reported.append)
     with Producer(bootstrap_servers=servers) as producer:
@@ -104,7 +104,7 @@ def test_a_callback_that_raises_is_reported_and_harms_nothing(servers, monkeypat
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_failure_whose_callback_raises_is_in_the_log(broker, servers, monkeypatch, caplog):
+def test_failure_with_a_raising_callback_is_logged(broker, servers, monkeypatch, caplog):
     reported = []
     monkeypatch.setattr("sys.unraisablehook", reported.append)
     broker.fail("Produce", error="INVALID_RECORD", times=None)
@@ -174,14 +174,14 @@ def test_send_batch_with_named_columns(servers, read):
     ]
 
 
-def test_empty_data_is_delivered_at_once(servers):
+def test_empty_data_is_delivered_immediately(servers):
     with Producer(bootstrap_servers=servers) as producer:
         delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
         assert delivery.result(5) == []
         assert len(delivery) == 0
 
 
-def test_bad_data_is_an_error_and_sends_nothing(servers):
+def test_invalid_data_sends_nothing(servers):
     with Producer(bootstrap_servers=servers, max_request_size=1000) as producer:
         with pytest.raises(TypeError, match="__arrow_c_array__"):
             producer.send_batch("t", [b"x"])
@@ -196,7 +196,7 @@ def test_bad_data_is_an_error_and_sends_nothing(servers):
         assert producer.send("t", b"first").result(10).offset == 0
 
 
-def test_a_topic_or_partition_that_does_not_exist(servers):
+def test_missing_topic_or_partition(servers):
     with Producer(bootstrap_servers=servers, max_block_ms=1000) as producer:
         with pytest.raises((UnknownTopicOrPartitionError, KafkaTimeoutError), match="nowhere"):
             producer.send("nowhere", b"x")
@@ -208,7 +208,7 @@ def test_a_topic_or_partition_that_does_not_exist(servers):
         assert producer.partitions_for("four") == [("four", p) for p in range(4)]
 
 
-def test_a_send_batch_that_fails_in_part_says_what_was_sent(broker, servers):
+def test_outcomes_of_a_partly_failed_send_batch(broker, servers):
     table = pa.table({"value": [b"x" * 1000] * 3000, "to": [0, 1, 2] * 1000})
     with Producer(bootstrap_servers=servers, max_in_flight_requests_per_connection=1) as producer:
         producer.send("four", b"x").result(10)
@@ -233,7 +233,7 @@ def test_a_send_batch_that_fails_in_part_says_what_was_sent(broker, servers):
     assert sum(part.count for part in outcomes if part.error is None) == end
 
 
-def test_an_error_in_a_later_chunk_names_the_row_of_the_call_and_keeps_the_deliveries(servers):
+def test_error_in_a_later_chunk_names_the_row_and_keeps_deliveries(servers):
     chunks = [[b"a"] * 1000, [b"b"] * 1000, [b"c", b"d" * 20_000]]
     with Producer(bootstrap_servers=servers, max_request_size=10_000) as producer:
         with pytest.raises(MessageTooLargeError, match=r"stopped at row 2000: .*row 2001 for topic t") as large:
@@ -250,7 +250,7 @@ def test_an_error_in_a_later_chunk_names_the_row_of_the_call_and_keeps_the_deliv
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("ms", "UTC")])
-def test_minus_one_is_no_timestamp(servers, consumer, read, kind):
+def test_timestamp_minus_one(servers, consumer, read, kind):
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"one", timestamp=-1).result(10)
         table = pa.table({"value": [b"none", b"now", b"first"], "at": pa.array([-1, None, 0], kind)})
@@ -263,7 +263,7 @@ def test_minus_one_is_no_timestamp(servers, consumer, read, kind):
 
 
 @pytest.mark.parametrize("value_format", [None, "json"])
-def test_a_stream_that_ends_with_an_error_keeps_the_deliveries_of_its_first_batches(servers, value_format):
+def test_failed_stream_keeps_deliveries_of_earlier_batches(servers, value_format):
     schema = pa.schema([("value", pa.string())])
 
     def batches():
@@ -283,7 +283,7 @@ def test_acks(servers, acks, offset):
         assert producer.send("t", b"x").result(10).offset == offset
 
 
-def test_close_delivers_and_is_final(servers, read, consumer):
+def test_close_delivers_queued_records(servers, read, consumer):
     producer = Producer(bootstrap_servers=servers, linger_ms=5000)
     deliveries = [producer.send("t", str(i)) for i in range(100)]
     producer.close()
@@ -297,7 +297,7 @@ def test_close_delivers_and_is_final(servers, read, consumer):
     assert read(consumer, 100).num_rows == 100
 
 
-def test_result_keeps_its_timeout(servers):
+def test_result_timeout(servers):
     with Producer(bootstrap_servers=servers, linger_ms=3000) as producer:
         delivery = producer.send("t", b"x")
         with pytest.raises(KafkaTimeoutError):
@@ -326,7 +326,7 @@ def test_many_threads(servers, read, consumer):
         assert own == list(range(500))
 
 
-def test_a_partitioner_in_python(servers):
+def test_python_partitioner(servers):
     topic = "four"
     seen = []
 
@@ -344,18 +344,18 @@ def test_a_partitioner_in_python(servers):
         assert seen[1:] == [(topic, None, b"a" * n, 4) for n in (0, 1, 3, 4)]
 
 
-def test_what_a_partitioner_raises_is_raised_by_send(servers):
+def test_partitioner_errors_are_raised_by_send(servers):
     topic = "four"
 
     class OddError(Exception):
         pass
 
-    def refuse(topic, key, value, partitions):
+    def failing_partitioner(topic, key, value, partitions):
         if value == b"odd":
             raise OddError
         return {b"far": 4, b"text": "1"}.get(value, 0)
 
-    with Producer({"bootstrap.servers": servers, "partitioner": refuse}) as producer:
+    with Producer({"bootstrap.servers": servers, "partitioner": failing_partitioner}) as producer:
         table = pa.table({"value": ["even", "odd"]})
         for send in (lambda: producer.send(topic, b"odd"), lambda: producer.send_batch(topic, table)):
             with pytest.raises(OddError):
@@ -370,10 +370,10 @@ def test_what_a_partitioner_raises_is_raised_by_send(servers):
             producer.send_batch(topic, pa.table({"value": ["text"]}))
         assert producer.send(topic, b"even").result(10).partition == 0
     with pytest.raises(ConfigurationError, match="given twice"):
-        Producer({"bootstrap.servers": servers, "partitioner": refuse}, partitioner="murmur2")
+        Producer({"bootstrap.servers": servers, "partitioner": failing_partitioner}, partitioner="murmur2")
 
 
-def test_metrics_count_what_was_sent_and_what_waits(broker, servers):
+def test_producer_metrics(broker, servers):
     with Producer(bootstrap_servers=servers, linger_ms=0) as producer:
         empty = producer.metrics()
         assert (empty.records, empty.queued_records, empty.request_latency.count) == (0, 0, 0)
@@ -390,7 +390,7 @@ def test_metrics_count_what_was_sent_and_what_waits(broker, servers):
         assert done.bytes > 500_000
         latency = done.request_latency
         assert 0 < latency.p50 <= latency.p95 <= latency.p99 <= latency.max < 10
-        # A batch that is sent again, and what waits meanwhile.
+        # A retried batch, and the queue in the meantime.
         broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", delay=1.0)
         waiting = producer.send("t", b"again")
         assert producer.metrics().queued_records == 1
@@ -404,14 +404,14 @@ def test_metrics_count_what_was_sent_and_what_waits(broker, servers):
     assert done.records == 5010
 
 
-def test_a_record_that_is_acknowledged_after_its_time_is_counted_once(broker, servers):
+def test_late_acknowledgement_is_counted_once(broker, servers):
     options = {"request_timeout_ms": 900, "delivery_timeout_ms": 1000, "linger_ms": 0}
     with Producer(bootstrap_servers=servers, **options) as producer:
         producer.send("t", b"v").result(30)
         broker.fail("Produce", delay=0.5, error="NOT_ENOUGH_REPLICAS")
         broker.fail("Produce", delay=0.8)
         assert isinstance(producer.send("t", b"late").exception(30), KafkaTimeoutError)
-        # The answer comes after the error.
+        # The response arrives after the delivery has failed.
         producer.send("t", b"next").exception(30)
         counted = producer.metrics()
         assert counted.records + counted.failed_records == 3
@@ -422,7 +422,7 @@ def test_a_record_that_is_acknowledged_after_its_time_is_counted_once(broker, se
         assert producer.metrics().queued_records == 0
 
 
-def test_an_empty_batch_is_a_result_all_the_same(servers):
+def test_delivery_of_an_empty_batch_is_true(servers):
     with Producer(bootstrap_servers=servers) as producer:
         delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
         assert delivery

@@ -1,4 +1,4 @@
-"""Brokers that are away, stop in the middle, or are something else."""
+"""Brokers that are unreachable, stop in the middle of work, or are no Kafka brokers."""
 
 import socket
 import time
@@ -14,43 +14,43 @@ FOUR = [TopicPartition("four", p) for p in range(4)]
 
 
 @pytest.fixture
-def nobody():
-    """An address where nothing listens."""
+def unused_address():
+    """An address that no server listens on."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def test_a_host_that_is_not_there_is_named(nobody):
+def test_unreachable_host_is_named(unused_address):
     with (
-        Admin(bootstrap_servers=nobody) as admin,
-        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=nobody),
+        Admin(bootstrap_servers=unused_address) as admin,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=unused_address),
     ):
         admin.list_topics(timeout=1)
     with (
-        Producer(bootstrap_servers=nobody, max_block_ms=1000) as producer,
-        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=nobody),
+        Producer(bootstrap_servers=unused_address, max_block_ms=1000) as producer,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=unused_address),
     ):
         producer.send("t", b"x")
     with (
-        Consumer(bootstrap_servers=nobody, default_api_timeout_ms=1000) as consumer,
-        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=nobody),
+        Consumer(bootstrap_servers=unused_address, default_api_timeout_ms=1000) as consumer,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=unused_address),
     ):
         consumer.end_offsets([TopicPartition("t", 0)])
 
 
-def test_a_name_that_does_not_resolve_is_named():
+def test_unresolvable_host_is_named():
     with Admin(bootstrap_servers="no-such-host.invalid:9092") as admin, pytest.raises(KafkaError, match="no-such-host"):
         admin.list_topics(timeout=2)
 
 
-def test_one_bootstrap_server_that_answers_is_enough(broker, nobody):
-    with Admin(bootstrap_servers=[nobody, broker.bootstrap_servers]) as admin:
+def test_one_reachable_bootstrap_server_is_enough(broker, unused_address):
+    with Admin(bootstrap_servers=[unused_address, broker.bootstrap_servers]) as admin:
         assert "t" in admin.list_topics(timeout=10)
 
 
 def collect(consumer, rows, seconds=60):
-    """(partition, offset, value) of all rows until this many are there."""
+    """Returns (partition, offset, value) of polled rows until `rows` of them have arrived."""
     seen = []
     until = time.monotonic() + seconds
     while len(seen) < rows and time.monotonic() < until:
@@ -59,7 +59,7 @@ def collect(consumer, rows, seconds=60):
     return seen
 
 
-def test_a_broker_that_stops_while_producing_loses_nothing():
+def test_broker_restart_while_producing_loses_nothing():
     with Broker(brokers=2, topics={"four": 4}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_ms=20) as producer:
             deliveries = []
@@ -85,7 +85,7 @@ def test_a_broker_that_stops_while_producing_loses_nothing():
         assert own == sorted(own)
 
 
-def test_a_broker_that_stops_while_fetching_loses_and_repeats_nothing():
+def test_broker_restart_while_fetching_loses_and_repeats_nothing():
     with Broker(brokers=2, topics={"four": 4}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for i in range(4000):
@@ -104,7 +104,7 @@ def test_a_broker_that_stops_while_fetching_loses_and_repeats_nothing():
     assert sorted((p, o) for p, o, _ in seen) == [(p, o) for p in range(4) for o in range(1000)]
 
 
-def test_records_that_cannot_be_delivered_say_so():
+def test_undeliverable_records_raise():
     with Broker(topics={"t": 1}) as broker:
         producer = Producer(
             bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=3000, request_timeout_ms=500, linger_ms=0
@@ -121,8 +121,10 @@ def test_records_that_cannot_be_delivered_say_so():
         assert isinstance(called[0][1], KafkaError)
 
 
-def test_records_wait_for_a_login_that_is_accepted_again():
-    """A directory behind the broker is away for a moment: what was accepted has its time, and only new calls fail."""
+def test_queued_records_survive_rejected_logins():
+    """The directory behind the broker fails for a moment: queued records are retried until their deadline, and only new
+    calls fail.
+    """
     with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users={"u": "p"}) as broker:
         with Producer(broker.client_options("u", "PLAIN"), enable_idempotence=False) as producer:
             producer.send("t", b"first").result(30)
@@ -131,7 +133,7 @@ def test_records_wait_for_a_login_that_is_accepted_again():
             deliveries = [producer.send("t", b"%d" % number) for number in range(1000)]
             producer.flush(60)
             assert [delivery.exception(0) for delivery in deliveries] == [None] * 1000
-        # The same for the identity of an idempotent producer.
+        # Likewise for the producer id of an idempotent producer.
         with Producer(broker.client_options("u", "PLAIN")) as producer:
             producer.partitions_for("t")
             broker.fail("InitProducerId", drop="before")
@@ -139,7 +141,7 @@ def test_records_wait_for_a_login_that_is_accepted_again():
             assert producer.send("t", b"last").result(60).offset == 1001
 
 
-def test_a_login_that_is_never_accepted_again_fails_records_at_their_deadline():
+def test_rejected_logins_fail_records_at_their_deadline():
     with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users={"u": "p"}) as broker:
         options = {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
         with Producer(broker.client_options("u", "PLAIN"), **options) as producer:

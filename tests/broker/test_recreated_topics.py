@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again under a consumer: positions belong to a topic id."""
+"""Topics that are deleted and created again during consumption: positions belong to a topic id."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ def produce(servers, *values):
 
 
 def recreate(servers, *values):
-    """The topic again, with these values."""
+    """Deletes the topic and creates it again with these values."""
     with Admin(bootstrap_servers=servers) as admin:
         admin.delete_topics(["t"])
         admin.create_topics([NewTopic("t", 1)])
@@ -32,7 +32,7 @@ def numbered(prefix, count):
 
 
 def values(consumer, last, seconds=30):
-    """The values that polls return until this one is there."""
+    """Returns the polled values up to `last`."""
     seen = []
     until = time.monotonic() + seconds
     while last not in seen and time.monotonic() < until:
@@ -45,7 +45,7 @@ def warnings(caplog):
 
 
 @pytest.mark.parametrize("how", ["assign", "classic", "consumer"])
-def test_every_row_of_the_new_topic_is_read(servers, caplog, how):
+def test_recreated_topic_is_read_from_its_start(servers, caplog, how):
     options = {} if how == "assign" else {"group_id": "g", "group_protocol": how}
     produce(servers, *numbered(b"old", 10))
     with (
@@ -69,7 +69,7 @@ def test_every_row_of_the_new_topic_is_read(servers, caplog, how):
         assert "at the first offset of the new topic" in text
 
 
-def test_rows_of_the_old_topic_are_not_returned_after_those_of_the_new_one(servers):
+def test_prefetched_rows_of_the_old_topic_are_dropped(servers):
     produce(servers, *numbered(b"old", 100))
     options = {"auto_offset_reset": "earliest", "max_poll_records": 10, "metadata_max_age_ms": 200}
     with Consumer(bootstrap_servers=servers, **options) as consumer:
@@ -84,7 +84,7 @@ def test_rows_of_the_old_topic_are_not_returned_after_those_of_the_new_one(serve
         assert values(consumer, b"new29") == numbered(b"new", 30)
 
 
-def test_without_a_reset_policy_the_new_topic_is_an_error_until_a_seek(servers):
+def test_recreated_topic_without_reset_policy_is_an_error_until_a_seek(servers):
     produce(servers, *numbered(b"old", 10))
     with Consumer(bootstrap_servers=servers, auto_offset_reset="none") as consumer:
         consumer.assign([T])
@@ -99,7 +99,7 @@ def test_without_a_reset_policy_the_new_topic_is_an_error_until_a_seek(servers):
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_offsets_of_the_old_topic_are_not_committed_to_the_new_one(servers, stored):
+def test_old_offsets_are_not_committed_to_a_recreated_topic(servers, stored):
     produce(servers, *numbered(b"old", 10))
     options = {"enable_auto_offset_store": False} if stored else {}
     with Consumer(
@@ -121,7 +121,7 @@ def test_offsets_of_the_old_topic_are_not_committed_to_the_new_one(servers, stor
         assert committed is None if stored else committed.offset == 0
 
 
-def test_the_same_offset_is_committed_again_in_the_new_topic(servers):
+def test_equal_offset_is_committed_in_a_recreated_topic(servers):
     produce(servers, *numbered(b"old", 10))
     options = {"bootstrap_servers": servers, "group_id": "g", "auto_offset_reset": "earliest"}
     with Consumer(**options, auto_commit_interval_ms=50) as consumer:
@@ -136,7 +136,7 @@ def test_the_same_offset_is_committed_again_in_the_new_topic(servers):
         assert admin.fetch_offsets("g")[T].offset == 10
 
 
-def test_brokers_without_topic_ids_have_one_topic_of_a_name():
+def test_recreated_topic_without_topic_ids():
     with Broker(topics={"t": 1}, kafka_version="2.4") as broker:
         servers = broker.bootstrap_servers
         produce(servers, *numbered(b"old", 10))
@@ -147,11 +147,11 @@ def test_brokers_without_topic_ids_have_one_topic_of_a_name():
             assert values(consumer, b"new29") == numbered(b"new", 30)[10:]
 
 
-def test_a_commit_does_not_move_to_a_topic_that_is_created_again_meanwhile(servers: str) -> None:
+def test_commit_to_a_recreated_topic_is_an_error(servers: str) -> None:
     with (
         Admin(bootstrap_servers=servers) as admin,
         Producer(bootstrap_servers=servers) as producer,
-        # The consumer learns of the new topic by the answer to its commit.
+        # Only the commit's response contains the new topic id.
         Consumer(
             bootstrap_servers=servers, group_id="g", enable_auto_commit=False, metadata_max_age_ms=300_000
         ) as consumer,
@@ -160,7 +160,7 @@ def test_a_commit_does_not_move_to_a_topic_that_is_created_again_meanwhile(serve
             producer.send("t", b"old")
         producer.flush()
         partition = TopicPartition("t", 0)
-        # Without a fetch, whose answer would name the new topic at once.
+        # No fetch, since its response would contain the new topic id.
         assert consumer.partitions_for("t") == [partition]
         admin.delete_topics(["t"])
         admin.create_topics([NewTopic("t", 1)])

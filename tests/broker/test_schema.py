@@ -1,4 +1,4 @@
-"""The schema of what `poll` gives is the same with rows and without."""
+"""The schema of polled batches is the same with and without rows."""
 
 import pyarrow as pa
 import pytest
@@ -43,7 +43,7 @@ def test_empty_and_full_batches_have_one_schema(servers, options, names, layout)
             assert full["leader_epoch"].to_pylist()[0] >= 0
 
 
-def test_rows_have_headers_if_the_consumer_has(servers):
+def test_rows_have_headers_if_the_schema_has(servers):
     with (
         Producer(bootstrap_servers=servers) as producer,
         Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", include_headers=True) as consumer,

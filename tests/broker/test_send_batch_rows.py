@@ -1,4 +1,4 @@
-"""Rows given to `send_batch` are acknowledged or reported: topics that grow, partitions that are new, null rows."""
+"""Rows passed to `send_batch` are acknowledged or reported: growing topics, new partitions, null rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def rows_of(servers: str, topic: str, partitions: int) -> int:
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 @pytest.mark.parametrize("keys", [False, True], ids=["no keys", "keys and nulls"])
-def test_no_row_is_lost_while_a_topic_gets_partitions(
-    broker: Broker, servers: str, compression: str, keys: bool
-) -> None:
+def test_added_partitions_lose_no_row(broker: Broker, servers: str, compression: str, keys: bool) -> None:
     rows = table(200_000, keys)
     with (
         Admin(bootstrap_servers=servers) as admin,
@@ -48,7 +46,7 @@ def test_no_row_is_lost_while_a_topic_gets_partitions(
                 time.sleep(0.02)
                 admin.create_partitions({"t": partitions})
 
-        # Slow answers: the call waits for memory while the metadata changes.
+        # With slow responses the call waits for memory while the metadata changes.
         broker.fail("Produce", delay=0.02, times=None)
         thread = threading.Thread(target=grow)
         thread.start()
@@ -59,7 +57,7 @@ def test_no_row_is_lost_while_a_topic_gets_partitions(
     assert rows_of(servers, "t", 11) == rows.num_rows + 1
 
 
-def test_an_added_partition_is_written_to_at_once(servers: str) -> None:
+def test_added_partition_can_be_written_immediately(servers: str) -> None:
     with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"first").result(10)
         admin.create_partitions({"t": 4})
@@ -71,7 +69,7 @@ def test_an_added_partition_is_written_to_at_once(servers: str) -> None:
         assert len(producer.partitions_for("t")) == 6
 
 
-def test_a_partition_that_is_not_there_is_an_error_with_its_row(broker: Broker, servers: str) -> None:
+def test_error_names_the_row_of_a_missing_partition(broker: Broker, servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"first").result(10)
         before = broker.requests("Metadata")
@@ -97,13 +95,13 @@ def test_null_rows_of_a_struct_are_rejected(servers: str, make: object) -> None:
     assert rows_of(servers, "t", 1) == 0
 
 
-def test_a_stream_of_other_values_than_rows_is_rejected(servers: str) -> None:
+def test_stream_without_struct_rows_is_rejected(servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer, pytest.raises(ValueError, match="stream of Int64"):
         producer.send_batch("t", pa.chunked_array([[1, 2]]))
     assert rows_of(servers, "t", 1) == 0
 
 
-def test_columns_of_one_name_are_rejected(servers: str) -> None:
+def test_duplicate_column_names_are_rejected(servers: str) -> None:
     one = pa.array([1])
     twice = pa.Table.from_arrays([one, one], ["a", "a"])
     values = pa.Table.from_arrays([pa.array([b"x"]), pa.array([b"y"])], ["value", "value"])

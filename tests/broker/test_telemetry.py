@@ -1,4 +1,4 @@
-"""Metrics that brokers ask for (KIP-714): what is pushed, decoded by OpenTelemetry's own classes."""
+"""Client metrics pushed to brokers (KIP-714), decoded with OpenTelemetry's own classes."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ PRODUCED = "org.apache.kafka.producer.record.send.total"
 
 
 def decoded(push: TelemetryPush) -> tuple[dict[str, str], dict[str, list[Any]]]:
-    """Attributes of the resource, and metrics by name: of the client first, then of its topics."""
+    """Returns the resource attributes and the metrics by name: those of the client first, then those of its topics."""
     data = MetricsData()
     data.ParseFromString(push.metrics)
     [resource] = data.resource_metrics
@@ -39,13 +39,13 @@ def points(found: list[Any]) -> list[tuple[dict[str, str], float]]:
 
 
 def reading(broker: Broker) -> list[TelemetryPush]:
-    """Pushes of a consumer that reads both partitions."""
+    """Returns the pushes of a consumer that reads both partitions."""
     own = [push for push in broker.telemetry() if push.client_id == "c"]
     return [push for push in own if len(points(decoded(push)[1].get(LAG, []))) == 2]
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4", "gzip", "snappy", None])
-def test_every_client_pushes_all_that_java_has_and_a_last_word(codec, caplog):
+def test_pushed_metrics_and_terminating_push(codec, caplog):
     caplog.set_level(logging.INFO, "samsarrow")
     accepted = [codec] if codec else []
     with Broker(topics={"t": 2}, telemetry=[""], telemetry_interval=0.2, telemetry_compression=accepted) as broker:
@@ -89,7 +89,7 @@ def test_every_client_pushes_all_that_java_has_and_a_last_word(codec, caplog):
         lag = points(found[LAG])
         assert {labels["partition"] for labels, _ in lag} == {"0", "1"}
         assert points(found["org.apache.kafka.consumer.coordinator.assigned.partitions"])[0][1] == 2
-        # The last word of a consumer is that of a member, as Java's, which pushes before it leaves.
+        # A consumer's terminating push still has its member id, as in Java, which pushes before the member leaves.
         attributes, found = decoded(last["c"])
         assert attributes["group_member_id"] == member
         assert points(found["org.apache.kafka.consumer.coordinator.assigned.partitions"])[0][1] == 2
@@ -100,7 +100,7 @@ def test_every_client_pushes_all_that_java_has_and_a_last_word(codec, caplog):
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_only_what_is_asked_for_is_pushed_whole_where_wanted():
+def test_push_with_subscribed_prefix_and_cumulative_temporality():
     prefix = "org.apache.kafka.producer.rec"
     with Broker(topics={"t": 1}, telemetry=[prefix], telemetry_interval=0.1, telemetry_delta=False) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0) as producer:
@@ -108,14 +108,14 @@ def test_only_what_is_asked_for_is_pushed_whole_where_wanted():
                 pushes = len(broker.telemetry())
                 producer.send("t", b"x").result(10)
                 until(lambda before=pushes: len(broker.telemetry()) > before + 1)
-            assert producer.metrics().java()  # Reading disturbs nothing.
+            assert producer.metrics().java()  # Reading the metrics does not affect the pushed deltas.
         _, found = decoded(broker.telemetry()[-1])
         assert all(name.startswith(prefix) for name in found)
         assert found[PRODUCED][0].sum.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
         assert points(found[PRODUCED]) == [({}, 3)]
 
 
-def test_nothing_is_pushed_where_nothing_is_asked_for(caplog):
+def test_no_push_without_subscription(caplog):
     caplog.set_level(logging.INFO, "samsarrow")
     with Broker(topics={"t": 1}, telemetry=[], telemetry_interval=0.05) as none, Broker(topics={"t": 1}) as plain:
         with Admin(bootstrap_servers=none.bootstrap_servers, enable_metrics_push=True) as admin:
@@ -123,7 +123,7 @@ def test_nothing_is_pushed_where_nothing_is_asked_for(caplog):
             assert admin.client_instance_id()
             until(lambda: none.requests("GetTelemetrySubscriptions") > 2)
         assert none.requests("PushTelemetry") == 0
-        # What the first one sent as it closed may still be on its way.
+        # The terminating push of the first client may still be in flight.
         before = settled(lambda: none.requests("GetTelemetrySubscriptions"))
         with Admin(bootstrap_servers=none.bootstrap_servers) as admin:
             admin.list_topics()
@@ -137,7 +137,7 @@ def test_nothing_is_pushed_where_nothing_is_asked_for(caplog):
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_what_is_too_large_leaves_its_finest_parts_out():
+def test_oversized_push_omits_partition_metrics():
     with Broker(
         topics={"t": 500}, telemetry=[""], telemetry_interval=0.1, telemetry_max_bytes=16_000, telemetry_compression=[]
     ) as broker:
@@ -154,19 +154,19 @@ def test_what_is_too_large_leaves_its_finest_parts_out():
 
 
 @pytest.mark.parametrize("error", ["UNKNOWN_SUBSCRIPTION_ID", "UNSUPPORTED_COMPRESSION_TYPE", "TELEMETRY_TOO_LARGE"])
-def test_what_brokers_refuse_is_asked_about_again_and_never_loudly(error, caplog):
+def test_rejected_push_renews_the_subscription_without_warning(error, caplog):
     caplog.set_level(logging.INFO, "samsarrow")
     with Broker(topics={"t": 1}, telemetry=[""], telemetry_interval=0.1) as broker:
         broker.fail("PushTelemetry", error=error, times=1)
         with Producer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_max_ms=10) as producer:
             producer.send("t", b"x").result(10)
             until(lambda: broker.requests("GetTelemetrySubscriptions") == 2 and broker.telemetry())
-        # What was not taken is pushed with the next.
+        # The rejected metrics are part of the next push.
         assert sum(value for push in broker.telemetry() for _, value in points(decoded(push)[1][PRODUCED])) == 1
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_broker_that_swallows_pushes_keeps_nobody_from_closing():
+def test_close_with_unanswered_pushes():
     with Broker(topics={"t": 1}, telemetry=[""], telemetry_interval=0.1) as broker:
         producer = Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0)
         producer.send("t", b"x").result(10)
@@ -185,7 +185,7 @@ def test_a_broker_that_swallows_pushes_keeps_nobody_from_closing():
         assert time.monotonic() - started < 20
 
 
-def test_bad_arguments_of_the_broker_are_named():
+def test_invalid_telemetry_arguments_are_rejected():
     with pytest.raises(ValueError, match="prefixes in a list"):
         Broker(telemetry="org.")
     with pytest.raises(ValueError, match="telemetry_max_bytes=0"):

@@ -1,4 +1,4 @@
-"""Traces over Kafka: what goes out in headers comes back as links, by batch."""
+"""Tracing: context written to record headers is returned as span links of a batch."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def batch_of(*headers: list[tuple[str, bytes | None]] | None, topic: str = "t") 
     return pa.RecordBatch.from_pydict(columns)
 
 
-def test_a_batch_is_linked_to_what_its_records_came_from(servers, spans, provider, read):
+def test_batch_span_links(servers, spans, provider, read):
     tracer = provider.get_tracer("test")
     with Producer(bootstrap_servers=servers) as producer:
         with tracer.start_as_current_span("one") as one:
@@ -78,7 +78,7 @@ def test_a_batch_is_linked_to_what_its_records_came_from(servers, spans, provide
     assert lists[1005] == []
 
 
-def test_an_empty_batch_has_no_span_and_at_most_128_links_are_made(spans, provider):
+def test_empty_batch_and_maximum_of_128_links(spans, provider):
     with tracing.span(batch_of(), tracer_provider=provider) as current:
         assert not current.is_recording()
     assert spans.get_finished_spans() == ()
@@ -92,7 +92,7 @@ def test_an_empty_batch_has_no_span_and_at_most_128_links_are_made(spans, provid
     assert [link.context.span_id for link in found.links] == list(range(2, 130))
 
 
-def test_headers_that_are_no_context_are_left_out(spans, provider):
+def test_invalid_traceparents_are_ignored(spans, provider):
     good = b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-00"
     bad = [b"", b"x", good[:-1], good.upper(), good + b"-more", b"ff" + good[2:], b"00-" + b"0" * 32 + good[35:], None]
     batch = batch_of(
@@ -107,7 +107,7 @@ def test_headers_that_are_no_context_are_left_out(spans, provider):
     assert tracing.traceparents(without) == []
 
 
-def test_a_link_has_the_state_beside_the_first_of_its_parent(spans, provider):
+def test_tracestate_of_links(spans, provider):
     parents = [b"00-%032x-%016x-01" % (number, number) for number in range(1, 6)]
     batch = batch_of(
         None,
@@ -126,7 +126,7 @@ def test_a_link_has_the_state_beside_the_first_of_its_parent(spans, provider):
         with tracing.span(part, tracer_provider=provider):
             pass
         assert [dict(link.context.trace_state) for link in spans.get_finished_spans()[-1].links] == wanted
-    # And out of this process again, by the propagator.
+    # Injected again by the propagator.
     with provider.get_tracer("test").start_as_current_span("on", links=spans.get_finished_spans()[-1].links):
         state = trace.TraceState([("rojo", "1")])
         context = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(1), trace_state=state)
@@ -134,7 +134,7 @@ def test_a_link_has_the_state_beside_the_first_of_its_parent(spans, provider):
     assert dict(headers)["tracestate"] == b"rojo=1"
 
 
-def test_several_topics_have_no_destination(spans, provider):
+def test_span_of_several_topics_has_no_destination(spans, provider):
     batch = pa.concat_batches([batch_of([]), batch_of([], topic="u")])
     with tracing.span(batch, tracer_provider=provider):
         pass
@@ -143,7 +143,7 @@ def test_several_topics_have_no_destination(spans, provider):
     assert "messaging.destination.name" not in (found.attributes or {})
 
 
-def test_a_record_gives_its_context(provider):
+def test_context_of_a_record(provider):
     with provider.get_tracer("test").start_as_current_span("one") as one:
         headers = tuple(tracing.inject())
     record = ConsumerRecord("t", 0, 0, None, None, None, b"", (*headers, ("bytes", b"\xff"), ("none", None)))
@@ -151,7 +151,7 @@ def test_a_record_gives_its_context(provider):
     assert (found.trace_id, found.span_id) == (one.get_span_context().trace_id, one.get_span_context().span_id)
 
 
-def test_what_is_no_data_or_no_headers_is_named(provider):
+def test_inject_batch_rejects_invalid_data(provider):
     with provider.get_tracer("test").start_as_current_span("one"):
         with pytest.raises(TypeError, match="not list"):
             tracing.inject_batch([1])

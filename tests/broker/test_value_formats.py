@@ -1,4 +1,4 @@
-"""`send_batch(value_format=...)`: columns of any type as values, written by Arrow's own writers."""
+"""`send_batch(value_format=...)`: columns of any type as values, encoded by Arrow's own writers."""
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
@@ -21,10 +21,10 @@ UNION = pa.UnionArray.from_dense(
 )
 SPARSE = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", LONG])])
 RUNS = pa.RunEndEncodedArray.from_arrays([2, 3, 5], pa.array(["a", None, LONG]))
-# A key may be null, and may point to a null.
+# Keys may be null, and may point to a null value.
 CODED = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 0], pa.int8()), ["a", None, LONG])
 
-# What is sent, and the JSON texts of it.
+# Input arrays and their expected JSON texts.
 ARRAYS: dict[str, tuple[pa.Array, list[str | None]]] = {
     "struct": (
         pa.array(NESTED, NESTED_TYPE),
@@ -85,7 +85,7 @@ ARRAYS: dict[str, tuple[pa.Array, list[str | None]]] = {
 
 @pytest.fixture
 def sent(servers, consumer):
-    """Sends a table and gives the values that arrive: `sent(table, value_format="json")`."""
+    """Returns a function that sends a table and returns the values that arrive: `sent(table, value_format="json")`."""
 
     def send(data, **options) -> list[bytes | None]:
         with Producer(bootstrap_servers=servers) as producer:
@@ -108,7 +108,7 @@ def as_json(values: list[bytes | None]) -> list[str | None]:
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_every_type_as_json(sent, kind):
+def test_types_as_json(sent, kind):
     array, texts = ARRAYS[kind]
     assert as_json(sent(pa.table({"value": array}), value_format="json")) == texts
     for text in texts:
@@ -119,14 +119,14 @@ def test_every_type_as_json(sent, kind):
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """As it is read back: dictionaries and runs are unpacked."""
+    """Returns the type as it is read back: dictionaries and run-end encodings are unpacked."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return kind.value_type
     return pa.list_(plain(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_every_type_as_ipc(sent, kind):
+def test_types_as_ipc(sent, kind):
     array, _ = ARRAYS[kind]
     for rows in (array, array.slice(1)):
         values = sent(pa.table({"v": rows}), value="v", value_format="ipc")
@@ -147,8 +147,8 @@ def test_every_type_as_ipc(sent, kind):
                 assert found == expected or (found != found and expected != expected)
 
 
-def test_a_row_carries_no_other_rows(sent):
-    """A dictionary, views and a slice share their bytes with all rows; each value has its own only."""
+def test_values_contain_only_their_own_row(sent):
+    """Dictionaries, views and slices share buffers among all rows; each value contains only its own data."""
     words = [f"{n:0300}" for n in range(300)]
     shared = [
         pa.array(words).dictionary_encode(),
@@ -176,14 +176,14 @@ def test_dictionaries_without_values(sent, form):
         assert values == [b'{"x":null}'] * 2
 
 
-def test_columns_make_up_a_struct(sent):
+def test_several_columns_become_a_struct(sent):
     table = pa.table({"key": ["x", None], "a": [1, None], "b": ["one", "two"], "c": [True, False]})
     assert as_json(sent(table, value=["b", "a"], value_format="json")) == ['{"b":"one","a":1}', '{"b":"two","a":null}']
     [first, _] = sent(table, value=("c", "b"), value_format="ipc")
     assert pa.ipc.open_stream(first).read_all().to_pylist() == [{"c": True, "b": "one"}]
 
 
-def test_chunks_of_a_table_and_more_than_fits_in_memory(servers, read):
+def test_chunked_table_larger_than_buffer_memory(servers, read):
     rows = 30_000
     numbers = pa.chunked_array([range(10_000), range(10_000, 10_007), [], range(10_007, rows)], pa.int64())
     table = pa.table({"n": numbers, "text": [LONG * 10] * rows, "to": [n % 4 for n in range(rows)]})
@@ -200,33 +200,35 @@ def test_chunks_of_a_table_and_more_than_fits_in_memory(servers, read):
             assert values == [b'{"n":%d,"text":"%s"}' % (n, LONG.encode() * 10) for n in range(number, rows, 4)]
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is_sent(servers):
+def test_unsupported_data_is_rejected_before_sending(servers):
     lists = pa.map_(pa.list_(pa.int8()), pa.int8())
     good = pa.table({"value": pa.array([1, 2])})
     with Producer(bootstrap_servers=servers) as producer:
 
-        def refused(match, data, error=ConfigurationError, **options):
+        def assert_rejected(match, data, error=ConfigurationError, **options):
             with pytest.raises(error, match=match):
                 producer.send_batch("t", data, **options)
 
         maps = pa.array([[([1], 1)]], lists)
-        refused(r'column "value" is Map.*as json: the keys', pa.table({"value": maps}), value_format="json")
-        refused(
+        assert_rejected(r'column "value" is Map.*as json: the keys', pa.table({"value": maps}), value_format="json")
+        assert_rejected(
             r"the keys",
             pa.table({"v": pa.array([{"m": None}], pa.struct([("m", lists)]))}),
             value="v",
             value_format="json",
         )
-        refused(r'no column "v" for the value; the data has "value"', good, value="v", value_format="ipc")
-        refused(r'no column "b"', good, value=["value", "b"], value_format="ipc")
-        refused(r'no column "p"', good, partition="p", value_format="ipc")
-        refused(r"json or ipc, .* not \"avro\"", good, value_format="avro")
-        refused(r"several columns .* value_format", good, value=["value"])
-        refused(r"names no columns", good, value=[], value_format="json")
-        refused(r"partition 9", pa.table({"value": [1], "p": [9]}), KafkaError, partition="p", value_format="json")
+        assert_rejected(r'no column "v" for the value; the data has "value"', good, value="v", value_format="ipc")
+        assert_rejected(r'no column "b"', good, value=["value", "b"], value_format="ipc")
+        assert_rejected(r'no column "p"', good, partition="p", value_format="ipc")
+        assert_rejected(r"json or ipc, .* not \"avro\"", good, value_format="avro")
+        assert_rejected(r"several columns .* value_format", good, value=["value"])
+        assert_rejected(r"names no columns", good, value=[], value_format="json")
+        assert_rejected(
+            r"partition 9", pa.table({"value": [1], "p": [9]}), KafkaError, partition="p", value_format="json"
+        )
         far = pa.table({"value": pa.array([0, 2**62], pa.timestamp("s"))})
-        refused(r"row 1: .*4611686018427387904", far, value_format="json")
-        refused(
+        assert_rejected(r"row 1: .*4611686018427387904", far, value_format="json")
+        assert_rejected(
             r"row 0: .*4611686018427387904",
             far.cast(pa.schema([("value", pa.timestamp("s", "UTC"))])).slice(1),
             value_format="json",
@@ -234,7 +236,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_sent(servers):
         assert producer.send("t", b"first").result(10).offset == 0
 
 
-def test_a_row_that_is_too_large_stops_there(servers, read, consumer):
+def test_oversized_row_stops_send_batch(servers, read, consumer):
     texts = ["x" * 100] * 20_000 + ["y" * 5000] + ["z"]
     with Producer(bootstrap_servers=servers, max_request_size=4000, buffer_memory=1 << 20) as producer:
         with pytest.raises(
@@ -248,14 +250,14 @@ def test_a_row_that_is_too_large_stops_there(servers, read, consumer):
         assert producer.send("t", b"next").result(10).offset == sent
 
 
-def test_a_partitioner_is_called_with_what_is_sent(servers):
+def test_partitioner_receives_the_encoded_value(servers):
     seen = []
 
     def choose(topic, key, value, partitions):
         seen.append((key, value))
         return 0 if value is None else json.loads(value)["n"] % partitions
 
-    # The names that columns are added by are taken.
+    # Columns have the names that the encoder uses for internal columns.
     table = pa.table({"key": ["a"] * 200, "n": range(200), "value": [1] * 200, "partition": [1] * 200})
     with Producer(bootstrap_servers=servers, partitioner=choose) as producer:
         receipts = producer.send_batch("four", table, value=["n"], value_format="json").result(10)
@@ -269,7 +271,7 @@ def test_a_partitioner_is_called_with_what_is_sent(servers):
             producer.send_batch("four", table, value="v", value_format="json")
 
 
-def test_now_is_read_back_as_it_was(sent):
+def test_timestamp_round_trip(sent):
     now = datetime.now(UTC)
     [text] = as_json(sent(pa.table({"value": pa.array([now], pa.timestamp("us", "Asia/Tokyo"))}), value_format="json"))
     assert datetime.fromisoformat(json.loads(text)) == now

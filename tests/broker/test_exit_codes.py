@@ -1,4 +1,4 @@
-"""Programs end with the exit code that they should; `make test-exits` runs hundreds, on other Pythons too."""
+"""Exit codes of programs with clients; `make test-exits` runs hundreds, on other Pythons too."""
 
 import importlib
 import os
@@ -23,21 +23,21 @@ RUNS = 3
 @pytest.fixture(scope="module")
 def servers():
     with Broker(topics={programs.TOPIC: 4}) as broker:
-        # Some wait for a record.
+        # Some programs wait for a record.
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send(programs.TOPIC, b"v")
         yield broker.bootstrap_servers
 
 
 @pytest.mark.parametrize("kind", programs.KINDS, ids=lambda kind: kind.name)
-def test_programs_end_as_they_should(kind, servers, tmp_path):
+def test_exit_codes(kind, servers, tmp_path):
     texts = programs.write(tmp_path)[kind.name]
     for run in range(max(RUNS, len(texts))):
         ended = programs.end(sys.executable, kind, texts[run % len(texts)], servers, f"{kind.name}-{time.time_ns()}")
         assert ended.well, f"{texts[run % len(texts)].name} ended with {ended.code}: {ended.stderr}"
 
 
-def test_workers_of_spark_end_as_they_should(servers):
+def test_exit_codes_of_spark_workers(servers):
     pytest.importorskip("pyspark")
     command = [sys.executable, str(EXITS / "spark.py"), servers, str(RUNS)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}

@@ -1,4 +1,4 @@
-"""Failed records whose deliveries the application has not read: `flush` and `close` raise them, or the log has them."""
+"""Failures of deliveries that the application has not read are raised by `flush` and `close`, or logged."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ def denied(broker):
     broker.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED", times=None)
 
 
-def ten(producer):
+def send_ten(producer):
     return [producer.send("t", b"v") for _ in range(10)]
 
 
@@ -34,9 +34,9 @@ def errors(caplog):
 
 
 @pytest.mark.usefixtures("denied")
-def test_flush_raises_once_for_records_whose_deliveries_nothing_has_read(servers, caplog):
+def test_flush_raises_once_for_unread_failures(servers, caplog):
     with Producer(bootstrap_servers=servers) as producer:
-        ten(producer)
+        send_ten(producer)
         with pytest.raises(TopicAuthorizationFailedError) as caught:
             producer.flush(30)
         assert f"flush: {DENIED}" in str(caught.value)
@@ -48,9 +48,9 @@ def test_flush_raises_once_for_records_whose_deliveries_nothing_has_read(servers
 
 
 @pytest.mark.usefixtures("denied")
-def test_close_and_the_end_of_a_block_raise(servers):
+def test_close_raises_for_unread_failures(servers):
     producer = Producer(bootstrap_servers=servers)
-    ten(producer)
+    send_ten(producer)
     with pytest.raises(TopicAuthorizationFailedError, match="close: 10 records"):
         producer.close()
     producer.close()
@@ -58,11 +58,11 @@ def test_close_and_the_end_of_a_block_raise(servers):
         pytest.raises(TopicAuthorizationFailedError, match="close: 10 records"),
         Producer(bootstrap_servers=servers) as producer,
     ):
-        ten(producer)
+        send_ten(producer)
 
 
 @pytest.mark.usefixtures("denied")
-def test_the_awaiting_face_raises_as_well(servers):
+def test_async_producer_raises_for_unread_failures(servers):
     async def main():
         producer = AsyncProducer(bootstrap_servers=servers)
         for _ in range(10):
@@ -74,7 +74,7 @@ def test_the_awaiting_face_raises_as_well(servers):
                 await producer.send("t", b"v")
         async with AsyncProducer(bootstrap_servers=servers) as producer:
             deliveries = [await producer.send("t", b"v") for _ in range(10)]
-            # A flush beside tasks that await the deliveries.
+            # A flush concurrent to tasks that await the deliveries.
             failures, _ = await asyncio.gather(asyncio.gather(*deliveries, return_exceptions=True), producer.flush(30))
             assert len(failures) == 10
             with pytest.raises(TopicAuthorizationFailedError):
@@ -86,10 +86,10 @@ def test_the_awaiting_face_raises_as_well(servers):
 
 
 @pytest.mark.usefixtures("denied")
-def test_what_the_program_has_read_is_not_raised_again(servers, caplog):
+def test_read_failures_are_not_raised_again(servers, caplog):
     called, done = [], []
     with Producer(bootstrap_servers=servers) as producer:
-        deliveries = ten(producer)
+        deliveries = send_ten(producer)
         with pytest.raises(KafkaError):
             deliveries[0].result(30)
         assert all(delivery.exception(30) for delivery in deliveries[1:])
@@ -103,7 +103,7 @@ def test_what_the_program_has_read_is_not_raised_again(servers, caplog):
 
 
 @pytest.mark.usefixtures("denied")
-def test_outcomes_read_a_delivery_once_they_are_there(servers):
+def test_outcomes_mark_a_delivery_as_read(servers):
     with Producer(bootstrap_servers=servers, linger_ms=60_000) as producer:
         batch = producer.send_batch("t", pa.table({"value": ["a"]}))
         assert batch.outcomes() == []
@@ -119,7 +119,7 @@ def test_outcomes_read_a_delivery_once_they_are_there(servers):
 
 
 @pytest.mark.usefixtures("denied")
-def test_texts_and_states_of_deliveries_are_no_reading(servers):
+def test_repr_and_done_do_not_mark_a_delivery_as_read(servers):
     with Producer(bootstrap_servers=servers) as producer:
         delivery, batch = producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": ["a"]}))
         deadline = time.monotonic() + 30
@@ -132,18 +132,18 @@ def test_texts_and_states_of_deliveries_are_no_reading(servers):
 
 
 @pytest.mark.usefixtures("denied")
-def test_errors_can_be_logged_instead(servers, caplog):
+def test_errors_log(servers, caplog):
     with Producer(bootstrap_servers=servers, errors="log") as producer:
-        ten(producer)
+        send_ten(producer)
         producer.flush(30)
-        ten(producer)
+        send_ten(producer)
         with pytest.raises(KafkaError):
             producer.flush(30, errors="raise")
-        ten(producer)
+        send_ten(producer)
     with Producer(bootstrap_servers=servers) as producer:
-        ten(producer)
+        send_ten(producer)
         producer.flush(30, errors="log")
-        ten(producer)
+        send_ten(producer)
         producer.close(errors="log")
     deadline = time.monotonic() + 30
     while len(errors(caplog)) < 4 and time.monotonic() < deadline:
@@ -161,10 +161,10 @@ def test_errors_can_be_logged_instead(servers, caplog):
 
 
 @pytest.mark.usefixtures("denied")
-def test_what_a_block_raises_is_not_hidden(servers, caplog):
+def test_exception_of_a_with_block_is_not_hidden(servers, caplog):
     def block():
         with Producer(bootstrap_servers=servers) as producer:
-            ten(producer)
+            send_ten(producer)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -175,7 +175,7 @@ def test_what_a_block_raises_is_not_hidden(servers, caplog):
     assert len(errors(caplog)) == 1
 
 
-def test_causes_are_counted_by_topic_and_error(servers):
+def test_failures_are_counted_by_topic_and_error(servers):
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic("small", configs={"max.message.bytes": "100"})])
     with Producer(bootstrap_servers=servers, enable_idempotence=False) as producer:
@@ -188,9 +188,9 @@ def test_causes_are_counted_by_topic_and_error(servers):
 
 
 @pytest.mark.usefixtures("denied")
-def test_a_program_that_never_flushes_finds_it_in_the_log(servers, caplog):
+def test_failures_without_flush_are_logged(servers, caplog):
     producer = Producer(bootstrap_servers=servers)
-    deliveries = ten(producer)
+    deliveries = send_ten(producer)
     deliveries[0].exception(30)
     deadline = time.monotonic() + 60
     while not errors(caplog) and time.monotonic() < deadline:
@@ -198,15 +198,15 @@ def test_a_program_that_never_flushes_finds_it_in_the_log(servers, caplog):
     [line] = errors(caplog)
     assert line.startswith("9 records for topic t were not delivered")
     producer.close(errors="log")
-    # It was logged already.
+    # The failures are logged once.
     assert len(errors(caplog)) == 1
 
 
-def test_a_transaction_reports_its_failures_by_its_commit(broker, servers, caplog):
+def test_transaction_failures_are_raised_by_commit(broker, servers, caplog):
     broker.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED", times=1)
     with Producer(bootstrap_servers=servers, transactional_id="x") as producer:
         producer.begin_transaction()
-        ten(producer)
+        send_ten(producer)
         producer.flush(30)
         with pytest.raises(TopicAuthorizationFailedError):
             producer.commit_transaction()
@@ -215,7 +215,7 @@ def test_a_transaction_reports_its_failures_by_its_commit(broker, servers, caplo
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_cancelled_await_of_a_delivery_reads_nothing(broker, servers, backend):
+def test_cancelled_await_does_not_mark_a_delivery_as_read(broker, servers, backend):
     async def main():
         async with AsyncProducer(bootstrap_servers=servers, errors="log") as producer:
             broker.fail("Produce", delay=1.0, error="TOPIC_AUTHORIZATION_FAILED", times=None)
@@ -237,7 +237,7 @@ def test_a_cancelled_await_of_a_delivery_reads_nothing(broker, servers, backend)
     anyio.run(main, backend=backend)
 
 
-def test_a_wait_that_timed_out_reads_nothing(broker, servers):
+def test_timed_out_result_does_not_mark_a_delivery_as_read(broker, servers):
     with Producer(bootstrap_servers=servers, errors="log") as producer:
         broker.fail("Produce", delay=1.0, error="TOPIC_AUTHORIZATION_FAILED", times=None)
         deliveries = [producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": ["a"] * 2}))]
@@ -248,7 +248,7 @@ def test_a_wait_that_timed_out_reads_nothing(broker, servers):
             producer.flush(30, errors="raise")
 
 
-def test_a_cancelled_flush_takes_no_failures(broker, servers):
+def test_cancelled_flush_keeps_unread_failures(broker, servers):
     async def main():
         async with AsyncProducer(bootstrap_servers=servers, errors="log") as producer:
             broker.fail("Produce", delay=1.0, error="TOPIC_AUTHORIZATION_FAILED", times=None)

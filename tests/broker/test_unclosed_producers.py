@@ -1,4 +1,4 @@
-"""Producers that the application does not close deliver their records, or say what they did not deliver."""
+"""Unclosed producers deliver their records, or report undelivered ones."""
 
 import logging
 import subprocess
@@ -89,14 +89,14 @@ WAYS = {
         producer = Producer(SERVERS, linger_ms=60_000)
         send(producer)
         if os.fork() == 0:
-            # Its end is that of any program: the producer is the parent's.
+            # The child exits normally; the producer belongs to the parent.
             sys.exit(0)
         os.wait()
         """,
 }
 
 
-def end(text: str, servers: str) -> subprocess.CompletedProcess[str]:
+def run_to_exit(text: str, servers: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "always::ResourceWarning", "-c", HEAD + textwrap.dedent(text), servers]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -108,8 +108,8 @@ def count(servers: str, **options: object) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_producer_that_is_not_closed_delivers_its_records(way, servers):
-    ended = end(WAYS[way], servers)
+def test_unclosed_producer_delivers_its_records(way, servers):
+    ended = run_to_exit(WAYS[way], servers)
     assert ended.returncode == 0, ended.stderr
     assert count(servers) == 1000, ended.stderr
     warned = "unclosed AsyncProducer: call close()" if "loop" in way else "unclosed Producer: call close()"
@@ -119,10 +119,10 @@ def test_a_producer_that_is_not_closed_delivers_its_records(way, servers):
     assert way != "callbacks" or ended.stdout == "called\n"
 
 
-def test_what_is_not_delivered_at_exit_is_one_error(broker, servers):
+def test_undelivered_records_at_exit_are_one_error(broker, servers):
     broker.fail("Produce", delay=60.0, times=None)
     started = time.monotonic()
-    ended = end(
+    ended = run_to_exit(
         """
         first, second = Producer(SERVERS), Producer(SERVERS)
         send(first)
@@ -131,7 +131,7 @@ def test_what_is_not_delivered_at_exit_is_one_error(broker, servers):
         """,
         servers,
     )
-    # 5 s, and a process that starts on a busy machine.
+    # 5 s for the flush at exit, plus the start of a process on a busy machine.
     assert time.monotonic() - started < 40.0
     assert ended.returncode == 0
     lines = [line for line in ended.stderr.splitlines() if line.startswith("a producer was not closed")]
@@ -142,7 +142,7 @@ def test_what_is_not_delivered_at_exit_is_one_error(broker, servers):
     assert ended.stdout == "ClosedError\n"
 
 
-def test_records_of_a_producer_that_is_collected_can_fail_before_the_exit(broker, servers, caplog):
+def test_failures_of_a_collected_producer_are_logged(broker, servers, caplog):
     broker.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED", times=None)
     caplog.set_level(logging.ERROR)
 
@@ -162,13 +162,13 @@ def test_records_of_a_producer_that_is_collected_can_fail_before_the_exit(broker
     )
 
 
-def test_a_delivery_keeps_its_producer(servers):
+def test_delivery_keeps_its_producer_alive(servers):
     delivery = Producer(bootstrap_servers=servers, linger_ms=60_000).send("t", b"v")
     assert delivery.result(30).offset == 0
 
 
-def test_a_transaction_of_a_producer_that_is_not_closed_is_aborted(servers):
-    ended = end(
+def test_open_transaction_of_an_unclosed_producer_is_aborted(servers):
+    ended = run_to_exit(
         """
         producer = Producer(SERVERS, transactional_id="x")
         producer.begin_transaction()
@@ -184,11 +184,11 @@ def test_a_transaction_of_a_producer_that_is_not_closed_is_aborted(servers):
     assert count(servers, isolation_level="read_committed") == 0
 
 
-def test_a_closed_producer_gives_no_warning(servers, recwarn):
+def test_closed_producer_emits_no_warning(servers, recwarn):
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"v")
     del producer
-    ended = end(
+    ended = run_to_exit(
         """
         with Producer(SERVERS) as producer:
             send(producer)
@@ -210,7 +210,7 @@ def servers(broker):
     return broker.bootstrap_servers
 
 
-def test_a_forked_child_of_multiprocessing_delivers_its_records(servers: str) -> None:
+def test_forked_child_of_multiprocessing_delivers_its_records(servers: str) -> None:
     program = """
 import multiprocessing, sys
 from samsarrow import Producer

@@ -1,4 +1,4 @@
-"""Where producers have gone wrong before: sequences, epochs and fencing, on a broker that misbehaves on demand."""
+"""Regression tests of producers: sequences, epochs and fencing, on a broker with injected faults."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from samsarrow.testing import Broker
 from support.waiting import until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-NOBODY = ConsumerGroupMetadata("g", "", -1, None)
-Open = Callable[..., Producer]
+GROUP = ConsumerGroupMetadata("g", "", -1, None)
+NewProducer = Callable[..., Producer]
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def broker(version: int) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def open_(broker: Broker) -> Iterator[Open]:
-    """Makes a producer that is closed at the end."""
+def new_producer(broker: Broker) -> Iterator[NewProducer]:
+    """Returns a function that creates producers, which are closed after the test."""
     made = []
 
     def make(**options: Any) -> Producer:
@@ -56,17 +56,17 @@ def open_(broker: Broker) -> Iterator[Open]:
 
 
 @pytest.fixture
-def transactional(open_: Open) -> Open:
-    return lambda **options: open_(transactional_id="x", **options)
+def transactional(new_producer: NewProducer) -> NewProducer:
+    return lambda **options: new_producer(transactional_id="x", **options)
 
 
-def both(function: Callable[..., None]) -> Any:
-    """For both versions of the protocol; a broker that knows the second can be set to use the first."""
+def both_versions(function: Callable[..., None]) -> Any:
+    """Runs a test with both versions of the transaction protocol."""
     return pytest.mark.parametrize("version", [1, 2], ids=["first", "second"])(function)
 
 
 def read(broker: Broker, level: str = "read_committed", topic: str = "t") -> dict[int, list[str]]:
-    """Values by partition."""
+    """Returns the values by partition."""
     options = {"isolation_level": level, "auto_offset_reset": "earliest"}
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
         consumer.assign(consumer.partitions_for(topic))
@@ -87,19 +87,19 @@ def send(producer: Producer, values: range, partition: int = 0) -> list[Delivery
     return [producer.send("t", f"{i}", partition=partition) for i in values]
 
 
-# ---- trap 11: sequences of idempotent producers ----
+# ---- sequences of idempotent producers ----
 
 
-def test_metadata_that_lacks_the_topic_leaves_its_sequences_alone(broker: Broker, open_: Open) -> None:
-    producer = open_(metadata_max_age_ms=20)
+def test_topic_missing_in_metadata_keeps_its_sequences(broker: Broker, new_producer: NewProducer) -> None:
+    producer = new_producer(metadata_max_age_ms=20)
     for first in range(0, 50, 10):
         for delivery in send(producer, range(first, first + 10)):
             assert delivery.result(10).offset >= first
-        asked = broker.requests("Metadata")
+        requests = broker.requests("Metadata")
         broker.stale_metadata(times=2, without=["t"])
-        while broker.requests("Metadata") < asked + 3:
+        while broker.requests("Metadata") < requests + 3:
             time.sleep(0.01)
-    # Sequences that begin again at 0 would be taken for duplicates, and reported as delivered.
+    # Sequences that restart at 0 would be treated as duplicates and reported as delivered.
     assert read(broker)[0] == [f"{i}" for i in range(50)]
 
 
@@ -117,10 +117,10 @@ def test_metadata_that_lacks_the_topic_leaves_its_sequences_alone(broker: Broker
     ],
     ids=str,
 )
-def test_an_answer_that_does_not_come_neither_loses_nor_doubles(
-    broker: Broker, open_: Open, fault: dict[str, Any]
+def test_missing_responses_lose_and_duplicate_no_record(
+    broker: Broker, new_producer: NewProducer, fault: dict[str, Any]
 ) -> None:
-    producer = open_(linger_ms=0, request_timeout_ms=200)
+    producer = new_producer(linger_ms=0, request_timeout_ms=200)
     sent = send(producer, range(5))
     producer.flush()
     for _ in range(3):
@@ -134,8 +134,8 @@ def test_an_answer_that_does_not_come_neither_loses_nor_doubles(
     assert [delivery.result(0).offset for delivery in sent if delivery.result(0).offset >= 0]
 
 
-def test_a_duplicate_sequence_is_a_success_whose_offset_is_not_known(broker: Broker, open_: Open) -> None:
-    producer = open_()
+def test_duplicate_sequence_is_a_success_with_unknown_offset(broker: Broker, new_producer: NewProducer) -> None:
+    producer = new_producer()
     broker.fail("Produce", error="DUPLICATE_SEQUENCE_NUMBER", handled=True)
     assert producer.send("t", "0", partition=0).result(10).offset == -1
     assert producer.send("t", "1", partition=0).result(10).offset == 1
@@ -143,10 +143,8 @@ def test_a_duplicate_sequence_is_a_success_whose_offset_is_not_known(broker: Bro
 
 
 @pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
-def test_a_leader_that_lost_the_sequences_gets_the_next_records_under_a_new_identity(
-    broker: Broker, open_: Open, error: str
-) -> None:
-    producer = open_(linger_ms=0)
+def test_lost_sequences_renew_the_producer_id(broker: Broker, new_producer: NewProducer, error: str) -> None:
+    producer = new_producer(linger_ms=0)
     for delivery in send(producer, range(3)):
         delivery.result(10)
     before = broker.requests("InitProducerId")
@@ -157,28 +155,28 @@ def test_a_leader_that_lost_the_sequences_gets_the_next_records_under_a_new_iden
     assert read(broker)[0] == [f"{i}" for i in range(9)]
 
 
-def test_acks_0_waits_for_no_answer(broker: Broker, open_: Open) -> None:
-    producer = open_(acks=0, max_in_flight_requests_per_connection=1, linger_ms=0)
+def test_acks_0_does_not_wait_for_responses(broker: Broker, new_producer: NewProducer) -> None:
+    producer = new_producer(acks=0, max_in_flight_requests_per_connection=1, linger_ms=0)
     for _ in range(3):
         assert {delivery.result(30).offset for delivery in send(producer, range(20))} == {-1}
     producer.close()
     until(lambda: len(read(broker)[0]) >= 60)
 
 
-# ---- trap 12: epochs and fencing ----
+# ---- epochs and fencing ----
 
 
-@both
-def test_which_requests_a_transaction_takes(broker: Broker, transactional: Open, version: int) -> None:
+@both_versions
+def test_requests_of_a_transaction(broker: Broker, transactional: NewProducer, version: int) -> None:
     producer = transactional()
     for _ in range(3):
         with producer.transaction():
             send(producer, range(5), 0)
             send(producer, range(5), 1)
-            producer.send_offsets_to_transaction({T0: 5}, NOBODY)
+            producer.send_offsets_to_transaction({T0: 5}, GROUP)
     counts = broker.requests()
     apis = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
-    # A registration takes all partitions that are there; the second of a transaction may come a moment later.
+    # One request registers all partitions that are pending; the second partition may be too late for it.
     registrations = counts.get("AddPartitionsToTxn", 0)
     assert 3 <= registrations <= 6 if version == 1 else registrations == 0
     expected = [1, registrations, 3 if version == 1 else 0, 3, 3]
@@ -187,8 +185,8 @@ def test_which_requests_a_transaction_takes(broker: Broker, transactional: Open,
     assert committed(broker) == 5
 
 
-@both
-def test_a_zombie_does_nothing_more_and_its_commit_says_so(broker: Broker, transactional: Open) -> None:
+@both_versions
+def test_fenced_producer_cannot_continue(broker: Broker, transactional: NewProducer) -> None:
     old, new = transactional(), transactional()
     old.begin_transaction()
     send(old, range(5))[-1].result(10)
@@ -208,13 +206,13 @@ def test_a_zombie_does_nothing_more_and_its_commit_says_so(broker: Broker, trans
     assert read(broker) == {0: [f"{i}" for i in range(5, 12)], 1: []}
 
 
-@both
-def test_a_zombie_cannot_commit_offsets(broker: Broker, transactional: Open) -> None:
+@both_versions
+def test_fenced_producer_cannot_commit_offsets(broker: Broker, transactional: NewProducer) -> None:
     old, new = transactional(), transactional()
     old.begin_transaction()
     new.init_transactions()
     with pytest.raises(ProducerFencedError):
-        old.send_offsets_to_transaction({T0: 3}, NOBODY)
+        old.send_offsets_to_transaction({T0: 3}, GROUP)
     with pytest.raises(ProducerFencedError):
         old.commit_transaction()
     assert committed(broker) is None
@@ -231,34 +229,36 @@ RETRIABLE = [
 ]
 
 
-@both
+@both_versions
 @pytest.mark.parametrize("fault", RETRIABLE, ids=lambda fault: "-".join(map(str, fault.values())))
-def test_what_may_pass_is_asked_again(broker: Broker, transactional: Open, version: int, fault: dict[str, Any]) -> None:
-    # None but what is delayed may take so long: see below.
+def test_retriable_errors_are_retried(
+    broker: Broker, transactional: NewProducer, version: int, fault: dict[str, Any]
+) -> None:
+    # A short request timeout makes delayed requests time out, and no others.
     producer = transactional(**{"request_timeout_ms": 600} if "delay" in fault else {})
     broker.fail("FindCoordinator", **fault)
     apis = ["InitProducerId", "TxnOffsetCommit", "EndTxn"]
     apis += ["AddPartitionsToTxn", "AddOffsetsToTxn"] if version == 1 else []
     for round_ in range(3):
         for api in apis:
-            # An identity that is given late is a newer producer's, which fences the one that asked again.
+            # A producer id returned late counts as a newer producer, which fences the one that retried.
             if api != "InitProducerId" or "delay" not in fault:
                 broker.fail(api, **fault)
         producer.begin_transaction()
         send(producer, range(5 * round_, 5 * round_ + 5))
-        producer.send_offsets_to_transaction({T0: round_}, NOBODY)
+        producer.send_offsets_to_transaction({T0: round_}, GROUP)
         if round_ == 1:
             producer.abort_transaction()
         else:
             producer.commit_transaction()
         broker.heal()
-    # An abort drops what was not sent, and a part of the second round may have been.
+    # An abort drops unsent records, and some of the second round may have been sent.
     assert read(broker)[0] == [f"{i}" for i in (*range(5), *range(10, 15))]
     assert committed(broker) == 2
 
 
-@both
-def test_the_coordinator_moves_between_send_and_commit(broker: Broker, transactional: Open) -> None:
+@both_versions
+def test_coordinator_move_between_send_and_commit(broker: Broker, transactional: NewProducer) -> None:
     producer = transactional()
     for round_ in range(6):
         producer.begin_transaction()
@@ -266,19 +266,17 @@ def test_the_coordinator_moves_between_send_and_commit(broker: Broker, transacti
         broker.move_transaction_coordinator("x", round_ % 2)
         send(producer, range(1), 1)
         broker.move_coordinator("g", round_ % 2)
-        producer.send_offsets_to_transaction({T0: round_}, NOBODY)
+        producer.send_offsets_to_transaction({T0: round_}, GROUP)
         broker.move_transaction_coordinator("x", (round_ + 1) % 2)
         producer.commit_transaction()
     assert read(broker) == {0: [f"{i}" for i in range(30)], 1: ["0"] * 6}
     assert committed(broker) == 5
 
 
-@both
+@both_versions
 @pytest.mark.parametrize("handled", [False, True], ids=["not done", "done"])
 @pytest.mark.parametrize("error", ["UNKNOWN_SERVER_ERROR", "INVALID_TXN_STATE", "SECURITY_DISABLED"])
-def test_an_error_of_a_commit_is_never_taken_for_success(
-    broker: Broker, transactional: Open, error: str, handled: bool
-) -> None:
+def test_commit_errors_are_fatal(broker: Broker, transactional: NewProducer, error: str, handled: bool) -> None:
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
@@ -293,7 +291,7 @@ def test_an_error_of_a_commit_is_never_taken_for_success(
         assert raised.value.name == error
 
 
-@both
+@both_versions
 @pytest.mark.parametrize(
     "api", ["InitProducerId", "EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"]
 )
@@ -305,25 +303,25 @@ def test_an_error_of_a_commit_is_never_taken_for_success(
         ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
     ],
 )
-def test_what_ends_the_producer(
-    broker: Broker, transactional: Open, version: int, api: str, error: str, raises: str
+def test_fatal_errors(
+    broker: Broker, transactional: NewProducer, version: int, api: str, error: str, raises: str
 ) -> None:
     if version == 2 and api.startswith("Add"):
-        pytest.skip("not asked in the second protocol")
+        pytest.skip("not sent in the second protocol")
     producer = transactional()
     broker.fail(api, error=error)
 
-    def all_of_it() -> None:
+    def run_transaction() -> None:
         producer.begin_transaction()
         send(producer, range(5))
-        producer.send_offsets_to_transaction({T0: 5}, NOBODY)
+        producer.send_offsets_to_transaction({T0: 5}, GROUP)
         producer.commit_transaction()
 
-    for call in (all_of_it, producer.begin_transaction, producer.commit_transaction, producer.abort_transaction):
+    for call in (run_transaction, producer.begin_transaction, producer.commit_transaction, producer.abort_transaction):
         with pytest.raises(KafkaError) as raised:
             call()
         assert (raised.value.name, raised.value.fatal, raised.value.abortable) == (raises, True, False)
-    # The next of the name ends what was left open.
+    # The next producer with this transactional.id ends the open transaction.
     transactional().init_transactions()
     assert read(broker)[0] == []
     assert committed(broker) is None
@@ -331,20 +329,20 @@ def test_what_ends_the_producer(
 
 @pytest.mark.parametrize("version", [1])
 @pytest.mark.parametrize("error", ["PRODUCER_FENCED", "TOPIC_AUTHORIZATION_FAILED"])
-def test_a_registration_that_is_refused_is_not_asked_for_again(broker: Broker, transactional: Open, error: str) -> None:
+def test_rejected_registration_is_not_retried(broker: Broker, transactional: NewProducer, error: str) -> None:
     producer = transactional()
     producer.begin_transaction()
     broker.fail("AddPartitionsToTxn", error=error, times=None)
-    refused = send(producer, range(1))
+    rejected = send(producer, range(1))
     with pytest.raises(KafkaError):
-        refused[-1].result(10)
+        rejected[-1].result(10)
     time.sleep(0.3)
     assert broker.requests()["AddPartitionsToTxn"] == 1
     with pytest.raises(KafkaError):
         producer.commit_transaction()
 
 
-@both
+@both_versions
 @pytest.mark.parametrize(
     ("api", "error"),
     [
@@ -366,21 +364,26 @@ def test_a_registration_that_is_refused_is_not_asked_for_again(broker: Broker, t
         ("TxnOffsetCommit", "TRANSACTION_ABORTABLE"),
     ],
 )
-def test_what_an_abort_heals(broker: Broker, transactional: Open, version: int, api: str, error: str) -> None:
+def test_abortable_errors(broker: Broker, transactional: NewProducer, version: int, api: str, error: str) -> None:
     if version == 2 and api.startswith("Add"):
-        pytest.skip("not asked in the second protocol")
+        pytest.skip("not sent in the second protocol")
     producer = transactional()
     with producer.transaction():
         send(producer, range(3))
     broker.fail(api, error=error)
 
-    def all_of_it() -> None:
+    def run_transaction() -> None:
         producer.begin_transaction()
         send(producer, range(100, 105))
-        producer.send_offsets_to_transaction({T0: 5}, NOBODY)
+        producer.send_offsets_to_transaction({T0: 5}, GROUP)
         producer.commit_transaction()
 
-    for call in (all_of_it, producer.commit_transaction, producer.begin_transaction, lambda: send(producer, range(1))):
+    for call in (
+        run_transaction,
+        producer.commit_transaction,
+        producer.begin_transaction,
+        lambda: send(producer, range(1)),
+    ):
         with pytest.raises(KafkaError) as raised:
             call()
         assert (raised.value.name, raised.value.fatal, raised.value.abortable) == (error, False, True)
@@ -388,17 +391,17 @@ def test_what_an_abort_heals(broker: Broker, transactional: Open, version: int, 
     for first in (3, 6):
         with producer.transaction():
             send(producer, range(first, first + 3))
-            producer.send_offsets_to_transaction({T0: first}, NOBODY)
+            producer.send_offsets_to_transaction({T0: first}, GROUP)
     assert read(broker)[0] == [f"{i}" for i in range(9)]
     assert committed(broker) == 6
 
 
-@both
+@both_versions
 @pytest.mark.parametrize("fault", [{"delay": 2.5}, {"drop": "before"}], ids=["written late", "never written"])
-def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
-    broker: Broker, transactional: Open, version: int, fault: dict[str, Any]
+def test_expired_record_makes_the_transaction_abortable(
+    broker: Broker, transactional: NewProducer, version: int, fault: dict[str, Any]
 ) -> None:
-    # After this many lost connections the next one must not come too late for what is sent then.
+    # Limits the backoff, so that the connection is available in time after many failures.
     patient = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 50}
     producer = transactional(delivery_timeout_ms=2000, request_timeout_ms=1200, linger_ms=0, **patient)
     with producer.transaction():
@@ -412,7 +415,7 @@ def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
         late.result(0)
     broker.heal()
     producer.abort_transaction()
-    # Nobody knows whether it was written: the sequences of its epoch cannot be gone on with.
+    # The write is of unknown outcome, so that the producer must not continue with the sequences of its epoch.
     with producer.transaction():
         send(producer, range(3, 6))
     assert broker.requests("InitProducerId") == (2 if version == 1 else 1)
@@ -422,15 +425,15 @@ def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
     assert read(broker)[0] == [f"{i}" for i in range(9)]
 
 
-@both
-def test_the_next_transaction_waits_for_the_markers_of_the_last(version: int) -> None:
+@both_versions
+def test_next_transaction_waits_for_the_markers_of_the_last(version: int) -> None:
     options = {"transaction_version": version, "transaction_marker_delay": 0.15}
     with Broker(topics={"t": 2}, **options) as broker:  # type: ignore[arg-type]
         with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="x") as producer:
             for i in range(4):
                 with producer.transaction():
                     send(producer, range(3 * i, 3 * i + 3))
-                    producer.send_offsets_to_transaction({T0: i}, NOBODY)
+                    producer.send_offsets_to_transaction({T0: i}, GROUP)
             producer.begin_transaction()
             producer.abort_transaction()
         until(lambda: len(read(broker)[0]) >= 12)
@@ -438,7 +441,7 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last(version: int) ->
         assert committed(broker) == 3
 
 
-def test_a_partition_waits_for_its_own_registration_only(open_: Open) -> None:
+def test_partition_waits_only_for_its_own_registration(new_producer: NewProducer) -> None:
     with Broker(topics={"t": 2}, transaction_version=1) as broker:
         options = {"linger_ms": 0, "transactional_id": "x"}
         with Producer(bootstrap_servers=broker.bootstrap_servers, **options) as producer, producer.transaction():
@@ -452,7 +455,7 @@ def test_a_partition_waits_for_its_own_registration_only(open_: Open) -> None:
         assert waiting.result(0).offset == 0
 
 
-def test_an_abort_drops_what_waits_for_its_registration() -> None:
+def test_abort_drops_records_of_unregistered_partitions() -> None:
     with Broker(topics={"t": 2}, transaction_version=1) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="x") as producer:
             producer.init_transactions()
@@ -470,8 +473,8 @@ def test_an_abort_drops_what_waits_for_its_registration() -> None:
         assert read(broker)[0] == ["1"]
 
 
-@both
-def test_a_commit_that_times_out_is_called_again(broker: Broker, transactional: Open) -> None:
+@both_versions
+def test_timed_out_commit_can_be_repeated(broker: Broker, transactional: NewProducer) -> None:
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
@@ -490,7 +493,7 @@ def test_a_commit_that_times_out_is_called_again(broker: Broker, transactional: 
     assert read(broker)[0] == [f"{i}" for i in range(10)]
 
 
-def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: Open) -> None:
+def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: NewProducer) -> None:
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
@@ -499,7 +502,7 @@ def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: Open) -> 
     assert main is not None
 
     def interrupt() -> None:
-        # Not before it is in the call: it would end the tests.
+        # Not before the main thread is in the call, since the signal would end the test run.
         until(lambda: broker.requests("EndTxn"))
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -514,7 +517,7 @@ def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: Open) -> 
 
 
 @pytest.mark.parametrize("api", ["FindCoordinator", "InitProducerId"])
-def test_an_init_that_times_out_is_called_again(broker: Broker, transactional: Open, api: str) -> None:
+def test_timed_out_init_can_be_repeated(broker: Broker, transactional: NewProducer, api: str) -> None:
     producer = transactional()
     broker.fail(api, error="COORDINATOR_LOAD_IN_PROGRESS", times=None)
     with pytest.raises(KafkaTimeoutError, match="call init_transactions again"):
@@ -526,8 +529,8 @@ def test_an_init_that_times_out_is_called_again(broker: Broker, transactional: O
     assert read(broker)[0] == [f"{i}" for i in range(5)]
 
 
-@both
-def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transactional: Open) -> None:
+@both_versions
+def test_close_waits_for_a_commit_and_aborts_an_open_transaction(broker: Broker, transactional: NewProducer) -> None:
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
@@ -536,7 +539,7 @@ def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transa
         producer.commit_transaction(0.1)
     producer.close()
     assert read(broker)[0] == [f"{i}" for i in range(5)]
-    # It waits for more, and is not sent.
+    # The record lingers and is not sent.
     producer = transactional(linger_ms=60_000)
     producer.begin_transaction()
     [dropped] = send(producer, range(100, 101))
@@ -551,7 +554,7 @@ def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transa
     producer.close(1)
     assert time.monotonic() - started < 15
     broker.heal()
-    # The next of the name ends what could not be.
+    # The next producer with this transactional.id ends the transaction that could not be aborted.
     with transactional().transaction() as producer:
         send(producer, range(5, 10))
     assert read(broker)[0] == [f"{i}" for i in range(10)]

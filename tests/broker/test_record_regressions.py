@@ -1,4 +1,4 @@
-"""Known traps of producers, by number: timestamps, nulls and keys (14); framing, sizes and codecs (15); no answers."""
+"""Regression tests of record encoding: timestamps, nulls and keys; framing, sizes and codecs; acks=0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from samsarrow.exceptions import MessageTooLargeError
 from samsarrow.testing import Broker
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-# Differences between neighbours need more than 32 bits, both ways.
+# Differences between neighbours exceed 32 bits in both directions.
 TIMES = [1_700_000_000_000, 0, 2**45, -1, 5, 253_402_300_799_999]
 PAYLOADS: list[bytes | None] = [None, b"", b"x", None, b"", b"\0" * 300]
 
@@ -30,8 +30,8 @@ def rows(servers: str, topic: str, count: int, partition: int = 0) -> list[dict[
     return found
 
 
-def theirs(servers: str, topic: str, count: int) -> list[Any]:
-    """As librdkafka reads them, CRCs checked."""
+def read_with_librdkafka(servers: str, topic: str, count: int) -> list[Any]:
+    """Reads the messages with librdkafka, which checks the CRCs."""
     consumer = ck.Consumer({"bootstrap.servers": servers, "group.id": "theirs", "check.crcs": True})
     consumer.assign([ck.TopicPartition(topic, 0, 0)])
     messages: list[Any] = []
@@ -46,7 +46,7 @@ def theirs(servers: str, topic: str, count: int) -> list[Any]:
 
 @pytest.fixture
 def topics(servers: str) -> Iterator[Any]:
-    """Makes a topic with settings: `topics("name", **{"max.message.bytes": 1000})`."""
+    """Returns a function that creates a topic with configs: `topics("name", **{"max.message.bytes": 1000})`."""
     with Admin(bootstrap_servers=servers) as admin:
 
         def create(name: str, **configs: object) -> str:
@@ -58,9 +58,9 @@ def topics(servers: str) -> Iterator[Any]:
 
 @pytest.mark.parametrize("arrow", [False, True], ids=["rows", "arrow"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_trap_14_timestamps_nulls_and_empties(servers: str, codec: str, arrow: bool) -> None:
+def test_timestamps_nulls_and_empty_values(servers: str, codec: str, arrow: bool) -> None:
     values = list(reversed(PAYLOADS))
-    # A row of Arrow data without a timestamp gets the time of the call.
+    # An Arrow row without a timestamp gets the time of the call.
     wanted = [7 if arrow and at < 0 else at for at in TIMES]
     with Producer(bootstrap_servers=servers, compression_type=codec, linger_ms=100) as producer:
         if arrow:
@@ -81,14 +81,14 @@ def test_trap_14_timestamps_nulls_and_empties(servers: str, codec: str, arrow: b
     times = [None if row["timestamp"] is None else int(row["timestamp"].timestamp() * 1000 + 0.5) for row in found[:3]]
     assert times == TIMES[:3]
     assert (found[3]["timestamp"] is None) is (not arrow)
-    messages = theirs(servers, "t", len(TIMES))
+    messages = read_with_librdkafka(servers, "t", len(TIMES))
     assert [message.timestamp()[1] for message in messages] == wanted
     assert [(m.key(), m.value()) for m in messages] == list(zip(PAYLOADS, values, strict=True))
     if not arrow:
         assert messages[0].headers() == [("h", None), ("h", b""), ("h", b"1")]
 
 
-def test_trap_14_the_brokers_time_is_told(servers: str, topics: Any) -> None:
+def test_log_append_time_is_returned(servers: str, topics: Any) -> None:
     topic = topics("stamped", **{"message.timestamp.type": "LogAppendTime"})
     before = int(time.time() * 1000) - 1000
     with Producer(bootstrap_servers=servers) as producer:
@@ -102,8 +102,8 @@ def test_trap_14_the_brokers_time_is_told(servers: str, topics: Any) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_trap_15_large_values_in_many_chunks(servers: str, codec: str) -> None:
-    # Snappy cuts at 32 KiB, lz4 at 64 KiB; the second half does not compress.
+def test_large_values_in_many_chunks(servers: str, codec: str) -> None:
+    # Snappy splits at 32 KiB, lz4 at 64 KiB; the second half does not compress.
     text = b"".join(b"%d," % n for n in range(40_000))
     noise = bytes((n * n * 2_654_435_761 >> 13) & 255 for n in range(300_000))
     values = [text, b"", noise, text[:32_768], noise[:65_536]]
@@ -111,10 +111,10 @@ def test_trap_15_large_values_in_many_chunks(servers: str, codec: str) -> None:
         for value in values:
             producer.send("t", value)
     assert [row["value"] for row in rows(servers, "t", len(values))] == values
-    assert [message.value() for message in theirs(servers, "t", len(values))] == values
+    assert [message.value() for message in read_with_librdkafka(servers, "t", len(values))] == values
 
 
-def test_trap_15_what_is_too_large_is_refused_before_anything_is_sent(broker: Broker, servers: str) -> None:
+def test_oversized_records_are_rejected_before_sending(broker: Broker, servers: str) -> None:
     with Producer(bootstrap_servers=servers, max_request_size=1000) as producer:
         producer.send("t", b"fits").result(10)
         sent = broker.requests("Produce")
@@ -125,12 +125,12 @@ def test_trap_15_what_is_too_large_is_refused_before_anything_is_sent(broker: Br
             producer.send("t", b"x" * 2000)
         producer.flush(10)
         assert broker.requests("Produce") == sent
-        # And it goes on.
+        # The producer still works.
         assert producer.send("t", b"next").result(10).offset == 1
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_trap_15_batches_that_the_broker_finds_too_large_are_split(servers: str, topics: Any, codec: str) -> None:
+def test_batches_rejected_as_too_large_are_split(servers: str, topics: Any, codec: str) -> None:
     topic = topics("small", **{"max.message.bytes": 2000})
     noise = bytes((n * n * 2_654_435_761 >> 13) & 255 for n in range(100_000))
     values = [noise[n * 90 : n * 90 + 90] for n in range(200)]
@@ -145,13 +145,13 @@ def test_trap_15_batches_that_the_broker_finds_too_large_are_split(servers: str,
     assert [row["value"] for row in rows(servers, topic, 400)] == values * 2
 
 
-def test_acks_0_has_no_answer(broker: Broker, servers: str) -> None:
+def test_acks_0_has_no_offset(broker: Broker, servers: str) -> None:
     with Producer(bootstrap_servers=servers, acks=0, linger_ms=0) as producer:
         for number in range(200):
             metadata = producer.send("t", b"%d" % number).result(10)
             assert metadata.offset == -1
             if number % 50 == 0:
-                # Answers to other questions on the same connections are not taken for one another.
+                # Responses to other requests on the same connections are matched correctly.
                 assert len(producer.partitions_for("four")) == 4
         [receipt] = producer.send_batch("t", pa.table({"value": ["last"]})).result(10)
         assert receipt.base_offset == -1

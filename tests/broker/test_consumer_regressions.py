@@ -1,4 +1,4 @@
-"""Where consumers of groups have gone wrong before: each trap, on a broker that misbehaves on demand."""
+"""Regression tests of group consumers, on a broker with injected faults."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def servers(broker: Broker) -> str:
 
 
 @pytest.fixture
-def open_(servers: str) -> Iterator[Callable[..., Consumer]]:
-    """Makes a member of group g that is closed at the end."""
+def new_member(servers: str) -> Iterator[Callable[..., Consumer]]:
+    """Returns a function that creates members of group g, which are closed after the test."""
     made = []
 
     def make(**options: Any) -> Consumer:
@@ -87,7 +87,7 @@ def fill(servers: str, tp: TopicPartition, count: int, start: int = 0) -> None:
 
 
 def read(consumer: Consumer, rows: int, seconds: float = 60) -> list[tuple[int, int]]:
-    """Partition and offset of at least this many rows."""
+    """Returns (partition, offset) of polled rows until at least `rows` of them have arrived."""
     found: list[tuple[int, int]] = []
     deadline = time.monotonic() + seconds
     while len(found) < rows:
@@ -97,19 +97,19 @@ def read(consumer: Consumer, rows: int, seconds: float = 60) -> list[tuple[int, 
     return found
 
 
-def assigned(consumer: Consumer, *topics: str, listener: RebalanceListener | None = None) -> None:
-    """Subscribes, and is a member when it returns; no rows were given."""
-    told = listener or RebalanceListener()
+def subscribe(consumer: Consumer, *topics: str, listener: RebalanceListener | None = None) -> None:
+    """Subscribes and waits for the assignment without returning rows."""
+    delegate = listener or RebalanceListener()
     waiting = True
 
     def new(partitions: list[TopicPartition]) -> None:
-        # Rows may be there before the poll that assigns returns.
+        # Paused, since rows may arrive before the poll with the assignment returns.
         if waiting:
             consumer.pause(*partitions)
-        told.on_partitions_assigned(partitions)
+        delegate.on_partitions_assigned(partitions)
 
     consumer.subscribe(
-        topics or ["pair"], listener=RebalanceListener(new, told.on_partitions_revoked, told.on_partitions_lost)
+        topics or ["pair"], listener=RebalanceListener(new, delegate.on_partitions_revoked, delegate.on_partitions_lost)
     )
     until(lambda: consumer.poll(0).num_rows == 0 and consumer.assignment())
     waiting = False
@@ -127,18 +127,18 @@ class Stepped:
     def __init__(self, make: Callable[..., Consumer], broker: Broker, how: str, step: str, fault: dict[str, Any]):
         self.broker, self.how, self.step, self.fault = broker, how, step, fault
         automatic = {"enable_auto_commit": True, "auto_commit_interval_ms": 1} if how == "auto" else {}
-        # A member that is thought to be gone by mistake is not waited for.
+        # Short session timeout for a member that the broker reports as unknown, so that the group does not wait for it.
         waits = {"session_timeout_ms": 600} if fault.get("error") == "UNKNOWN_MEMBER_ID" else {}
         self.consumer = make(group_id=f"g-{how}-{step}", **automatic, **waits)
-        self.told: list[str] = []
+        self.notified: list[str] = []
         self.acknowledged = 0
         self.sent = 0
         self.armed = False
         listener = RebalanceListener(lambda _: self._at("assigned"), lambda _: self._at("revoked"))
-        assigned(self.consumer, "t", listener=listener)
+        subscribe(self.consumer, "t", listener=listener)
 
     def _at(self, step: str) -> None:
-        self.told.append(step)
+        self.notified.append(step)
         if self.armed and step == self.step:
             self.armed = False
             self.commit()
@@ -154,7 +154,7 @@ class Stepped:
                 self.sent += 1
                 self.consumer.commit_async(callback=lambda *_: self._done())
             else:
-                # Whatever comes of it, poll goes on.
+                # Automatic commits run within poll.
                 pass
         assert time.monotonic() - before < 5
 
@@ -162,15 +162,15 @@ class Stepped:
         self.acknowledged += 1
 
     def rebalance(self) -> None:
-        self.armed, before = True, len(self.told)
+        self.armed, before = True, len(self.notified)
         if self.step == "stable":
             self.commit()
             return
         if self.step in ("joining", "syncing"):
             self.broker.fail("JoinGroup" if self.step == "joining" else "SyncGroup", delay=0.1)
-        # As a broker does: until the member has joined again.
+        # Brokers return this error until the member has rejoined.
         self.broker.fail("Heartbeat", error="REBALANCE_IN_PROGRESS", times=None)
-        until(lambda: self.consumer.poll(0.01) is not None and len(self.told) > before)
+        until(lambda: self.consumer.poll(0.01) is not None and len(self.notified) > before)
         self.broker.heal("Heartbeat")
         if self.step in ("joining", "syncing"):
             self.commit()
@@ -178,37 +178,37 @@ class Stepped:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("how", ["sync", "async", "auto"])
-def test_trap_1_commit_during_a_rebalance(
-    broker: Broker, servers: str, open_: Callable[..., Consumer], how: str, fault: str
+def test_commit_during_a_rebalance(
+    broker: Broker, servers: str, new_member: Callable[..., Consumer], how: str, fault: str
 ) -> None:
     fill(servers, T0, 5)
     for step in STEPS:
-        stepped = Stepped(open_, broker, how, step, FAULTS[fault])
+        stepped = Stepped(new_member, broker, how, step, FAULTS[fault])
         consumer = stepped.consumer
         consumer.seek(T0, 0)
         read(consumer, 5)
         stepped.rebalance()
         end = consumer.end_offsets([T0])[T0]
         fill(servers, T0, 1, end)
-        # Whatever came of the commit, it goes on: new records arrive, and can be committed.
+        # Whatever the result of the commit, new records arrive and can be committed.
         deadline = time.monotonic() + 60
         seen: list[tuple[int, int]] = []
         while (0, end) not in seen:
-            assert time.monotonic() < deadline, (step, stepped.told, seen)
+            assert time.monotonic() < deadline, (step, stepped.notified, seen)
             seen += read(consumer, 1)
         broker.heal()
         until(lambda c=consumer: c.poll(0.01) is not None and c.group_metadata().generation > 0)
-        # A member that was thrown out reads again what it could not commit.
+        # A removed member reads the records again that it could not commit.
         until(lambda c=consumer, end=end: done(c) and committed(c, T0) == end + 1)
         consumer.close(5)
         assert stepped.acknowledged <= stepped.sent
         if how == "async":
-            # An error at the call is an answer too.
+            # An error raised by the call counts too.
             assert stepped.sent == 1
 
 
 def done(consumer: Consumer) -> bool:
-    """Commits, unless a rebalance is in the way: then the next poll is for that."""
+    """Commits; returns False if a rebalance interfered, which the next poll handles."""
     consumer.poll(0.01)
     try:
         consumer.commit(timeout=30)
@@ -217,27 +217,25 @@ def done(consumer: Consumer) -> bool:
     return True
 
 
-def test_trap_2_what_was_stored_before_a_revocation_never_comes_back(
-    servers: str, open_: Callable[..., Consumer]
-) -> None:
+def test_stored_offsets_are_dropped_on_revocation(servers: str, new_member: Callable[..., Consumer]) -> None:
     for tp in (P0, P1):
         fill(servers, tp, 20)
-    a, b = (open_(enable_auto_offset_store=False) for _ in range(2))
-    assigned(a)
+    a, b = (new_member(enable_auto_offset_store=False) for _ in range(2))
+    subscribe(a)
     assert a.assignment() == {P0, P1}
     a.store_offsets({P0: 3, P1: 3})
     b.subscribe(["pair"])
     until(lambda: (a.poll(0.01), b.poll(0.01)) and len(a.assignment()) == len(b.assignment()) == 1)
-    [gone] = b.assignment()
-    with pytest.raises(ConfigurationError, match=f"cannot store an offset of pair-{gone.partition}"):
-        a.store_offsets({gone: 4})
-    b.commit({gone: 10})
+    [moved] = b.assignment()
+    with pytest.raises(ConfigurationError, match=f"cannot store an offset of pair-{moved.partition}"):
+        a.store_offsets({moved: 4})
+    b.commit({moved: 10})
     b.close()
     until(lambda: a.poll(0.01) is not None and a.assignment() == {P0, P1})
     a.commit()
-    assert committed(a, gone) == 10
-    # With nothing stored there is nothing to commit, and reading goes on where the other was.
-    assert a.position(gone) >= 10
+    assert committed(a, moved) == 10
+    # Without stored offsets nothing is committed, and the position is that of the other member's commit.
+    assert a.position(moved) >= 10
 
 
 CRASH = """
@@ -255,7 +253,7 @@ while polls < 3:
         if store and polls < 3:
             consumer.store_offsets(batch)
         time.sleep(0.1)
-# The third poll's rows are given and not processed; the automatic commit has all the time that it wants.
+# The rows of the third poll are returned and not processed, with enough time for automatic commits.
 time.sleep(1)
 os._exit(1)
 """
@@ -264,24 +262,24 @@ os._exit(1)
 @pytest.mark.parametrize(
     ("store", "automatic", "expected"), [("-", "poll stores", 20), ("store", "-", 20), ("-", "-", None)]
 )
-def test_trap_3_a_crash_between_poll_and_processing(
-    servers: str, open_: Callable[..., Consumer], store: str, automatic: str, expected: int | None
+def test_crash_between_poll_and_processing(
+    servers: str, new_member: Callable[..., Consumer], store: str, automatic: str, expected: int | None
 ) -> None:
     fill(servers, T0, T0_ROWS)
     command = [sys.executable, "-c", CRASH, servers, store, automatic]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, "")
-    found = committed(open_(), T0)
+    found = committed(new_member(), T0)
     assert found == expected or (expected is not None and found == 10), "the rows of the last poll are not committed"
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_trap_3_a_block_left_by_an_exception(servers: str, open_: Callable[..., Consumer], stored: bool) -> None:
+def test_exception_in_a_with_block(servers: str, new_member: Callable[..., Consumer], stored: bool) -> None:
     fill(servers, T0, T0_ROWS)
     options = {"enable_auto_commit": True, "max_poll_records": 10, "enable_auto_offset_store": not stored}
 
     def block() -> None:
-        with open_(**options) as consumer:
+        with new_member(**options) as consumer:
             consumer.subscribe(["t"])
             rows = 0
             while rows < 20:
@@ -292,18 +290,20 @@ def test_trap_3_a_block_left_by_an_exception(servers: str, open_: Callable[..., 
 
     with pytest.raises(RuntimeError, match="half way"):
         block()
-    again = open_(enable_auto_commit=True, max_poll_records=10)
+    again = new_member(enable_auto_commit=True, max_poll_records=10)
     assert committed(again, T0) == 10
-    # What fails in between moves nothing.
+    # Reading continues at the offset that the failed block has committed.
     with again:
-        assigned(again, "t")
+        subscribe(again, "t")
         assert read(again, 1)[0] == (0, 10)
-    assert committed(open_(), T0) == 20
+    assert committed(new_member(), T0) == 20
 
 
-def test_trap_3_errors_move_no_position(broker: Broker, servers: str, open_: Callable[..., Consumer]) -> None:
+def test_fetch_errors_do_not_move_the_position(
+    broker: Broker, servers: str, new_member: Callable[..., Consumer]
+) -> None:
     fill(servers, T0, T0_ROWS)
-    consumer = open_(enable_auto_commit=True, auto_commit_interval_ms=1)
+    consumer = new_member(enable_auto_commit=True, auto_commit_interval_ms=1)
     consumer.assign([T0])
     read(consumer, T0_ROWS)
     broker.fail("Fetch", error="TOPIC_AUTHORIZATION_FAILED", times=3)
@@ -317,7 +317,7 @@ def test_trap_3_errors_move_no_position(broker: Broker, servers: str, open_: Cal
             except KafkaError:
                 errors += 1
             assert consumer.position(T0) == T0_ROWS
-        # The last of the three is answered, and told.
+        # The last of the three errors has been received and raised.
         return errors > 0 and broker.requests("Fetch") > before + 4
 
     until(polled)
@@ -329,10 +329,10 @@ def test_trap_3_errors_move_no_position(broker: Broker, servers: str, open_: Cal
     until(lambda: consumer.poll(0.01) is not None and committed(consumer, T0) == T0_ROWS + 1)
 
 
-def test_trap_4_seek_and_pause_between_prefetch_and_poll(servers: str, open_: Callable[..., Consumer]) -> None:
+def test_seek_and_pause_between_prefetch_and_poll(servers: str, new_member: Callable[..., Consumer]) -> None:
     for tp in (P0, P1):
         fill(servers, tp, 50)
-    consumer = open_(max_poll_records=10)
+    consumer = new_member(max_poll_records=10)
     consumer.assign([P0, P1])
     assert consumer.position(P0) == 0
     read(consumer, 10)
@@ -344,7 +344,7 @@ def test_trap_4_seek_and_pause_between_prefetch_and_poll(servers: str, open_: Ca
     assert consumer.position(P1) == at
     consumer.resume(P1)
     assert read(consumer, 50 - at) == [(1, o) for o in range(at, 50)]
-    # Resuming what is not paused, and pausing twice, change nothing.
+    # Resuming an unpaused partition and pausing twice have no effect.
     consumer.seek(P0, 40)
     consumer.resume(P0)
     consumer.pause(P0)
@@ -354,12 +354,12 @@ def test_trap_4_seek_and_pause_between_prefetch_and_poll(servers: str, open_: Ca
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_trap_4_revoked_between_prefetch_and_poll(servers: str, open_: Callable[..., Consumer], strategy: str) -> None:
+def test_revocation_between_prefetch_and_poll(servers: str, new_member: Callable[..., Consumer], strategy: str) -> None:
     for tp in (P0, P1):
         fill(servers, tp, 60)
     options = {"max_poll_records": 10, "partition_assignment_strategy": strategy, "enable_auto_commit": True}
-    a, b = open_(**options), open_(**options)
-    assigned(a)
+    a, b = new_member(**options), new_member(**options)
+    subscribe(a)
     rows = read(a, 1)
     time.sleep(0.1)
     b.subscribe(["pair"])
@@ -376,11 +376,11 @@ def test_trap_4_revoked_between_prefetch_and_poll(servers: str, open_: Callable[
 
 
 @pytest.mark.parametrize("api", ["ListOffsets", "OffsetFetch", "Fetch"])
-def test_trap_5_an_answer_to_the_time_before_a_seek(
-    broker: Broker, servers: str, open_: Callable[..., Consumer], api: str
+def test_response_to_a_request_from_before_a_seek(
+    broker: Broker, servers: str, new_member: Callable[..., Consumer], api: str
 ) -> None:
     fill(servers, T0, T0_ROWS)
-    consumer = open_(max_poll_records=5)
+    consumer = new_member(max_poll_records=5)
     if api == "OffsetFetch":
         consumer.commit({T0: 50})
     broker.fail(api, delay=1.0)
@@ -397,11 +397,11 @@ def test_trap_5_an_answer_to_the_time_before_a_seek(
     assert read(consumer, 5) == [(0, o) for o in range(12, 17)]
 
 
-def test_trap_5_a_seek_in_the_listener_beats_the_committed_offset(
-    broker: Broker, servers: str, open_: Callable[..., Consumer]
+def test_seek_in_the_listener_overrides_the_committed_offset(
+    broker: Broker, servers: str, new_member: Callable[..., Consumer]
 ) -> None:
     fill(servers, T0, T0_ROWS)
-    consumer = open_()
+    consumer = new_member()
     consumer.commit({T0: 50})
     broker.fail("OffsetFetch", delay=0.3)
     consumer.subscribe(["t"], listener=RebalanceListener(lambda new: [consumer.seek(tp, 90) for tp in new]))
@@ -411,13 +411,13 @@ def test_trap_5_a_seek_in_the_listener_beats_the_committed_offset(
     assert consumer.position(T0) == 100
 
 
-def test_trap_6_positions_from_the_middle_of_batches(servers: str, open_: Callable[..., Consumer]) -> None:
-    # All records in one batch: the broker gives it whole, whatever offset is asked for.
+def test_positions_within_batches(servers: str, new_member: Callable[..., Consumer]) -> None:
+    # All records are in one batch, which the broker returns as a whole for every offset in it.
     with Producer(bootstrap_servers=servers, linger_ms=500) as producer:
         for i in range(50):
             producer.send("t", b"%d" % i)
     for start, size in itertools.product([0, 1, 24, 49], [1, 7, 500]):
-        consumer = open_(max_poll_records=size)
+        consumer = new_member(max_poll_records=size)
         consumer.assign([T0])
         consumer.seek(T0, start)
         first = read(consumer, 1)
@@ -426,8 +426,8 @@ def test_trap_6_positions_from_the_middle_of_batches(servers: str, open_: Callab
         consumer.commit()
         assert committed(consumer, T0) == first[-1][1] + 1
         consumer.close()
-    # The end is a position like any other, and nothing comes twice.
-    consumer = open_()
+    # The end of the log is a valid position, and no row is returned twice.
+    consumer = new_member()
     consumer.assign([T0])
     consumer.seek(T0, 50)
     assert consumer.poll(0.2).num_rows == 0
@@ -435,61 +435,61 @@ def test_trap_6_positions_from_the_middle_of_batches(servers: str, open_: Callab
 
 
 @pytest.mark.parametrize("fault", ["success", "not coordinator", "dropped before", "dropped after", "timeout"])
-def test_trap_9_late_answers_of_commit_async(
-    broker: Broker, servers: str, open_: Callable[..., Consumer], fault: str
+def test_late_responses_of_commit_async(
+    broker: Broker, servers: str, new_member: Callable[..., Consumer], fault: str
 ) -> None:
-    consumer = open_()
+    consumer = new_member()
     consumer.assign([T0])
-    told: list[tuple[int, KafkaError | None]] = []
+    notified: list[tuple[int, KafkaError | None]] = []
     if FAULTS[fault]:
         broker.fail("OffsetCommit", **FAULTS[fault])
     for i in range(1, 6):
-        consumer.commit_async({T0: i}, lambda offsets, error: told.append((offsets[T0].offset, error)))
+        consumer.commit_async({T0: i}, lambda offsets, error: notified.append((offsets[T0].offset, error)))
     consumer.commit({T0: 6})
-    # A synchronous commit comes behind them, and reports them.
-    assert told == [(i, None) for i in range(1, 6)]
+    # A synchronous commit completes after the earlier ones and runs their callbacks.
+    assert notified == [(i, None) for i in range(1, 6)]
     assert committed(consumer, T0) == 6
-    consumer.commit_async({T0: 7}, lambda offsets, error: told.append((offsets[T0].offset, error)))
+    consumer.commit_async({T0: 7}, lambda offsets, error: notified.append((offsets[T0].offset, error)))
     consumer.close()
-    assert told[-1] == (7, None)
-    assert committed(open_(), T0) == 7
+    assert notified[-1] == (7, None)
+    assert committed(new_member(), T0) == 7
 
 
-def test_trap_9_what_fails_has_its_turn(broker: Broker, open_: Callable[..., Consumer]) -> None:
-    consumer = open_()
+def test_failed_async_commits_call_back_in_order(broker: Broker, new_member: Callable[..., Consumer]) -> None:
+    consumer = new_member()
     consumer.assign([T0])
-    told: list[int] = []
+    notified: list[int] = []
     for _ in range(50):
         broker.fail("OffsetCommit", error="GROUP_AUTHORIZATION_FAILED")
         broker.fail("OffsetCommit", error="INVALID_COMMIT_OFFSET_SIZE")
     for i in range(100):
-        consumer.commit_async({T0: i}, lambda offsets, error: told.append(offsets[T0].offset))
-    until(lambda: consumer.poll(0.01) is not None and len(told) == 100)
-    assert told == list(range(100))
+        consumer.commit_async({T0: i}, lambda offsets, error: notified.append(offsets[T0].offset))
+    until(lambda: consumer.poll(0.01) is not None and len(notified) == 100)
+    assert notified == list(range(100))
 
 
 @pytest.mark.parametrize("then", ["poll", "commit", "commit_async", "seek", "close", "unsubscribe"])
-def test_trap_10_max_poll_interval_exceeded(servers: str, open_: Callable[..., Consumer], then: str) -> None:
+def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Consumer], then: str) -> None:
     fill(servers, T0, 20)
     events: list[str] = []
     listener = RebalanceListener(
         lambda _: events.append("assigned"), lambda _: events.append("revoked"), lambda _: events.append("lost")
     )
-    consumer = open_(max_poll_interval_ms=2000, enable_auto_commit=True, auto_commit_interval_ms=60000)
-    assigned(consumer, "t", listener=listener)
+    consumer = new_member(max_poll_interval_ms=2000, enable_auto_commit=True, auto_commit_interval_ms=60000)
+    subscribe(consumer, "t", listener=listener)
     read(consumer, 20)
     with Admin(bootstrap_servers=servers) as admin:
-        # The coordinator lets it go a moment before it hears of that.
+        # The coordinator removes the member shortly before the member learns of it.
         until(lambda: not members(admin) and consumer.group_metadata().generation < 0)
         before = time.monotonic()
         if then == "commit":
             with pytest.raises(UnknownMemberIdError, match=r"max\.poll\.interval\.ms"):
                 consumer.commit()
         elif then == "commit_async":
-            told: list[KafkaError | None] = []
-            consumer.commit_async(callback=lambda _, error: told.append(error))
+            notified: list[KafkaError | None] = []
+            consumer.commit_async(callback=lambda _, error: notified.append(error))
             consumer.commit({})
-            assert isinstance(told[0], UnknownMemberIdError)
+            assert isinstance(notified[0], UnknownMemberIdError)
         elif then == "seek":
             consumer.seek(T0, 3)
         elif then == "unsubscribe":
@@ -497,7 +497,7 @@ def test_trap_10_max_poll_interval_exceeded(servers: str, open_: Callable[..., C
             assert consumer.assignment() == set()
             consumer.subscribe(["t"], listener=listener)
         if then != "close":
-            # What was read and not committed comes again.
+            # Rows that were read and not committed are returned again.
             assert read(consumer, 20)[-20:] == [(0, o) for o in range(20)]
             assert events.count("assigned") == 2
             consumer.commit()
@@ -507,10 +507,10 @@ def test_trap_10_max_poll_interval_exceeded(servers: str, open_: Callable[..., C
     assert "revoked" not in events[:2], "others may have them: they are lost"
 
 
-def test_trap_10_a_long_step_survives_by_polling_what_is_paused(servers: str, open_: Callable[..., Consumer]) -> None:
+def test_polling_paused_partitions_keeps_the_membership(servers: str, new_member: Callable[..., Consumer]) -> None:
     fill(servers, T0, 20)
-    consumer = open_(max_poll_interval_ms=2000)
-    assigned(consumer, "t")
+    consumer = new_member(max_poll_interval_ms=2000)
+    subscribe(consumer, "t")
     generation = consumer.group_metadata().generation
     read(consumer, 20)
     consumer.pause(T0)
@@ -531,24 +531,26 @@ def members(admin: Admin, group: str = "g") -> int:
     return len(described.members)
 
 
-def test_trap_13_leader_epochs_that_are_not_known(servers: str, open_: Callable[..., Consumer]) -> None:
+def test_commits_with_and_without_leader_epoch(servers: str, new_member: Callable[..., Consumer]) -> None:
     fill(servers, T0, T0_ROWS)
-    consumer = open_()
+    consumer = new_member()
     for epoch in (None, 0):
         consumer.commit({T0: OffsetAndMetadata(40, "here", epoch)})
         assert consumer.committed([T0]) == {T0: OffsetAndMetadata(40, "here", epoch)}
-        again = open_()
-        assigned(again, "t")
+        again = new_member()
+        subscribe(again, "t")
         assert read(again, 1)[0] == (0, 40)
         again.commit()
         assert committed(again, T0) == T0_ROWS
         again.close()
 
 
-def test_wakeup_from_another_thread_and_from_a_signal_handler(servers: str, open_: Callable[..., Consumer]) -> None:
+def test_wakeup_from_another_thread_and_from_a_signal_handler(
+    servers: str, new_member: Callable[..., Consumer]
+) -> None:
     fill(servers, T0, 5)
-    consumer = open_()
-    assigned(consumer, "t")
+    consumer = new_member()
+    subscribe(consumer, "t")
     read(consumer, 5)
     timer = threading.Timer(0.2, consumer.wakeup)
     timer.start()
@@ -564,7 +566,7 @@ def test_wakeup_from_another_thread_and_from_a_signal_handler(servers: str, open
     finally:
         signal.signal(signal.SIGALRM, old)
     assert time.monotonic() - before < 10
-    # Before a poll it is for the next one, once; and no row is lost by it.
+    # A wakeup before a poll applies to the next poll, once, and loses no row.
     fill(servers, T0, 5, 5)
     consumer.wakeup()
     consumer.wakeup()
@@ -575,11 +577,11 @@ def test_wakeup_from_another_thread_and_from_a_signal_handler(servers: str, open
 
 @pytest.mark.parametrize("api", ["LeaveGroup", "OffsetCommit", "everything"])
 def test_close_is_bounded_and_may_be_called_again(
-    broker: Broker, servers: str, open_: Callable[..., Consumer], api: str
+    broker: Broker, servers: str, new_member: Callable[..., Consumer], api: str
 ) -> None:
     fill(servers, T0, 5)
-    consumer = open_(enable_auto_commit=True)
-    assigned(consumer, "t")
+    consumer = new_member(enable_auto_commit=True)
+    subscribe(consumer, "t")
     read(consumer, 5)
     if api == "everything":
         broker.stop_broker(0)
@@ -608,7 +610,7 @@ print("a member", flush=True)
 @pytest.mark.parametrize("end", ["", "raise RuntimeError('over')", "sys.exit(3)", "import threading, time\n"
                                  "threading.Thread(target=lambda: list(consumer), daemon=True).start()\n"
                                  "time.sleep(0.2)"])  # fmt: skip
-def test_a_consumer_that_nobody_closed_leaves_at_the_interpreters_exit(servers: str, end: str) -> None:
+def test_unclosed_consumer_leaves_the_group_at_exit(servers: str, end: str) -> None:
     began = time.monotonic()
     command = [sys.executable, "-c", EXIT + end, servers]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -616,11 +618,11 @@ def test_a_consumer_that_nobody_closed_leaves_at_the_interpreters_exit(servers: 
     assert done.returncode == (1 if "raise" in end else 3 if "exit" in end else 0), done.stderr
     with Admin(bootstrap_servers=servers) as admin:
         assert members(admin) == 0
-    # Its session would last for 45 s.
+    # The member has left explicitly: its session would last 45 s.
     assert time.monotonic() - began < 40
 
 
-def test_what_listeners_raise_is_told_and_stops_nothing(servers: str, open_: Callable[..., Consumer]) -> None:
+def test_listener_errors_are_raised_by_poll_and_close(servers: str, new_member: Callable[..., Consumer]) -> None:
     fill(servers, T0, 5)
 
     def fail(what: str) -> Callable[[object], None]:
@@ -629,7 +631,7 @@ def test_what_listeners_raise_is_told_and_stops_nothing(servers: str, open_: Cal
 
         return listener
 
-    consumer = open_(enable_auto_commit=True)
+    consumer = new_member(enable_auto_commit=True)
     consumer.subscribe(["t"], listener=RebalanceListener(fail("assigned"), fail("revoked"), fail("lost")))
     with pytest.raises(RuntimeError, match="assigned"):
         consumer.poll(20)
@@ -638,15 +640,13 @@ def test_what_listeners_raise_is_told_and_stops_nothing(servers: str, open_: Cal
         consumer.close()
     with Admin(bootstrap_servers=servers) as admin:
         assert not members(admin)
-    assert committed(open_(), T0) == 5
-    # It is closed all the same.
+    assert committed(new_member(), T0) == 5
+    # The consumer is closed in spite of the error.
     consumer.close()
 
 
-def test_a_timeout_of_a_commit_is_told_and_does_not_block_the_next(
-    broker: Broker, open_: Callable[..., Consumer]
-) -> None:
-    consumer = open_()
+def test_timed_out_commit_does_not_block_the_next(broker: Broker, new_member: Callable[..., Consumer]) -> None:
+    consumer = new_member()
     consumer.assign([T0])
     broker.fail("OffsetCommit", delay=2)
     with pytest.raises(KafkaTimeoutError):

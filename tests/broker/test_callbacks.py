@@ -1,4 +1,4 @@
-"""What users call from where we call them: signal handlers, callbacks, listeners, assignors, streams, finalizers."""
+"""Client calls from callbacks, signal handlers, listeners, assignors, streams and finalizers."""
 
 import os
 import signal
@@ -24,9 +24,9 @@ from support.waiting import until
 
 
 def run(code, *args, send=None, once=None, timeout=60):
-    """A program's exit code, what it printed and what it said on stderr.
+    """Runs a program and returns its exit code, stdout and stderr.
 
-    `send` is a signal for when it is ready, and for when `once` says so.
+    `send` is a signal, sent once the program is ready and `once`, if given, returns true.
     """
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *args],
@@ -48,7 +48,7 @@ def run(code, *args, send=None, once=None, timeout=60):
     return program.returncode, out, err
 
 
-def test_a_signal_handler_closes_the_consumer_that_polls(servers):
+def test_signal_handler_closes_the_polling_consumer(servers):
     code, out, err = run(
         """
         import signal, sys
@@ -72,7 +72,7 @@ def test_a_signal_handler_closes_the_consumer_that_polls(servers):
 
 
 @pytest.mark.parametrize("call", ["producer.send('t', b'h').result(10)", "admin.list_topics()", "producer.close()"])
-def test_a_signal_handler_uses_other_clients(call, servers):
+def test_signal_handler_uses_other_clients(call, servers):
     code, out, err = run(
         f"""
         import signal, sys
@@ -95,7 +95,7 @@ def test_a_signal_handler_uses_other_clients(call, servers):
     assert (code, out, err) == (7, "", "")
 
 
-def test_a_batch_is_sent_straight_from_a_consumer(broker, servers):
+def test_send_batch_from_a_consumer_reader(broker, servers):
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(100):
             producer.send("t", b"%d" % i, partition=0)
@@ -107,7 +107,7 @@ def test_a_batch_is_sent_straight_from_a_consumer(broker, servers):
             assert sum(receipt.count for receipt in sent.result(30)) == 100
 
 
-def test_a_stream_that_raises_sends_what_came_before(servers):
+def test_failed_stream_sends_earlier_batches(servers):
     schema = pa.schema([("value", pa.binary())])
 
     def batches():
@@ -122,7 +122,7 @@ def test_a_stream_that_raises_sends_what_came_before(servers):
 
 
 def test_callbacks_use_their_producer(broker, servers, capfd):
-    """They send, to topics that are new or are not there, wait for results, flush and close."""
+    """Callbacks send to new and missing topics, wait for results, flush and close."""
     seen, done = [], threading.Event()
     producer = Producer(bootstrap_servers=servers, max_block_ms=2000)
 
@@ -134,7 +134,7 @@ def test_callbacks_use_their_producer(broker, servers, capfd):
 
     def first(metadata, error):
         seen.append(metadata.topic)
-        # The producer does not know this topic yet, and the next is not there: both calls wait.
+        # The producer has no metadata of this topic, and the next does not exist: both calls wait.
         seen.append(producer.send("four", b"x").result(30).topic)
         try:
             producer.send("nowhere", b"x").result(30)
@@ -167,8 +167,8 @@ def test_callbacks_run_in_order_on_one_thread_before_flush_returns(servers):
     assert threads == {"samsarrow-callbacks"}
 
 
-def test_callbacks_that_are_slow_hold_back_those_who_send(servers):
-    """What waits to be called is bounded, although the producer's own buffer is long empty."""
+def test_slow_callbacks_slow_down_senders(servers):
+    """The number of pending callbacks is bounded, independently of the producer's buffer."""
     stop = threading.Event()
     called = []
     with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
@@ -189,7 +189,7 @@ def test_callbacks_that_are_slow_hold_back_those_who_send(servers):
 
 
 def test_an_assignor_uses_clients(broker, servers):
-    """Several groups at once, more than the runtime has threads."""
+    """Assignors of more groups than the runtime has threads."""
 
     class Looking(Assignor):
         name = "looking"
@@ -221,11 +221,11 @@ def test_an_assignor_uses_clients(broker, servers):
 
 
 @pytest.mark.parametrize("within", ["close", "unsubscribe", "poll"])
-def test_a_listener_closes(within, broker, servers):
-    told = []
+def test_listener_closes_on_revocation(within, broker, servers):
+    revocations = []
 
     def revoked(partitions):
-        told.append(len(partitions))
+        revocations.append(len(partitions))
         consumer.close()
 
     consumer = Consumer(bootstrap_servers=servers, group_id=f"closing-{within}", auto_offset_reset="earliest")
@@ -239,7 +239,7 @@ def test_a_listener_closes(within, broker, servers):
         other.subscribe(["four"])
         polling = threading.Thread(target=lambda: [other.poll(0.2) for _ in range(20)])
         polling.start()
-        while not told:
+        while not revocations:
             assert time.monotonic() < deadline
             with suppress(ClosedError):
                 consumer.poll(1)
@@ -250,24 +250,25 @@ def test_a_listener_closes(within, broker, servers):
     else:
         with pytest.raises(ClosedError):
             consumer.unsubscribe()
-    assert len(told) == 1
+    assert len(revocations) == 1
     with pytest.raises(ClosedError):
         consumer.poll(1)
 
 
-def test_a_listener_closes_when_partitions_come(servers):
-    told = []
+def test_listener_closes_on_assignment(servers):
+    revocations = []
     listener = RebalanceListener(
-        on_partitions_assigned=lambda partitions: consumer.close(), on_partitions_revoked=lambda gone: told.append(gone)
+        on_partitions_assigned=lambda partitions: consumer.close(),
+        on_partitions_revoked=lambda gone: revocations.append(gone),
     )
     consumer = Consumer(bootstrap_servers=servers, group_id="brief")
     consumer.subscribe(["t"], listener=listener)
     with pytest.raises(ClosedError):
         consumer.poll(30)
-    assert len(told) == 1
+    assert len(revocations) == 1
 
 
-def test_what_a_commit_callback_raises_keeps_no_other_from_being_called(servers):
+def test_raising_commit_callback_does_not_skip_others(servers):
     called = []
     with Consumer(bootstrap_servers=servers, group_id="raising") as consumer:
         consumer.assign([TopicPartition("t", 0)])
@@ -284,7 +285,7 @@ def test_what_a_commit_callback_raises_keeps_no_other_from_being_called(servers)
         assert called == ["bad", "good"]
 
 
-def test_eight_threads_use_one_consumer(servers, capfd):
+def test_consumer_used_by_eight_threads(servers, capfd):
     total = 4000
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(total):
@@ -320,13 +321,13 @@ def test_eight_threads_use_one_consumer(servers, capfd):
         for thread in threads:
             thread.join()
     assert failures == []
-    # Several threads may be handed rows that were fetched before another one's pause: none is lost.
+    # A thread may receive rows that were fetched before another thread's pause: none may be lost.
     assert {int(value) for value in seen} == set(range(total))
     assert "panicked" not in capfd.readouterr().err
 
 
-def test_finalizers_and_hooks_at_exit_use_clients(broker, servers):
-    """A hook of the program's runs while callbacks are still called; finalizers deliver, without callbacks."""
+def test_exit_hooks_and_finalizers_use_clients(broker, servers):
+    """Exit hooks of the application run while callbacks are still called; finalizers deliver without callbacks."""
     code, out, err = run(
         """
         import atexit, sys
@@ -350,8 +351,8 @@ def test_finalizers_and_hooks_at_exit_use_clients(broker, servers):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_children_of_a_process_that_logs_do_not_block(servers):
-    """Forked while other threads log as fast as they can; each child logs, sends and ends."""
+def test_forked_children_of_a_logging_process_do_not_block(servers):
+    """The process forks while other threads log continuously; each child logs, sends and exits."""
     code, out, err = run(
         """
         import logging, os, sys, threading, warnings
@@ -391,7 +392,7 @@ def test_children_of_a_process_that_logs_do_not_block(servers):
 
 @pytest.mark.parametrize("api", ["OffsetCommit", "LeaveGroup"])
 def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
-    """Whichever request hangs at the broker."""
+    """For each request that may hang at the broker."""
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"x").result(10)
     broker.fail(api, delay=40.0)
@@ -416,7 +417,7 @@ def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
     )
     broker.heal()
     assert (code, err) == (0, "")
-    # 200 ms is the promise; a busy machine gets a few seconds. The request takes 40.
+    # The documented limit is 200 ms; a busy machine is allowed a few seconds. The request takes 40 s.
     assert time.time() - float(out) < 10.0
 
 
@@ -444,14 +445,14 @@ def test_ctrl_c_ends_closing_a_producer(broker, servers):
 
 
 class Stops(BaseException):
-    """Neither an `Exception` nor an error of ours, as `KeyboardInterrupt`."""
+    """Neither an `Exception` nor an error of samsarrow, like `KeyboardInterrupt`."""
 
 
 @pytest.mark.parametrize(
     "error", [OffsetOutOfRangeError("gone"), WakeupError("up"), ZeroDivisionError("x"), Stops("s")]
 )
 @pytest.mark.parametrize("how", ["rows", "partitioner", "format"])
-def test_send_batch_raises_what_its_reader_raises(error, how, servers):
+def test_send_batch_raises_errors_of_its_reader(error, how, servers):
     def batches():
         yield pa.record_batch({"value": ["a"]})
         raise error
@@ -467,7 +468,7 @@ def test_send_batch_raises_what_its_reader_raises(error, how, servers):
             assert len(raised.value.delivery) == 1
 
 
-def test_encode_batches_raises_what_its_reader_raises():
+def test_encode_batches_raises_errors_of_its_reader():
     def batches():
         raise KeyboardInterrupt
         yield
@@ -476,7 +477,7 @@ def test_encode_batches_raises_what_its_reader_raises():
         encode_batches(pa.RecordBatchReader.from_batches(pa.schema({"value": pa.binary()}), batches()))
 
 
-def test_a_consumers_reader_in_send_batch_raises_its_error(broker, servers):
+def test_send_batch_raises_errors_of_a_consumer_reader(broker, servers):
     with (
         Producer(bootstrap_servers=servers, linger_ms=0) as producer,
         Admin(bootstrap_servers=servers) as admin,
