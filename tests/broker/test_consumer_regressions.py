@@ -190,7 +190,7 @@ def test_commit_during_a_rebalance(
         stepped.rebalance()
         end = consumer.end_offsets([T0])[T0]
         fill(servers, T0, 1, end)
-        # Whatever the result of the commit, new records arrive and can be committed.
+        # New records arrive and can be committed, regardless of the result of the commit.
         deadline = time.monotonic() + 60
         seen: list[tuple[int, int]] = []
         while (0, end) not in seen:
@@ -479,7 +479,7 @@ def test_max_poll_interval_exceeded(servers: str, new_member: Callable[..., Cons
     subscribe(consumer, "t", listener=listener)
     read(consumer, 20)
     with Admin(bootstrap_servers=servers) as admin:
-        # The coordinator removes the member shortly before the member learns of it.
+        # The coordinator removes the member shortly before the member is notified.
         until(lambda: not members(admin) and consumer.group_metadata().generation < 0)
         before = time.monotonic()
         if then == "commit":

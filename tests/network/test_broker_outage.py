@@ -16,8 +16,8 @@ import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
 from samsarrow.testing import Broker
-from support.life import IMPATIENT, Clients, warned
 from support.proxy import Network, Proxy
+from support.resilience import IMPATIENT, Clients, warned
 from support.waiting import until
 
 AWAY = float(os.environ.get("SAMSARROW_AWAY_SECONDS", "5"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.figures import tell
+from support.measurements import tell
 from support.proxy import Network, Proxy
 
 

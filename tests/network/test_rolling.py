@@ -10,8 +10,8 @@ import pytest
 
 from samsarrow import Admin, NewTopic
 from support.cluster import KafkaCluster
-from support.life import Clients, warned
 from support.proxy import Network
+from support.resilience import Clients, warned
 from support.waiting import until
 
 ROUNDS = int(os.environ.get("SAMSARROW_ROLLING_ROUNDS", "1"))

@@ -12,7 +12,7 @@ import pytest
 
 from samsarrow import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from samsarrow.testing import Broker
-from support.figures import tell
+from support.measurements import tell
 from support.proxy import Network
 
 BANDWIDTH = 10e6

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from samsarrow import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from support.cluster import KafkaCluster
-from support.figures import tell
+from support.measurements import tell
 from support.proxy import Network
 
 SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))

@@ -9,7 +9,7 @@ from samsarrow import Admin, Consumer, Producer
 from samsarrow.exceptions import AuthenticationError
 from samsarrow.testing import Broker
 from support.kafka import QUICK_COMPILER, KafkaServer, free_ports
-from support.middle import AUTHENTICATE, Middle
+from support.mitm import AUTHENTICATE, Middle
 
 WATCHED = 10
 

@@ -5,7 +5,7 @@ import pytest
 from samsarrow import Admin
 from samsarrow.exceptions import AuthenticationError, KafkaError
 from samsarrow.testing import Broker
-from support.middle import AUTHENTICATE, HANDSHAKE, VERSIONS, Middle, framed
+from support.mitm import AUTHENTICATE, HANDSHAKE, VERSIONS, Middle, framed
 
 PASSWORD = "correct horse"
 

@@ -10,9 +10,9 @@ from pyspark.errors import StreamingQueryException
 from samsarrow import Producer
 from support.kafka import KafkaServer
 from support.parity import FORMATS, JVM, T0, outcome
+from support.slow import WHOLE
 from support.spark import need_jar
 from support.streams import Stream, produce
-from support.whole import WHOLE
 
 NewTopicName = Callable[..., str]
 Pair = tuple[str, str]

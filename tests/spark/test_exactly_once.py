@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from samsarrow import Admin
+from support.exactly_once import SINKS, Copy
 from support.kafka import KafkaServer
-from support.once import SINKS, Copy
 from support.streams import produce
 
 NewTopicName = Callable[..., str]

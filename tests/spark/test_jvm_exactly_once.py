@@ -13,8 +13,8 @@ from pyspark.errors import StreamingQueryException
 
 from samsarrow import Admin, OffsetAndMetadata, Producer, TopicPartition
 from samsarrow.exceptions import InvalidProducerEpochError, ProducerFencedError
+from support.exactly_once import SINKS, Copy
 from support.kafka import KafkaServer
-from support.once import SINKS, Copy
 from support.streams import produce
 
 NewTopicName = Callable[..., str]

@@ -14,7 +14,7 @@ import pytest
 from samsarrow import Producer
 from samsarrow.testing import Broker
 from support.jvm import about
-from support.middle import Middle, framed
+from support.mitm import Middle, framed
 from support.streams import wait_until
 
 ROUNDS = int(os.environ.get("SAMSARROW_HOSTILE", "40"))

@@ -20,10 +20,10 @@ import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
 from support.kafka import SUPPORT, KafkaServer
+from support.process_dump import dump_stacks
+from support.slow import WHOLE
 from support.streams import wait_for_markers, wait_until
-from support.stuck import dump_stacks
 from support.waiting import until
-from support.whole import WHOLE
 
 KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "1"))
 SEED = int(os.environ.get("SAMSARROW_SPARK_SEED", "1"))

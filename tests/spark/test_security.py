@@ -26,7 +26,7 @@ from samsarrow.spark.tokens import TokenIssuer
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker
 from support.kafka import SUPPORT
-from support.whole import WHOLE
+from support.slow import WHOLE
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 LOGIN = {

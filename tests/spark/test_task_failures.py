@@ -13,7 +13,7 @@ import pytest
 from samsarrow import Consumer, Producer
 from samsarrow.testing import Broker
 from support.kafka import SUPPORT
-from support.whole import WHOLE
+from support.slow import WHOLE
 
 
 @pytest.mark.timeout(400)

@@ -41,8 +41,8 @@ from samsarrow.spark.types import written_type
 from samsarrow.spark.value_encoders import encoded
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker, Registry
+from support.exactly_once import Copy
 from support.kafka import KafkaServer
-from support.once import Copy
 from support.streams import produce
 
 NewTopicName = Callable[..., str]

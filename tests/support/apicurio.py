@@ -3,7 +3,7 @@
     with Apicurio() as server, SchemaRegistry(server.url) as registry:
         registry.register("orders-value", '"long"')
 
-Its schemas are in memory. Of Confluent's API it has no GUIDs.
+Schemas are kept in memory. Its implementation of Confluent's API has no GUIDs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _maven(pom: str, goal: str, *options: str) -> None:
 
 
 def program() -> Path:
-    """The registry's jar, fetched by Maven once and kept under `.cache/`."""
+    """Returns the registry's jar, fetched by Maven once and kept under `.cache/`."""
     _need_tools()
     home = CACHE / VERSION
     jar = home / f"apicurio-registry-app-{VERSION}-runner.jar"
@@ -56,7 +56,7 @@ def program() -> Path:
 
 
 def serdes_classpath() -> str:
-    """The class path of Avro's and Apicurio's serializers, fetched by Maven once and remembered under `.cache/`."""
+    """Returns the class path of Avro's and Apicurio's serializers, fetched by Maven once and cached under `.cache/`."""
     _need_tools()
     remembered = CACHE / "serdes.classpath"
     if not remembered.exists() or not all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
@@ -66,7 +66,7 @@ def serdes_classpath() -> str:
 
 
 class Apicurio:
-    """A registry of its own process, which ends with the `with` block."""
+    """A registry in its own process, which ends with the `with` block."""
 
     def __init__(self) -> None:
         self._port = free_ports(1)[0]
@@ -76,12 +76,12 @@ class Apicurio:
 
     @property
     def url(self) -> str:
-        """With Confluent's API."""
+        """Base URL of Confluent's API."""
         return f"{self.home}/apis/ccompat/v7"
 
     @property
     def own_url(self) -> str:
-        """With Apicurio's own API, which its serializers use."""
+        """Base URL of Apicurio's own API, which its serializers use."""
         return f"{self.home}/apis/registry/v2"
 
     @property
@@ -119,7 +119,7 @@ class Apicurio:
             connection.close()
 
     def discard(self) -> None:
-        """Ends it and removes its files."""
+        """Ends the process and removes its files."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

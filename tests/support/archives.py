@@ -1,8 +1,8 @@
-"""Archives of loaded classes (JEP 350): Kafka and Spark start from them in two thirds of the processor time.
+"""Archives of loaded classes (JEP 350), with which Kafka and Spark start in two thirds of the processor time.
 
     python tests/support/archives.py
 
-Makes what is missing. A JVM that an archive does not fit starts without it.
+Creates missing archives. A JVM starts without an archive that does not match it.
 """
 
 import os
@@ -18,7 +18,7 @@ from support.kafka import DEFAULT_VERSION, ZOOKEEPER_VERSION, archive_of, server
 
 
 def of_kafka(version: str, made: Path) -> None:
-    """A broker's; tools need some of its classes."""
+    """Archives the classes of a broker; tools use some of them."""
     server = server_of(version, jvm=[f"-XX:ArchiveClassesAtExit={made}"])
     try:
         server.start()
@@ -28,7 +28,7 @@ def of_kafka(version: str, made: Path) -> None:
 
 
 def of_spark(made: Path) -> None:
-    """A session's, with a query."""
+    """Archives the classes of a session with one query."""
     from pyspark import SparkContext
 
     options = f"-XX:ArchiveClassesAtExit={made} -Xlog:cds=off"
@@ -37,7 +37,7 @@ def of_spark(made: Path) -> None:
         session = spark.local_session(Path(folder), connector=False, native=False, **conf)
         session.range(1000).selectExpr("id % 7 AS a").groupBy("a").count().collect()
         session.stop()
-        # Waited for, as the JVM writes it when it ends.
+        # Waits for the JVM, which writes the archive when it exits.
         gateway = SparkContext._gateway
         gateway.shutdown()
         gateway.proc.stdin.close()
@@ -52,9 +52,9 @@ def main() -> None:
         try:
             if not archive.exists():
                 make(made)
-                # At once: others may start from it now.
+                # Renamed immediately, so that other JVMs can start from it.
                 made.replace(archive)
-        # Without Java or Maven, or in a JVM that writes none.
+        # Fails without Java or Maven, or if the JVM writes no archive.
         except (RuntimeError, OSError, subprocess.TimeoutExpired) as reason:
             sys.stderr.write(f"no archive {archive.name}: {reason}\n")
 

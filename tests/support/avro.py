@@ -1,4 +1,4 @@
-"""Random schemas, values of them, and schemas that follow from others: all from a seed."""
+"""Random schemas, values of them, and evolved schemas, generated from a seed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PROMOTIONS = {"int": ["long", "float", "double"], "long": ["float", "double"], "
 
 
 class Generator:
-    """Schemas whose names are all different.
+    """Generates schemas with unique names.
 
     Args:
-        seed: everything follows from it.
-        namesakes: whether unions may have two types of one short name.
-        rename: whether records of `evolved` schemas move to another namespace, which Java takes for others.
+        seed: of the random generator.
+        namesakes: True if unions may contain types with equal short names.
+        rename: True if records of `evolved` schemas move to another namespace, so that Java treats them as other types.
     """
 
     def __init__(self, seed: int, *, rename: bool = True, namesakes: bool = False) -> None:
@@ -70,14 +70,15 @@ class Generator:
                 return self.union(depth - 1)
 
     def value_type(self, depth: int) -> Any:
-        """Anything but null and a union."""
+        """Returns any schema but null and a union."""
         while (one := self.any(depth, union=False)) == "null":
             pass
         return one
 
     def union(self, depth: int) -> list[Any]:
-        # Types that fastavro tells apart by the Python value, and none that another one is promoted to: it takes the
-        # first member that a type can be promoted to, where we, as Java, prefer the type itself.
+        # The branches are types that fastavro distinguishes by the Python value, and none can be promoted to another:
+        # fastavro takes the first branch that a type can be promoted to, whereas samsarrow and Java prefer the type
+        # itself.
         pick = self.random.choice
         branches = ["null", "boolean", pick(["long", "double"]), pick(["string", "bytes"])]
         branches.append({"type": "array", "items": "int"})
@@ -85,7 +86,7 @@ class Generator:
             branches.append(self.record(depth - 1))
         if self.namesakes and self.random.random() < 0.5:
             self.names += 1
-            # fastavro takes the first record that has a value's fields, unless the value names one.
+            # fastavro takes the first record with the fields of a value, unless the value names its record.
             fields = [{"name": "x", "type": "int"}]
             same = [f"same{self.names}.{at}.Same" for at in ("v1", "v2", "v3")]
             branches = [b for b in branches if b in PRIMITIVES]
@@ -110,7 +111,7 @@ class Generator:
         )
 
     def value(self, schema: Any) -> Any:
-        """A value that fastavro writes."""
+        """Returns a value that fastavro can encode."""
         pick = self.random
         if isinstance(schema, list):
             chosen = pick.choice(schema)
@@ -170,7 +171,7 @@ class Generator:
                 return Decimal((sign, tuple(map(int, digits)), -schema["scale"]))
 
     def evolved(self, schema: Any) -> Any:
-        """A schema that reads values of this one, but for some that cannot be."""
+        """Returns a schema that can read values of `schema`, except for some values that do not fit."""
         pick = self.random
         if isinstance(schema, list):
             return [self.evolved(branch) if isinstance(branch, dict) else branch for branch in schema]
@@ -218,7 +219,7 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 def by_fastavro(value: bytes, writer: Any, reader: Any = None) -> Any:
-    # With another reader's schema, fastavro gives no names where that names a type again.
+    # With a different reader's schema, fastavro returns no names if that schema refers to a type by name.
     return fastavro.schemaless_reader(io.BytesIO(value), writer, reader, return_record_name=reader is None)
 
 
@@ -227,10 +228,10 @@ def is_namesake(schema: Any) -> bool:
 
 
 def expected(value: Any, schema: Any) -> Any:
-    """What fastavro read, as pyarrow gives our column."""
+    """Converts a value decoded by fastavro to its form in pyarrow columns."""
     if isinstance(schema, list):
         members = [branch for branch in schema if branch != "null"]
-        # A record of a union comes with its name.
+        # A record within a union comes with its name.
         named, value = value if isinstance(value, tuple) else ("", value)
         if value is None or not members:
             return None
@@ -245,7 +246,7 @@ def expected(value: Any, schema: Any) -> Any:
             for key, branch in zip(names, members, strict=True)
         }
     if isinstance(schema, str):
-        # Python's numbers are doubles.
+        # Python floats are doubles.
         return struct.unpack("f", struct.pack("f", value))[0] if schema == "float" else value
     match schema["type"]:
         case "array":

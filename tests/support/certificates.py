@@ -1,4 +1,4 @@
-"""Authorities and certificates of tests, good ones and such as nobody should accept.
+"""Certificate authorities and certificates of tests, valid ones and ones that must be rejected.
 
 ca = Authority()
 broker = ca.issue(names=["localhost"], end=days(-1))
@@ -33,7 +33,7 @@ def named(name: str) -> x509.Name:
 
 
 def new_key(rsa_bits: int | None = None) -> Key:
-    """Of the curve P-256, or RSA."""
+    """Returns a P-256 key, or an RSA key if `rsa_bits` is given."""
     if rsa_bits is None:
         return ec.generate_private_key(ec.SECP256R1())
     return rsa.generate_private_key(public_exponent=65537, key_size=rsa_bits)
@@ -41,7 +41,7 @@ def new_key(rsa_bits: int | None = None) -> Key:
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate with its key, and the certificate above it."""
+    """A certificate with its key and its issuer's certificate."""
 
     certificate: x509.Certificate
     key: Key
@@ -60,7 +60,7 @@ class Issued:
         return self.key.private_bytes(serialization.Encoding.PEM, form, encryption).decode()
 
     def write(self, path: Path) -> Path:
-        """Key and certificates in one file, as Kafka's PEM stores have them."""
+        """Writes key and certificates into one file, as in Kafka's PEM keystores."""
         path.write_text(self.key_pem + self.chain_pem)
         return path
 
@@ -81,7 +81,7 @@ def make(
     is_ca: bool | None = False,
     usages: Iterable[x509.ObjectIdentifier] = (SERVER, CLIENT),
 ) -> x509.Certificate:
-    """A certificate with everything as it should be, unless the arguments say otherwise."""
+    """Returns a certificate that is valid unless the arguments say otherwise."""
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -115,7 +115,7 @@ def self_signed(name: str = "alone", **options: object) -> Issued:
 
 @dataclass
 class Authority:
-    """Issues certificates, and revokes them."""
+    """Issues and revokes certificates."""
 
     name: str = "authority of tests"
     key: Key = field(default_factory=new_key)
@@ -133,7 +133,7 @@ class Authority:
         return Issued(made, key, (self.certificate,))
 
     def revocations(self, *revoked: Issued, end: datetime.timedelta = DAY) -> str:
-        """A list of revoked certificates, as PEM."""
+        """Returns a certificate revocation list as PEM."""
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateRevocationListBuilder()

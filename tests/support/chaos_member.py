@@ -1,7 +1,7 @@
-"""A consumer to be killed: writes down what it processed, then commits. Arguments: options as JSON, topics, file.
+"""A consumer to be killed: records the processed rows, then commits. Arguments: options as JSON, topics, file.
 
-A line is partition, offset and value of a record; of several topics (separated by commas) the topic comes before them,
-and the time (of the monotonic clock, which all processes share) after them.
+A line has partition, offset and value of a record; with several topics (separated by commas) it starts with the topic
+and ends with the time (of the monotonic clock, which all processes share).
 """
 
 import json
@@ -20,7 +20,7 @@ def main() -> None:
     options, topics, path = json.loads(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(levelname)s %(message)s")
     stopping = []
-    # Before the file is there: who sees it may ask the member to end.
+    # Installed before the file exists, since a test may signal the member as soon as it sees the file.
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
     with (
         Consumer(auto_offset_reset="earliest", max_poll_records=50, **options) as consumer,
@@ -30,7 +30,7 @@ def main() -> None:
         late = False
         while not stopping:
             if late:
-                # Before the next rows are given: positions are what was processed.
+                # Before the next rows are returned, positions are those of the processed rows.
                 late = not committed(consumer, None)
             batch = consumer.poll(0.2)
             if batch.num_rows == 0:
@@ -45,13 +45,15 @@ def main() -> None:
             now = time.monotonic()
             several = len(topics) > 1
             lines = (f"{t} {p} {o} {v} {now}\n" if several else f"{p} {o} {v}\n" for t, p, o, v in rows)
-            # One write: a line is whole or not there.
+            # A single write, so that a line is complete or missing.
             os.write(done.fileno(), "".join(lines).encode())
             late = not committed(consumer, batch)
 
 
 def committed(consumer: Consumer, batch: pa.RecordBatch | None) -> bool:
-    """Commits a batch, or all that is still ours: what was refused in a rebalance is to be tried again."""
+    """Commits a batch, or all owned partitions; returns False if a rebalance rejected the commit, which must be
+    retried.
+    """
     try:
         consumer.commit(batch)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Several brokers of Apache Kafka with a controller of their own, for tests that stop some of them."""
+"""Several brokers of Apache Kafka with a separate controller, for tests that stop some of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Node(KafkaServer):
                 "offsets.topic.replication.factor": str(replicas),
                 "transaction.state.log.replication.factor": str(replicas),
                 "default.replication.factor": str(replicas),
-                # KIP-392, for consumers that name a rack.
+                # KIP-392, for consumers that set client.rack.
                 "broker.rack": f"rack-{number}",
                 "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             },
@@ -40,7 +40,7 @@ class Node(KafkaServer):
 
     def _prepare(self, config: Path) -> None:
         if self._kind == "controller":
-            # A controller has no address that clients get.
+            # A controller advertises no address to clients.
             lines = config.read_text().splitlines(keepends=True)
             config.write_text("".join(line for line in lines if not line.startswith("advertised.listeners")))
         self.format(config, self._cluster_id)
@@ -64,7 +64,7 @@ class KafkaCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def restart(self, number: int) -> None:
-        """Stops a broker as an operator does, and starts it again."""
+        """Stops a broker gracefully and starts it again."""
         self.brokers[number].stop()
         self.brokers[number].start()
 

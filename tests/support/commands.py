@@ -1,4 +1,4 @@
-"""Commands of the command line, run in the test's own process: a start of Python each would be most of the time."""
+"""Runs command lines in the test's own process, since starting Python for each would take most of the time."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ from samsarrow.cli import main
 
 @dataclass
 class Ended:
-    """What a command printed, and how it ended."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -23,13 +23,13 @@ class Ended:
 def runner(
     servers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
 ) -> Callable[..., Ended]:
-    """What runs a command against a cluster: `command("consume", "t", code=0, stdin=b"")`.
+    """Returns a function that runs a command against a cluster: `command("consume", "t", code=0, stdin=b"")`.
 
     Args:
-        servers: of the cluster.
-        monkeypatch: of the test.
-        capsys: of the test.
-        folder: for what commands keep.
+        servers: bootstrap servers of the cluster.
+        monkeypatch: fixture of the test.
+        capsys: fixture of the test.
+        folder: for files that commands keep, such as caches.
     """
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder))

@@ -1,4 +1,4 @@
-"""The programs of examples/: as modules, and as processes that are killed and started again."""
+"""Programs of examples/, as modules and as processes that are killed and restarted."""
 
 import contextlib
 import importlib.util
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def module(path: str) -> ModuleType:
-    """An example as a module: `module("worker/worker.py")`."""
+    """Imports an example as a module: `module("worker/worker.py")`."""
     name = "example_" + path.removesuffix(".py").replace("/", "_")
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / path)
     assert spec is not None
@@ -28,13 +28,13 @@ def module(path: str) -> ModuleType:
 
 
 def copied(path: str, folder: Path, *changes: tuple[str, str], first: str = "") -> Path:
-    """An example as fast as a test wants it.
+    """Copies an example with changes that make it fast enough for tests.
 
     Args:
-        path: `worker/worker.py`.
-        folder: where to.
-        *changes: what to write for what.
-        first: what it does before it runs.
+        path: below examples/, such as `worker/worker.py`.
+        folder: of the copy.
+        *changes: pairs of a text and its replacement.
+        first: code to run before the example.
     """
     code = (EXAMPLES / path).read_text()
     for old, new in changes:
@@ -47,7 +47,8 @@ def copied(path: str, folder: Path, *changes: tuple[str, str], first: str = "") 
     return script
 
 
-# Imports once, then forks a process for each line: script, arguments, log. It says the process's id, and how it ended.
+# Imports modules once, then forks a process for each line of input: script, arguments, log. Prints the process id and
+# later the exit code.
 _STARTER = """
 import importlib, json, os, runpy, sys, traceback
 for name in sys.argv[1:]:
@@ -73,12 +74,12 @@ for line in sys.stdin:
 
 
 class Program:
-    """A program with its output; it ends with the `with` block.
+    """A program with its output; ends with the `with` block.
 
     Args:
-        script: to run.
-        *arguments: of it.
-        imports: what each life would take long to import. Lives are forked from a process that has imported it, and
+        script: path of the script.
+        *arguments: command line arguments.
+        imports: modules that take long to import. The script is forked from a process that has imported them and
             has done nothing else.
     """
 
@@ -112,10 +113,10 @@ class Program:
         assert self._starter.stdin is not None
         line = json.dumps([str(self._script), self._arguments, str(self._log)])
         self._starter.stdin.write(line.encode() + b"\n")
-        self._process, self._ended = int(self._said()), None
+        self._process, self._ended = int(self._read_line()), None
 
-    def _said(self) -> bytes:
-        # Without a buffer: what is read ahead would be lost.
+    def _read_line(self) -> bytes:
+        # Reads unbuffered, since read-ahead bytes would be lost.
         assert self._starter is not None
         assert self._starter.stdout is not None
         return self._starter.stdout.readline()
@@ -127,7 +128,7 @@ class Program:
         self.wait()
 
     def close(self) -> None:
-        """Kills the program, and what starts it."""
+        """Kills the script and the process that starts it."""
         self.kill()
         assert self._starter is not None
         self._starter.communicate()
@@ -137,20 +138,20 @@ class Program:
         self.start()
 
     def _poll(self, seconds: float = 0) -> int | None:
-        """How it ended, if it has."""
+        """Returns the exit code, or None while the script runs."""
         assert self._starter is not None
         if self._ended is None and select.select([self._starter.stdout], [], [], seconds)[0]:
-            self._ended = int(self._said())
+            self._ended = int(self._read_line())
         return self._ended
 
     def wait(self, seconds: float = 60) -> int:
-        """For its end; its exit code."""
+        """Waits for the script to end and returns its exit code."""
         ended = self._poll(seconds)
         assert ended is not None, f"it does not end:\n{self.output()}"
         return ended
 
     def until(self, done: Callable[[], bool], seconds: float = 60, pause: float = 0.01) -> None:
-        """Waits for something that it does, looking now and then."""
+        """Waits until `done` returns true, checking every `pause` seconds."""
         deadline = time.monotonic() + seconds
         while not done():
             assert self._poll() is None, f"it ended by itself:\n{self.output()}"

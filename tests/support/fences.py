@@ -1,4 +1,4 @@
-"""Fences of the documents: what there is, how each is run, and what it prints beside what its page says."""
+"""Fences of the documents: their content, the way each is run, and the output that their pages show."""
 
 import os
 import re
@@ -12,14 +12,14 @@ from pathlib import Path
 from support.commands import Ended
 
 ROOT = Path(__file__).resolve().parents[2]
-# Where programs of pages find a broker and a schema registry.
+# Addresses of the broker and the schema registry in programs of pages.
 BROKER, REGISTRY = "localhost:9092", "http://localhost:8081"
 OPENS = re.compile(r"^( *)(`{3,})([\w+-]*) *(.*)$")
 TITLE = re.compile(r'^title="(.*)"$')
 NOT_RUN = "not run: "
-# What needs a shell; all other commands run in this process, or most of the time would be starts of Python.
+# Command lines that need a shell; all others run in this process, since starting Python takes most of the time.
 SHELL = re.compile(r"[|<>;&$`]")
-# Where programs are run that need a session of Spark.
+# Runs the programs that need a Spark session.
 SPARK = "tests/spark/test_guide.py"
 
 
@@ -28,11 +28,11 @@ class Fence:
     """A fence of a page.
 
     Attributes:
-        page: as `docs/values.md`.
-        line: of its first mark.
-        language: `python`; empty where it names none.
-        title: as readers of the site see it above the fence.
-        text: what is in it.
+        page: path such as `docs/values.md`.
+        line: number of its opening line.
+        language: such as `python`, or empty.
+        title: shown above the fence on the site.
+        text: the content.
     """
 
     page: str
@@ -43,12 +43,12 @@ class Fence:
 
     @property
     def reason(self) -> str | None:
-        """Why it is not run, where its title says so: `title="not run: needs a Spark session"`."""
+        """Reason for not running the fence, from its title: `title="not run: needs a Spark session"`."""
         return self.title.removeprefix(NOT_RUN) if self.title.startswith(NOT_RUN) else None
 
 
 def fences(path: Path) -> Iterator[Fence]:
-    """Those of a page, in their order."""
+    """Yields the fences of a page, in order."""
     page = str(path.relative_to(ROOT))
     indent, mark, language, title, start = "", "", "", "", 0
     inside: list[str] = []
@@ -68,26 +68,26 @@ def fences(path: Path) -> Iterator[Fence]:
 
 
 def pages() -> list[Path]:
-    """All whose fences are for users: not what is about the inside."""
+    """Returns the pages with fences for users, without those about internals."""
     docs = [path for path in (ROOT / "docs").rglob("*.md") if "adr" not in path.parts and path.stem != "design"]
     return [ROOT / "README.md", *sorted(docs)]
 
 
 def topics_of(text: str) -> dict[str, int]:
-    """Those of the broker that a page names: `samsarrow broker --topic orders:2`."""
+    """Returns the topics of the broker that a page starts: `samsarrow broker --topic orders:2`."""
     found = re.search(r"samsarrow broker((?: --topic [\w.-]+:\d+)+)", text)
     named = re.findall(r"--topic ([\w.-]+):(\d+)", found[1]) if found else []
     return {name: int(partitions) for name, partitions in named}
 
 
 def said(text: str) -> list[str]:
-    """The lines that a page says its programs print: "It prints `1 found` and `2 failed`"."""
+    """Returns the output lines that a page states: "It prints `1 found` and `2 failed`"."""
     sentences = re.findall(r"\bprints ((?:`[^`\n]+`(?:, | and )?)+)", text)
     return [line for sentence in sentences for line in re.findall(r"`([^`]+)`", sentence)]
 
 
 def needs_spark(fence: Fence) -> bool:
-    """Whether it is a program for a session of Spark."""
+    """Returns true if the fence is a program for a Spark session."""
     return (
         fence.language == "python"
         and re.search(r"\bspark\.(read|createDataFrame)|SparkSession", fence.text) is not None
@@ -97,15 +97,15 @@ def needs_spark(fence: Fence) -> bool:
 def run(
     code: str, folder: Path, *, broker: str = BROKER, registry: str = REGISTRY, strict: bool = True, seconds: int = 150
 ) -> str:
-    """What a program prints. Functions `test_…` make it a file of pytest.
+    """Returns the output of a program. Functions named `test_…` make it a pytest file.
 
     Args:
-        code: of the program.
-        folder: where it runs.
-        broker: that it finds at `localhost:9092`.
-        registry: that it finds at `http://localhost:8081`.
-        strict: whether warnings are errors, and nothing may come out on standard error.
-        seconds: that it may take.
+        code: source text.
+        folder: working directory.
+        broker: address to use instead of `localhost:9092`.
+        registry: URL to use instead of `http://localhost:8081`.
+        strict: True if warnings are errors and standard error must stay empty.
+        seconds: timeout.
     """
     tests = re.search(r"^(?:async )?def test_", code, re.MULTILINE) is not None
     script = folder / ("test_example.py" if tests else "example.py")
@@ -121,14 +121,14 @@ def run(
 
 
 def console(text: str) -> tuple[list[str], str]:
-    """The commands of a fence with a shell's session, and what all of them print."""
+    """Returns the commands of a fence with a shell session, and their expected output."""
     lines = text.splitlines()
     commands = [line[2:] for line in lines if line.startswith("$ ")]
     return commands, "".join(f"{line}\n" for line in lines if not line.startswith("$ "))
 
 
 def program(folder: Path) -> Path:
-    """A folder with `samsarrow` in it, as an installation has it, for the PATH of shells."""
+    """Returns a folder with a `samsarrow` command like that of an installation, for the PATH of shells."""
     script = folder / "bin" / "samsarrow"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m samsarrow.cli "$@"\n')
@@ -137,11 +137,11 @@ def program(folder: Path) -> Path:
 
 
 def shell(line: str, command: Callable[..., Ended]) -> tuple[str, bool]:
-    """What a command line prints, and whether it took a shell.
+    """Returns the output of a command line, and whether it needed a shell.
 
     Args:
-        line: of it.
-        command: what runs commands of the command line in this process.
+        line: the command line.
+        command: function that runs `samsarrow` commands in this process.
     """
     words = shlex.split(line, comments=True)
     if words[0] == "samsarrow" and not SHELL.search(" ".join(words)):

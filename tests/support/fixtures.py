@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 
 def _need(fetch: Callable[[], object]) -> None:
-    """Skips where something cannot be had, and says why; in CI that is an error."""
+    """Skips the test if a requirement is unavailable; in CI that is an error."""
     try:
         fetch()
     except KafkaUnavailableError as reason:
@@ -36,7 +36,7 @@ def _need(fetch: Callable[[], object]) -> None:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
-    """One node of Apache Kafka for the whole run."""
+    """One node of Apache Kafka for the whole session."""
     _need(lambda: classpath(DEFAULT_VERSION))
     with KafkaServer(jvm=QUICK_COMPILER) as server:
         yield server
@@ -44,7 +44,7 @@ def kafka() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def old_kafka() -> Iterator[ZooKeeperKafkaServer]:
-    """One broker with ZooKeeper, which stores and serves every record format, for the whole run."""
+    """One broker with ZooKeeper for the whole session, which stores and serves every record format."""
     _need(lambda: classpath(ZOOKEEPER_VERSION))
     with ZooKeeperKafkaServer(jvm=QUICK_COMPILER) as server:
         yield server
@@ -66,7 +66,7 @@ def old_java(old_kafka: ZooKeeperKafkaServer) -> Iterator[JavaPeer]:
 
 @pytest.fixture(scope="session")
 def apicurio() -> Iterator[Apicurio]:
-    """Apicurio's schema registry for the whole run."""
+    """Apicurio's schema registry for the whole session."""
     _need(program)
     with Apicurio() as server:
         yield server
@@ -74,26 +74,26 @@ def apicurio() -> Iterator[Apicurio]:
 
 @pytest.fixture(scope="session")
 def serdes() -> Iterator[JavaSerdes]:
-    """Java's serializers of Avro for the whole run."""
+    """Java's Avro serializers for the whole session."""
     _need(serdes_classpath)
     with JavaSerdes() as peer:
         yield peer
 
 
 def create_topic(server: KafkaServer, partitions: int = 1, **configs: str) -> str:
-    """Makes a topic with a name of its own."""
+    """Creates a topic with a unique name."""
     from samsarrow import Admin, NewTopic
 
     name = f"t{os.getpid()}-{next(_numbers)}"
     dotted = {k.replace("_", "."): v for k, v in configs.items()}
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(name, partitions, 1, dotted)])
-        # The controller knows it first, the broker soon after.
+        # The broker learns of the topic shortly after the controller.
         until(lambda: name in admin.list_topics([name]))
     return name
 
 
 @pytest.fixture
 def new_topic(kafka: KafkaServer) -> Callable[..., str]:
-    """Makes a topic with a name of its own: `new_topic(partitions=1, **configs)`."""
+    """Returns a function that creates a topic with a unique name: `new_topic(partitions=1, **configs)`."""
     return functools.partial(create_topic, kafka)

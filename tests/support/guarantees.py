@@ -1,4 +1,4 @@
-"""The programs of docs/guarantees.md."""
+"""Programs of docs/guarantees.md."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,6 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
 
 
 def program(heading: str) -> str:
-    """The program below a heading."""
+    """Returns the example below a heading."""
     [code] = re.findall(r"```python\n(.*?)```", PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0], re.DOTALL)
     return str(code)

@@ -1,4 +1,4 @@
-"""Random types, JSON texts of them, and what Python's own `json` reads in those."""
+"""Random types, JSON texts of them, and an oracle that reads the texts with Python's own `json`."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadError(Exception):
-    """The oracle says that a value is bad."""
+    """The oracle considers a value invalid."""
 
 
 class UnsureError(Exception):
-    """The oracle does not say."""
+    """The oracle cannot decide."""
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object's members, as they come."""
+    """The members of an object in their original order, with duplicates."""
 
 
 class Generator:
-    """Types and texts that follow from a seed."""
+    """Generates types and texts from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -71,7 +71,7 @@ class Generator:
         return self.struct(depth - 1) if choice == 5 else self.random.choice(LEAVES)
 
     def text(self, kind: pa.DataType, *, nullable: bool = True, odd: float = 0.004) -> str:
-        """A value's text: of another kind with this probability, which may be good all the same."""
+        """Returns the text of a value; with probability `odd` that of another type, which may still be valid."""
         if nullable and self.random.random() < 0.15:
             return "null"
         if self.random.random() < odd:
@@ -102,7 +102,7 @@ class Generator:
         return self.leaf(kind)
 
     def json_schema(self, depth: int, *, whole: bool = False) -> dict[str, Any]:
-        """A JSON Schema, of objects if `whole`."""
+        """Returns a JSON Schema, of an object if `whole` is set."""
         kinds = [
             "integer",
             "number",
@@ -145,7 +145,7 @@ class Generator:
                 return {"type": "object", "properties": properties, "required": required}
 
     def json_value(self, schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> Any:
-        """A value of such a schema, as Python has it."""
+        """Returns a value of such a schema as a Python object."""
         some = self.random
         if schema.get("$ref"):
             return self.json_value(root, root, depth - 1)
@@ -189,7 +189,7 @@ class Generator:
         return some.choice([1, "1", '"1"', "null", True, {"k": [1, None]}, ["a", {}], -0.5])
 
     def any(self, depth: int) -> str:
-        """A value of any kind."""
+        """Returns the text of a value of any kind."""
         choice = self.random.randrange(7 if depth else 5)
         if choice == 5:
             return "[" + self.comma().join(self.any(depth - 1) for _ in range(self.random.randrange(4))) + "]"
@@ -250,7 +250,7 @@ class Generator:
         return f"{{{self.space()}{inside}{self.space()}}}"
 
     def damaged(self, text: str) -> str:
-        """The text with a few characters changed."""
+        """Returns the text with a few characters changed."""
         for _ in range(self.random.randint(1, 2)):
             at = self.random.randrange(len(text))
             cut = self.random.randrange(2)
@@ -265,12 +265,12 @@ def bounds(kind: pa.DataType) -> tuple[int, int]:
 
 
 def loaded(text: str) -> Any:
-    """What Python's `json` reads, without what only Python takes."""
+    """Parses a text with Python's `json`, without Python's extensions of JSON."""
     try:
         value = json.loads(text, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=Pairs)
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except InvalidOperation:
-        # An exponent that Python's decimals do not have.
+        # The exponent is out of range for Python's decimals.
         raise UnsureError from None
     except (ValueError, RecursionError):
         raise BadError from None
@@ -282,7 +282,7 @@ def _refuse(_: str) -> None:
 
 
 def expected(value: Any, kind: pa.DataType, *, nullable: bool = True) -> Any:
-    """What a column of the type has for a value."""
+    """Returns the expected value of a column of this type."""
     if value is None:
         return None if nullable else _bad()
     if pa.types.is_struct(kind):
@@ -402,7 +402,7 @@ def _temporal(text: str, kind: pa.DataType) -> int:
         east = (hours * 60 + minutes) * 60 if hours < 24 and minutes < 60 else _bad()
         return ticks + (-east if found[4] == "+" else east) * PER_SECOND[kind.unit]
     except ValueError:
-        # The year 0, which Python does not have.
+        # Python's datetime does not support the year 0.
         if "0000" in text:
             raise UnsureError from None
         return _bad()

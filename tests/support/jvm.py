@@ -1,4 +1,4 @@
-"""What a test of the source or sink in the JVM asks the library, past Spark, and Spark itself."""
+"""Internals of the JVM source and sink, and of Spark, for tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def about(spark: Any) -> dict[str, Any]:
-    """Version and counts of the whole process."""
+    """Returns version and counters of the native library in this process."""
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     native = loader.loadClass("io.github.samsarrow.spark.Native")
     gateway = spark.sparkContext._gateway
@@ -18,6 +18,6 @@ def about(spark: Any) -> dict[str, Any]:
 
 
 def running(spark: Any) -> int:
-    """Tasks that have not ended, killed ones too."""
+    """Returns the number of tasks that have not ended, including killed ones."""
     executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(one.numRunningTasks() for one in executors)

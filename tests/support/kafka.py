@@ -4,8 +4,8 @@
         Consumer(bootstrap_servers=kafka.bootstrap_servers, ...)
 
 The server is a child process with its data in a temporary folder. It is stopped also when the body raises.
-`KafkaServer` is the newest Kafka, one KRaft node; `ZooKeeperKafkaServer` the last one that still knows ZooKeeper,
-the record formats v0 and v1, and every request since Kafka 0.8. `server_of` is the right one of them for any version of
+`KafkaServer` is the newest Kafka, one KRaft node; `ZooKeeperKafkaServer` the last version with ZooKeeper,
+the record formats v0 and v1, and every request since Kafka 0.8. `server_of` returns the right one for any version in
 support/kafka_releases.py.
 """
 
@@ -31,17 +31,17 @@ from support.kafka_releases import RELEASES, number
 SUPPORT = Path(__file__).resolve().parent
 CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
 DEFAULT_VERSION = "4.3.1"
-# The last one with ZooKeeper and the old record formats.
+# The last version with ZooKeeper and the old record formats.
 ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 180.0
-# For what lives for seconds or minutes: the other compiler would take more time than its code saves. What runs in it
-# starts from an archive too, where there is one. No measurement may run with it.
+# For JVMs that live for seconds or minutes: the second compiler would take more time than its code saves. These JVMs
+# also start from an archive if one exists. Not for measurements.
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-# A broker that no test measures: its other threads would wake up three times a second, for as long as it lives.
+# For brokers that are not measured: each further thread wakes up three times a second.
 _FEW_THREADS = {"num.network.threads": "1", "num.io.threads": "2", "background.threads": "2"}
 
 
-# By version, roles and options: the files of a formatted storage.
+# Files of a formatted storage, by version, roles and options.
 _FORMATTED: dict[tuple[str, ...], dict[str, bytes]] = {}
 
 
@@ -50,7 +50,7 @@ class KafkaUnavailableError(RuntimeError):
 
 
 def classpath(version: str = DEFAULT_VERSION) -> str:
-    """The class path of Kafka's broker and tools, downloaded by Maven once and remembered under `.cache/`."""
+    """Returns the class path of Kafka's broker and tools, downloaded by Maven once and cached under `.cache/`."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise KafkaUnavailableError(f"real Kafka needs `{tool}` on PATH (JDK 17 and Maven)")
@@ -77,14 +77,14 @@ def classpath(version: str = DEFAULT_VERSION) -> str:
 
 
 def archive_of(version: str) -> Path:
-    """Where support/archives.py keeps the loaded classes of this Kafka."""
+    """Returns the path at which support/archives.py stores the class archive of this Kafka version."""
     return CACHE / f"{version}.jsa"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago, all different.
+    """Returns distinct ports of 127.0.0.1 that were free a moment ago.
 
-    None that the system gives away by itself: it could be another connection's before the server has started.
+    Ephemeral ports are excluded, since another connection could get one before the server has started.
     """
     given = Path("/proc/sys/net/ipv4/ip_local_port_range")
     first = int(given.read_text().split()[0]) if given.exists() else 0
@@ -99,13 +99,13 @@ def free_ports(count: int) -> list[int]:
 
 
 def new_cluster_id() -> str:
-    """A name for a cluster as Kafka makes them; one that begins with a dash would be taken for an option."""
+    """Returns a random cluster id, as Kafka does; an id with a leading dash would be parsed as an option."""
     drawn = uuid.uuid4().bytes
     return base64.urlsafe_b64encode(bytes([drawn[0] & 0x7F]) + drawn[1:]).decode().rstrip("=")
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """A file as `java.util.Properties` reads it."""
+    """Writes a file in the format of `java.util.Properties`."""
     path.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
 
 
@@ -113,11 +113,11 @@ class KafkaServer:
     """One combined KRaft node (controller and broker).
 
     Args:
-        version: of Apache Kafka, one of `RELEASES`.
-        properties: broker settings on top of the ones below.
-        heap: of the JVM.
-        jvm: more options of the JVM.
-        listeners: more of them, `NAME://host:port`, each with its security protocol.
+        version: Apache Kafka version, one of `RELEASES`.
+        properties: broker settings that override the defaults below.
+        heap: maximum heap of the JVM.
+        jvm: further options of the JVM.
+        listeners: further listeners, `NAME://host:port`, each with its security protocol.
     """
 
     def __init__(
@@ -150,14 +150,14 @@ class KafkaServer:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "2",
-            # Transactions that take too long are noticed soon.
+            # Expired transactions are aborted soon.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
             "log.segment.bytes": "1073741824",
-            # Tests write records of long ago: none may be deleted for its age while a test reads it.
+            # Tests write old records, which must not be deleted by retention.
             "log.retention.ms": "-1",
-            # Compaction soon after there is something to compact.
+            # Compaction starts soon.
             "log.cleaner.backoff.ms": "1000",
             **(_FEW_THREADS if set(QUICK_COMPILER) <= set(jvm) else {}),
             **RELEASES[version].properties,
@@ -171,16 +171,17 @@ class KafkaServer:
             self._properties["listener.security.protocol.map"] = ",".join(kinds)
 
     def _role(self) -> dict[str, str]:
-        """The settings that make it what it is."""
+        """The settings of the node's role."""
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._other_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._other_port}",
             "controller.listener.names": "CONTROLLER",
-            # No records twice a second for the sake of monitoring: a quarter of what a broker without work costs.
+            # Disables the no-op records that are written twice a second for monitoring: a quarter of an idle broker's
+            # cost.
             "metadata.max.idle.interval.ms": "0",
-            # KIP-848: the broker decides for all members.
+            # KIP-848: the broker sets the interval for all members.
             "group.consumer.heartbeat.interval.ms": "300",
             "group.consumer.min.heartbeat.interval.ms": "300",
             "group.consumer.session.timeout.ms": "6000",
@@ -197,12 +198,12 @@ class KafkaServer:
 
     @property
     def pid(self) -> int:
-        """Of the broker's process."""
+        """Process id of the broker."""
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """The command line that runs a class of this Kafka, or a `.java` file on its class path."""
+        """Returns the command line that runs a class of this Kafka, or a `.java` file on its class path."""
         logging = f"-Dlog4j2.configurationFile={SUPPORT / 'log4j2.properties'}"
         if not RELEASES[self.version].log4j2:
             logging = f"-Dlog4j.configuration=file:{SUPPORT / 'log4j.properties'}"
@@ -223,7 +224,7 @@ class KafkaServer:
         return done
 
     def start(self) -> None:
-        """Prepares its storage at the first start, then waits until the broker answers."""
+        """Prepares the storage at the first start, and waits until the broker responds."""
         config = self._dir / "server.properties"
         if not config.exists():
             write_properties(config, self._properties)
@@ -235,7 +236,7 @@ class KafkaServer:
         self.format(config, new_cluster_id())
 
     def format(self, config: Path, cluster_id: str, *options: str) -> None:
-        """What `kafka-storage.sh format` does: it runs once for nodes that differ in their ids alone."""
+        """Does what `kafka-storage.sh format` does; it runs once for nodes that differ only in their ids."""
         kind = (self.version, self._properties["process.roles"], *options)
         if kind not in _FORMATTED:
             self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), *options)
@@ -250,8 +251,8 @@ class KafkaServer:
             (self.data_dir / name).write_bytes(content)
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
-        # Out of the reach of Ctrl-C. A session of its own would also have a share of the processors of its own, as
-        # large as that of all the tests (autogroups of Linux), which then wait while brokers start.
+        # In a process group of its own, out of reach of Ctrl-C. A session of its own would also get a processor share
+        # of its own, as large as that of all tests (autogroups of Linux), which would wait while brokers start.
         with self.log_path.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
 
@@ -268,11 +269,11 @@ class KafkaServer:
         raise RuntimeError(f"Kafka {self.version} did not start on {self.bootstrap_servers}:\n{output}")
 
     def _answers(self) -> bool:
-        """Whether the broker answers an ApiVersions request: an open port alone comes too early."""
-        return len(self._asked(b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff", 8)) == 8
+        """Returns true if the broker responds to ApiVersions; an open port alone is not enough."""
+        return len(self._response(b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff", 8)) == 8
 
-    def _asked(self, request: bytes, size: int) -> bytes:
-        """The first bytes of the answer to a request; none from a broker that is not there yet."""
+    def _response(self, request: bytes, size: int) -> bytes:
+        """Returns the first `size` bytes of the response to a request, or none if the broker is not reachable yet."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=2) as s:
                 s.sendall(len(request).to_bytes(4, "big") + request)
@@ -281,7 +282,7 @@ class KafkaServer:
             return b""
 
     def stop(self, timeout: float = 30) -> None:
-        """Ends the broker with SIGTERM, then SIGKILL; data stays for the next `start`."""
+        """Ends the broker with SIGTERM, then SIGKILL; the data is kept for the next `start`."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -293,14 +294,14 @@ class KafkaServer:
             process.wait()
 
     def kill(self) -> None:
-        """Ends the broker as a power cut would."""
+        """Ends the broker with SIGKILL, like a power failure."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
 
     def segments(self, topic: str) -> Iterable[Path]:
-        """The `.log` files of a topic."""
+        """Returns the `.log` files of a topic."""
         return sorted(self.data_dir.glob(f"{topic}-*/*.log"))
 
     def discard(self) -> None:
@@ -323,10 +324,10 @@ class KafkaServer:
 
 
 class ZooKeeperKafkaServer(KafkaServer):
-    """One broker of the old kind with a ZooKeeper of its own.
+    """A broker of an old version with its own ZooKeeper.
 
-    The one that it is by default stores a topic in the record format that the topic's `message.format.version` names:
-    v0 with `0.9.0`, v1 with `0.10.0`, v2 else.
+    The default version stores a topic in the record format named by the topic's `message.format.version`:
+    v0 with `0.9.0`, v1 with `0.10.0`, otherwise v2.
     """
 
     def __init__(
@@ -346,7 +347,7 @@ class ZooKeeperKafkaServer(KafkaServer):
             "zookeeper.connection.timeout.ms": "60000",
         }
         if number(self.version) < (0, 9):
-            # It has no listeners, only one address.
+            # This version supports a single address instead of listeners.
             return role | {
                 "host.name": "127.0.0.1",
                 "advertised.host.name": "127.0.0.1",
@@ -355,14 +356,14 @@ class ZooKeeperKafkaServer(KafkaServer):
             }
         role["listeners"] = f"PLAINTEXT://127.0.0.1:{self._port}"
         if self.version == ZOOKEEPER_VERSION:
-            # A protocol version before 3.0 keeps it from ignoring the topics' record formats.
+            # Versions from 3.0 on ignore the topics' record format settings.
             role["inter.broker.protocol.version"] = "2.8"
-            # Records of long ago, on purpose.
+            # Permits old timestamps.
             role["log.message.timestamp.before.max.ms"] = "9223372036854775807"
         return role
 
     def _prepare(self, config: Path) -> None:
-        """Starts ZooKeeper, which stays until `discard`; the broker waits for it."""
+        """Starts ZooKeeper, which runs until `discard`; the broker waits for it."""
         properties = config.with_name("zookeeper.properties")
         write_properties(
             properties,
@@ -377,24 +378,26 @@ class ZooKeeperKafkaServer(KafkaServer):
         self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m", *QUICK_COMPILER]))
 
     def _answers(self) -> bool:
-        """Whether the broker answers Metadata of all topics, and the controller knows it: that comes later."""
-        answer = self._asked(b"\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00", 12)
-        # Before 0.10 brokers without topics are in no answer.
+        """Returns true if the broker responds to Metadata of all topics, and the controller is known, which takes
+        longer.
+        """
+        answer = self._response(b"\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00", 12)
+        # Before 0.10, responses without topics contain no brokers.
         return len(answer) == 12 and (answer[8:] != bytes(4) or number(self.version) < (0, 10))
 
     @property
     def zookeeper(self) -> str:
-        """Where its ZooKeeper listens."""
+        """Address of the ZooKeeper."""
         return f"127.0.0.1:{self._other_port}"
 
     def zookeeper_shell(self, commands: Iterable[str]) -> list[str]:
-        """Runs commands in Kafka's own shell for ZooKeeper; the lines that it prints."""
+        """Runs commands in Kafka's ZooKeeper shell and returns the printed lines."""
         main = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
         done = self.tool(main, "-server", self.zookeeper, stdin="\n".join([*commands, "quit", ""]).encode())
         return done.stdout.decode().splitlines()
 
     def discard(self) -> None:
-        """Ends the broker and its ZooKeeper and removes their folder."""
+        """Ends the broker and its ZooKeeper, and removes their folder."""
         zookeeper, self._zookeeper = self._zookeeper, None
         if zookeeper is not None:
             zookeeper.kill()
@@ -406,7 +409,7 @@ class ZooKeeperKafkaServer(KafkaServer):
 
 
 def server_of(version: str, properties: Mapping[str, str] | None = None, jvm: Sequence[str] = ()) -> KafkaServer:
-    """A small server of any version, quick to start, as that version was run in its time."""
+    """Returns a small server of any version, with the settings of that version's time and a quick start."""
     jvm = [*QUICK_COMPILER, *jvm]
     if RELEASES[version].zookeeper:
         return ZooKeeperKafkaServer(properties, "512m", version, jvm)

@@ -1,4 +1,4 @@
-"""What each Apache Kafka needs to be fetched from Maven and started on JDK 17, as data; `support.kafka` runs them."""
+"""Maven artifacts and settings that each Apache Kafka release needs to run on JDK 17, used by `support.kafka`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Release:
-    """How one version is fetched and started.
+    """Artifacts and settings of one version.
 
     Attributes:
-        scala: the Scala that its jar was built for; any will do.
-        profiles: of kafka-pom.xml: jars on top of its own.
-        zookeeper: whether it is started with ZooKeeper, else as one KRaft node.
-        log4j2: whether it reads a configuration of log4j 2, else of log4j 1.
-        properties: broker settings that must differ from those that all have.
+        scala: a Scala version for which its jar was built.
+        profiles: profiles of kafka-pom.xml with additional jars.
+        zookeeper: True to start it with ZooKeeper, False to start one KRaft node.
+        log4j2: True if it uses log4j 2, False for log4j 1.
+        properties: broker settings that must differ from the common ones.
     """
 
     scala: str
@@ -33,7 +33,7 @@ _KRAFT = Release("2.13", ("log4j",))
 _KRAFT_ONLY = Release("2.13", ("log4j2",), log4j2=True)
 
 RELEASES: Mapping[str, Release] = {
-    # It counts milliseconds of retention in 32 bits and knows no "for ever".
+    # Retention in ms is a 32-bit number without a value for unlimited.
     "0.8.2.2": Release("2.11", (), zookeeper=True, properties={"log.retention.ms": "2147483647"}),
     "0.9.0.1": _BEFORE_CLUSTER_IDS,
     "0.10.0.1": _BEFORE_CLUSTER_IDS,
@@ -49,7 +49,7 @@ RELEASES: Mapping[str, Release] = {
     "3.6.2": _KRAFT,
     "3.7.2": _KRAFT,
     "3.8.1": _KRAFT,
-    # These two serve all other tests too, which use their tools; 3.9 brings a binding of its own.
+    # All other tests use the tools of these two releases; 3.9 needs a different log binding.
     "3.9.1": Release("2.13", ("tools",)),
     "4.0.2": _KRAFT_ONLY,
     "4.1.2": _KRAFT_ONLY,
@@ -59,6 +59,6 @@ RELEASES: Mapping[str, Release] = {
 
 
 def number(version: str) -> tuple[int, ...]:
-    """A version to be compared: 0.11 is 0.11.0, and 0.11.0.3 is later."""
+    """Returns a version as a comparable tuple: 0.11 equals 0.11.0, and 0.11.0.3 is later."""
     parts = [int(part) for part in version.split(".")]
     return tuple(parts + [0] * (4 - len(parts)))

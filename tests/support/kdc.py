@@ -1,11 +1,11 @@
-"""A Kerberos server (KDC) for tests, its gate, and the Kerberos library of this machine.
+"""A Kerberos server (KDC) for tests, a proxy in front of it, and the Kerberos library of this machine.
 
     with Kdc() as kdc:
         keytab = kdc.keytab("alice")
         os.environ["KRB5_CONFIG"] = str(kdc.krb5_conf())
 
-The server is hadoop-minikdc, through Maven. Clients reach it by a gate in front of it, which counts what they ask and
-can be shut or fall silent. Kerberos' commands are not needed: `kinit` calls the library.
+The server is hadoop-minikdc, through Maven. Clients connect through the proxy, which counts requests and can reject or
+ignore them. No Kerberos commands are needed: `kinit` calls the library.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailable
 
 CACHE = SUPPORT.parent.parent / ".cache" / "kdc"
 REALM = "SAMSARROW.TEST"
-# ASN.1's tags of what clients ask a KDC for (RFC 4120): a ticket for tickets, and one for a service.
-QUESTIONS = {0x6A: "initial", 0x6C: "service"}
+# ASN.1 tags of KDC requests (RFC 4120): for a ticket-granting ticket, and for a service ticket.
+REQUEST_TYPES = {0x6A: "initial", 0x6C: "service"}
 
 
 def classpath() -> str:
-    """The KDC's class path, downloaded by Maven once and remembered under `.cache/`."""
+    """Returns the KDC's class path, downloaded by Maven once and cached under `.cache/`."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise KafkaUnavailableError(f"a KDC needs `{tool}` on PATH (JDK 17 and Maven)")
@@ -53,7 +53,7 @@ def classpath() -> str:
 
 @functools.cache
 def gssapi_library() -> str:
-    """MIT's Kerberos library: the system's, or else the copy that psycopg's wheel brings along."""
+    """Returns the path of MIT's Kerberos library: the system's, or the copy in psycopg's wheel."""
     with contextlib.suppress(OSError):
         ctypes.CDLL("libgssapi_krb5.so.2")
         return "libgssapi_krb5.so.2"
@@ -69,7 +69,7 @@ def _beside(package: Path, name: str) -> list[Path]:
 
 
 class Gate:
-    """A TCP port before the KDC that counts questions, and lets them through, or not."""
+    """A TCP proxy in front of the KDC that counts requests and can block them."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -77,33 +77,33 @@ class Gate:
         self.asked: Counter[str] = Counter()
         self._open = threading.Event()
         self._listener: socket.socket | None = None
-        # Those that are kept waiting.
+        # Connections that are kept waiting.
         self._held: list[socket.socket] = []
         self.unlock()
 
     def unlock(self) -> None:
-        """Lets clients through."""
+        """Forwards requests."""
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", self.port))
             threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
         self._open.set()
-        self._hang_up()
+        self._close_held()
 
     def silence(self) -> None:
-        """Takes questions and answers none."""
+        """Accepts requests without a response."""
         self._open.clear()
 
     def shut(self) -> None:
-        """Refuses connections."""
+        """Rejects connections."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            # Closing alone would not wake the thread that accepts.
+            # Closing alone would not wake the accepting thread.
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
-        self._hang_up()
+        self._close_held()
 
-    def _hang_up(self) -> None:
+    def _close_held(self) -> None:
         held, self._held = self._held, []
         for client in held:
             client.close()
@@ -119,15 +119,15 @@ class Gate:
             self._held.append(client)
             return
         with contextlib.suppress(OSError), client:
-            question = _framed(client)
-            self.asked[QUESTIONS.get(question[4], "other")] += 1
+            request = _framed(client)
+            self.asked[REQUEST_TYPES.get(request[4], "other")] += 1
             with socket.create_connection(("127.0.0.1", self._target)) as server:
-                server.sendall(question)
+                server.sendall(request)
                 client.sendall(_framed(server))
 
 
 def _framed(source: socket.socket) -> bytes:
-    """One message with its length before it."""
+    """Reads one message with its length prefix."""
     data = b""
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
         part = source.recv(65536)
@@ -138,7 +138,7 @@ def _framed(source: socket.socket) -> bytes:
 
 
 class Kdc:
-    """A KDC of the realm `SAMSARROW.TEST` with the principals that are asked for."""
+    """A KDC of the realm `SAMSARROW.TEST`, with principals created on demand."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="samsarrow-kdc-"))
@@ -161,7 +161,7 @@ class Kdc:
         return line
 
     def keytab(self, *principals: str) -> Path:
-        """The keys of new principals, in one file; the same file for the same principals."""
+        """Returns a keytab file with the keys of new principals; the same file for the same principals."""
         if principals not in self._keytabs:
             path = self.directory / f"{len(self._keytabs)}.keytab"
             assert self._process.stdin is not None
@@ -172,7 +172,7 @@ class Kdc:
         return self._keytabs[principals]
 
     def krb5_conf(self, life: str = "1h", **defaults: str) -> Path:
-        """A client's configuration: all of Kerberos' libraries read it, Java's too."""
+        """Writes a client configuration for all Kerberos libraries, including Java's."""
         settings = {
             "default_realm": REALM,
             "ticket_lifetime": life,
@@ -190,7 +190,7 @@ class Kdc:
         return path
 
     def discard(self) -> None:
-        """Ends it and removes its files."""
+        """Ends the process and removes its files."""
         if hasattr(self, "gate"):
             self.gate.shut()
         self._process.kill()
@@ -208,7 +208,7 @@ class Kdc:
 
 
 class KerberosKafka(KafkaServer):
-    """A broker with a listener that wants GSSAPI, beside the one of every `KafkaServer`."""
+    """A broker with a GSSAPI listener in addition to that of every `KafkaServer`."""
 
     def __init__(self, kdc: Kdc, host: str = "localhost") -> None:
         krb5_conf = kdc.krb5_conf()
@@ -239,7 +239,7 @@ class KerberosKafka(KafkaServer):
 
 
 def with_other_keys(keytab: Path, path: Path) -> Path:
-    """A keytab with the same principals and other keys, as after a change of the password."""
+    """Writes a keytab with the same principals and other keys, as after a change of the password."""
     data = bytearray(keytab.read_bytes())
     at = 2
     while at < len(data):
@@ -249,7 +249,7 @@ def with_other_keys(keytab: Path, path: Path) -> Path:
         place = entry + 4 + realm
         for _ in range(components):
             place += 2 + struct.unpack_from(">H", data, place)[0]
-        # The name's type, a time, the key's version and type, and its length.
+        # Skips the name type, a timestamp, the key's version and type, and its length.
         place += 4 + 4 + 1 + 2
         length = struct.unpack_from(">H", data, place)[0]
         for key in range(place + 2, place + 2 + length):
@@ -260,7 +260,7 @@ def with_other_keys(keytab: Path, path: Path) -> Path:
 
 
 def kinit(principal: str, keytab: Path, cache: Path, life_s: int = 3600) -> None:
-    """Puts a ticket into a cache file, as the command of this name does; `KRB5_CONFIG` says where the KDC is."""
+    """Obtains a ticket and stores it in a cache file, like the `kinit` command; `KRB5_CONFIG` names the KDC."""
     library = ctypes.CDLL(gssapi_library())
     library.krb5_get_error_message.restype = ctypes.c_char_p
     context = ctypes.c_void_p()
@@ -273,7 +273,7 @@ def kinit(principal: str, keytab: Path, cache: Path, life_s: int = 3600) -> None
 
     call("krb5_init_context", ctypes.byref(context))
     client, table, store, options = (ctypes.c_void_p() for _ in range(4))
-    # A krb5_creds, which has some 200 bytes.
+    # A krb5_creds structure, which has some 200 bytes.
     credentials = ctypes.create_string_buffer(1024)
     call("krb5_parse_name", context, principal.encode(), ctypes.byref(client))
     call("krb5_kt_resolve", context, f"FILE:{keytab}".encode(), ctypes.byref(table))

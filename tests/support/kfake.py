@@ -1,4 +1,4 @@
-"""franz-go's fake cluster for tests: a Go program of our own around it, built once, which takes commands.
+"""franz-go's fake cluster for tests: a Go program around it, built once and controlled by commands.
 
 with KFake(brokers=3, topics={"t": 1}) as kfake:
     kfake.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
@@ -30,7 +30,7 @@ class KFakeUnavailableError(RuntimeError):
 
 
 def program() -> Path:
-    """The program, built by Go once for each state of its source and remembered under `.cache/`."""
+    """Returns the path of the binary, built by Go once per state of its source and cached under `.cache/`."""
     state = hashlib.sha256()
     for name in ("go.mod", "go.sum", "main.go"):
         state.update((SOURCE / name).read_bytes())
@@ -40,7 +40,7 @@ def program() -> Path:
     if shutil.which("go") is None:
         raise KFakeUnavailableError("franz-go's fake cluster needs `go` on PATH (1.26 or later)")
     CACHE.mkdir(parents=True, exist_ok=True)
-    # Under a name of its own first: runs side by side may build at once.
+    # Built under a temporary name first, since concurrent runs may build at the same time.
     fresh = CACHE / f"{built.name}.{os.getpid()}"
     done = subprocess.run(
         ["go", "build", "-o", str(fresh), "."],
@@ -52,12 +52,12 @@ def program() -> Path:
 
 
 class KFake:
-    """A cluster in a process of its own, on free loopback ports.
+    """A cluster in its own process, on free loopback ports.
 
     Args:
-        brokers: how many.
-        topics: the partitions of each.
-        configs: of the brokers.
+        brokers: number of brokers.
+        topics: partition counts by topic.
+        configs: broker configs.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class KFake:
         self._process = subprocess.Popen(
             [str(program()), *self._arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.bootstrap_servers = ",".join(self._answer()["addresses"])
+        self.bootstrap_servers = ",".join(self._read_response()["addresses"])
         return self
 
     def __exit__(
@@ -90,7 +90,7 @@ class KFake:
             process.kill()
             process.communicate()
 
-    def _answer(self) -> dict[str, Any]:
+    def _read_response(self) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -99,12 +99,12 @@ class KFake:
         assert "error" not in answer, answer["error"]
         return answer
 
-    def _ask(self, do: str, **fields: object) -> dict[str, Any]:
+    def _request(self, do: str, **fields: object) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **fields}) + "\n")
         self._process.stdin.flush()
-        return self._answer()
+        return self._read_response()
 
     def fail(
         self,
@@ -118,55 +118,55 @@ class KFake:
         txn: str = "",
         whole: bool = False,
     ) -> None:
-        """Has the next requests answered with an error, None for all until `heal`.
+        """Fails the next requests with an error; all of them until `heal` if `times` is None.
 
-        The error is that of the topics, partitions or groups named, or of all; `whole` makes it the request's own.
+        The error applies to the given topics, partitions or groups, or to all; `whole` sets the top-level error.
         """
-        self._ask(
+        self._request(
             "fail", api=api, error=CODES[error], times=-1 if times is None else times, topic=topic,
             partitions=list(partitions), group=group, txn=txn, whole=whole,
         )  # fmt: skip
 
     def drop(self, api: str, times: int | None = 1) -> None:
-        """Has the connection closed instead of an answer to the next requests."""
-        self._ask("drop", api=api, times=-1 if times is None else times)
+        """Closes the connection instead of a response to the next requests."""
+        self._request("drop", api=api, times=-1 if times is None else times)
 
     def delay(self, api: str, seconds: float, times: int | None = 1) -> None:
-        """Has the next requests wait."""
-        self._ask("delay", api=api, ms=round(1000 * seconds), times=-1 if times is None else times)
+        """Delays the next requests."""
+        self._request("delay", api=api, ms=round(1000 * seconds), times=-1 if times is None else times)
 
     def heal(self) -> None:
-        """Ends all that `fail`, `drop` and `delay` began."""
-        self._ask("heal")
+        """Ends all effects of `fail`, `drop` and `delay`."""
+        self._request("heal")
 
     def requests(self, api: str) -> int:
-        """Requests so far."""
-        return int(self._ask("requests").get("requests", {}).get(api, 0))
+        """Returns the number of requests so far."""
+        return int(self._request("requests").get("requests", {}).get(api, 0))
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads the partition."""
-        return int(self._ask("leader", topic=topic, partitions=[partition])["node"])
+        """Returns the leader of a partition."""
+        return int(self._request("leader", topic=topic, partitions=[partition])["node"])
 
     def move(self, topic: str, partition: int, node: int) -> None:
-        """Makes another broker the leader."""
-        self._ask("move", topic=topic, partitions=[partition], node=node)
+        """Moves the leadership to another broker."""
+        self._request("move", topic=topic, partitions=[partition], node=node)
 
     def coordinator(self, name: str) -> int:
-        """The coordinator of a group or transactional id."""
-        return int(self._ask("coordinator", group=name)["node"])
+        """Returns the coordinator of a group or transactional id."""
+        return int(self._request("coordinator", group=name)["node"])
 
     def move_coordinators(self) -> None:
-        """Gives groups and transactional ids other coordinators."""
-        self._ask("move coordinators")
+        """Moves groups and transactional ids to other coordinators."""
+        self._request("move coordinators")
 
     def delete_records(self, topic: str, partition: int) -> None:
-        """Deletes all records up to the end."""
-        self._ask("delete records", topic=topic, partitions=[partition])
+        """Deletes all records of a partition."""
+        self._request("delete records", topic=topic, partitions=[partition])
 
     def add_broker(self) -> int:
         """Starts another broker."""
-        return int(self._ask("add broker")["node"])
+        return int(self._request("add broker")["node"])
 
     def remove_broker(self, node: int) -> None:
-        """Stops a broker for good; its partitions go to others."""
-        self._ask("remove broker", node=node)
+        """Stops a broker permanently; its partitions move to the others."""
+        self._request("remove broker", node=node)

@@ -17,14 +17,14 @@ from types import TracebackType
 from samsarrow import exceptions
 
 CODES = {e.name: e.code for e in vars(exceptions).values() if isinstance(e, type) and hasattr(e, "code")}
-# Of the requests that the mock cluster answers.
+# Requests that the mock cluster supports.
 APIS = {
     "Produce": 0, "Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9,
     "FindCoordinator": 10, "JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "ApiVersions": 18,
     "InitProducerId": 22, "OffsetForLeaderEpoch": 23, "AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26,
     "TxnOffsetCommit": 28, "ConsumerGroupHeartbeat": 68,
 }  # fmt: skip
-# Of later versions, which it announces, too, the mock cluster cannot read the requests: librdkafka sends none of them.
+# Highest versions that the mock cluster can parse, although it advertises later ones, which librdkafka does not send.
 UNDERSTOOD = {
     "JoinGroup": 5,
     "SyncGroup": 3,
@@ -34,7 +34,7 @@ UNDERSTOOD = {
     "AddOffsetsToTxn": 0,
     "EndTxn": 1,
 }
-# librdkafka's own code for a broken connection: the mock cluster closes it instead of answering.
+# librdkafka's code for a broken connection: the mock cluster closes the connection instead of responding.
 TRANSPORT = -195
 PRODUCER = 0
 # Functions without a result.
@@ -47,17 +47,17 @@ VOID = {
 
 
 class MockClusterUnavailableError(RuntimeError):
-    """There is no librdkafka with a mock cluster on this machine."""
+    """No librdkafka with a mock cluster is installed on this machine."""
 
 
 def library() -> ctypes.CDLL:
-    """librdkafka, from confluent-kafka's wheel."""
+    """Loads librdkafka from confluent-kafka's wheel."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         raise MockClusterUnavailableError("librdkafka's mock cluster needs confluent-kafka")
     folder = Path(spec.origin).resolve().parent.parent / "confluent_kafka.libs"
     for path in sorted(folder.glob("librdkafka-*.so*")):
-        # Others in the folder are found once the extension module has loaded them.
+        # The extension module loads the other libraries of the folder, which this one depends on.
         importlib.import_module("confluent_kafka")
         found = ctypes.CDLL(str(path))
         if hasattr(found, "rd_kafka_mock_cluster_new"):
@@ -79,8 +79,8 @@ class MockCluster:
     """Brokers 1, 2 and so on, as threads of this process, on free loopback ports.
 
     Args:
-        brokers: how many.
-        topics: the partitions of each.
+        brokers: number of brokers.
+        topics: partition counts by topic.
     """
 
     def __init__(self, brokers: int = 1, topics: Mapping[str, int] | None = None) -> None:
@@ -93,7 +93,7 @@ class MockCluster:
     def __enter__(self) -> MockCluster:
         text = ctypes.create_string_buffer(512)
         conf = ctypes.c_void_p(self._lib.rd_kafka_conf_new())
-        # The library's own client, which nobody uses, would warn that it knows no broker.
+        # The library's own client, which is unused, would log that it has no brokers.
         self._lib.rd_kafka_conf_set(conf, b"log_level", b"0", text, ctypes.c_size_t(len(text)))
         client = self._lib.rd_kafka_new(PRODUCER, conf, text, ctypes.c_size_t(len(text)))
         assert client, text.value
@@ -126,11 +126,11 @@ class MockCluster:
         assert not function(self._cluster, *arguments), f"{name}{arguments} failed"
 
     def fail(self, api: str, error: str, times: int = 1) -> None:
-        """Has the next requests answered with an error, each as it comes to the mock cluster."""
+        """Fails the next requests with an error, in the order of their arrival."""
         self._push(api, CODES[error] or 0, times)
 
     def drop(self, api: str, times: int = 1) -> None:
-        """Has the connection closed instead of an answer to the next requests."""
+        """Closes the connection instead of a response to the next requests."""
         self._push(api, TRANSPORT, times)
 
     def _push(self, api: str, code: int, times: int) -> None:
@@ -139,20 +139,20 @@ class MockCluster:
         self._do("push_request_errors_array", key, ctypes.c_size_t(times), codes)
 
     def heal(self, api: str) -> None:
-        """Ends what `fail` and `drop` began."""
+        """Ends the effects of `fail` and `drop`."""
         self._do("clear_request_errors", ctypes.c_int16(APIS[api]))
 
     def move(self, topic: str, partition: int, broker: int) -> None:
-        """Makes another broker the leader."""
+        """Moves the leadership to another broker."""
         self._do("partition_set_leader", topic.encode(), ctypes.c_int32(partition), ctypes.c_int32(broker))
 
     def move_coordinator(self, kind: str, name: str, broker: int) -> None:
-        """Makes another broker the coordinator of a `group` or a `transaction`."""
+        """Moves a `group` or a `transaction` to another coordinator."""
         self._do("coordinator_set", kind.encode(), name.encode(), ctypes.c_int32(broker))
 
     @contextmanager
     def down(self, broker: int) -> Iterator[None]:
-        """Without this broker."""
+        """Takes a broker down within the `with` block."""
         self._do("broker_set_down", ctypes.c_int32(broker))
         try:
             yield
@@ -160,12 +160,12 @@ class MockCluster:
             self._do("broker_set_up", ctypes.c_int32(broker))
 
     def speak(self, api: str, lowest: int, highest: int) -> None:
-        """Has the brokers speak these versions of an API, none with -1."""
+        """Sets the versions of an API that the brokers advertise, none with -1."""
         versions = [ctypes.c_int16(n) for n in (APIS[api], lowest, highest)]
         self._do("set_apiversion", *versions)
 
     def requests(self, api: str) -> int:
-        """Requests so far."""
+        """Returns the number of requests so far."""
         count = ctypes.c_size_t()
         found = self._lib.rd_kafka_mock_get_requests(self._cluster, ctypes.byref(count))
         if not found:

@@ -1,4 +1,4 @@
-"""Members of a group, each polling in a thread of its own."""
+"""Members of a group, each polling in its own thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.waiting import until
 
 
 class Member:
-    """One of our consumers in a thread; remembers what it owned, what its listener got and what it read."""
+    """A consumer in a thread; records its assignments, listener calls and rows."""
 
     def __init__(
         self, topics: Iterable[str], *, pattern: str | None = None, pause: float = 0.0, **options: Any
@@ -31,15 +31,15 @@ class Member:
             topics,
             pattern=pattern,
             listener=RebalanceListener(
-                lambda new: self._told("assigned", new),
-                lambda gone: self._told("revoked", gone),
-                lambda gone: self._told("lost", gone),
+                lambda new: self._record_event("assigned", new),
+                lambda gone: self._record_event("revoked", gone),
+                lambda gone: self._record_event("lost", gone),
             ),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def _told(self, what: str, partitions: list[TopicPartition]) -> None:
+    def _record_event(self, what: str, partitions: list[TopicPartition]) -> None:
         self.events.append((what, frozenset(partitions)))
         self.owned = self.owned | set(partitions) if what == "assigned" else self.owned - set(partitions)
 
@@ -55,7 +55,7 @@ class Member:
             self.error = error
 
     def stop(self) -> None:
-        """Ends the polling, not the membership."""
+        """Ends the polling, but not the membership."""
         self._stop.set()
         self._thread.join(30)
         assert not self._thread.is_alive()
@@ -75,7 +75,7 @@ class Member:
 
 
 def shared(members: Iterable[Member], partitions: Iterable[TopicPartition]) -> bool:
-    """Whether every partition has one owner, and every member has some."""
+    """Returns true if every partition has one owner, and every member owns some."""
     owned = [member.owned for member in members]
     flat = [tp for own in owned for tp in own]
     return all(owned) and len(flat) == len(set(flat)) and set(flat) == set(partitions)

@@ -1,4 +1,4 @@
-"""A member of a group to be killed: says on stdout what it owns. Arguments: the client, options as JSON, topics."""
+"""A group member to be killed: prints its partitions. Arguments: the client, options as JSON, topics."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ def ours(options: dict[str, str], topics: list[str]) -> None:
     consumer.subscribe(topics)
     while True:
         consumer.poll(0.05)
-        say((tp.topic, tp.partition) for tp in consumer.assignment())
+        print_owned((tp.topic, tp.partition) for tp in consumer.assignment())
 
 
 def confluent(options: dict[str, str], topics: list[str]) -> None:
@@ -22,17 +22,17 @@ def confluent(options: dict[str, str], topics: list[str]) -> None:
     consumer.subscribe(topics)
     while True:
         consumer.poll(0.05)
-        say((tp.topic, tp.partition) for tp in consumer.assignment())
+        print_owned((tp.topic, tp.partition) for tp in consumer.assignment())
 
 
-said = ""
+last_line = ""
 
 
-def say(owned: Iterable[tuple[str, int]]) -> None:
-    global said
+def print_owned(owned: Iterable[tuple[str, int]]) -> None:
+    global last_line
     line = json.dumps(sorted(owned))
-    if line != said:
-        said = line
+    if line != last_line:
+        last_line = line
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

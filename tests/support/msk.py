@@ -1,4 +1,4 @@
-"""As much of a broker of AWS MSK as a login with AWS_MSK_IAM meets: TLS, versions, the handshake, one signature."""
+"""The part of an AWS MSK broker that an AWS_MSK_IAM login needs: TLS, ApiVersions, the handshake, one signature."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _text(value: str) -> bytes:
 
 
 class Msk:
-    """Takes any signature, remembers it, and then hangs up.
+    """Accepts any signature, records it, and closes the connection.
 
     Attributes:
-        payloads: what clients sent.
-        answer: to each of them.
+        payloads: payloads sent by clients.
+        answer: response to each of them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class Msk:
                 while size := file.read(4):
                     request = file.read(struct.unpack(">i", size)[0])
                     key, version, correlation, client = struct.unpack_from(">hhih", request)
-                    body = self._answered(key, version, request[10 + max(client, 0) :])
+                    body = self._response(key, version, request[10 + max(client, 0) :])
                     if body is None:
                         return
                     file.write(struct.pack(">ii", len(body) + 4, correlation) + body)
@@ -70,7 +70,7 @@ class Msk:
         except (OSError, ssl.SSLError):
             return
 
-    def _answered(self, key: int, version: int, body: bytes) -> bytes | None:
+    def _response(self, key: int, version: int, body: bytes) -> bytes | None:
         if key == API_VERSIONS and version == 0:
             known = [(API_VERSIONS, 0, 0), (HANDSHAKE, 0, 1), (AUTHENTICATE, 0, 1)]
             return struct.pack(">hi", 0, len(known)) + b"".join(struct.pack(">hhh", *row) for row in known)

@@ -1,4 +1,4 @@
-"""An issuer of tokens over HTTPS, for tests: it signs with RS256, writes its keys down for a broker, and misbehaves.
+"""An OAuth token issuer over HTTPS, for tests: signs with RS256, stores its keys for brokers, and can return faults.
 
 with Issuer(folder) as issuer:
     Producer(**issuer.options, ...)
@@ -37,20 +37,20 @@ def decoded(text: str) -> bytes:
 
 
 def unsecured(sub: str = "alice", life: float = 3600, **claims: Any) -> str:
-    """A token that nobody signs, for the embedded broker."""
+    """Returns an unsigned token, for the embedded broker."""
     now = time.time()
     parts = [{"alg": "none"}, {"sub": sub, "iat": int(now), "exp": now + life, **claims}]
     return ".".join(encoded(json.dumps(part).encode()) for part in parts) + "."
 
 
 class Issuer:
-    """One issuer with one client, and one that signs (`trusted`).
+    """An issuer with one client that has a secret, and one that signs assertions (`trusted`).
 
     Attributes:
-        mode: how it answers: `good`, or one of the methods of its handler that begin with `_bad_`.
-        asked: what it was asked: forms by name, with `Authorization` among them.
-        life: of its tokens, in seconds.
-        trusted: public keys whose assertions it takes.
+        mode: `good`, or the suffix of a `_bad_` method of its handler.
+        asked: fields of the received forms, with the header `Authorization`.
+        life: lifetime of its tokens, in seconds.
+        trusted: public keys for assertions.
     """
 
     audience = "kafka"
@@ -70,7 +70,7 @@ class Issuer:
         self.url = f"https://localhost:{self._server.server_port}/token"
         self.issuer = f"https://localhost:{self._server.server_port}"
         self.allowed_urls = [self.url]
-        # What nothing on the way may see, but those on this machine.
+        # Plaintext server, for proxies of this machine only.
         self._open = _server(self, None)
         self.open_url = f"http://127.0.0.1:{self._open.server_port}/token"
 
@@ -84,7 +84,7 @@ class Issuer:
 
     @property
     def options(self) -> dict[str, str]:
-        """Of a client of ours that it knows by a secret."""
+        """Options of a samsarrow client with a client secret."""
         return {
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.oauthbearer.token.endpoint.url": self.url,
@@ -94,7 +94,7 @@ class Issuer:
         }
 
     def token(self, sub: str = "alice", life: float | None = None) -> str:
-        """A token that brokers with its keys take."""
+        """Returns a token that is valid for brokers with the issuer's keys."""
         now = time.time()
         life = self.life if life is None else life
         header = {"alg": "RS256", "typ": "JWT", "kid": "1"}
@@ -103,7 +103,7 @@ class Issuer:
         return f"{signed}.{encoded(self.key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
     def takes(self, assertion: str) -> bool:
-        """Whether an assertion is of somebody trusted, for this issuer, and holds now."""
+        """Returns true if an assertion is signed by a trusted key, meant for this issuer, and valid now."""
         signed, _, signature = assertion.rpartition(".")
         claims = json.loads(decoded(signed.partition(".")[2]))
         if claims["aud"] not in (self.url, self.open_url) or not claims["nbf"] <= time.time() < claims["exp"]:
@@ -117,7 +117,7 @@ class Issuer:
 
 
 def private_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, passphrase: str | None = None) -> str:
-    """A key as PKCS8."""
+    """Returns a key as PKCS8."""
     encryption = (
         serialization.NoEncryption()
         if passphrase is None
@@ -142,7 +142,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients hang up on what they do not like."""
+        """Ignores errors of connections that clients close."""
 
 
 def _server(issuer: Issuer, context: ssl.SSLContext | None) -> _Server:
@@ -159,20 +159,20 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         self.request.settimeout(30)
         if self.context is not None:
-            # Here, on a thread of the connection's own.
+            # Here, in the thread of the connection.
             self.request = self.context.wrap_socket(self.request, server_side=True)
         super().setup()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing."""
+        """Logs nothing."""
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        asked = {name: values[0] for name, values in form.items()}
-        asked["Authorization"] = self.headers.get("Authorization", "")
-        self.issuer.asked.append(asked)
+        fields = {name: values[0] for name, values in form.items()}
+        fields["Authorization"] = self.headers.get("Authorization", "")
+        self.issuer.asked.append(fields)
         answer: Callable[[dict[str, str]], None] = getattr(self, f"_bad_{self.issuer.mode}", self._good)
-        answer(asked)
+        answer(fields)
         self.close_connection = True
 
     def _answer(self, status: int, body: str, kind: str = "application/json", **headers: str) -> None:
@@ -182,31 +182,31 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body.encode())
 
-    def _good(self, asked: dict[str, str]) -> None:
+    def _good(self, fields: dict[str, str]) -> None:
         basic = "Basic " + base64.b64encode(f"{ID}:{SECRET}".encode()).decode()
-        assertion = asked.get("assertion" if asked["grant_type"] == BEARER else "client_assertion")
-        if asked["Authorization"] == basic or (assertion is not None and self.issuer.takes(assertion)):
+        assertion = fields.get("assertion" if fields["grant_type"] == BEARER else "client_assertion")
+        if fields["Authorization"] == basic or (assertion is not None and self.issuer.takes(assertion)):
             answer = {"access_token": self.issuer.token(), "token_type": "Bearer", "expires_in": int(self.issuer.life)}
             self._answer(200, json.dumps(answer))
         else:
             self._answer(401, json.dumps({"error": "invalid_client", "error_description": "nobody we know"}))
 
-    def _bad_redirect(self, asked: dict[str, str]) -> None:
+    def _bad_redirect(self, fields: dict[str, str]) -> None:
         self._answer(307, "", Location=self.issuer.url)
 
-    def _bad_html(self, asked: dict[str, str]) -> None:
+    def _bad_html(self, fields: dict[str, str]) -> None:
         self._answer(200, "<html>please sign in</html>", "text/html; charset=utf-8")
 
-    def _bad_huge(self, asked: dict[str, str]) -> None:
+    def _bad_huge(self, fields: dict[str, str]) -> None:
         self._answer(200, "{", **{"Content-Length": str(1 << 30)})
 
-    def _bad_endless(self, asked: dict[str, str]) -> None:
+    def _bad_endless(self, fields: dict[str, str]) -> None:
         self.send_response(200)
         self.end_headers()
         for _ in range(1 << 14):
             self.wfile.write(b" " * (1 << 16))
 
-    def _bad_slow(self, asked: dict[str, str]) -> None:
+    def _bad_slow(self, fields: dict[str, str]) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "1000")
         self.end_headers()
@@ -214,12 +214,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b" ")
             time.sleep(0.1)
 
-    def _bad_expired(self, asked: dict[str, str]) -> None:
+    def _bad_expired(self, fields: dict[str, str]) -> None:
         self._answer(200, json.dumps({"access_token": self.issuer.token(life=-60), "expires_in": 3600}))
 
-    def _bad_echo(self, asked: dict[str, str]) -> None:
-        text = f"{SECRET} {asked['Authorization']} {self.issuer.token()}\x1b[2J"
+    def _bad_echo(self, fields: dict[str, str]) -> None:
+        text = f"{SECRET} {fields['Authorization']} {self.issuer.token()}\x1b[2J"
         self._answer(400, json.dumps({"error": "invalid_request", "error_description": text}))
 
-    def _bad_down(self, asked: dict[str, str]) -> None:
+    def _bad_down(self, fields: dict[str, str]) -> None:
         self._answer(503, "")

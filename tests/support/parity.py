@@ -1,4 +1,4 @@
-"""The same reads through Spark's own connector and through ours."""
+"""Equal reads through Spark's own connector and through samsarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T0 = 1_700_000_000_000
 FORMATS = ("kafka", "samsarrow-python")
 JVM = "samsarrow-jvm"
 
-# What an error is about, by words of its text: the connector's, then ours.
+# Categories of errors, by patterns of their text: the connector's, then samsarrow's.
 _KINDS = {
     "data loss": "ome data may have been (lost|missed)|KAFKA_DATA_LOSS|DataLossError",
     "no record at that time": "No offset matched|there is no record at or after",
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def kind_of(error: BaseException) -> str:
-    """What an error is about; its text where that is not known."""
+    """Returns the category of an error, or its text if the category is unknown."""
     text = f"{type(error).__name__}: {error}"
     for kind, words in _KINDS.items():
         if re.search(words, text):
@@ -47,7 +47,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def outcome(read: Callable[[], Any]) -> Any:
-    """What came out, or what kind of error."""
+    """Returns the result, or the category of the error."""
     try:
         return read()
     except Exception as error:
@@ -55,19 +55,19 @@ def outcome(read: Callable[[], Any]) -> Any:
 
 
 def rows(frame: Any) -> tuple[str, list[Any]]:
-    """Schema and rows, in order of topic, partition and offset."""
+    """Returns schema and rows, in order of topic, partition and offset."""
     found = frame.collect()
     return frame.schema.simpleString(), sorted(map(tuple, found), key=lambda row: row[2:5])
 
 
 class Ahead:
-    """Runs the selected cases of a test two at a time, for most of the time each of them waits.
+    """Runs the selected cases of a test two at a time, since each of them mostly waits.
 
     Args:
-        request: of a fixture of the module.
-        test: whose parameter `name` says which cases are selected.
-        run: one case through one source.
-        formats: the sources.
+        request: pytest's request of a module fixture.
+        test: name of the test whose parameter `name` selects the cases.
+        run: function that runs one case through one source.
+        formats: names of the sources.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Ahead:
         items = [item for item in request.session.items if item.path == request.path and item.originalname == test]
         self._pool = ThreadPoolExecutor(2)
         self._run = run
-        self._said = {
+        self._results = {
             (name, source): self._pool.submit(self._run_again, name, source)
             for name in (item.callspec.params["name"] for item in items)
             for source in formats
@@ -90,23 +90,23 @@ class Ahead:
         return self._run(name, source)
 
     def said(self, name: str) -> dict[str, Any]:
-        """What came of a case, by source."""
-        return {source: self._said[name, source].result(150) for source in self._formats}
+        """Returns the result of a case, by source."""
+        return {source: self._results[name, source].result(150) for source in self._formats}
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
 class Topics:
-    """Topics with what reads can stumble over, the same for all tests.
+    """Topics with difficult content, shared by all tests.
 
     Attributes:
-        plain: three partitions: nulls, empty values, headers, times that rise by a second a record.
-        times: one partition whose times do not rise.
+        plain: three partitions: nulls, empty values, headers, timestamps that rise by a second per record.
+        times: one partition whose timestamps are not ascending.
         transactions: one partition: committed, aborted, committed.
         trimmed: one partition whose first ten records were deleted.
         compressed: four partitions, one codec each.
-        empty: two partitions without a record.
+        empty: two partitions without records.
     """
 
     def __init__(self, kafka: KafkaServer) -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, on a socket in a temporary folder."""
+"""A private PostgreSQL server, on a socket in a temporary folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 
 class PostgresUnavailableError(RuntimeError):
-    """No PostgreSQL can be run here; the message says what is missing."""
+    """PostgreSQL cannot be run on this machine; the message says what is missing."""
 
 
 def programs() -> Path:
-    """The folder with initdb and postgres: Debian keeps it off PATH."""
+    """Returns the folder with initdb and postgres, which Debian does not put on the PATH."""
     candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if found := shutil.which("initdb"):
         candidates.append(Path(found).parent)
@@ -27,13 +27,13 @@ def programs() -> Path:
 
 
 def account() -> str | None:
-    """Whom to run it as: it refuses root."""
+    """Returns the user to run it as, since it does not run as root."""
     return "postgres" if os.geteuid() == 0 else None
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Runs a server; gives the connection string."""
+    """Runs a server and yields the connection string."""
     folder = programs()
     with tempfile.TemporaryDirectory(prefix="samsarrow-postgres-") as home:
         user = account()
@@ -49,7 +49,7 @@ def server() -> Iterator[str]:
         )  # fmt: skip
         log = Path(home, "log")
         control = [folder / "pg_ctl", "-D", data, "-w", "-t", "60", "-l", log]
-        # Without fsync: nobody pulls the plug on a test.
+        # Without fsync, since tests need no durability.
         options = f"-k {home} -c listen_addresses='' -F"
         try:
             subprocess.run([*control, "-o", options, "start"], user=user, cwd=home, check=True, timeout=90,

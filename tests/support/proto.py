@@ -1,4 +1,6 @@
-"""Random messages, their schemas and values of them as bytes, all from a seed; and what google's protobuf reads."""
+"""Random messages, their schemas and values as bytes, generated from a seed; and the values that google's protobuf
+reads.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ TYPES += ["Struct", "Value", "ListValue"]
 
 
 class Generator:
-    """A file with a message `p.M0`, and what that is made of; a plain one is of proto3, and imports nothing."""
+    """A file with a message `p.M0` and its dependencies; a plain one is proto3 and imports nothing."""
 
     def __init__(self, seed: int, *, plain: bool = False, delimited: bool = False) -> None:
         self.random = random.Random(seed)
@@ -57,7 +59,7 @@ class Generator:
             self.file.ClearField("syntax")
         if self.syntax == "editions":
             self.file.edition = descriptor_pb2.EDITION_2023
-            # Of all messages but the values of maps; well-known types are read only with a length before them.
+            # All messages but map values; well-known types are only read with a length prefix.
             if self.delimited:
                 self.file.options.features.message_encoding = 2
         if not plain:
@@ -88,7 +90,7 @@ class Generator:
                 self.kind(field, into, full, depth, group=False)
                 field.oneof_index = len(into.oneof_decl) - 1
             assert oneof
-        # Oneofs of the compiler's own are the last.
+        # The compiler's synthetic oneofs come last.
         for field in into.field:
             if field.proto3_optional:
                 field.oneof_index = len(into.oneof_decl)
@@ -161,11 +163,11 @@ class Generator:
                 field.type = self.random.choice(SCALARS)
 
     def file_set(self) -> bytes:
-        """The file as `protoc` describes it."""
+        """Returns the file as a descriptor set of `protoc`."""
         return descriptor_pb2.FileDescriptorSet(file=[self.file]).SerializeToString()
 
     def text(self) -> str:
-        """The file as it is written."""
+        """Returns the source text of the file."""
         lines = {"editions": 'edition = "2023";'}.get(self.syntax, f'syntax = "{self.syntax}";')
         imports = "".join(f'import "{name}";\n' for name in self.file.dependency)
         body = "".join(self.message_text(message) for message in self.file.message_type)
@@ -220,16 +222,16 @@ class Generator:
     def kind_text(self, field: Any) -> str:
         if not field.type_name:
             return NAMES[field.type]
-        # As far as names are found from everywhere within.
+        # A relative name, if it can be resolved from every scope.
         return self.random.choice([field.type_name, field.type_name.lstrip(".")])
 
     def value(self, descriptor: Any = None, depth: int = 4) -> bytes:
-        """A message as bytes: in any order, with fields that come again, and some that nobody knows."""
+        """Returns a message as bytes: fields in any order, with repetitions and unknown fields."""
         descriptor = descriptor or self.descriptor
         parts = [part for field in descriptor.fields for part in self.parts(field, depth)]
         if self.random.random() < 0.5:
             self.random.shuffle(parts)
-        # upb takes an entry of a map with unknown fields for an unknown field of the message; no other library does.
+        # upb treats a map entry with unknown fields as an unknown field of the message; no other library does.
         if self.random.random() < 0.2 and not descriptor.GetOptions().map_entry:
             parts.insert(self.random.randint(0, len(parts)), self.unknown())
         return b"".join(parts)
@@ -339,7 +341,7 @@ def wire(kind: int) -> int:
 
 
 def read(kind: type[Message], value: bytes) -> Any:
-    """What google's protobuf reads, as pyarrow gives our column; None if it reads nothing."""
+    """Returns the message as read by google's protobuf, in the form of pyarrow columns; None if it is invalid."""
     message = kind()
     try:
         message.ParseFromString(value)
@@ -388,7 +390,7 @@ def one(value: Any, field: Any) -> Any:
 
 
 def actual(value: Any, descriptor: Any) -> Any:
-    """Our row in the same form: maps have no order, and JSON no one text."""
+    """Returns samsarrow's row in the same form: maps are unordered, and JSON texts are not unique."""
     if value is None:
         return None
     return {field.name: ours(value[field.name], field) for field in descriptor.fields}

@@ -1,15 +1,15 @@
-"""A bad network of the tests' own: a TCP proxy before each broker, with faults that are switched at run time.
+"""An unreliable network for tests: a TCP proxy in front of each broker, with faults that are switched at run time.
 
     with Broker(topics={"t": 1}) as broker, Network(broker.bootstrap_servers) as network:
         network.down.delay = 0.05
         with Consumer(bootstrap_servers=network.bootstrap_servers) as consumer: ...
         assert network.requests()["Metadata"] < 5
 
-All clients stay behind it: answers that name brokers (Metadata, FindCoordinator, ...) name their proxies instead. Only
-`127.0.0.1` and what is as long can be named (`localhost`, `::0:0:0:1`), so an answer keeps its length. One thread
-carries everything; it moves about 1 GB/s, so without a limit it is not what a client waits for.
+Clients always connect through it: responses that name brokers (Metadata, FindCoordinator, ...) are rewritten. Only
+`127.0.0.1` and names of equal length are supported (`localhost`, `::0:0:0:1`), so a response keeps its length. A thread
+carries everything, at about 1 GB/s, so that clients do not wait for it unless a limit is set.
 
-A black hole never loses bytes: TCP would send them again, so what a client sees is that nothing comes.
+A black hole loses no bytes: TCP would retransmit them, so a client only observes that no data arrives.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ APIS = {
     60: "DescribeCluster", 68: "ConsumerGroupHeartbeat", 69: "ConsumerGroupDescribe", 71: "GetTelemetrySubscriptions",
 }  # fmt: skip
 NAMES_BROKERS = {"Produce", "Fetch", "Metadata", "FindCoordinator", "DescribeCluster"}
-# A longer answer to Fetch has records, and names nobody.
+# Longer Fetch responses contain records and name no brokers.
 LONGEST_REWRITTEN_FETCH = 4096
 CHUNK = 256 * 1024
-# What a router on the way would hold besides what is under way.
+# Buffer of a router in addition to the bytes in flight.
 ROUTER_BUFFER = 256 * 1024
 RESET = struct.pack("ii", 1, 0)
 
@@ -54,11 +54,11 @@ class Link:
     """One direction of a proxy; all of its connections share the bandwidth.
 
     Attributes:
-        delay: seconds, one way.
-        jitter: seconds, up to so much more; the order stays.
-        bandwidth: bytes a second, `None` for no limit.
-        hold: nothing gets through until it is `False` again; nothing is lost either.
-        close_after: connections end after so many bytes of this direction, in the middle of whatever it is.
+        delay: one-way delay in seconds.
+        jitter: maximum additional delay in seconds; the order is kept.
+        bandwidth: bytes per second, `None` for no limit.
+        hold: True to hold back all data until it is `False` again; no data is lost.
+        close_after: number of bytes in this direction after which connections end, even within a message.
     """
 
     delay: float = 0.0
@@ -69,25 +69,25 @@ class Link:
     free_at: float = 0.0
 
     def due(self, now: float, size: int) -> float:
-        """When the last of `size` bytes that are sent now arrives."""
+        """Returns the arrival time of the last of `size` bytes that are sent now."""
         if self.bandwidth is not None:
             self.free_at = max(now, self.free_at) + size / self.bandwidth
             now = self.free_at
         return now + self.delay + (random.random() * self.jitter if self.jitter else 0.0)
 
-    def room(self) -> int:
-        """How many bytes may be on their way."""
+    def capacity(self) -> int:
+        """Returns the maximum number of bytes in flight."""
         speed = self.bandwidth if self.bandwidth is not None else 1e9
         return ROUTER_BUFFER + int(speed * (self.delay + self.jitter))
 
     def chunk(self) -> int:
-        # A hundredth of a second at a time, so that bytes flow rather than come in lumps.
+        # A hundredth of a second at a time, so that bytes flow evenly.
         return CHUNK if self.bandwidth is None else max(1024, min(CHUNK, int(self.bandwidth / 100)))
 
 
 @dataclass
 class Cut:
-    """Breaks a connection in or after a message of an API."""
+    """Breaks a connection within or after a message of an API."""
 
     api: str
     side: Side
@@ -97,7 +97,7 @@ class Cut:
 
 
 class Loop(threading.Thread):
-    """The thread that moves the bytes."""
+    """Thread that moves the bytes."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True, name="proxy")
@@ -111,7 +111,7 @@ class Loop(threading.Thread):
         self._over = False
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """Runs `work` between two turns and returns what it returns."""
+        """Runs `work` in the thread and returns its result."""
         done: Future[Any] = Future()
         self._calls.append((work, done))
         self._waker.send(b"x")
@@ -159,7 +159,7 @@ class Frames:
         self._cut: Cut | None = None
 
     def feed(self, data: memoryview) -> Iterable[bytes | memoryview | Cut]:
-        """What goes on, in order; a `Cut` is the end."""
+        """Yields the bytes to forward, in order; a `Cut` ends the connection."""
         while data:
             if self._left == 0:
                 taken = self._needed - len(self._head)
@@ -206,7 +206,7 @@ class Frames:
                     yield whole
                 return
         if self._cut is not None:
-            # A share of nothing means not one byte.
+            # A share of 0 forwards not a single byte.
             rest = int(rest * self._cut.share)
             if self._cut.share == 0:
                 self._left = 0
@@ -231,7 +231,7 @@ class Pipe:
         self._timed: float | None = None
 
     def wants_to_read(self) -> bool:
-        return not self._ended and not self.link.hold and self._queued < self.link.room()
+        return not self._ended and not self.link.hold and self._queued < self.link.capacity()
 
     def wants_to_write(self) -> bool:
         return bool(self._queue) and not self.link.hold and self._queue[0][0] <= time.monotonic()
@@ -262,7 +262,7 @@ class Pipe:
         self._queued += size
 
     def write(self) -> None:
-        """Sends what is due; the rest waits for its time, or for room in the socket."""
+        """Sends the data that is due; the rest waits for its time, or for space in the socket."""
         now = time.monotonic()
         while self._queue and self._queue[0][0] <= now and not self.link.hold:
             due, what = self._queue[0]
@@ -298,7 +298,7 @@ class Pipe:
         self._wait()
 
     def _wait(self) -> None:
-        """Comes back when the next piece is due."""
+        """Schedules `_due` for the time at which the next piece is due."""
         if self._queue and not self.link.hold and self._timed != self._queue[0][0]:
             when = self._queue[0][0]
             if when > time.monotonic():
@@ -313,11 +313,11 @@ class Pipe:
 
 
 class Connection:
-    """A client, its broker, and what is on its way between them."""
+    """A client, its broker, and the data in flight between them."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
         self.proxy, self.client, self.broker = proxy, client, broker
-        # What an answer belongs to, and whether it will be cut, by correlation id.
+        # API of the pending requests and the cut of their response, by correlation id.
         self.waiting: dict[int, tuple[str, Cut | None]] = {}
         self.over = False
         for s in (client, broker):
@@ -329,7 +329,7 @@ class Connection:
         self.watch()
 
     def watch(self) -> None:
-        """Listens for exactly what could be done now."""
+        """Registers for exactly the events that can be handled now."""
         if self.over:
             return
         for s, reads, writes in ((self.client, self.up, self.down), (self.broker, self.down, self.up)):
@@ -360,7 +360,7 @@ class Connection:
         return ready
 
     def touch(self) -> None:
-        """Goes on after a fault was switched."""
+        """Continues after a fault was changed."""
         for pipe in (self.up, self.down):
             if not self.over:
                 pipe.write()
@@ -385,7 +385,7 @@ class Connection:
 
 
 class Proxy:
-    """Stands for one broker."""
+    """Proxy of one broker."""
 
     def __init__(self, network: Network, upstream: tuple[str, int], host: str) -> None:
         self.network, self.upstream, self.host = network, upstream, host
@@ -450,7 +450,7 @@ class Proxy:
                 return cut
         return None
 
-    # What tests call, from their own threads.
+    # Called by tests, from their own threads.
 
     def cut(
         self, api: str, side: Side = "answer", *, share: float = 0.0, times: int | None = 1, reset: bool = True
@@ -458,16 +458,16 @@ class Proxy:
         """Breaks the connection in the next messages of an API.
 
         Args:
-            api: by its name.
-            side: `request` keeps the broker from reading it, `answer` lets the broker do what it was asked.
-            share: how much of the message still arrives; 0.5 is in its middle.
-            times: how often, `None` for always.
-            reset: RST instead of an orderly close.
+            api: name of the API.
+            side: `request` cuts before the broker has read it, `answer` after the broker has handled it.
+            share: fraction of the message that still arrives.
+            times: number of messages, `None` for all.
+            reset: True for RST, False for an orderly close.
         """
         self.network.loop.call(lambda: self._cuts.append(Cut(api, side, share, times, reset)))
 
     def reset(self, *, reset: bool = True) -> int:
-        """Ends all connections now, by RST or orderly; how many there were."""
+        """Ends all connections now, by RST or orderly, and returns their number."""
 
         def work() -> int:
             connections = list(self.alive)
@@ -478,7 +478,7 @@ class Proxy:
         return int(self.network.loop.call(work))
 
     def switch(self, **faults: Any) -> None:
-        """Sets faults of both directions at once: `switch(delay=0.05, bandwidth=10e6)`."""
+        """Sets faults of both directions: `switch(delay=0.05, bandwidth=10e6)`."""
 
         def work() -> None:
             for link in (self.up, self.down):
@@ -501,7 +501,7 @@ class Proxy:
         self.network.loop.call(work)
 
     def refuse(self) -> None:
-        """Ends all connections and refuses new ones, as a host without a broker does. The port stays ours."""
+        """Ends all connections and rejects new ones, like a host without a broker. The port stays reserved."""
 
         def work() -> None:
             self._deaf()
@@ -512,12 +512,12 @@ class Proxy:
         self.reset()
 
     def silence(self) -> None:
-        """Half open: connections stay or are accepted, and nothing comes any more."""
+        """Half open: connections stay or are accepted, but no data is forwarded."""
         self.switch(hold=True)
         self.network.loop.call(lambda: setattr(self, "_silent", True))
 
     def black_hole(self) -> None:
-        """Nothing answers, not even to SYN: connections are not made, and those that are carry nothing."""
+        """Accepts nothing, not even SYN: new connections are not established, and existing ones carry no data."""
 
         def work() -> None:
             self._deaf()
@@ -533,7 +533,7 @@ class Proxy:
         self.network.loop.call(work)
 
     def heal(self) -> None:
-        """Ends every fault; connections that were never served are reset."""
+        """Ends every fault and resets connections that were never served."""
 
         def work() -> None:
             self._cuts.clear()
@@ -549,7 +549,7 @@ class Proxy:
         self.switch(delay=0.0, jitter=0.0, bandwidth=None, hold=False, close_after=None)
 
     def move(self) -> None:
-        """Comes back under another port; nobody is at the old one."""
+        """Moves to another port; the old one is closed."""
 
         def work() -> None:
             self._deaf()
@@ -561,11 +561,11 @@ class Proxy:
         self.reset()
 
     def requests(self) -> Counter[str]:
-        """How many requests of each API it has seen."""
+        """Returns the number of requests by API."""
         return Counter(self.network.loop.call(self.counted.copy))
 
     def close(self) -> None:
-        """For the loop: ends all."""
+        """Closes everything; called by the loop."""
         self._deaf()
         self._listener.close()
         for s in self._idle:
@@ -578,8 +578,8 @@ class Network:
     """A proxy for each broker.
 
     Args:
-        servers: of the brokers themselves, all on 127.0.0.1.
-        host: by which proxies are named: `127.0.0.1`, `localhost` or `::0:0:0:1`.
+        servers: addresses of the brokers, all on 127.0.0.1.
+        host: host name of the proxies: `127.0.0.1`, `localhost` or `::0:0:0:1`.
     """
 
     def __init__(self, servers: str, host: str = "127.0.0.1") -> None:
@@ -592,7 +592,7 @@ class Network:
             self.add(server)
 
     def add(self, server: str) -> Proxy:
-        """Another broker."""
+        """Adds a proxy for another broker."""
         host, _, port = server.rpartition(":")
 
         def work() -> Proxy:
@@ -605,7 +605,7 @@ class Network:
         return made
 
     def prefer(self, proxies: Iterable[Proxy]) -> None:
-        """Lets answers name these, where a broker has several."""
+        """Prefers these proxies in responses, for brokers with several."""
 
         def work() -> None:
             chosen = list(proxies)
@@ -614,14 +614,14 @@ class Network:
         self.loop.call(work)
 
     def rewritten(self, answer: bytearray) -> bytes:
-        """The answer with the addresses of proxies in place of those of brokers."""
+        """Returns the response with the addresses of proxies in place of those of brokers."""
         told = bytes(answer)
         if b"127.0.0.1" in told:
-            # In two steps: the port of a proxy may be the port that another broker had.
+            # In two steps, since the port of a proxy may have been the port of another broker.
             for i, proxy in enumerate(self.proxies):
-                told = told.replace(_place(*proxy.upstream), b"<<<<<<<<<" + struct.pack(">I", i))
+                told = told.replace(_encoded_address(*proxy.upstream), b"<<<<<<<<<" + struct.pack(">I", i))
             for i, proxy in enumerate(self.proxies):
-                told = told.replace(b"<<<<<<<<<" + struct.pack(">I", i), _place(proxy.host, proxy.port))
+                told = told.replace(b"<<<<<<<<<" + struct.pack(">I", i), _encoded_address(proxy.host, proxy.port))
         return told
 
     @property
@@ -629,19 +629,19 @@ class Network:
         return ",".join(proxy.address for proxy in self.proxies)
 
     def requests(self) -> Counter[str]:
-        """How many requests of each API all brokers were sent."""
+        """Returns the number of requests by API, to all brokers."""
         return Counter(self.loop.call(lambda: sum((proxy.counted for proxy in self.proxies), Counter())))
 
     def accepted(self) -> int:
-        """How many connections were ever made."""
+        """Returns the number of connections accepted so far."""
         return sum(proxy.accepted for proxy in self.proxies)
 
     def carried(self, side: Side) -> int:
-        """How many bytes have arrived."""
+        """Returns the number of bytes that have arrived."""
         return sum(proxy.carried[side] for proxy in self.proxies)
 
     def each(self, work: Callable[[Proxy], Any]) -> None:
-        """Does the same to all proxies."""
+        """Applies a function to all proxies."""
         for proxy in self.proxies:
             work(proxy)
 
@@ -658,6 +658,6 @@ class Network:
         self.close()
 
 
-def _place(host: str, port: int) -> bytes:
-    """An address as answers have it: a host and, behind it, four bytes of port."""
+def _encoded_address(host: str, port: int) -> bytes:
+    """Returns an address as encoded in responses: a host, followed by four bytes of port."""
     return host.encode() + struct.pack(">I", port)

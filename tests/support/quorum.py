@@ -1,4 +1,4 @@
-"""Two nodes of Apache Kafka with a dynamic quorum (KIP-853): the first votes alone, the second may come to vote too."""
+"""Two nodes of Apache Kafka with a dynamic quorum (KIP-853): the first is the only voter, the second may become one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.kafka import QUICK_COMPILER, KafkaServer, new_cluster_id
 
 
 class QuorumNode(KafkaServer):
-    """A broker and controller with two disks."""
+    """A broker and controller with two log directories."""
 
     def __init__(self, number: int, cluster_id: str, first: QuorumNode | None) -> None:
         self._number, self._cluster_id, self._first = number, cluster_id, first
@@ -19,35 +19,35 @@ class QuorumNode(KafkaServer):
             heap="384m",
             jvm=QUICK_COMPILER,
             properties={
-                # A transaction that no coordinator knows can be written.
+                # Permits writing transactions that are unknown to the coordinator.
                 "transaction.partition.verification.enable": "false",
                 "broker.session.timeout.ms": "6000",
                 "broker.heartbeat.interval.ms": "500",
-                # A vote is lost only by who is really away.
+                # A voter must not lose its vote because of a short pause.
                 "controller.quorum.fetch.timeout.ms": "10000",
                 "controller.quorum.request.timeout.ms": "10000",
-                # Only tests elect.
+                # Only tests start elections.
                 "auto.leader.rebalance.enable": "false",
             },
         )
         self.disks = [str(self.data_dir), f"{self.data_dir}-more"]
         self._properties["log.dirs"] = ",".join(self.disks)
-        # A client that starts from controllers gets their addresses.
+        # Clients with bootstrap.controllers get the controllers' advertised addresses.
         self._properties["advertised.listeners"] += f",CONTROLLER://{self.controller}"
 
     @property
     def controller(self) -> str:
-        """Where its controller listens."""
+        """Address of the controller."""
         return f"127.0.0.1:{self._other_port}"
 
     @property
     def controller_port(self) -> int:
-        """The port of its controller."""
+        """Port of the controller."""
         return self._other_port
 
     @property
     def directory_id(self) -> uuid.UUID:
-        """The id of the disk with the metadata."""
+        """Directory id of the metadata log directory."""
         lines = Path(self.disks[0], "meta.properties").read_text().splitlines()
         [text] = [line.partition("=")[2] for line in lines if line.startswith("directory.id=")]
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text.replace("\\", "") + "=="))
@@ -67,7 +67,7 @@ class QuorumNode(KafkaServer):
 
 
 class Quorum:
-    """Both nodes; 1 is the voter."""
+    """Both nodes; node 1 is the voter."""
 
     def __init__(self) -> None:
         cluster_id = new_cluster_id()

@@ -1,4 +1,4 @@
-"""Single requests of any version, by kafka-python's definitions: what no client would send in this order."""
+"""Single requests of any version, encoded by kafka-python's definitions, in an order that no client would use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 with warnings.catch_warnings():
-    # It reads its own files in a way that Python 3.11 calls old.
+    # kafka-python reads its own files in a way that is deprecated in Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import for_code
     from kafka.protocol.admin import transactions as admin
@@ -22,25 +22,27 @@ _T0 = 1_700_000_000_000
 
 
 def error(code: int) -> str:
-    """The name of an error code, `OK` for none."""
+    """Returns the name of an error code, `OK` for 0."""
     return "OK" if code == 0 else str(for_code(code).__name__)
 
 
 def _message(kind: Any, fields: dict[str, Any], **version: int) -> Any:
-    """A message from dictionaries and lists."""
+    """Builds a message from dictionaries and lists."""
 
-    def value(field: Any, given: Any) -> Any:
-        if isinstance(given, dict):
-            return _message(field.data_class, given)
-        if isinstance(given, list) and given and isinstance(given[0], dict):
-            return [_message(field.data_class, one) for one in given]
-        return given
+    def value(field: Any, input_value: Any) -> Any:
+        if isinstance(input_value, dict):
+            return _message(field.data_class, input_value)
+        if isinstance(input_value, list) and input_value and isinstance(input_value[0], dict):
+            return [_message(field.data_class, one) for one in input_value]
+        return input_value
 
-    return kind(**version, **{name: value(kind._struct.fields[name], given) for name, given in fields.items()})
+    return kind(
+        **version, **{name: value(kind._struct.fields[name], input_value) for name, input_value in fields.items()}
+    )
 
 
 class Raw:
-    """One connection; answers come as dictionaries."""
+    """One connection; responses are dictionaries."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -49,7 +51,7 @@ class Raw:
         self._count = 0
 
     def call(self, api: str, version: int, **fields: Any) -> Any:
-        """Sends a request and waits for its answer."""
+        """Sends a request and waits for its response."""
         [module] = [module for module in _MODULES if hasattr(module, f"{api}Request")]
         request = _message(getattr(module, f"{api}Request"), fields, version=version)
         self._count += 1
@@ -81,7 +83,7 @@ class Raw:
 
 
 def batch(producer: tuple[int, int], sequence: int, count: int = 1, *, transactional: bool = True) -> bytes:
-    """Records of a producer (id, epoch), as Produce takes them."""
+    """Encodes records of a producer (id, epoch) for Produce."""
     builder = DefaultRecordBatchBuilder(2, 0, transactional, *producer, sequence, 1 << 20)
     for i in range(count):
         builder.append(i, _T0 + i, None, b"%d" % (sequence + i), [])

@@ -3,10 +3,10 @@
     with SecureKafka(folder) as kafka:
         Producer(**kafka.password("SCRAM-SHA-512").ours)
 
-Beside the listener of every `KafkaServer`, whose clients may do all, there are SSL, which wants a client's certificate,
-SASL_SSL, SASL_PLAINTEXT, and EXPIRING: SASL_SSL on which a login lasts for five seconds. GSSAPI is there when a KDC is
-given. When an issuer of tokens is, SASL_SSL and EXPIRING take its tokens; else, and on SASL_PLAINTEXT always, unsecured
-ones. Who is no super user may do all but what ACLs keep for others.
+In addition to the listener of every `KafkaServer`, whose clients may do all, it has SSL, which requires a certificate,
+SASL_SSL, SASL_PLAINTEXT, and EXPIRING: SASL_SSL with logins that last five seconds. GSSAPI is enabled if a KDC is
+given. With a token issuer, SASL_SSL and EXPIRING accept its tokens; otherwise, and always on SASL_PLAINTEXT, unsigned
+ones. Users that are not super users may do everything that no ACL restricts.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from support.oidc import ID, SECRET, Issuer
 from support.waiting import until
 
 HOST = "localhost"
-# The brokers' own user is of Kafka's example: nobody logs in with it.
+# The brokers' own user, `admin`, is named as in Kafka's example; tests do not log in with it.
 USERS = {"alice": "alice-secret", "admin": "admin-secret"}
 LISTENERS = {"SSL": "SSL", "SASL_SSL": "SASL_SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "EXPIRING": "SASL_SSL"}
-# How long a login lasts on EXPIRING.
+# Lifetime of a login on EXPIRING.
 LIFETIME_MS = 5000
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
@@ -53,14 +53,14 @@ _MODULES = {
 
 
 def jaas(mechanism: str, **options: str) -> str:
-    """An entry as `sasl.jaas.config` takes it."""
-    given = "".join(f' {name}="{value}"' for name, value in options.items())
-    return f"{_MODULES[mechanism]} required{given};"
+    """Returns an entry of `sasl.jaas.config`."""
+    entries = "".join(f' {name}="{value}"' for name, value in options.items())
+    return f"{_MODULES[mechanism]} required{entries};"
 
 
 @contextmanager
 def where_java_is() -> Iterator[None]:
-    """Skips what cannot be run on this machine, and says why; in CI nothing is skipped."""
+    """Skips tests that cannot run on this machine and states the reason; in CI nothing is skipped."""
     try:
         yield
     except KafkaUnavailableError as reason:
@@ -71,12 +71,12 @@ def where_java_is() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Login:
-    """A way in, for each of the clients that know it.
+    """A way to log in, with the options of each client that supports it.
 
     Attributes:
-        ours: options of our client; those of Java's where it is the same way.
+        ours: options of samsarrow, mostly equal to those of Java's client.
         java: options of Java's client.
-        librdkafka: options of librdkafka; None where it lacks the way.
+        librdkafka: options of librdkafka; None if it does not support the login.
     """
 
     ours: Mapping[str, str]
@@ -89,9 +89,9 @@ class SecureKafka(KafkaServer):
 
     Args:
         folder: for certificates.
-        kdc: whose tickets it takes.
-        issuer: whose tokens it takes.
-        properties: broker settings on top.
+        kdc: KDC for GSSAPI logins.
+        issuer: token issuer for OAUTHBEARER logins.
+        properties: further broker settings.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class SecureKafka(KafkaServer):
         self._properties |= self._addresses() | self._stores() | self._logins() | self._rights() | (properties or {})
 
     def servers(self, listener: str) -> str:
-        """Where a listener is."""
+        """Returns the address of a listener."""
         return f"{HOST}:{self._ports[listener]}"
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """As of every server; Java finds the KDC, and may ask the issuer."""
+        """Like that of every server, with Java's options for the KDC and the issuer."""
         options = list(jvm)
         if self._kdc is not None:
             options.append(f"-Djava.security.krb5.conf={self._kdc.krb5_conf()}")
@@ -178,7 +178,7 @@ class SecureKafka(KafkaServer):
                 if self._issuer is not None and protocol == "SASL_SSL":
                     settings |= self._tokens(f"{prefix}.oauthbearer", self._issuer)
         settings["listener.name.expiring.connections.max.reauth.ms"] = str(LIFETIME_MS)
-        # Wrong passwords are answered at once.
+        # Wrong passwords are rejected without delay.
         settings["connection.failed.authentication.delay.ms"] = "0"
         return settings
 
@@ -205,10 +205,10 @@ class SecureKafka(KafkaServer):
         added = [part for one in named for part in ("--add-scram", one)]
         self.format(config, new_cluster_id(), *added)
 
-    # Ways in.
+    # Ways to log in.
 
     def _trust(self, listener: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Options of Java's client and of librdkafka for a listener."""
+        """Returns options of Java's client and of librdkafka for a listener."""
         protocol = LISTENERS[listener]
         common = {"bootstrap.servers": self.servers(listener), "security.protocol": protocol}
         if not protocol.endswith("SSL"):
@@ -217,7 +217,7 @@ class SecureKafka(KafkaServer):
         return common | java, common | {"ssl.ca.location": str(self.ca)}
 
     def mutual_tls(self, name: str = "alice") -> Login:
-        """By a certificate."""
+        """With a client certificate."""
         issued = self.authority.issue(name, names=())
         store = issued.write(self.folder / f"{name}.pem")
         java, librdkafka = self._trust("SSL")
@@ -226,7 +226,7 @@ class SecureKafka(KafkaServer):
         return Login(java, java, librdkafka)
 
     def password(self, mechanism: str, listener: str = "SASL_SSL", name: str = "alice", password: str = "") -> Login:
-        """By PLAIN or SCRAM; with the right password unless another is given."""
+        """With PLAIN or SCRAM, and the right password unless another is passed."""
         password = password or USERS[name]
         java, librdkafka = self._trust(listener)
         java |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, username=name, password=password)}
@@ -234,7 +234,7 @@ class SecureKafka(KafkaServer):
         return Login(java, java, librdkafka)
 
     def unsecured_token(self, listener: str = "SASL_PLAINTEXT", name: str = "alice") -> Login:
-        """By a token that nobody has signed."""
+        """With an unsigned token."""
         java, librdkafka = self._trust(listener)
         claim = jaas("OAUTHBEARER", unsecuredLoginStringClaim_sub=name)
         java |= {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": claim}
@@ -246,7 +246,7 @@ class SecureKafka(KafkaServer):
         return Login(java, java, librdkafka)
 
     def issued_token(self, listener: str = "SASL_SSL") -> Login:
-        """By a token of the issuer, which knows its client by a secret."""
+        """With a token of the issuer, requested with a client secret."""
         assert self._issuer is not None
         java, librdkafka = self._trust(listener)
         store = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self._issuer.ca)}
@@ -254,7 +254,7 @@ class SecureKafka(KafkaServer):
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.login.callback.handler.class": f"{_BEARER}.OAuthBearerLoginCallbackHandler",
             "sasl.oauthbearer.token.endpoint.url": self._issuer.url,
-            # Java looks here for whom to trust over HTTPS.
+            # Java reads the trusted CAs for HTTPS from this entry.
             "sasl.jaas.config": jaas("OAUTHBEARER", clientId=ID, clientSecret=SECRET, **store),
         }
         librdkafka |= {
@@ -268,7 +268,7 @@ class SecureKafka(KafkaServer):
         return Login(self._trust(listener)[0] | self._issuer.options, java, librdkafka)
 
     def kerberos(self, name: str = "alice", listener: str = "SASL_PLAINTEXT") -> Login:
-        """By a ticket; confluent-kafka's wheel has no GSSAPI."""
+        """With a ticket; confluent-kafka's wheel has no GSSAPI."""
         assert self._kdc is not None
         java, _ = self._trust(listener)
         keytab, principal = str(self._kdc.keytab(name)), f"{name}@{REALM}"
@@ -277,16 +277,18 @@ class SecureKafka(KafkaServer):
         return Login(java, java, None)
 
     def delegation_token(self, owner: str = "alice", listener: str = "SASL_SSL") -> Login:
-        """By a delegation token, which Java's tool asks for in the name of its owner; librdkafka has none (KIP-48)."""
+        """With a delegation token, created by Java's tool in the name of its owner; librdkafka does not support it
+        (KIP-48).
+        """
         config = self.folder / f"{owner}.properties"
         write_properties(config, self.password("PLAIN", "SASL_PLAINTEXT", owner).java)
-        said = self.tool(
+        output = self.tool(
             "org.apache.kafka.tools.DelegationTokenCommand", "--bootstrap-server", self.servers("SASL_PLAINTEXT"),
             "--command-config", str(config), "--create", "--max-life-time-period", "-1",
         ).stdout.decode()  # fmt: skip
-        found = re.search(r"^(\S{22})\s+(\S{20,}={0,2})\s", said, re.MULTILINE)
-        assert found is not None, said
-        # The tool ends when the controller has the token; the broker hears of it with its next metadata.
+        found = re.search(r"^(\S{22})\s+(\S{20,}={0,2})\s", output, re.MULTILINE)
+        assert found is not None, output
+        # The tool ends when the controller has the token; brokers get it with their next metadata update.
         with Admin(self.password("PLAIN", "SASL_PLAINTEXT", owner).ours) as admin:
             until(lambda: any(token.token_id == found[1] for token in admin.describe_delegation_tokens()))
         java, _ = self._trust(listener)
@@ -294,15 +296,15 @@ class SecureKafka(KafkaServer):
         java |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": entry}
         return Login(java, java, None)
 
-    # What it counts.
+    # Counters.
 
     def counted(self, listener: str) -> dict[str, float]:
-        """Kafka's metrics of a listener's connections and logins, since its start."""
-        said = self.tool(
+        """Returns Kafka's metrics of a listener's connections and logins since the start."""
+        output = self.tool(
             "org.apache.kafka.tools.JmxTool", "--one-time", "--report-format", "properties",
             "--jmx-url", f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{self._jmx}/jmxrmi",
             "--object-name", f"kafka.server:type=socket-server-metrics,listener={listener},networkProcessor=*",
         ).stdout.decode()  # fmt: skip
-        # There is one thread for a listener.
-        lines = re.findall(r"networkProcessor=\d+:([\w-]+)=(\S+)$", said, re.MULTILINE)
+        # A listener has a single network thread.
+        lines = re.findall(r"networkProcessor=\d+:([\w-]+)=(\S+)$", output, re.MULTILINE)
         return {name: float(value) for name, value in lines}

@@ -1,4 +1,4 @@
-"""Kafkas of the past that want a login, for tests: alice, in the clear, by PLAIN or SCRAM-SHA-256."""
+"""Old Kafka versions with logins, for tests: user alice, in plaintext, with PLAIN or SCRAM-SHA-256."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.secure import USERS, jaas
 
 
 class OldSecureKafka(ZooKeeperKafkaServer):
-    """A broker with ZooKeeper, since 0.10.2, and a listener SASL_PLAINTEXT beside the one of every server."""
+    """A broker with ZooKeeper, 0.10.2 or later, with a SASL_PLAINTEXT listener in addition to that of every server."""
 
     def __init__(self, folder: Path, version: str) -> None:
         entries = [
@@ -17,7 +17,7 @@ class OldSecureKafka(ZooKeeperKafkaServer):
             jaas("SCRAM-SHA-256"),
         ]
         logins = folder / f"{version}.jaas"
-        # Settings of one listener came later than such files.
+        # Written as a JAAS file, since settings per listener came later.
         logins.write_text("\n".join(["KafkaServer {", *entries, "};", ""]))
         super().__init__(version=version, jvm=QUICK_COMPILER)
         self._jvm.append(f"-Djava.security.auth.login.config={logins}")
@@ -31,7 +31,7 @@ class OldSecureKafka(ZooKeeperKafkaServer):
 
     @property
     def secure_servers(self) -> str:
-        """Where it wants a login."""
+        """Address of the listener with logins."""
         return f"127.0.0.1:{self._secure_port}"
 
     def _prepare(self, config: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a broker has on disk: the heads of the batches in `.log` files, read by hand so that no client is believed."""
+"""Batches on a broker's disk: the headers in `.log` files, parsed here so that the test does not rely on a client."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 @dataclass(frozen=True)
 class Stored:
-    """One batch of format v2, or one message, perhaps a wrapper, of v0 or v1."""
+    """One batch of format v2, or one message of v0 or v1, which may be a wrapper."""
 
     magic: int
     offset: int
@@ -23,7 +23,7 @@ class Stored:
 
 
 def stored(segments: Iterable[Path]) -> Iterator[Stored]:
-    """All batches, in order."""
+    """Yields all batches, in order."""
     for path in segments:
         data = path.read_bytes()
         at = 0

@@ -1,9 +1,9 @@
-"""Java's serializers: Apache's own of Avro and Apicurio's, in one JVM that is asked line by line.
+"""Java's serializers: Apache's own for Avro, and Apicurio's, in one JVM that is controlled line by line.
 
     with JavaSerdes() as java:
         java.write(schema, values)["single"]
 
-Schemas are what their JSON parses to, values are bytes.
+Schemas are parsed JSON, values are bytes.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ Sent: TypeAlias = tuple[bytes, dict[str, bytes]]
 
 
 class JavaSerdes:
-    """Ends with the `with` block."""
+    """A JVM that ends with the `with` block."""
 
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         command = ["java", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Xmx256m", "-cp", serdes_classpath()]
         self._process = subprocess.Popen(
-            # The reader that resolves as the specification has it, not the one that prepares itself.
+            # Uses the reader that resolves schemas by the specification, not the precompiling one.
             [*command, "-Dorg.apache.avro.fastread=false", str(SUPPORT / "java" / "Serdes.java")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8",
         )  # fmt: skip
 
-    def _ask(self, op: str, values: Sequence[bytes], **task: Any) -> dict[str, Any]:
+    def _request(self, op: str, values: Sequence[bytes], **task: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         texts = {name: json.dumps(task.pop(name)) for name in ("schema", "writer", "reader") if name in task}
@@ -57,34 +57,36 @@ class JavaSerdes:
         return found
 
     def write(self, schema: Any, values: Sequence[bytes]) -> dict[str, list[bytes]]:
-        """Values as Java writes them: `plain`, `blocked` (arrays and maps in blocks with sizes), `single` objects."""
-        answer = self._ask("write", values, schema=schema)
+        """Encodes values with Java: `plain`, `blocked` (arrays and maps in blocks with sizes) and `single` objects."""
+        answer = self._request("write", values, schema=schema)
         assert "error" not in answer, answer
         return {kind: [base64.b64decode(one) for one in written] for kind, written in answer.items()}
 
     def read(self, values: Sequence[bytes], writer: Any, reader: Any) -> list[dict[str, Any]] | str:
-        """What Java reads, each `{"ok": value}` or `{"error": text}`; a text where it does not take the schemas."""
-        answer = self._ask("read", values, writer=writer, reader=reader)
+        """Returns the values as Java reads them, each `{"ok": value}` or `{"error": text}`; a text if it rejects the
+        schemas.
+        """
+        answer = self._request("read", values, writer=writer, reader=reader)
         return answer["error"] if "error" in answer else answer["read"]
 
     def serialize(
         self, registry: Apicurio, topic: str, schema: Any, values: Sequence[bytes], **config: str
     ) -> tuple[list[Sent], list[Any]]:
-        """What Apicurio's serializer of Avro makes of values, and what its deserializer makes of that."""
+        """Returns values as serialized by Apicurio's Avro serializer, and as deserialized again."""
         config["auto_register"] = "true"
         return self._sent("serialize", values, topic=topic, schema=schema, config=_dotted(registry, config))
 
     def json(
         self, registry: Apicurio, topic: str, values: Sequence[bytes], **config: str
     ) -> tuple[list[Sent], list[bytes]]:
-        """The same of JSON texts, whose schema is registered; read as texts."""
+        """Like `serialize`, for JSON texts, whose schema is registered; they are read as texts."""
         sent, read = self._sent("json", values, topic=topic, config=_dotted(registry, config))
         return sent, [base64.b64decode(one) for one in read]
 
     def protobuf(
         self, registry: Apicurio, topic: str, file: bytes, message: str, values: Sequence[bytes], **config: str
     ) -> tuple[list[Sent], list[bytes]]:
-        """The same of messages of a file, a `FileDescriptorProto`; read as bytes."""
+        """Like `serialize`, for messages of a file, a `FileDescriptorProto`; they are read as bytes."""
         config["auto_register"] = "true"
         described = {"file": base64.b64encode(file).decode(), "message": message}
         sent, read = self._sent("protobuf", values, topic=topic, config=_dotted(registry, config), **described)
@@ -93,13 +95,13 @@ class JavaSerdes:
     def deserialize(
         self, registry: Apicurio, topic: str, form: Literal["json", "protobuf"], values: Sequence[bytes], **config: str
     ) -> list[bytes]:
-        """What Apicurio's deserializer makes of values without headers."""
-        answer = self._ask("deserialize", values, topic=topic, format=form, config=_dotted(registry, config))
+        """Returns values without headers as deserialized by Apicurio."""
+        answer = self._request("deserialize", values, topic=topic, format=form, config=_dotted(registry, config))
         assert "error" not in answer, answer
         return [base64.b64decode(one["ok"]) for one in answer["read"]]
 
     def _sent(self, op: str, values: Sequence[bytes], **task: Any) -> tuple[list[Sent], list[Any]]:
-        answer = self._ask(op, values, **task)
+        answer = self._request(op, values, **task)
         assert "error" not in answer, answer
         sent = [
             (base64.b64decode(one["value"]), {key: base64.b64decode(of) for key, of in one["headers"].items()})
@@ -119,18 +121,18 @@ class JavaSerdes:
 
 
 def _dotted(registry: Apicurio, config: dict[str, str]) -> dict[str, str]:
-    """Apicurio's names of options."""
+    """Returns the options under Apicurio's names."""
     config = {**config, "url": registry.own_url}
     return {f"apicurio.registry.{name.replace('__', '.').replace('_', '-')}": of for name, of in config.items()}
 
 
 def shown(value: Any, schema: Any, names: dict[str, Any] | None = None) -> Any:
-    """A row of ours, from `to_pylist`, as the Java program shows the same value.
+    """Converts a row of samsarrow, from `to_pylist`, to the form in which the Java program shows the value.
 
     Args:
         value: the row.
         schema: the reader's schema.
-        names: of types that were defined before.
+        names: types that are defined already.
     """
     names = {} if names is None else names
     if isinstance(schema, list):
@@ -159,7 +161,7 @@ def shown(value: Any, schema: Any, names: dict[str, Any] | None = None) -> Any:
 
 
 def _define(schema: Any, names: dict[str, Any]) -> None:
-    """An empty list defines names, too."""
+    """Registers the names of types, including those below empty lists."""
     if isinstance(schema, dict) and schema["type"] in NAMED:
         names[schema["name"]] = schema
 
@@ -194,7 +196,7 @@ def _primitive(value: Any, kind: str) -> Any:
 
 
 def _raw(value: Any, schema: dict[str, Any]) -> Any:
-    """What a logical type is made of."""
+    """Returns the physical value of a logical type."""
     unit = UNITS.get(schema.get("logicalType", "").rpartition("-")[2])
     match value:
         case datetime.datetime():

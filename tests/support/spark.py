@@ -1,4 +1,4 @@
-"""Spark for tests and benches: sessions on this machine, with Spark's own Kafka connector beside ours."""
+"""Spark sessions on this machine for tests and benches, with Spark's own Kafka connector available."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from support.kafka import CACHE, SUPPORT, KafkaUnavailableError
 
-# Where support/archives.py keeps Spark's loaded classes.
+# Path at which support/archives.py stores Spark's class archive.
 ARCHIVE = CACHE.parent / "spark" / f"{metadata.version('pyspark')}.jsa"
-# For sessions that live for seconds or minutes: the quick compiler only, whose code is good enough, and a collector
-# without threads of its own. Each access to a column of the JVM reader is checked. No measurement may run with it.
+# For sessions that live for seconds or minutes: only the first compiler, and a collector without threads. Assertions
+# check each access to a column of the JVM reader. Not for measurements.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -ea:io.github.samsarrow..."
 _SHARED = f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off" if ARCHIVE.exists() else ""
-# SAMSARROW_SPARK_JAVA_OPTIONS has more options, such as -Xcheck:jni.
+# SAMSARROW_SPARK_JAVA_OPTIONS adds options, such as -Xcheck:jni.
 QUICK = {
     "spark_driver_extraJavaOptions": " ".join(
         filter(None, (JAVA_OPTIONS, _SHARED, os.environ.get("SAMSARROW_SPARK_JAVA_OPTIONS")))
@@ -26,12 +26,12 @@ QUICK = {
     "spark_ui_showConsoleProgress": "false",
 }
 
-# Spark gives a Python worker ten seconds to start, whatever else the machine does; who meets this tries again.
+# Error of Spark if a Python worker takes more than ten seconds to start on a busy machine; callers retry.
 STALLED = "Python worker failed to connect back"
 
 
 def connector_jars() -> list[str]:
-    """The jars of Spark's own Kafka connector and of `from_avro`, through Maven once, remembered under `.cache/`."""
+    """Returns the jars of Spark's Kafka connector and `from_avro`, fetched by Maven once and cached in `.cache/`."""
     pom = (SUPPORT / "spark-pom.xml").read_bytes()
     remembered = CACHE.parent / "spark" / f"connector-{hashlib.sha256(pom).hexdigest()[:12]}.classpath"
     if remembered.exists() and all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
@@ -50,7 +50,7 @@ def connector_jars() -> list[str]:
 
 
 def built_jar() -> list[str]:
-    """The jar of `samsarrow-jvm`, where it is built."""
+    """Returns the jar of `samsarrow-jvm` if it has been built."""
     from samsarrow.exceptions import ConfigurationError
     from samsarrow.spark import jar
 
@@ -61,7 +61,7 @@ def built_jar() -> list[str]:
 
 
 def need_jar() -> None:
-    """Skips a test where the jar is not built, which takes a build of its own; in CI it fails."""
+    """Skips a test if the jar has not been built, which needs a separate build; in CI it fails."""
     import pytest
 
     if not built_jar():
@@ -74,14 +74,14 @@ def need_jar() -> None:
 def local_session(
     scratch: Path, *, master: str = "local[2]", connector: bool = True, native: bool = True, **conf: str
 ) -> Any:
-    """A Spark session on threads of this machine, whose workers run this Python.
+    """Returns a Spark session on threads of this machine, whose workers run this Python.
 
     Args:
-        scratch: a folder for what Spark writes.
-        master: how many threads.
-        connector: whether Spark's own Kafka connector is there too, as format `kafka`.
-        native: whether the jar of `samsarrow-jvm` is there, if it is built.
-        **conf: more settings, with `_` for `.`.
+        scratch: a folder for Spark's files.
+        master: with the number of threads.
+        connector: True to add Spark's own Kafka connector, as format `kafka`.
+        native: True to add the jar of `samsarrow-jvm`, if it has been built.
+        **conf: further settings, with `_` for `.`.
     """
     from pyspark.sql import SparkSession
 

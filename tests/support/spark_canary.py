@@ -1,9 +1,9 @@
-"""A program that does with secrets what can be done with them in Spark, and prints where Spark showed them, as JSON.
+"""A program that uses secrets in Spark in every way, and prints the places where Spark showed them, as JSON.
 
     python spark_canary.py FOLDER < settings.json
 
-The settings: `read` and `write`, options of a source and a sink; `secrets`, what must not show, by name; `files`, for
-Spark to bring to its tasks; `plain`, whether Spark is left as it comes (`hide_secrets` is not called).
+The settings: `read` and `write`, options of a source and a sink; `secrets`, by name; `files`, which Spark distributes
+to its tasks; `plain`, true to keep Spark's defaults (`hide_secrets` is not called).
 """
 
 import contextlib
@@ -19,7 +19,7 @@ MODES = ("simple", "extended", "codegen", "cost", "formatted")
 
 
 class Search:
-    """Where secrets were found."""
+    """Records the places where secrets were found."""
 
     def __init__(self, secrets: dict[str, str]) -> None:
         self._secrets = secrets
@@ -81,7 +81,7 @@ def use(spark: Any, search: Search, read: dict[str, str], write: dict[str, str],
 
 
 def served(spark: Any, search: Search) -> None:
-    """What Spark's UI and its REST interface show, once they have heard of everything."""
+    """Searches Spark's UI and its REST interface, once they show all events."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     base, app = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
     rest = (

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark: a master and two workers, each a process."""
+"""A standalone Spark cluster: a master and two workers, each in its own process."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from support.waiting import until
 
 @contextlib.contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """A master and two workers with one core each, from PySpark's own jars; gives the master's address."""
+    """Starts a master and two workers with one core each, from PySpark's jars, and yields the master's address."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -47,5 +47,5 @@ def standalone(folder: Path) -> Iterator[str]:
 
 
 def wait_for(log: Path, words: str) -> None:
-    """Waits for words of a log."""
+    """Waits until a log contains a text."""
     until(lambda: words in log.read_text(errors="replace"), lambda: log.read_text(errors="replace"), 120, 0.2)

@@ -1,8 +1,8 @@
-"""A process that copies a topic twice with Spark, at least once and exactly once, until it is killed or has drained.
+"""A process that copies a topic twice with Spark, at least once and exactly once, until it is killed or has drained it.
 
 python spark_copy.py SINK BOOTSTRAP FOLDER COME AT_LEAST_ONCE EXACTLY_ONCE run|drain
 
-Its standard error has the time of everything that it does, and each of its micro-batches.
+It logs each of its steps and micro-batches to standard error, with the time.
 """
 
 import sys
@@ -17,7 +17,7 @@ def note(text: str) -> None:
 
 
 def started(writer: Any) -> Any:
-    """The query, with its sources."""
+    """Starts the query and waits for its sources."""
     from samsarrow.spark import wait_for_sources
 
     query = writer.start()

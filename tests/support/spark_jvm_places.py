@@ -1,11 +1,11 @@
-"""A program that copies a topic in Spark's JVM where Spark is more than one process, and no executor has a Python.
+"""A program that copies a topic in Spark's JVM, with Spark in several processes and no Python on the executors.
 
     python -m support.spark_jvm_places MASTER API JAR FOLDER < settings.json
 
-MASTER is any of Spark's; API is `classic`, or `connect` for a Connect server on that master; JAR is how the jar comes:
-`setting` (spark.jars) or `added` (to the session that runs). The settings: `conf`, of the session; `options`, of each
-source and sink; `come`, which is read, `gone`, topics that a batch and a stream write; `typed`, more options for one
-with keys and values of a format. Prints what it saw as JSON.
+MASTER is a Spark master; API is `classic`, or `connect` for a Connect server on that master; JAR is the way to add the
+jar: `setting` (spark.jars) or `added` (to the running session). The settings: `conf`, of the session; `options`, of
+sources and sinks; `come`, the input topic; `gone`, output topics of a batch and a stream; `typed`, options for a
+topic with formats of keys and values. Prints its results as JSON.
 """
 
 import json
@@ -33,7 +33,7 @@ def session(master: str, api: str, come: str, folder: Path, conf: dict[str, str]
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     (folder / "events").mkdir(parents=True)
-    # Workers in the driver's process write into the folder `work` of Spark's own.
+    # Workers in the driver's process write into the folder `work` below SPARK_HOME.
     (home := folder / "home").mkdir()
     for path in Path(pyspark.__file__).parent.iterdir():
         (home / path.name).symlink_to(path)
@@ -48,7 +48,7 @@ def session(master: str, api: str, come: str, folder: Path, conf: dict[str, str]
         "spark.executor.extraJavaOptions": QUICK["spark_driver_extraJavaOptions"],
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
-        # Both executors are there before the first plan, which then knows them as places.
+        # Both executors register before the first plan, which then uses them as preferred locations.
         "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1",
         "spark.locality.wait": "60s",
@@ -72,7 +72,7 @@ def session(master: str, api: str, come: str, folder: Path, conf: dict[str, str]
 
 
 def failure(run: Any) -> str:
-    """What is said where something cannot work, else nothing."""
+    """Returns the error text, or an empty text on success."""
     try:
         run()
     except (PySparkException, Py4JJavaError) as error:
@@ -81,15 +81,15 @@ def failure(run: Any) -> str:
 
 
 def python(spark: Any) -> Any:
-    """Rows that went through the executors' Python."""
+    """Runs a row through the executors' Python."""
     from pyspark.sql.functions import udf
 
     return spark.range(1).select(udf(lambda n: n, "long")("id")).collect()
 
 
 def typed(spark: Any, read: dict[str, str]) -> list[Any]:
-    """What is in columns that the executors decoded, of batch and stream."""
-    told = []
+    """Returns aggregates of columns that the executors decoded, in a batch and a stream."""
+    results = []
     for name, reader in (("batch", spark.read), ("stream", spark.readStream)):
         frame = reader.format(FORMAT).options(**read, startingOffsets="earliest").load()
         frame = frame.selectExpr("count(*)", "sum(key)", "sum(value.id)", "max(value.city)")
@@ -97,12 +97,12 @@ def typed(spark: Any, read: dict[str, str]) -> list[Any]:
             writer = frame.writeStream.format("memory").queryName("typed").outputMode("complete")
             assert writer.trigger(availableNow=True).start().awaitTermination(120)
             frame = spark.table("typed")
-        told += [list(row) for row in frame.collect()]
-    return told
+        results += [list(row) for row in frame.collect()]
+    return results
 
 
 def streamed(spark: Any, read: dict[str, str], write: dict[str, str], folder: Path) -> int:
-    """Copies what the checkpoint does not know yet; how many micro-batches had rows."""
+    """Copies rows that are not in the checkpoint; returns the number of micro-batches with rows."""
     source = spark.readStream.format(FORMAT).options(**read, startingOffsets="earliest", maxOffsetsPerTrigger="500")
     sink = source.load().select("key", "value").writeStream.format(FORMAT).options(**write)
     query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
@@ -121,7 +121,7 @@ def main(master: str, api: str, come: str, folder: Path) -> dict[str, Any]:
     batches = streamed(spark, read, second, folder)
     more = spark.range(sums["rows"], sums["rows"] + MORE).selectExpr("CAST(id AS STRING) AS value")
     more.write.format(FORMAT).options(**settings["options"], topic=settings["come"]).mode("append").save()
-    told = {
+    results = {
         **sums.asDict(),
         "batches": batches,
         "again": streamed(spark, read, second, folder),
@@ -129,7 +129,7 @@ def main(master: str, api: str, come: str, folder: Path) -> dict[str, Any]:
         "python": failure(lambda: python(spark)),
     }
     spark.stop()
-    return told
+    return results
 
 
 if __name__ == "__main__":

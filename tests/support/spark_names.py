@@ -1,9 +1,9 @@
-"""A program that asks Spark which source has a name: first without the jar, then with it, in one session.
+"""A program that resolves format names in Spark, first without the jar, then with it, in one session.
 
     python -m support.spark_names FOLDER BOOTSTRAP COME GONE
 
-Prints as JSON what reads COME by each name before and after, and the rows of the micro-batches of a query that began
-without the jar and went on with it.
+Prints as JSON the source that reads COME by each name before and after, and the rows per micro-batch of a query that
+was started without the jar and continued with it.
 """
 
 import json
@@ -18,12 +18,12 @@ NAMES = ("samsarrow", "samsarrow-python", "samsarrow-jvm")
 
 
 def reader(frame: Any) -> str:
-    """What the plan reads with."""
+    """Returns the source that the plan reads with."""
     plan = frame._jdf.queryExecution().executedPlan().toString()
     return "jvm" if "samsarrow-jvm" in plan else "python" if "Python" in plan else plan
 
 
-def who(spark: Any, options: dict[str, str], name: str) -> str:
+def source_of(spark: Any, options: dict[str, str], name: str) -> str:
     try:
         frame = spark.read.format(name).options(**options).load()
         return f"{reader(frame)} {frame.count()}"
@@ -44,16 +44,16 @@ def main(folder: Path, servers: str, come: str, gone: str) -> dict[str, Any]:
     dotted = {"kafka.bootstrap.servers": servers}
     read, write = dotted | {"subscribe": come}, dotted | {"topic": gone}
     more = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for when in ("without", "with"):
         if when == "with":
             add_jar(spark)
-        told[when] = {name: who(spark, read, name) for name in NAMES}
-        told[f"copied {when}"] = copy(spark, read, write, folder)
+        results[when] = {name: source_of(spark, read, name) for name in NAMES}
+        results[f"copied {when}"] = copy(spark, read, write, folder)
         more.write.format("samsarrow").options(**dotted, topic=come).mode("append").save()
-    told["copied again"] = copy(spark, read, write, folder)
+    results["copied again"] = copy(spark, read, write, folder)
     spark.stop()
-    return told
+    return results
 
 
 if __name__ == "__main__":

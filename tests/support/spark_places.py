@@ -1,9 +1,9 @@
-"""A program that reads and writes Kafka where Spark is more than one process: a standalone cluster, a Connect server.
+"""A program that reads and writes Kafka with Spark in several processes: a standalone cluster, a Connect server.
 
     python spark_places.py MASTER BOOTSTRAP REGISTRY COME GONE TYPED FLIGHTS FOLDER
 
 MASTER is `spark://host:port` or `connect`. Copies COME into GONE, writes Avro into TYPED
-and reads it, runs examples/spark/flights_by_window.py on FLIGHTS, and prints what it saw as JSON.
+and reads it, runs examples/spark/flights_by_window.py on FLIGHTS, and prints its results as JSON.
 """
 
 import importlib.util
@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 
-def who(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows, and the daemon of the workers: one for each executor."""
+def count_by_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the number of rows and the parent process of the worker, which is one per executor."""
     rows = sum(batch.num_rows for batch in batches)
     yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()], "rows": [rows]})
 
@@ -37,13 +37,13 @@ def session(master: str, folder: Path) -> Any:
     from support.spark import local_session
 
     small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
-    # Both executors are there before the first task.
+    # Both executors register before the first task.
     both = {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
     return local_session(folder, master=master, connector=False, **small, **both)
 
 
 def typed(spark: Any, servers: str, registry: str, topic: str) -> list[list[Any]]:
-    """Rows that were written as Avro, with a schema that the driver registered, and read again."""
+    """Writes rows as Avro, with a schema registered by the driver, and returns them as read again."""
     options = {"kafka.bootstrap.servers": servers, "schema.registry.url": registry}
     options |= {"key.format": "long", "value.format": "avro"}
     rows = spark.range(100).selectExpr("id AS key", "named_struct('id', id, 'city', concat('city ', id)) AS value")
@@ -53,7 +53,7 @@ def typed(spark: Any, servers: str, registry: str, topic: str) -> list[list[Any]
 
 
 def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]]:
-    """What the example wrote."""
+    """Returns the output of the example."""
     path = Path(__file__).resolve().parent.parent.parent / "examples" / "spark" / "flights_by_window.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -69,14 +69,14 @@ def main(master: str, servers: str, registry: str, come: str, gone: str, avro: s
     spark = session(master, Path(folder))
     bootstrap = {"kafka.bootstrap.servers": servers}
     batch = spark.read.format("samsarrow-python").options(**bootstrap, subscribe=come).load()
-    seen = batch.select("value").mapInArrow(who, "daemon long, rows long").collect()
+    seen = batch.select("value").mapInArrow(count_by_executor, "daemon long, rows long").collect()
     options = {**bootstrap, "subscribe": come, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "500"}
     options |= {"commitOffsets": "true", "kafka.group.id": f"group-of-{come}"}
     stream = spark.readStream.format("samsarrow-python").options(**options).load().select("key", "value")
     writer = stream.writeStream.format("samsarrow-python").options(**bootstrap, topic=gone, exactlyOnce="true")
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
     ended = query.awaitTermination(120)
-    told = {
+    results = {
         "rows": sum(row["rows"] for row in seen),
         "executors": len({row["daemon"] for row in seen}),
         "ended": ended,
@@ -84,7 +84,7 @@ def main(master: str, servers: str, registry: str, come: str, gone: str, avro: s
         "typed": typed(spark, servers, registry, avro),
         "flights": by_hour(spark, servers, flights, f"{folder}/flights"),
     }
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(results) + "\n")
     sys.stdout.flush()
     spark.stop()
 

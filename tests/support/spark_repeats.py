@@ -1,4 +1,4 @@
-"""A process that copies a topic exactly once, whose tasks all fail once, and then repeats the micro-batch as a whole.
+"""A process that copies a topic exactly once: each task fails once, and then the whole micro-batch is repeated.
 
 python spark_repeats.py SINK BOOTSTRAP FOLDER COME WITH_ADAPTIVE WITHOUT_ADAPTIVE
 """
@@ -41,7 +41,7 @@ def main(sink: str, servers: str, folder: str, come: str, *gone: str) -> None:
         spark.conf.set("spark.sql.adaptive.enabled", adaptive)
         checkpoint = Path(folder) / topic
         run(spark, sink, servers, checkpoint, come, topic)
-        # Spark finds the micro-batch planned, and nobody knows whether it was done.
+        # Removes Spark's commit of the micro-batch: it is planned, but of unknown outcome.
         for done in (checkpoint / "commits").iterdir():
             done.unlink()
         run(spark, sink, servers, checkpoint, come, topic)

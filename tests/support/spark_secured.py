@@ -1,10 +1,10 @@
-"""A program that copies a topic of a secured cluster where Spark is more than one process.
+"""A program that copies a topic of a secured cluster, with Spark in several processes.
 
     python spark_secured.py MASTER FOLDER < settings.json
 
 MASTER is `spark://host:port` or `connect`. The settings: `format`, of source and sink; `conf`, of the session; `files`,
-for Spark to bring to its tasks; `copies`, pairs of options of a source and of a sink. Prints, for each, how many rows
-were read and by how many executors, as JSON.
+which Spark distributes to its tasks; `copies`, pairs of options of a source and of a sink. Prints, for each, the number
+of rows read and of the executors, as JSON.
 """
 
 import json
@@ -19,9 +19,9 @@ import pyarrow as pa
 from support.spark import built_jar, local_session
 
 
-# Executors do not have this folder: what they run must be in the program itself.
-def who(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows, and the daemon of the workers: one for each executor."""
+# Executors do not have this folder: the functions that they run must be defined in this file.
+def count_by_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the number of rows and the parent process of the worker, which is one per executor."""
     rows = sum(batch.num_rows for batch in batches)
     yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()], "rows": [rows]})
 
@@ -29,7 +29,7 @@ def who(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def session(master: str, folder: Path, conf: dict[str, str]) -> Any:
     if master != "connect":
         small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
-        # Both executors are there before the first task.
+        # Both executors register before the first task.
         small |= {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
         given = {name.replace(".", "_"): value for name, value in conf.items()}
         return local_session(folder, master=master, connector=False, **small, **given)
@@ -57,8 +57,8 @@ def main(master: str, folder: str) -> None:
     told, name = [], settings["format"]
     for number, (read, write) in enumerate(settings["copies"]):
         batch = spark.read.format(name).options(**read).load()
-        seen = batch.select("value").mapInArrow(who, "daemon long, rows long").collect()
-        # The caller looks for the password in what this prints.
+        seen = batch.select("value").mapInArrow(count_by_executor, "daemon long, rows long").collect()
+        # The caller searches the output for the password.
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):
             batch.explain(mode=mode)
         batch.select("key", "value").write.format(name).options(**write).mode("append").save()

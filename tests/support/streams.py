@@ -1,4 +1,4 @@
-"""Running streaming queries in tests."""
+"""Streaming queries in tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIGGER = {"availableNow": True}
 
 
 def produce(kafka: KafkaServer, topic: str, values: Mapping[int, list[str]], **options: Any) -> None:
-    """Sends texts, by partition."""
+    """Sends texts by partition."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         for partition, texts in values.items():
             for text in texts:
@@ -27,16 +27,16 @@ def _plain(frame: Any) -> Any:
 
 
 class Stream:
-    """A streaming query over Kafka that keeps what each micro-batch brought.
+    """A streaming query over Kafka that keeps the rows of each micro-batch.
 
-    What it does with the rows of the source is its `shape`; `fail_in` is the number of a micro-batch that fails.
+    `shape` transforms the rows of the source; `fail_in` is the number of a micro-batch that fails.
 
     Args:
         spark: the session.
         kafka: the broker.
         folder: for the checkpoint.
         format: `samsarrow-python`, `samsarrow-jvm` or `kafka`.
-        **options: of the source.
+        **options: options of the source.
     """
 
     def __init__(
@@ -70,18 +70,18 @@ class Stream:
         return writer.trigger(**(trigger or TRIGGER)).start()
 
     def drain(self, **trigger: Any) -> Any:
-        """Runs until everything is read; the query."""
+        """Runs until everything is read, and returns the query."""
         query = self.start(**trigger)
         assert query.awaitTermination(120), "the query did not end"
         return query
 
     def values(self) -> list[str]:
-        """All values so far, in order of partition and offset."""
+        """Returns all values so far, in order of partition and offset."""
         rows = [row for number in sorted(self.batches) for row in self.batches[number]]
         return [row.value for row in sorted(rows, key=lambda r: (r.topic, r.partition, r.offset))]
 
     def offsets(self) -> dict[int, dict[str, dict[str, int]]]:
-        """What the checkpoint has: the end of each micro-batch."""
+        """Returns the end offsets of each micro-batch in the checkpoint."""
         return {
             int(file.name): json.loads(file.read_text().splitlines()[-1])
             for file in (self.checkpoint / "offsets").iterdir()
@@ -95,14 +95,14 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def wait_for_ends(servers: str, *transactional_ids: str) -> None:
-    """Until no transaction of theirs is being ended, whichever are open on the topics."""
+    """Waits until none of these transactions is being completed, regardless of open transactions on the topics."""
     with Admin(bootstrap_servers=servers) as admin:
         look = lambda: [of.state for of in admin.describe_transactions(transactional_ids).values()]  # noqa: E731
         until(lambda: not any(state.startswith("Prepare") for state in look()), look)
 
 
 def wait_for_markers(servers: str, topic: str) -> None:
-    """Until no transaction on a topic is open: Kafka answers a commit before its markers are in the log."""
+    """Waits until no transaction on a topic is open: Kafka responds to a commit before its markers are in the log."""
     with (
         Consumer(bootstrap_servers=servers) as every,
         Consumer(bootstrap_servers=servers, isolation_level="read_committed") as committed,

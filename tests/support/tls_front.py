@@ -1,9 +1,9 @@
-"""A TLS server of the standard library before a broker that speaks in the clear: any certificate, any version.
+"""A TLS server of the standard library in front of a plaintext broker, with any certificate and version.
 
     with Broker(topics={"t": 1}) as broker, Front(issued, broker.bootstrap_servers) as front:
         Admin(bootstrap_servers=front.address, security_protocol="SSL", ...)
 
-Only what the first connection is asked is answered through it: the broker's metadata names the broker's own address.
+Only the first connection passes through it: the broker's metadata names the broker's own address.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from support.certificates import Issued
 
 
 class Front:
-    """Accepts until it is closed; `handshakes` counts those that were completed, `faults` says why others were not."""
+    """Accepts connections until closed; `handshakes` counts completed ones, `faults` has the errors of the others."""
 
     def __init__(
         self, own: Issued, broker: str, *, context: ssl.SSLContext | None = None, client_ca: str | None = None
     ) -> None:
         self._context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # Weak ones are served too: refusing them is up to the client.
+        # Permits weak ciphers, which the client must reject.
         self._context.set_ciphers("ALL:@SECLEVEL=0")
         with tempfile.TemporaryDirectory() as folder:
             self._context.load_cert_chain(own.write(Path(folder) / "own.pem"))
@@ -47,7 +47,7 @@ class Front:
         with contextlib.suppress(OSError):
             while True:
                 accepted, _ = self._listener.accept()
-                # TLS takes the socket over: what ends it must be another handle.
+                # Wrapping takes over the socket, so that a duplicate handle is needed to close it.
                 handle = accepted.dup()
                 self._open.append(handle)
                 threading.Thread(target=self._serve, args=(accepted, handle), daemon=True).start()
@@ -62,7 +62,7 @@ class Front:
                 handle.shutdown(socket.SHUT_RDWR)
             accepted.close()
             return
-        # Who sees a handshake knows what it was.
+        # The client can read these fields as soon as the handshake is complete, so that they are set first.
         self.resumed += bool(inside.session_reused)
         self.handshakes += 1
         with contextlib.suppress(OSError), inside, socket.create_connection(self._broker) as broker:

@@ -1,4 +1,4 @@
-"""Topic settings that Kafka rejects, with its messages."""
+"""Topic configs that Kafka rejects, with its error messages."""
 
 REJECTED_SETTINGS = [
     ("retention.ms", "soon", "Invalid value soon for configuration retention.ms: Not a number of type LONG"),

@@ -1,4 +1,4 @@
-"""Waiting for what comes in its own time."""
+"""Functions that wait for a condition."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def until(met: Callable[[], T], how: Callable[[], object] | None = None, seconds: float = 60, pause: float = 0.01) -> T:
-    """What `met` finds once it finds something. If it never does, `how` says how things are."""
+    """Waits until `met` returns a true value and returns it. On a timeout, the result of `how` is the error message."""
     deadline = time.monotonic() + seconds
     while not (found := met()):
         assert time.monotonic() < deadline, "it did not happen" if how is None else how()
@@ -17,7 +17,7 @@ def until(met: Callable[[], T], how: Callable[[], object] | None = None, seconds
 
 
 def settled(look: Callable[[], T], seconds: float = 60, pause: float = 0.2) -> T:
-    """What `look` finds once it finds the same twice, a moment apart."""
+    """Waits until `look` returns the same value twice in succession, `pause` seconds apart, and returns it."""
     deadline = time.monotonic() + seconds
     found = look()
     while True:

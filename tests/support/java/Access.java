@@ -13,8 +13,8 @@ import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.token.delegation.DelegationToken;
 
 /**
- * What Java's AdminClient reads of users, ACLs and delegation tokens. Standard input is one object as JSON: "config" of
- * the client that reads, "logins" as a list of configs to log in with. Standard output is what was found, as JSON.
+ * Reads users, ACLs and delegation tokens with Java's AdminClient. Standard input is a JSON object: "config" of the
+ * reading client, and "logins", a list of configs to log in with. The results are printed as JSON.
  */
 public class Access {
     private static final ObjectMapper JSON = new ObjectMapper();

@@ -25,7 +25,8 @@ import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 
 /**
- * What Java's AdminClient reads of a cluster, as JSON. Arguments: bootstrap servers, topic, group, transactional id.
+ * Prints the state of a cluster as read by Java's AdminClient, as JSON. Arguments: bootstrap servers, topic, group,
+ * transactional id.
  */
 public class AdminReads {
     public static void main(String[] arguments) throws Exception {
@@ -100,7 +101,7 @@ public class AdminReads {
         System.out.println(json.writeValueAsString(found));
     }
 
-    /** As everybody but Kafka writes it. */
+    /** Returns an id in the standard text form of UUIDs, which Kafka does not use. */
     private static String uuid(org.apache.kafka.common.Uuid id) {
         return new java.util.UUID(id.getMostSignificantBits(), id.getLeastSignificantBits()).toString();
     }

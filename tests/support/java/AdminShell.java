@@ -26,8 +26,8 @@ import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 
 /**
- * Java's AdminClient, told what to do by lines of JSON: a list of a name and arguments. Each is answered with a line: a
- * list of a value, or of null and the name of an exception. Arguments of the program: bootstrap servers and controllers.
+ * Java's AdminClient, controlled by lines of JSON: a list of a method name and arguments. Each response is a line: a
+ * list of a value, or of null and the name of an exception. Command line arguments: bootstrap servers and controllers.
  */
 public class AdminShell {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -193,7 +193,7 @@ public class AdminShell {
         return found;
     }
 
-    /** As everybody but Kafka writes it. */
+    /** Returns an id in the standard text form of UUIDs, which Kafka does not use. */
     private static String uuid(Uuid id) {
         return new java.util.UUID(id.getMostSignificantBits(), id.getLeastSignificantBits()).toString();
     }

@@ -3,7 +3,7 @@ import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 
-/** The defaults of Java's clients: client, option and value, with tabs between them. */
+/** Prints the defaults of Java's clients: client, option and value, separated by tabs. */
 public class Defaults {
     public static void main(String[] arguments) {
         print("consumer", ConsumerConfig.configDef());

@@ -7,13 +7,13 @@ import java.util.Properties;
 import org.apache.hadoop.minikdc.MiniKdc;
 
 /**
- * A KDC on a free port of the loopback, which is the first line that it prints. Each line of standard input is a keytab's
- * path and the principals to make with keys in it; the answer is "ok". It ends with its standard input.
+ * A KDC on a free loopback port, which is printed as the first line. Each line of standard input has the path of a keytab
+ * and the principals to create in it; the response is "ok". It ends at the end of standard input.
  */
 public class Kdc {
     public static void main(String[] arguments) throws Exception {
         PrintStream out = System.out;
-        // Its log goes where errors go.
+        // Logs to standard error.
         System.setOut(System.err);
         Properties options = MiniKdc.createConf();
         options.setProperty(MiniKdc.ORG_NAME, arguments[1]);

@@ -5,7 +5,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Asks the source in each of the jars for a schema, and prints in a line what it says. */
+/** Requests a schema from the source in each of the jars, and prints it or the error as a line. */
 class LoadLibrary {
   public static void main(String[] jars) throws Exception {
     for (String jar : jars) {

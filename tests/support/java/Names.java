@@ -8,7 +8,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Java's clients of the names java-producer, java-consumer and java-admin, as long as it takes to push once. */
+/** Runs Java clients named java-producer, java-consumer and java-admin long enough for one telemetry push. */
 public class Names {
     public static void main(String[] args) throws Exception {
         String servers = args[0];

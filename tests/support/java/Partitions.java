@@ -1,4 +1,4 @@
-// The partition that Java's producer gives each key: keys in hexadecimal on standard input, a line each; the count of
+// Prints the partition of each key by Java's producer: hexadecimal keys on standard input, one per line; the number of
 // partitions as argument.
 
 import java.io.BufferedReader;

@@ -43,8 +43,8 @@ import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serializer;
 
 /**
- * Writes and reads Avro with Apache's and Apicurio's code, JSON and Protobuf with Apicurio's. Each line of stdin asks for something in JSON, each of stdout
- * answers; values are in Base64.
+ * Writes and reads Avro with Apache's and Apicurio's code, JSON and Protobuf with Apicurio's. Each line of standard input
+ * is a request as JSON, each line of standard output its response; values are in Base64.
  *
  * {"op": "write", "schema": text, "values": []} -> {"plain": [], "blocked": [], "single": []}
  * {"op": "read", "writer": text, "reader": text, "values": []} -> {"read": [{"ok": value} or {"error": text}]}
@@ -59,7 +59,7 @@ public class Serdes {
 
     public static void main(String[] args) throws Exception {
         var out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        // What libraries print must not come between answers.
+        // Output of libraries must not mix with the responses.
         System.setOut(System.err);
         var mapper = new ObjectMapper();
         var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -82,7 +82,7 @@ public class Serdes {
         }
     }
 
-    /** A parser of its own for each: names of one schema are nothing to the next. */
+    /** Parses a schema with a new parser, so that names of earlier schemas are unknown. */
     static Schema schema(JsonNode text) {
         return new Schema.Parser().parse(text.asText());
     }
@@ -111,7 +111,7 @@ public class Serdes {
     static void write(JsonNode task, ObjectNode answer) throws IOException {
         Schema schema = schema(task.get("schema"));
         var factory = new EncoderFactory();
-        // Its smallest blocks: arrays and maps come in several, with their sizes in bytes.
+        // The smallest block size: arrays and maps are split into several blocks, with their sizes in bytes.
         var blocking = new EncoderFactory().configureBlockSize(64);
         var single = new BinaryMessageEncoder<>(new GenericData(), schema);
         ArrayNode plain = answer.putArray("plain"), blocked = answer.putArray("blocked");
@@ -147,7 +147,7 @@ public class Serdes {
         return config;
     }
 
-    /** What a serializer makes of values, and what its deserializer makes of that. */
+    /** Serializes values and deserializes the result. */
     static <T> void send(
             JsonNode task, ObjectNode answer, Serializer<T> serializer, Deserializer<T> deserializer,
             Datum<byte[], T> datum, Datum<T, JsonNode> shown) throws Exception {
@@ -187,7 +187,7 @@ public class Serdes {
             value -> DynamicMessage.parseFrom(message, value), datum -> JSON.binaryNode(datum.toByteArray()));
     }
 
-    /** What others' serializers wrote. */
+    /** Deserializes values written by other serializers. */
     static void deserialize(JsonNode task, ObjectNode answer, ObjectMapper mapper) throws Exception {
         boolean json = task.get("format").asText().equals("json");
         ArrayNode read = answer.putArray("read");
@@ -208,8 +208,8 @@ public class Serdes {
     }
 
     /**
-     * A value as JSON without loss: bytes in Base64, floats as the hex digits of their bits, decimals as whole numbers in
-     * texts, unions of several as objects with the name of the member.
+     * Returns a value as JSON without loss: bytes in Base64, floats as the hex digits of their bits, decimals as unscaled
+     * integers in text, values of unions with several branches as objects with the name of the branch.
      */
     static JsonNode shown(Object datum, Schema schema) {
         if (schema.getLogicalType() instanceof LogicalTypes.Decimal) {

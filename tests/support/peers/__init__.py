@@ -1,8 +1,8 @@
-"""Kafka clients behind one face, a module each.
+"""Kafka clients behind one interface, a module each.
 
 `produce(bootstrap, topic, codec, records, partition=0, **options)` and `consume(bootstrap, topic, count, partition=0,
-**options)`; options are the client's own. `takes(record)` tells whether the producer accepts a
-record at all.
+**options)`; options are the client's own. `takes(record)` returns true if the producer accepts a
+record.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def dotted(options: Mapping[str, T]) -> dict[str, T]:
-    """Options given as keywords, under Kafka's names."""
+    """Returns options passed as keywords, under Kafka's names."""
     return {name.replace("_", "."): value for name, value in options.items()}
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What is given to a producer. A timestamp of None is the producer's own choice."""
+    """A record to produce. A timestamp of None is set by the producer."""
 
     key: bytes | None
     value: bytes | None
@@ -30,7 +30,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """What a consumer says it read; timestamps in milliseconds, None where there is none."""
+    """A consumed record; timestamps in milliseconds, None if missing."""
 
     offset: int
     timestamp: int | None
@@ -41,7 +41,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Poll:
-    """What one `poll` gave, as (partition, record), and the positions after it in the order of the partitions."""
+    """The records of one `poll` as (partition, record), and the positions after it, in the order of the partitions."""
 
     records: tuple[tuple[int, Received], ...]
     positions: tuple[int, ...]

@@ -8,7 +8,7 @@ from . import Received, Sent
 
 
 def takes(record: Sent) -> bool:
-    """It refuses a record that has neither key nor value."""
+    """Returns false for a record without key and value, which aiokafka rejects."""
     return (record.key, record.value) != (None, None)
 
 

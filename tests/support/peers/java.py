@@ -1,6 +1,6 @@
 """Apache Kafka's own console tools.
 
-They speak text: use them with printable records, without tabs, commas or colons.
+They exchange text: use them with printable records, without tabs, commas or colons.
 """
 
 from support.kafka import KafkaServer

@@ -1,6 +1,6 @@
-"""Apache Kafka's Java clients, all bytes and every option, through `java/Peer.java`.
+"""Apache Kafka's Java clients, with binary data and every option, through `java/Peer.java`.
 
-One JVM answers many calls; it ends with the `with` block.
+One JVM handles all calls; it ends with the `with` block.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from . import Poll, Received, Sent, dotted
 
 
 class JavaError(RuntimeError):
-    """A Java client threw; the text is the exception's."""
+    """A Java client threw an exception; the text is the exception's."""
 
 
 class JavaPeer:
-    """Producers and consumers of the version of `server`, which they talk to."""
+    """Producers and consumers of the version of `server`, connected to it."""
 
     def __init__(self, server: KafkaServer) -> None:
         self._server = server
@@ -61,16 +61,16 @@ class JavaPeer:
         return answer["ok"]
 
     def open(self, name: str, **config: str) -> None:
-        """A producer that `call(..., name=name)` and `send` use."""
+        """Opens a producer for `call(..., name=name)` and `send`."""
         self.call("open", name=name, config=dotted(config))
 
     def send(self, name: str, topic: str, records: Sequence[Sent], partition: int = 0) -> list[int]:
-        """Sends in one go, waits for all; the offsets."""
+        """Sends all records, waits for them, and returns their offsets."""
         rows = [[_text(r.key), _text(r.value), [[k, _text(v)] for k, v in r.headers], r.timestamp] for r in records]
         return self.call("send", name=name, topic=topic, partition=partition, records=rows)  # type: ignore[no-any-return]
 
     def produce(self, topic: str, codec: str, records: Sequence[Sent], partition: int = 0) -> None:
-        """Sends all records with a producer of their own; not idempotent, as the old formats cannot be."""
+        """Sends all records with a new producer, which is not idempotent, since the old formats do not support that."""
         self.open("produce", compression_type=codec, linger_ms="50", enable_idempotence="false")
         try:
             self.send("produce", topic, records, partition)
@@ -85,7 +85,7 @@ class JavaPeer:
         return self.call("ends", topic=topic, partitions=list(partitions), config=dotted(config))  # type: ignore[no-any-return]
 
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> list[tuple[int, str] | None]:
-        """Offset and metadata that a group has committed."""
+        """Returns offset and metadata committed by a group."""
         found = self.call("committed", topic=topic, partitions=list(partitions), config={"group.id": group})
         return [None if row is None else (row[0], row[1]) for row in found]
 
@@ -95,7 +95,7 @@ class JavaPeer:
         return [Poll(tuple((r[0], _received(r)) for r in poll["records"]), tuple(poll["positions"])) for poll in polls]
 
     def consume(self, topic: str, count: int, partition: int = 0) -> list[Received]:
-        """The first `count` records, which must be at offsets without holes."""
+        """Returns the first `count` records, which must have consecutive offsets."""
         polls = self.polls(topic, [partition], [count])
         return [record for poll in polls for _, record in poll.records]
 

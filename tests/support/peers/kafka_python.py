@@ -5,13 +5,13 @@ import warnings
 from . import Received, Sent
 
 with warnings.catch_warnings():
-    # It reads its own files in a way that Python 3.11 calls old.
+    # kafka-python reads its own files in a way that is deprecated in Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
 
 def takes(record: Sent) -> bool:
-    """It refuses a record that has neither key nor value, and a header without a value."""
+    """Returns false for records that kafka-python rejects: those without key and value, and header without value."""
     return (record.key, record.value) != (None, None) and all(value is not None for _, value in record.headers)
 
 

@@ -1,4 +1,4 @@
-"""samsarrow, record by record."""
+"""samsarrow, by record."""
 
 from samsarrow import Consumer, Producer, TopicPartition
 

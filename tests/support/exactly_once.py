@@ -1,4 +1,4 @@
-"""Queries that write exactly once, and what is found of them."""
+"""Streaming queries that write exactly once, and the records they have written."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Copy:
     """A query that copies one topic into another, exactly once.
 
     Attributes:
-        come: topic of two partitions that is read.
-        gone: topic of two partitions that is written.
-        folder: of its checkpoint.
-        sink: the format that reads, and writes where no other is given.
+        come: input topic with two partitions.
+        gone: output topic with two partitions.
+        folder: checkpoint location.
+        sink: format of the source, and of the sink unless another is passed.
         first: number of the first micro-batch with rows: the Python source begins with an empty one.
-        sink_options: more options of the sink.
+        sink_options: further options of the sink.
     """
 
     def __init__(self, spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, sink: str) -> None:
@@ -34,7 +34,7 @@ class Copy:
         self.sink_options: dict[str, str] = {}
 
     def run(self, *expressions: str, where: str = "true", tasks: int = 2, sink: str | None = None) -> None:
-        """Writes what is there, to the topic that rows have, if they have one."""
+        """Copies all new rows, to the topic named in the rows if they have that column."""
         servers = {"kafka.bootstrap.servers": self._kafka.bootstrap_servers}
         frame = self._spark.readStream.format(self.sink).options(**servers, subscribe=self.come)
         frame = frame.option("startingOffsets", "earliest").option("minPartitions", str(tasks)).load().where(where)
@@ -47,11 +47,11 @@ class Copy:
 
     @property
     def group(self) -> str:
-        """Where the driver notes."""
+        """Consumer group with the driver's commit markers."""
         return f"samsarrow-spark-{json.loads((self.folder / 'metadata').read_text())['id']}"
 
     def forget(self, batch: int) -> None:
-        """Spark finds the micro-batch planned, and nobody knows whether it was done."""
+        """Removes Spark's commit of a micro-batch: it is planned, but of unknown outcome."""
         (self.folder / "commits" / str(batch)).unlink()
         (self.folder / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 

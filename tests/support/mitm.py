@@ -1,9 +1,9 @@
-"""A man in the middle between a client and a broker that speak in the clear: it reads frames, and alters them.
+"""A man in the middle between a client and a plaintext broker: reads and alters frames.
 
     with Middle(broker.bootstrap_servers, answer=strip) as middle:
         Admin(bootstrap_servers=middle.address, ...)
 
-Only the connections to this address go through it: the broker's metadata names the broker's own.
+Only connections to this address pass through it: the broker's metadata names the broker's own address.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from types import TracebackType
 
 HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
 
-# The API that was asked for, or None for a token that goes as it is; the broker's answer without its length.
-# It gives the bytes to send, length included.
+# Receives the API key of the request, or None for a raw SASL token, and the broker's response without its length.
+# Returns the bytes to send, with their length.
 Answer = Callable[[int | None, bytes], bytes]
 
 
 def framed(body: bytes) -> bytes:
-    """A body behind its length."""
+    """Returns a body with its length prefix."""
     return len(body).to_bytes(4, "big") + body
 
 
 class Middle:
-    """Accepts until it is closed; `asked` has the requests, `seen` all bytes that clients sent."""
+    """Accepts connections until closed; `asked` has the API keys of requests, `seen` all bytes sent by clients."""
 
     def __init__(self, broker: str, *, answer: Answer | None = None, cut: int | None = None) -> None:
         host, port = broker.split(",")[0].rsplit(":", 1)
         self._broker = host, int(port)
         self._answer = answer or (lambda _, body: framed(body))
-        # After this many bytes of answers each connection ends.
+        # Each connection ends after this many bytes of responses.
         self._cut = cut
         self.asked: list[int | None] = []
         self.seen = bytearray()
@@ -72,13 +72,13 @@ class Middle:
     ) -> None:
         raw, sent = False, 0
         while True:
-            question = await self._frame(client)
-            self.seen += question
-            api = None if raw else int.from_bytes(question[:2], "big")
-            # After SaslHandshake v0 tokens have no header.
-            raw = raw or (api == HANDSHAKE and question[2:4] == b"\0\0")
+            request = await self._frame(client)
+            self.seen += request
+            api = None if raw else int.from_bytes(request[:2], "big")
+            # After SaslHandshake v0, tokens have no header.
+            raw = raw or (api == HANDSHAKE and request[2:4] == b"\0\0")
             self.asked.append(api)
-            to_broker.write(framed(question))
+            to_broker.write(framed(request))
             answer = self._answer(api, await self._frame(broker))
             if self._cut is not None and sent + len(answer) > self._cut:
                 to_client.write(answer[: self._cut - sent])

@@ -1,4 +1,4 @@
-"""Clients that live on whatever happens to their brokers, and what they must have been given in the end."""
+"""Clients that run during broker outages, and checks of the records that they have read in the end."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 from samsarrow import Consumer, KafkaError, Producer, TopicPartition
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
-# Shorter than brokers are away: no call of a client that reads and writes may give up for it.
+# Shorter than the outages: calls of reading clients must not fail because of this timeout.
 IMPATIENT: dict[str, Any] = {"default_api_timeout_ms": 2000}
 
 
 def warned(records: list[logging.LogRecord]) -> Counter[str]:
-    """Warnings and worse, without what distinguishes one of a kind from another."""
+    """Counts log lines of level warning and above, with digits replaced, so that similar lines are counted together."""
     texts = (r.getMessage() for r in records if r.levelno >= logging.WARNING and r.name.startswith("samsarrow"))
     return Counter(re.sub(r"\d+(\.\d+)?", "#", text) for text in texts)
 
 
 class Clients:
-    """A producer, an assigned consumer and a member of a group per protocol, each with all that they were given.
+    """A producer, an assigned consumer and a group member per protocol, each with the records that it has read.
 
     Args:
-        servers: where they begin.
-        protocols: of the groups.
-        away: seconds for which nobody may be there.
+        servers: bootstrap servers.
+        protocols: group protocols.
+        away: seconds for which all brokers may be unreachable.
     """
 
     def __init__(self, servers: str, protocols: Iterable[str], away: float = 0) -> None:
@@ -71,12 +71,12 @@ class Clients:
             while not (self.over.is_set() and (self.odd or len(set(self.seen[name])) == self.sent)):
                 self.seen[name] += [int(v) for v in consumer.poll(0.3)["value"].to_pylist()]
                 if name != "assigned":
-                    # A commit may fail while nobody is there; no poll may.
+                    # A commit may fail during an outage, a poll may not.
                     with suppress(KafkaError):
                         consumer.commit(timeout=0.5)
 
     def wait(self, seconds: float = 60, more: int = 0) -> None:
-        """Until all readers have what has been sent until now, and `more`."""
+        """Waits until all readers have read the records sent so far, and `more`."""
         mark, until = self.sent + more, time.monotonic() + seconds
         while not all(sum(number < mark for number in set(seen)) >= mark for seen in self.seen.values()):
             assert self.odd == []
@@ -84,13 +84,13 @@ class Clients:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """Lets them read what is there, and end."""
+        """Lets the readers read all records, and ends the clients."""
         self.over.set()
         for thread in self.threads:
             thread.join(150)
 
     def check(self) -> None:
-        """No exception; each record in the log once and in its order; each read, by the assigned consumer once."""
+        """Checks that no client failed, and that each record is in the log once, in order, and read by each reader."""
         assert self.odd == []
         assert not any(thread.is_alive() for thread in self.threads)
         assert sorted(self.seen["assigned"]) == list(range(self.sent))

@@ -1,4 +1,4 @@
-"""Cases that take minutes together: `make test` runs some of their kind."""
+"""Marker for cases that take minutes together, of which `make test` runs a part."""
 
 import os
 
