@@ -178,6 +178,6 @@ assert started.wait(60)
 time.sleep(float(sys.argv[1]))
 """
     for pause in (0.0, 0.01, 0.02, 0.03, 0.04, 0.05):
-        asked = [sys.executable, "-c", program, str(pause)]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+        command = [sys.executable, "-c", program, str(pause)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert (pause, done.returncode, done.stderr) == (pause, 0, "")

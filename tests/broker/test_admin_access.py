@@ -239,10 +239,10 @@ def test_authorized_operations_are_included_on_request(kafka_version):
     ):
         admin.commit_offsets("g", {TopicPartition("t", 0): 0})
         for requested in (True, False):
-            given = {"include_authorized_operations": requested}
-            topic = admin.describe_topics(["t"], **given)["t"]
-            cluster = admin.describe_cluster(**given)
-            group = admin.describe_groups(["g"], **given)["g"]
+            options = {"include_authorized_operations": requested}
+            topic = admin.describe_topics(["t"], **options)["t"]
+            cluster = admin.describe_cluster(**options)
+            group = admin.describe_groups(["g"], **options)["g"]
             found = [of.authorized_operations for of in (topic, cluster, group)]
             if requested:
                 assert AclOperation.WRITE in found[0]

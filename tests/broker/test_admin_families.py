@@ -117,8 +117,8 @@ def test_list_offsets_by_timestamp_and_spec(three_brokers):
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for at in (1000, 3000, 2000):
             producer.send("t", b"x", partition=0, timestamp=at).result(10)
-    for wanted, offset in ((1500, 1), (OffsetSpec.MAX_TIMESTAMP, 1), (OffsetSpec.EARLIEST_LOCAL, 0)):
-        assert admin.list_offsets({tp: wanted})[tp].offset == offset, wanted
+    for spec, offset in ((1500, 1), (OffsetSpec.MAX_TIMESTAMP, 1), (OffsetSpec.EARLIEST_LOCAL, 0)):
+        assert admin.list_offsets({tp: spec})[tp].offset == offset, spec
     assert admin.list_offsets({tp: OffsetSpec.LATEST_TIERED})[tp] is None
     assert admin.list_offsets({tp: 9000})[tp] is None
     with pytest.raises(ValueError, match="use OffsetSpec"):

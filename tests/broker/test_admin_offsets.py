@@ -81,9 +81,9 @@ def test_arguments_unsupported_by_the_version_are_rejected(admin):
 @pytest.mark.parametrize("version", [None, 0, 1, 9, 10])
 def test_commit_offsets_reports_each_partition(admin, version):
     nowhere, beyond = TopicPartition("nowhere", 0), TopicPartition("t", 9)
-    wanted = {T0: 5, nowhere: 1, beyond: 2, FOUR1: OffsetAndMetadata(3, "x" * 5000)}
+    offsets = {T0: 5, nowhere: 1, beyond: 2, FOUR1: OffsetAndMetadata(3, "x" * 5000)}
     with pytest.raises(PartialFailureError, match="and 2 more") as raised:
-        admin.commit_offsets("g", wanted, api_version=version)
+        admin.commit_offsets("g", offsets, api_version=version)
     done = raised.value.failures
     assert list(done) == [nowhere, beyond, FOUR1]
     assert raised.value.succeeded == {T0: None}
@@ -102,14 +102,14 @@ def test_many_groups_over_several_coordinators():
         for offset, group in enumerate(groups):
             admin.commit_offsets(group, {T0: offset})
             admin.commit_offsets(group, {T0: offset}, api_version=0)
-        wanted = {g: {T0: OffsetAndMetadata(i)} for i, g in enumerate(groups)}
+        expected = {g: {T0: OffsetAndMetadata(i)} for i, g in enumerate(groups)}
         for version in [None, 2, 8, 10]:
             found = admin.fetch_offsets_many([*groups, "none"], api_version=version)
-            assert found == {**wanted, "none": {}}
+            assert found == {**expected, "none": {}}
             assert list(found) == [*groups, "none"]
         for version in [0, 1, 7]:
-            asked = {"g1": [T0, TopicPartition("t", 5)], "none": [T0]}
-            found = admin.fetch_offsets_many(asked, api_version=version)
+            requested = {"g1": [T0, TopicPartition("t", 5)], "none": [T0]}
+            found = admin.fetch_offsets_many(requested, api_version=version)
             assert found == {"g1": {T0: OffsetAndMetadata(1), TopicPartition("t", 5): None}, "none": {T0: None}}
         assert admin.fetch_offsets_many([]) == {}
         with pytest.raises(TypeError, match="not one str"):

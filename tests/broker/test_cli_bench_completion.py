@@ -93,9 +93,9 @@ def test_completion_of_commands_topics_groups_and_profiles(complete, servers, tm
     # Removes the cache, whose entries are valid for a minute.
     shutil.rmtree(tmp_path / ".cache")
     assert complete("consume", "f") == ["four"]
-    asked = broker.requests()["Metadata"]
+    requests = broker.requests()["Metadata"]
     assert complete("produce", "f") == ["four"]
-    assert broker.requests()["Metadata"] == asked, "within a minute it is remembered"
+    assert broker.requests()["Metadata"] == requests, "within a minute it is remembered"
 
 
 def test_completion_with_an_unreachable_cluster_is_fast(complete):

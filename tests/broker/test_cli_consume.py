@@ -45,7 +45,7 @@ def numbers(text):
 
 
 @pytest.mark.parametrize(
-    ("args", "wanted"),
+    ("args", "expected"),
     [
         ([], range(40)),
         (["--from", "beginning"], range(40)),
@@ -75,8 +75,8 @@ def numbers(text):
     ],
     ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
 )
-def test_selected_records(command, now, args, wanted):
-    assert numbers(command("consume", "four", *args).out) == [i for i in wanted if i % 10 != 9]
+def test_selected_records(command, now, args, expected):
+    assert numbers(command("consume", "four", *args).out) == [i for i in expected if i % 10 != 9]
 
 
 def test_max_records(command, now):
@@ -271,8 +271,8 @@ def test_group_commits_written_rows(command, now, servers):
     first = numbers(command("consume", "four", "-g", "readers", "-n", "15", "--where", "value.i != 3").out)
     peeked = numbers(command("consume", "four", "-g", "readers", "--from", "group", "--where", "value.i != 3").out)
     rest = numbers(command("consume", "four", "-g", "readers", "--where", "value.i != 3").out)
-    wanted = [i for i in range(40) if i % 10 != 9 and i != 3]
-    assert (len(first), sorted(first + rest), peeked) == (15, wanted, rest)
+    expected = [i for i in range(40) if i % 10 != 9 and i != 3]
+    assert (len(first), sorted(first + rest), peeked) == (15, expected, rest)
     with Admin(bootstrap_servers=servers) as admin:
         assert {tp: at.offset for tp, at in admin.fetch_offsets("readers").items()} == dict.fromkeys(FOUR, 10)
         assert command("consume", "four", "-g", "readers").out == ""

@@ -102,7 +102,7 @@ def test_describe_with_a_leaderless_partition(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("how", "wanted"),
+    ("how", "expected"),
     [
         (["--to-earliest"], 0),
         (["--to-latest"], 10),
@@ -119,16 +119,16 @@ def test_describe_with_a_leaderless_partition(capsys, monkeypatch):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_reset(run, admin, filled, how, wanted):
+def test_reset(run, admin, filled, how, expected):
     before = at(admin)
-    told = run("reset", "g", "--all-topics", *how, "--dry-run")
-    assert "dry run: nothing is written" in told
+    output = run("reset", "g", "--all-topics", *how, "--dry-run")
+    assert "dry run: nothing is written" in output
     assert at(admin) == before
-    told = run("reset", "g", "--all-topics", *how)
-    assert at(admin) == {FOUR[0]: wanted, FOUR[2]: wanted}
-    rows = [line.split() for line in told.splitlines()]
-    assert ["four", "0", "5", str(wanted), "-"] in rows
-    assert told.endswith("2 partitions written, read back and equal\n")
+    output = run("reset", "g", "--all-topics", *how)
+    assert at(admin) == {FOUR[0]: expected, FOUR[2]: expected}
+    rows = [line.split() for line in output.splitlines()]
+    assert ["four", "0", "5", str(expected), "-"] in rows
+    assert output.endswith("2 partitions written, read back and equal\n")
     if how[0] != "--shift-by":
         assert "0 partitions change, 2 are already right" in run("reset", "g", "--all-topics", *how)
 
@@ -202,8 +202,8 @@ def test_export_and_import(run, admin, filled, tmp_path, form):
     assert run("export", "g", "h", "--format", form) == file.read_text()
     admin.commit_offsets("g", {FOUR[0]: 9, FOUR[1]: 1})
     admin.delete_groups(["h"])
-    told = run("import", file)
-    assert "group h in Kafka: 1 partitions written" in told
+    output = run("import", file)
+    assert "group h in Kafka: 1 partitions written" in output
     assert at(admin) == {FOUR[0]: 5, FOUR[1]: 1, FOUR[2]: 5}
     kept = form != "zookeeper"
     assert admin.fetch_offsets("h") == {T0: OffsetAndMetadata(0, "h's, own" if kept else "")}
@@ -252,8 +252,8 @@ def test_copy_and_delete(run, admin, filled):
 
 def test_migrate(run, admin, filled):
     assert "group g in ZooKeeper has no offsets" in run("migrate", "g", "--to", "kafka", code=1)
-    told = run("migrate", "g", "--to", "zookeeper")
-    assert told.endswith("group g in ZooKeeper: 2 partitions written, read back and equal\n")
+    output = run("migrate", "g", "--to", "zookeeper")
+    assert output.endswith("group g in ZooKeeper: 2 partitions written, read back and equal\n")
     assert admin.fetch_offsets("g", FOUR, api_version=0) == {
         FOUR[0]: OffsetAndMetadata(5), FOUR[1]: None, FOUR[2]: OffsetAndMetadata(5), FOUR[3]: None
     }  # fmt: skip
@@ -275,14 +275,14 @@ def test_broker_errors_are_exit_code_1_or_3(run, admin, broker, filled, tmp_path
     assert at(admin)[T0] == 0
     # Later groups are imported although an earlier one fails.
     file.write_text("/consumers/a/offsets/nowhere/0:1\n/consumers/b/offsets/t/0:0\n")
-    told = run("import", file, code=3)
-    assert "group a: OffsetCommit of nowhere-0" in told
-    assert "1 of 2 failed" in told
+    output = run("import", file, code=3)
+    assert "group a: OffsetCommit of nowhere-0" in output
+    assert "1 of 2 failed" in output
     assert at(admin, "b") == {T0: 0}
     admin.commit_offsets("h", {T0: 0})
     broker.fail("DeleteGroups", error="GROUP_AUTHORIZATION_FAILED")
-    told = run("delete", "g", "h", "--yes", code=3)
-    assert "group g: " in told
+    output = run("delete", "g", "h", "--yes", code=3)
+    assert "group g: " in output
     assert set(admin.list_groups()) == {"g", "b"}
     broker.fail("DeleteGroups", error="GROUP_AUTHORIZATION_FAILED", times=2)
     assert "all 2 failed" in run("delete", "g", "b", "--yes", code=1)
@@ -326,9 +326,9 @@ def test_unfinished_shift_does_not_overwrite_other_commits(run, admin, filled, s
 
     journal = Journal(default_folder(), [servers, "group g in Kafka", "-1"])
     journal.begin([Change(FOUR[0], OffsetAndMetadata(9), OffsetAndMetadata(8))])
-    told = run("reset", "g", "--all-topics", "--shift-by", "-1", code=1)
-    assert "four-0 is at 5, neither at 9 as before nor at 8 as planned" in told
-    assert "--start-over" in told
+    output = run("reset", "g", "--all-topics", "--shift-by", "-1", code=1)
+    assert "four-0 is at 5, neither at 9 as before nor at 8 as planned" in output
+    assert "--start-over" in output
     run("reset", "g", "--all-topics", "--shift-by", "-1", "--start-over")
     assert at(admin) == {FOUR[0]: 4, FOUR[2]: 4}
     assert journal.unfinished() is None

@@ -64,20 +64,20 @@ def test_consume_output_round_trips(command, broker, rows, sampled, form):
     assert sorted(rows("copy", 5), key=str) == sorted(rows("four", 5), key=str) == sorted(SAMPLES, key=str)
     command("produce", "t", "--format", form, "--repartition", stdin=written)
     assert sorted(content(rows("t", 5)), key=str) == sorted(content(SAMPLES), key=str)
-    refused = command("produce", "t", "--format", form, stdin=written, code=1).err
-    assert "t has no partition" in refused
-    assert "--repartition ignores them" in refused
+    errors = command("produce", "t", "--format", form, stdin=written, code=1).err
+    assert "t has no partition" in errors
+    assert "--repartition ignores them" in errors
 
 
 def test_ndjson_round_trips_except_for_whitespace(command, rows, sampled):
     written = command("consume", "four", "--format", "ndjson").out
     command("produce", "t", "--format", "ndjson", stdin=written.encode())
-    wanted = [(k, v and re.sub(rb"(1\.50,)\s*", rb"\1  ", v), h) for k, v, h, *_ in SAMPLES]
-    assert sorted(content(rows("t", 5)), key=str) == sorted(wanted, key=str)
+    expected = [(k, v and re.sub(rb"(1\.50,)\s*", rb"\1  ", v), h) for k, v, h, *_ in SAMPLES]
+    assert sorted(content(rows("t", 5)), key=str) == sorted(expected, key=str)
 
 
 @pytest.mark.parametrize(
-    ("args", "stdin", "wanted"),
+    ("args", "stdin", "expected"),
     [
         ([], b"one\ntwo\n\nfour", [(None, b"one"), (None, b"two"), (None, b""), (None, b"four")]),
         ([], b"", []),
@@ -109,10 +109,10 @@ def test_ndjson_round_trips_except_for_whitespace(command, rows, sampled):
     ],
     ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
 )  # fmt: skip
-def test_inputs(command, rows, args, stdin, wanted):
+def test_inputs(command, rows, args, stdin, expected):
     command("produce", "t", *args, stdin=stdin)
-    found = rows("t", len(wanted)) if wanted else []
-    assert [(key, value) for key, value, *_ in found] == wanted
+    found = rows("t", len(expected)) if expected else []
+    assert [(key, value) for key, value, *_ in found] == expected
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def test_topics_list_formats(command):
 
 def test_topics_describe_offsets(command, filled):
     described = rows(command("topics", "describe", "four"))
-    told = {"leader": 0, "replicas": [0], "isr": [0], "beginning": 0, "end": 10, "offsets": 10}
-    assert described == [{"topic": "four", "partition": p, **told} for p in range(4)]
+    expected = {"leader": 0, "replicas": [0], "isr": [0], "beginning": 0, "end": 10, "offsets": 10}
+    assert described == [{"topic": "four", "partition": p, **expected} for p in range(4)]
     at = [r["offset"] for r in rows(command("topics", "offsets", "four", "--at", "2026-11-01T10:00:03+00:00"))]
     assert at == [3] * 4
     assert [r["offset"] for r in rows(command("topics", "offsets", "*", "--at", "now"))] == [10, 10, 10, 10, 0]
@@ -108,8 +108,8 @@ def test_groups_lag_sends_one_request(command, filled, admin, broker):
     found = {row["group"]: row["lag"] for row in rows(command("groups", "lag"))}
     after = broker.requests()
     assert found == {"g": 10, **{f"many-{n}": 4 * (10 - n % 10) for n in range(20)}}
-    asked = {api: after[api] - before.get(api, 0) for api in ("OffsetFetch", "ListOffsets")}
-    assert asked == {"OffsetFetch": 1, "ListOffsets": 1}
+    requests = {api: after[api] - before.get(api, 0) for api in ("OffsetFetch", "ListOffsets")}
+    assert requests == {"OffsetFetch": 1, "ListOffsets": 1}
     each = rows(command("groups", "lag", "many-3", "--partitions"))
     assert [(r["topic"], r["partition"], r["offset"], r["end"], r["lag"]) for r in each] == [
         ("four", p, 3, 10, 7) for p in range(4)

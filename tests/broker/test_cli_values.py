@@ -302,10 +302,10 @@ def test_unsupported_values_are_rejected(command, registry, tmp_path):
     ):
         assert why in command("produce", "t", tmp_path / "rows.csv", *options, code=2).err
     registry.down()
-    said = command(
+    result = command(
         "produce", "t", tmp_path / "rows.csv", "--value", "avro", "-X", "schema.registry.max.retries=0", code=1
     )
-    assert registry.url.removeprefix("http://") in said.err
+    assert registry.url.removeprefix("http://") in result.err
 
 
 def test_schema_is_inferred_from_the_first_values(command, servers, registry, tmp_path):

@@ -198,10 +198,10 @@ def test_commit_excludes_prefetched_records(servers):
         bootstrap_servers=servers, group_id="given", auto_offset_reset="earliest", max_poll_records=7
     ) as consumer:
         consumer.assign([TP])
-        given = consumer.poll(30).num_rows
+        returned = consumer.poll(30).num_rows
         time.sleep(0.2)
         consumer.commit()
-        assert consumer.committed([TP])[TP].offset == given == consumer.position(TP)
+        assert consumer.committed([TP])[TP].offset == returned == consumer.position(TP)
 
 
 @pytest.mark.parametrize(("age", "first"), [("PT1H", 1), ("P2D", 0), ("PT1S", 2)])

@@ -39,13 +39,13 @@ def test_deleted_topic_logs_one_warning(broker, servers, caplog):
         for tp in assigned:
             assert consumer.position(tp) == 0
         admin.delete_topics(["four"])
-        asked, start, rows = broker.requests("Metadata"), time.monotonic(), 0
+        requests, start, rows = broker.requests("Metadata"), time.monotonic(), 0
         for i in range(20):
             producer.send("t", str(i)).result(10)
             rows += consumer.poll(5).num_rows
             time.sleep(0.1)
         assert rows == 20
-        assert broker.requests("Metadata") - asked < 15 * (time.monotonic() - start)
+        assert broker.requests("Metadata") - requests < 15 * (time.monotonic() - start)
     # Log lines arrive with a delay.
     until(lambda: [record for record in caplog.records if record.levelno == logging.WARNING])
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

@@ -235,9 +235,9 @@ def test_prometheus_and_opentelemetry_export_every_metric(broker, servers, read)
         own = {f.name: f for f in text_string_to_metric_families(metrics.exposition(consumer, producer, admin))}
         for found in (families, own):
             for client in ("producer", "consumer", "admin"):
-                wanted = {name.removesuffix("_total") for name in names_of(client, lambda row: row.prometheus)}
+                expected = {name.removesuffix("_total") for name in names_of(client, lambda row: row.prometheus)}
                 have = {name for name in found if name.startswith(f"samsarrow_{client}_")}
-                assert wanted - have == set(), client
+                assert expected - have == set(), client
             [lag] = found["samsarrow_consumer_records_lag"].samples
             assert (lag.value, lag.labels) == (0, {"client_id": 'od"d\\', "topic": "t", "partition": "0"})
             [start] = found["samsarrow_producer_start_time_seconds"].samples

@@ -61,14 +61,14 @@ def topics(servers: str) -> Iterator[Any]:
 def test_timestamps_nulls_and_empty_values(servers: str, codec: str, arrow: bool) -> None:
     values = list(reversed(PAYLOADS))
     # An Arrow row without a timestamp gets the time of the call.
-    wanted = [7 if arrow and at < 0 else at for at in TIMES]
+    expected = [7 if arrow and at < 0 else at for at in TIMES]
     with Producer(bootstrap_servers=servers, compression_type=codec, linger_ms=100) as producer:
         if arrow:
             table = pa.table(
                 {
                     "key": pa.array(PAYLOADS, pa.binary()),
                     "value": pa.array(values, pa.binary()),
-                    "at": pa.array(wanted, pa.int64()),
+                    "at": pa.array(expected, pa.int64()),
                 }
             )
             producer.send_batch("t", table, timestamp="at").result(10)
@@ -82,7 +82,7 @@ def test_timestamps_nulls_and_empty_values(servers: str, codec: str, arrow: bool
     assert times == TIMES[:3]
     assert (found[3]["timestamp"] is None) is (not arrow)
     messages = read_with_librdkafka(servers, "t", len(TIMES))
-    assert [message.timestamp()[1] for message in messages] == wanted
+    assert [message.timestamp()[1] for message in messages] == expected
     assert [(m.key(), m.value()) for m in messages] == list(zip(PAYLOADS, values, strict=True))
     if not arrow:
         assert messages[0].headers() == [("h", None), ("h", b""), ("h", b"1")]

@@ -119,13 +119,13 @@ def test_tracestate_of_links(spans, provider):
         [("traceparent", parents[3]), ("tracestate", None)],
         [("traceparent", parents[4]), ("tracestate", b"x=y")],
     )
-    for part, wanted in (
+    for part, expected in (
         (batch, [{}, {"rojo": "1", "congo": "t61"}, {}, {}, {"x": "y"}]),
         (batch.slice(7), [{"x": "y"}]),
     ):
         with tracing.span(part, tracer_provider=provider):
             pass
-        assert [dict(link.context.trace_state) for link in spans.get_finished_spans()[-1].links] == wanted
+        assert [dict(link.context.trace_state) for link in spans.get_finished_spans()[-1].links] == expected
     # Injected again by the propagator.
     with provider.get_tracer("test").start_as_current_span("on", links=spans.get_finished_spans()[-1].links):
         state = trace.TraceState([("rojo", "1")])

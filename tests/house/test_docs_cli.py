@@ -29,13 +29,13 @@ def test_commands_of_the_cli_page_run_as_written(
         for one in shown:
             text = one.text.replace("localhost:9092", broker.bootstrap_servers)
             text = text.replace("http://localhost:8081", registry.url)
-            lines, wanted = console(text) if one.language == "console" else (text.splitlines(), None)
+            lines, expected = console(text) if one.language == "console" else (text.splitlines(), None)
             printed = ""
             for line in lines:
                 out, in_shell = shell(line, command)
                 printed += out
                 shells += in_shell
-            assert wanted in (None, printed), text
+            assert expected in (None, printed), text
     assert shells < 12, "commands without a pipe run in this process"
     assert {path.name for path in work.iterdir()} == {
         "kcat.conf", "orders.csv", "records.json", "orders.parquet", "orders-000001.arrow", "orders-000002.arrow",

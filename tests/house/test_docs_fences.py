@@ -9,7 +9,19 @@ import pytest
 
 from samsarrow.testing import Broker, Registry
 from support.commands import runner
-from support.fences import ROOT, SPARK, console, fences, needs_spark, pages, program, run, said, shell, topics_of
+from support.fences import (
+    ROOT,
+    SPARK,
+    console,
+    fences,
+    needs_spark,
+    pages,
+    program,
+    run,
+    shell,
+    stated_output,
+    topics_of,
+)
 
 # Pages whose fences form one program, in order; on the other pages each fence is a program of its own.
 SINGLE_PROGRAM = {
@@ -76,10 +88,10 @@ def test_programs_run_as_written(
                 monkeypatch.setenv("PATH", f"{program(tmp_path)}{os.pathsep}{os.environ['PATH']}")
                 monkeypatch.chdir(work)
                 command = runner(broker.bootstrap_servers, monkeypatch, capsys, tmp_path)
-                lines, wanted = console(one.text.replace("localhost:9092", broker.bootstrap_servers))
-                assert "".join(shell(line, command)[0] for line in lines) == wanted
+                lines, expected = console(one.text.replace("localhost:9092", broker.bootstrap_servers))
+                assert "".join(shell(line, command)[0] for line in lines) == expected
     lines = printed.splitlines()
-    assert lines == said(text) or lines[-2:] == LAST_LINES.get(page)
+    assert lines == stated_output(text) or lines[-2:] == LAST_LINES.get(page)
 
 
 def test_examples_named_on_pages_exist() -> None:

@@ -49,10 +49,10 @@ def test_programs_before_and_after_print_the_same(name: str, heading: str, tmp_p
             return run(program, tmp_path, **addresses)
 
     before, *after = programs[heading]
-    wanted = output(before)
-    assert wanted
+    expected = output(before)
+    assert expected
     assert after
-    assert [output(program) for program in after] == [wanted] * len(after)
+    assert [output(program) for program in after] == [expected] * len(after)
 
 
 COMMITS = re.compile(r"`((?:commit|commit_async|store_offsets)\([^`]*\))`")

@@ -80,7 +80,7 @@ def topics_of(text: str) -> dict[str, int]:
     return {name: int(partitions) for name, partitions in named}
 
 
-def said(text: str) -> list[str]:
+def stated_output(text: str) -> list[str]:
     """Returns the output lines that a page states: "It prints `1 found` and `2 failed`"."""
     sentences = re.findall(r"\bprints ((?:`[^`\n]+`(?:, | and )?)+)", text)
     return [line for sentence in sentences for line in re.findall(r"`([^`]+)`", sentence)]

@@ -86,8 +86,8 @@ def free_ports(count: int) -> list[int]:
 
     Ephemeral ports are excluded, since another connection could get one before the server has started.
     """
-    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    first = int(given.read_text().split()[0]) if given.exists() else 0
+    port_range = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(port_range.read_text().split()[0]) if port_range.exists() else 0
     draw, found = random.SystemRandom(), list[int]()
     with contextlib.ExitStack() as stack:
         while len(found) < count:
@@ -219,8 +219,8 @@ class KafkaServer:
         command = self.java(main, *arguments, jvm=["-Xmx256m", *QUICK_COMPILER])
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
         if done.returncode != 0:
-            said = done.stdout.decode() + done.stderr.decode()
-            raise RuntimeError(f"{main} {' '.join(arguments)} failed ({done.returncode}):\n{said}")
+            output = done.stdout.decode() + done.stderr.decode()
+            raise RuntimeError(f"{main} {' '.join(arguments)} failed ({done.returncode}):\n{output}")
         return done
 
     def start(self) -> None:

@@ -155,9 +155,9 @@ class Kdc:
         assert self._process.stdout is not None
         line = self._process.stdout.readline().strip()
         if not line:
-            said = (self.directory / "kdc.out").read_text(errors="replace")
+            message = (self.directory / "kdc.out").read_text(errors="replace")
             self.discard()
-            raise RuntimeError(f"the KDC ended:\n{said}")
+            raise RuntimeError(f"the KDC ended:\n{message}")
         return line
 
     def keytab(self, *principals: str) -> Path:
@@ -268,8 +268,8 @@ def kinit(principal: str, keytab: Path, cache: Path, life_s: int = 3600) -> None
     def call(name: str, *arguments: object) -> None:
         code = getattr(library, name)(*arguments)
         if code != 0:
-            said = library.krb5_get_error_message(context, code)
-            raise RuntimeError(f"{name} failed ({code}): {said!r}")
+            message = library.krb5_get_error_message(context, code)
+            raise RuntimeError(f"{name} failed ({code}): {message!r}")
 
     call("krb5_init_context", ctypes.byref(context))
     client, table, store, options = (ctypes.c_void_p() for _ in range(4))

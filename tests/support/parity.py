@@ -85,8 +85,8 @@ class Ahead:
 
     def _run_again(self, name: str, source: str) -> Any:
         for _ in range(2):
-            if STALLED not in str(said := self._run(name, source)):
-                return said
+            if STALLED not in str(result := self._run(name, source)):
+                return result
         return self._run(name, source)
 
     def said(self, name: str) -> dict[str, Any]:

@@ -615,14 +615,14 @@ class Network:
 
     def rewritten(self, answer: bytearray) -> bytes:
         """Returns the response with the addresses of proxies in place of those of brokers."""
-        told = bytes(answer)
-        if b"127.0.0.1" in told:
+        message = bytes(answer)
+        if b"127.0.0.1" in message:
             # In two steps, since the port of a proxy may have been the port of another broker.
             for i, proxy in enumerate(self.proxies):
-                told = told.replace(_encoded_address(*proxy.upstream), b"<<<<<<<<<" + struct.pack(">I", i))
+                message = message.replace(_encoded_address(*proxy.upstream), b"<<<<<<<<<" + struct.pack(">I", i))
             for i, proxy in enumerate(self.proxies):
-                told = told.replace(b"<<<<<<<<<" + struct.pack(">I", i), _encoded_address(proxy.host, proxy.port))
-        return told
+                message = message.replace(b"<<<<<<<<<" + struct.pack(">I", i), _encoded_address(proxy.host, proxy.port))
+        return message
 
     @property
     def bootstrap_servers(self) -> str:

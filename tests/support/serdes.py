@@ -45,8 +45,8 @@ class JavaSerdes:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         texts = {name: json.dumps(task.pop(name)) for name in ("schema", "writer", "reader") if name in task}
-        asked = {"op": op, "values": [base64.b64encode(value).decode() for value in values], **texts, **task}
-        self._process.stdin.write(json.dumps(asked) + "\n")
+        request = {"op": op, "values": [base64.b64encode(value).decode() for value in values], **texts, **task}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:

@@ -123,8 +123,8 @@ def main(folder: str) -> None:
         if path.is_file():
             where = path.relative_to(folder).parts[0]
             search.look(where, path.read_bytes().decode(errors="replace"))
-    told = {"found": {k: sorted(v) for k, v in search.found.items() if v}, "looked": search.looked}
-    sys.stdout.write(json.dumps(told) + "\n")
+    results = {"found": {k: sorted(v) for k, v in search.found.items() if v}, "looked": search.looked}
+    sys.stdout.write(json.dumps(results) + "\n")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def main(sink: str, servers: str, folder: str, come: str, at_least_once: str, ex
     queries = [started(writer) for writer in writers]
     sys.stdout.write("running\n")
     sys.stdout.flush()
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     while any(query.isActive or query.exception() for query in queries):
         for at, query in enumerate(queries):
             if (error := query.exception()) is not None:
@@ -63,8 +63,8 @@ def main(sink: str, servers: str, folder: str, come: str, at_least_once: str, ex
                 queries[at] = started(writers[at])
                 continue
             progress = query.lastProgress
-            if progress is not None and told.get(query.name) != progress["batchId"]:
-                told[query.name] = progress["batchId"]
+            if progress is not None and reported.get(query.name) != progress["batchId"]:
+                reported[query.name] = progress["batchId"]
                 rows, took = progress["numInputRows"], progress["durationMs"]
                 note(f"query {query.name}, micro-batch {progress['batchId']}: {rows} rows, {dict(took)}")
         time.sleep(0.1)

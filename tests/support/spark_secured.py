@@ -31,8 +31,8 @@ def session(master: str, folder: Path, conf: dict[str, str]) -> Any:
         small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
         # Both executors register before the first task.
         small |= {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
-        given = {name.replace(".", "_"): value for name, value in conf.items()}
-        return local_session(folder, master=master, connector=False, **small, **given)
+        settings_by_keyword = {name.replace(".", "_"): value for name, value in conf.items()}
+        return local_session(folder, master=master, connector=False, **small, **settings_by_keyword)
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -54,7 +54,7 @@ def main(master: str, folder: str) -> None:
             spark.addArtifacts(file, file=True)
         else:
             spark.sparkContext.addFile(file)
-    told, name = [], settings["format"]
+    results, name = [], settings["format"]
     for number, (read, write) in enumerate(settings["copies"]):
         batch = spark.read.format(name).options(**read).load()
         seen = batch.select("value").mapInArrow(count_by_executor, "daemon long, rows long").collect()
@@ -67,8 +67,8 @@ def main(master: str, folder: str) -> None:
         query = sink.option("checkpointLocation", f"{folder}/checkpoint{number}").trigger(availableNow=True).start()
         assert query.awaitTermination(120)
         rows, executors = sum(row["rows"] for row in seen), len({row["daemon"] for row in seen})
-        told.append({"rows": rows, "executors": executors})
-    sys.stdout.write(json.dumps(told) + "\n")
+        results.append({"rows": rows, "executors": executors})
+    sys.stdout.write(json.dumps(results) + "\n")
     sys.stdout.flush()
     spark.stop()
 

@@ -32,16 +32,16 @@ class Recorder:
 
     def describe_users(self, users=None):
         known = {"old": (ScramCredentialInfo(SHA256, 4096),)}
-        asked = list(known if users is None else users)
-        missing = {user: ResourceNotFoundError("none") for user in asked if user not in known}
-        return Results({u: known[u] for u in asked if u in known}, missing, asked, str, tuple[ScramCredentialInfo])
+        names = list(known if users is None else users)
+        missing = {user: ResourceNotFoundError("none") for user in names if user not in known}
+        return Results({u: known[u] for u in names if u in known}, missing, names, str, tuple[ScramCredentialInfo])
 
     def alter_users(self, changes):
         self.calls += changes
         return dict.fromkeys(change.user for change in changes)
 
-    def describe_acls(self, wanted):
-        self.calls.append(wanted)
+    def describe_acls(self, filters):
+        self.calls.append(filters)
         return []
 
     def create_acls(self, acls):
@@ -210,7 +210,7 @@ def test_list_output_formats(admin, monkeypatch):
     assert json.loads(run("users", "list", "-o", "json")) == [flat]
     assert run("users", "list", "-o", "csv") == "user,mechanism,iterations\nold,SCRAM-SHA-256,4096\n"
     acl = AclBinding(ResourceType.TOPIC, "t", "User:a", AclOperation.READ, AclPermission.ALLOW)
-    monkeypatch.setattr(admin, "describe_acls", lambda wanted: [acl])
+    monkeypatch.setattr(admin, "describe_acls", lambda filters: [acl])
     listed = {"resource": "TOPIC", "name": "t", "pattern": "LITERAL", "principal": "User:a", "host": "*",
               "operation": "READ", "permission": "ALLOW"}  # fmt: skip
     assert json.loads(run("acls", "list")) == listed

@@ -114,9 +114,9 @@ def test_missing_or_unreachable_registry_is_an_error(command, registry, monkeypa
 def test_a_schema_is_checked_without_being_registered(command, registry, file):
     assert command("check", "users-value", file(BETTER)).out == "users-value: it may be the next (BACKWARD)\n"
     assert command("check", "new-value", file(USER)).out == "new-value: it may be the next (BACKWARD)\n"
-    refused = command("check", "users-value", file(WORSE), code=1).err
-    assert refused.startswith("samsarrow: a schema for subject users-value is incompatible with earlier versions\n  ")
-    assert "street" in refused
+    errors = command("check", "users-value", file(WORSE), code=1).err
+    assert errors.startswith("samsarrow: a schema for subject users-value is incompatible with earlier versions\n  ")
+    assert "street" in errors
     assert json.loads(command("list", "users-value").out)["versions"] == [1]
     assert command("check", "users-value", file("{"), code=1).err.startswith("samsarrow: ")
 

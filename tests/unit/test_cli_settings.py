@@ -61,8 +61,8 @@ def test_setting_precedence(config, monkeypatch):
     assert layered(None, {}, {}) == {**prod, "bootstrap.servers": "env:9092"}
     # A profile named on the command line describes another cluster than the environment variables.
     assert layered("local", {}, {}) == {"bootstrap.servers": "localhost:9092"}
-    given = {"request_timeout_ms": "2"}
-    assert layered(None, {"request.timeout.ms": "1", "client.id": "f"}, given) == {
+    command_line = {"request_timeout_ms": "2"}
+    assert layered(None, {"request.timeout.ms": "1", "client.id": "f"}, command_line) == {
         **prod, "bootstrap.servers": "env:9092", "client.id": "f", "request.timeout.ms": "2",
     }  # fmt: skip
 

@@ -148,9 +148,9 @@ def test_where_selects_rows(batch, text, rows):
     ids=lambda text: text[:40],
 )  # fmt: skip
 def test_invalid_expressions_are_rejected(text, why):
-    with pytest.raises(WhereError) as refused:
+    with pytest.raises(WhereError) as raised:
         Where(text)
-    assert why in refused.value.message
+    assert why in raised.value.message
 
 
 def test_headers_are_read_only_if_the_expression_uses_them():

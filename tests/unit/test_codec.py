@@ -168,11 +168,11 @@ def test_error_names_a_missing_or_mistyped_column():
     ("option", "value"), [("compression", "brotli"), ("magic", 7), ("compression_level", 99)], ids=str
 )
 def test_invalid_options_are_rejected(option, value):
-    given = {"compression": "zstd", option: value}
+    arguments = {"compression": "zstd", option: value}
     if option == "compression_level":
-        given["compression"] = "gzip"
+        arguments["compression"] = "gzip"
     with pytest.raises(ConfigurationError):
-        encode_batches(table(), **given)
+        encode_batches(table(), **arguments)
 
 
 def test_unknown_layout_is_rejected():
@@ -218,9 +218,9 @@ def test_a_view_keeps_its_bytes_alive():
 
 def test_views_point_into_the_input_bytes():
     data = encode_batches(table())
-    given = pa.py_buffer(data)
+    buffer = pa.py_buffer(data)
     *_, pointed = decode_batches(data, layout="view")["value"].buffers()
-    assert given.address <= pointed.address < given.address + given.size
+    assert buffer.address <= pointed.address < buffer.address + buffer.size
     # Short values are stored inline in their views and reference no buffer.
     short = decode_batches(encode_batches(pa.record_batch({"value": [b"short"]})), layout="view")["value"]
     assert (short.to_pylist(), len(short.buffers())) == ([b"short"], 2)

@@ -54,8 +54,8 @@ def test_legacy_round_trip(magic, codec, layout):
 
 def test_encoded_message_matches_the_specification():
     values = pa.record_batch({"value": [b"first", b"second"]})
-    wanted = message(0, 4, b"first") + message(0, 5, b"second")
-    assert encode_batches(values, magic=0, base_offset=4) == wanted
+    expected = message(0, 4, b"first") + message(0, 5, b"second")
+    assert encode_batches(values, magic=0, base_offset=4) == expected
     time = dt.datetime.fromtimestamp(0.077, UTC)
     assert rows(message(1, 9, b"by the book")) == [(9, time, 0, None, b"by the book")]
 

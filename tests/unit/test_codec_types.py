@@ -98,9 +98,9 @@ def test_offsets_continue_across_batches(batch_size):
 @pytest.mark.parametrize("kind", [pa.list_, pa.large_list], ids=["list", "large_list"])
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string()], ids=str)
 def test_headers_of_each_type_keep_order_and_duplicates(kind, text):
-    given = [[("a", b"1"), ("b", None), ("a", b"")], [("z", b"9"), ("a", b"0")], []]
-    rows = [[{"key": k, "value": v} for k, v in row] for row in given]
+    headers_by_row = [[("a", b"1"), ("b", None), ("a", b"")], [("z", b"9"), ("a", b"0")], []]
+    rows = [[{"key": k, "value": v} for k, v in row] for row in headers_by_row]
     headers = pa.array(rows, kind(pa.struct([("key", text), ("value", pa.binary())])))
     batch = pa.record_batch({"value": list("xyz"), "headers": headers})
     back = decode_batches(encode_batches(batch), include_headers=True)
-    assert [[(h["key"], h["value"]) for h in row] for row in back["headers"].to_pylist()] == given
+    assert [[(h["key"], h["value"]) for h in row] for row in back["headers"].to_pylist()] == headers_by_row

@@ -56,7 +56,7 @@ def test_forked_child_cannot_store_and_releases_the_lock(tmp_path):
     path = tmp_path / "o"
     store = FileOffsetStore(path)
     store.store({A: 1})
-    told, tell = os.pipe()
+    result, send_result = os.pipe()
     wait, go = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -66,12 +66,12 @@ def test_forked_child_cannot_store_and_releases_the_lock(tmp_path):
         except OffsetStoreError as error:
             text = str(error)
         store.close()
-        os.write(tell, f"{text} {store.load()[A].offset}".encode())
+        os.write(send_result, f"{text} {store.load()[A].offset}".encode())
         os.close(go)
         os.read(wait, 1)
         os._exit(0)
     try:
-        text = os.read(told, 1000).decode()
+        text = os.read(result, 1000).decode()
         assert f"process {os.getpid()} made this store" in text
         assert text.endswith(" 1")
         store.store({A: 3})
@@ -83,7 +83,7 @@ def test_forked_child_cannot_store_and_releases_the_lock(tmp_path):
     finally:
         os.close(go)
         os.waitpid(pid, 0)
-        for end in (told, tell, wait):
+        for end in (result, send_result, wait):
             os.close(end)
 
 

@@ -155,15 +155,21 @@ def test_option_names_of_other_clients() -> None:
         "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
         "https.ca.location": "https.ca.location",
     }
-    for given, wanted in (kafka_python | librdkafka).items():
-        assert (given, kafka_name(given)) == (given, wanted)
-        assert kind_of(given) != "unknown"
+    for name, expected in (kafka_python | librdkafka).items():
+        assert (name, kafka_name(name)) == (name, expected)
+        assert kind_of(name) != "unknown"
 
 
 def test_options_of_selects_aliases_by_client() -> None:
-    given = {"ssl.ca.location": 1, "sasl_plain_password": 2, "group.id": 3, "acks": 4, "config.providers.env.class": 5}
-    assert options_of("admin", given) == {k: v for k, v in given.items() if k not in ("group.id", "acks")}
-    assert options_of("consumer", given) == {k: v for k, v in given.items() if k != "acks"}
+    options = {
+        "ssl.ca.location": 1,
+        "sasl_plain_password": 2,
+        "group.id": 3,
+        "acks": 4,
+        "config.providers.env.class": 5,
+    }
+    assert options_of("admin", options) == {k: v for k, v in options.items() if k not in ("group.id", "acks")}
+    assert options_of("consumer", options) == {k: v for k, v in options.items() if k != "acks"}
 
 
 SECRETS = [name for name, _, kind, _ in option_table() if kind == "secret"]
@@ -228,16 +234,16 @@ def test_ignored_options_are_warned_about_once(caplog: pytest.LogCaptureFixture)
 
 def test_config_providers_must_be_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMSARROW_TEST_ACKS", "most")
-    given = {**SERVERS, "acks": "${env:SAMSARROW_TEST_ACKS}"}
+    options = {**SERVERS, "acks": "${env:SAMSARROW_TEST_ACKS}"}
     with pytest.raises(ConfigurationError, match="acks must be"):
-        Producer(given)
+        Producer(options)
     with pytest.raises(ConfigurationError, match=r"acks must be all, -1, 0, 1, not \[hidden\]"):
-        Producer(given, config_providers="env")
+        Producer(options, config_providers="env")
     monkeypatch.setenv("SAMSARROW_TEST_ACKS", "all")
-    Producer(given, config_providers="env").close()
+    Producer(options, config_providers="env").close()
     os.environ["SAMSARROW_CONFIG_PROVIDERS"] = "file"
     try:
         with pytest.raises(ConfigurationError, match="SAMSARROW_CONFIG_PROVIDERS=file does not allow"):
-            Producer(given, config_providers="env")
+            Producer(options, config_providers="env")
     finally:
         del os.environ["SAMSARROW_CONFIG_PROVIDERS"]
