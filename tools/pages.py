@@ -166,11 +166,33 @@ def menu() -> str:
     """Returns mkdocs.yml with all ADRs in the menu: lines up to the marker are hand-written."""
     own, mark, _ = (ROOT / "mkdocs.yml").read_text().partition(MENU)
     assert mark, f"mkdocs.yml has no line {MENU!r}"
-    pages = sorted(path.name for path in (ROOT / "docs" / "adr").glob("*.md"))
-    return own + mark + "".join(f"      - adr/{name}\n" for name in pages)
+    return own + mark + "".join(f"      - adr/{path.name}\n" for path in (INDEX, *decisions()))
 
 
-PAGES = {ERRORS: errors, ROOT / "mkdocs.yml": menu}
+def decisions() -> list[Path]:
+    """Returns the ADRs in their order."""
+    return sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+
+
+def index() -> str:
+    """Returns the index of ADRs: their titles and states by area."""
+    areas: dict[str, list[str]] = {}
+    for path in decisions():
+        title, _, status, *_ = path.read_text().split("\n")
+        found = re.fullmatch(r"\*\*Status\.\*\* (.+), (\d{4}-\d\d-\d\d)\. Area: (.+)\.", status)
+        assert found, f"{path.name} has no status, date and area in its third line"
+        number, _, name = title.removeprefix("# ").partition(". ")
+        areas.setdefault(found[3], []).append(f"| [{number}]({path.name}) | {name} | {found[1]} | {found[2]} |")
+    parts = [
+        "# Decisions\n\nArchitecture decision records: the decision, its reasons and its consequences, one page each.\n"
+    ]
+    for area, rows in sorted(areas.items()):
+        parts.append(f"\n## {area}\n\n| ADR | decision | status | date |\n|---|---|---|---|\n" + "\n".join(rows) + "\n")
+    return "".join(parts)
+
+
+INDEX = ROOT / "docs" / "adr" / "README.md"
+PAGES = {ERRORS: errors, ROOT / "mkdocs.yml": menu, INDEX: index}
 
 
 if __name__ == "__main__":

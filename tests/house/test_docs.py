@@ -119,13 +119,13 @@ def test_dashboard_is_current() -> None:
 
 
 def test_every_adr_has_its_sections() -> None:
-    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    pages = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
     assert len(pages) >= 10
     for number, page in enumerate(pages, 1):
         text = page.read_text()
         assert page.name.startswith(f"{number:04}-")
         assert text.startswith(f"# {number}. ")
-        assert all(part in text for part in ("**Decision.**", "**Why.**", "**Consequences.**")), page
+        assert all(part in text for part in ("**Status.**", "**Decision.**", "**Why.**", "**Consequences.**")), page
 
 
 def test_file_map_names_existing_files() -> None:
