@@ -15,14 +15,14 @@ def test_log_lines_have_logger_level_and_fields(servers, caplog, level):
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"x").result(10)
     deadline = time.monotonic() + (60 if level == logging.DEBUG else 0.3)
-    while not (lines := [r for r in caplog.records if "producer identity" in r.getMessage()]):
+    while not (lines := [r for r in caplog.records if "producer ID assigned" in r.getMessage()]):
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)
     if level == logging.DEBUG:
         assert lines[0].name == "samsarrow.client.producer.producer_id"
         assert lines[0].levelno == logging.DEBUG
-        assert lines[0].getMessage().startswith("producer identity (producer_id=")
+        assert lines[0].getMessage().startswith("producer ID assigned (producer_id=")
     else:
         assert not lines
 

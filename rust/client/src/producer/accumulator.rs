@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 
 use super::batch::{Batch, Payload, ProducerIdAndEpoch};
-use super::counters::Counters;
 use super::delivery::{Delivery, Part};
 use super::delivery_state::BatchState;
+use super::metrics::Counters;
 use super::partitioner::{Choices, Partitioning};
 use super::queue::{PartitionQueue, Rules};
 use super::record::RecordRef;

@@ -27,13 +27,13 @@ async fn request_until_done(shared: &Shared) {
     loop {
         match request_producer_id(shared).await {
             Ok(identity) => {
-                tracing::debug!(producer_id = identity.producer_id, epoch = identity.epoch, "producer identity");
+                tracing::debug!(producer_id = identity.producer_id, epoch = identity.epoch, "producer ID assigned");
                 shared.lock().identity = Some(identity);
                 return;
             }
             // Records wait for a producer ID as long as for an unreachable broker: until `delivery.timeout.ms`.
             Err(error) if error.retriable() || error.of_handshake() => {
-                tracing::debug!(%error, "no producer identity yet");
+                tracing::debug!(%error, "no producer ID yet");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
@@ -47,7 +47,7 @@ async fn request_until_done(shared: &Shared) {
                 return;
             }
             Err(error) => {
-                tracing::error!(%error, "no producer identity: idempotent records cannot be sent");
+                tracing::error!(%error, "no producer ID: idempotent records cannot be sent");
                 let results = shared.lock().abort_batches(&error);
                 shared.complete(results);
                 return;

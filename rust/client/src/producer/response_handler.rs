@@ -91,17 +91,17 @@ pub(super) fn handle_response(
         Err(error) => return fail_request(shared, node, batches, error),
     };
     let names = request::topic_names(&batches);
-    let results = ResponseIndex::new(&response, &names);
+    let index = ResponseIndex::new(&response, &names);
     let (too_large, batches): (Vec<_>, Vec<_>) =
-        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && results.is_too_large(outgoing));
+        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && index.is_too_large(outgoing));
     let mut refresh = false;
     let mut leaders = Vec::new();
-    let throttle = results.throttle();
+    let throttle = index.throttle();
     complete_all(shared, node, throttle, batches, |outgoing| {
-        let outcome = results.result(outgoing);
+        let outcome = index.result(outgoing);
         if let Err(failure) = &outcome {
             refresh |= failure.error.refresh_metadata();
-            leaders.extend(results.current_leader(outgoing).map(|leader| {
+            leaders.extend(index.current_leader(outgoing).map(|leader| {
                 let state = &outgoing.batch.state;
                 (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
             }));
@@ -109,10 +109,10 @@ pub(super) fn handle_response(
         outcome
     });
     for outgoing in too_large {
-        split_batch(shared, outgoing, &results);
+        split_batch(shared, outgoing, &index);
     }
     if !leaders.is_empty() {
-        shared.cluster.update_leaders(&leaders, &results.leader_addresses());
+        shared.cluster.update_leaders(&leaders, &index.leader_addresses());
     }
     if refresh {
         shared.cluster.request_refresh();
@@ -120,7 +120,7 @@ pub(super) fn handle_response(
 }
 
 /// Splits a batch that exceeds the broker's size limit; both halves take its position in the queue.
-fn split_batch(shared: &Shared, outgoing: Outgoing, results: &ResponseIndex<'_>) {
+fn split_batch(shared: &Shared, outgoing: Outgoing, index: &ResponseIndex<'_>) {
     let Outgoing { slot, batch, .. } = outgoing;
     let order = batch.order;
     let halves = split_oversized::halve(batch);
@@ -132,7 +132,7 @@ fn split_batch(shared: &Shared, outgoing: Outgoing, results: &ResponseIndex<'_>)
             Ok(parts) => queue.split(order, parts),
             Err(failed) => {
                 let (batch, error) = *failed;
-                let error = results.batch_result(&batch).err().map_or(error, |failure| failure.error);
+                let error = index.batch_result(&batch).err().map_or(error, |failure| failure.error);
                 let failure = Failure::new(error, FailureKind::Rejected);
                 queue.handle_result(batch, Err(failure), rules, Instant::now()).into_iter().collect()
             }

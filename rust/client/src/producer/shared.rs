@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     /// Set to true to end all tasks.
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) acquiring: AtomicBool,
-    /// Idle compressors, kept because their memory is expensive to allocate.
+    /// Idle compressors, kept to reuse their memory.
     compressors: Mutex<Vec<Compressor>>,
     pub(crate) transactions: Option<Transactions>,
     /// Set once the application was notified that the producer is fenced.

@@ -6,7 +6,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 
 use super::batch::BatchResult;
-use super::counters::SendCounters;
+use super::metrics::SendCounters;
 use super::partitioner::Sticky;
 use super::queue::PartitionQueue;
 use crate::cluster::metadata::Metadata;

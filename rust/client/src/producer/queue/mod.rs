@@ -87,6 +87,8 @@ pub(crate) enum FailureKind {
     /// The broker does not know the producer ID, or knows a newer epoch; the batch was not appended.
     UnknownProducerId,
 }
+
+/// A batch in flight.
 #[derive(Debug)]
 struct InFlightBatch {
     order: u64,
@@ -264,7 +266,7 @@ impl PartitionQueue {
                     tracing::warn!(
                         topic = &*batch.state.topic,
                         partition = batch.state.partition,
-                        "the leader has lost records that were delivered: the next ones are sent under a new identity"
+                        "the leader has lost records that were delivered: the next ones are sent with a new producer ID"
                     );
                 }
                 self.invalidate_identity(batch.numbered);

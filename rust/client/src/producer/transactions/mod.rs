@@ -2,13 +2,11 @@
 
 mod coordinator;
 mod error;
-mod guard;
 mod offsets;
 mod operations;
 mod partitions;
 mod shared;
 pub(crate) mod state;
-mod version;
 
 pub(super) use coordinator::{fenced_or, too_old};
 pub use offsets::GroupMember;
@@ -17,4 +15,4 @@ pub use operations::BeginTransaction;
 pub(crate) use operations::{abort_on_close, begin, cancel_begin, perform};
 pub(crate) use partitions::register;
 pub(crate) use shared::Transactions;
-pub(super) use shared::{NO_TIMEOUT, OFFSETS_V2, PRODUCE_V2, with_protocol};
+pub(super) use shared::{NO_TIMEOUT, OFFSETS_V2, with_protocol};

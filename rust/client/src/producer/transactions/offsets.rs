@@ -10,8 +10,8 @@ use samsarrow_wire::messages::{
 };
 use tokio::sync::oneshot;
 
-use super::guard::{not_transactional, transaction_of};
 use super::partitions::in_progress;
+use super::shared::{not_transactional, transaction_of};
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::group::Offsets;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::{fail_fatal, resolve_old_epoch};
-use super::guard::{not_transactional, transaction_of};
+use super::shared::{not_transactional, transaction_of};
 use crate::error::{Error, Result};
 use crate::producer::batch::ProducerIdAndEpoch;
 use crate::producer::flush::FlushGuard;

@@ -7,7 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::add_partitions_to_txn::{AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult};
 use samsarrow_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, Request};
 
-use super::guard::not_transactional;
+use super::shared::not_transactional;
 use crate::cluster::ApiVersionOverride;
 use crate::cluster::coordinator::Verdict;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Coordinators of a transactional producer, and the choice of the transaction protocol.
+//! Coordinators of a transactional producer, the choice of the transaction protocol, and access to the transaction state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,19 @@ use std::time::Duration;
 use samsarrow_wire::messages::{ApiKey, EndTxnRequest, ProduceRequest, Request, TxnOffsetCommitRequest};
 use tokio::sync::watch;
 
-use super::state::Protocol;
+use super::state::{Protocol, Transaction};
 use crate::cluster::coordinator::Coordinator;
 use crate::cluster::{ApiVersionOverride, Cluster, ConnectionKind};
 use crate::config::ProducerOptions;
+use crate::error::{Error, Result};
+use crate::producer::accumulator::Accumulator;
+use crate::producer::shared::Shared;
 
 /// Cluster feature that selects the transaction protocol.
 const FEATURE: &str = "transaction.version";
 /// First versions of protocol V2. Requests in these versions use V2 even if the cluster's feature selects V1, so V1
 /// needs a version limit: a broker may support them while the feature is not enabled.
-pub(in crate::producer) const PRODUCE_V2: i16 = 12;
+const PRODUCE_V2: i16 = 12;
 pub(super) const END_V2: i16 = 5;
 pub(in crate::producer) const OFFSETS_V2: i16 = 5;
 /// Timeout of requests that are retried until they succeed or fail permanently.
@@ -86,4 +89,24 @@ pub(in crate::producer) fn with_protocol(cluster: &Cluster, protocol: Protocol, 
         Protocol::V1 => cluster.with_version(key, ApiVersionOverride::AtMost(second - 1)),
         Protocol::V2 => cluster.clone(),
     }
+}
+
+impl Shared {
+    /// Returns the cluster, limited to the Produce versions of the current transaction protocol.
+    pub(crate) fn produce_cluster(&self) -> Cluster {
+        let protocol = self.lock().transaction.as_ref().map(|transaction| transaction.protocol);
+        match protocol {
+            Some(protocol) => with_protocol(&self.cluster, protocol, ProduceRequest::KEY, PRODUCE_V2),
+            None => self.cluster.clone(),
+        }
+    }
+}
+
+pub(super) fn not_transactional(call: &str) -> Error {
+    Error::State(format!("{call}: this producer has no transactions: give it the option transactional.id"))
+}
+
+/// Returns the transaction state, or an error for a producer without `transactional.id`.
+pub(super) fn transaction_of<'a>(accumulator: &'a mut Accumulator, call: &str) -> Result<&'a mut Transaction> {
+    accumulator.transaction.as_mut().ok_or_else(|| not_transactional(call))
 }

@@ -139,7 +139,7 @@ impl Transaction {
         &self.phase
     }
 
-    /// An operation that is running, or whose outcome no call has returned yet.
+    /// Returns the operation that is running, or whose outcome no call has returned yet.
     pub(crate) fn pending(&self) -> Option<&Pending> {
         self.pending.as_ref()
     }
