@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Response of a peer to a request.
 #[derive(Clone)]
-enum Answer {
+enum Reply {
     /// These bytes; the connection stays open.
     Bytes(Vec<u8>),
     /// These bytes; then the connection is closed.
@@ -52,39 +52,39 @@ fn parts(request: &[u8]) -> (i16, i16, i32) {
     (short(0), short(2), i32::from_be_bytes(request[4..8].try_into().unwrap()))
 }
 
-async fn reply(stream: &mut TcpStream, answer: &Answer, id: i32) -> bool {
-    let (bytes, stay) = match answer {
-        Answer::Bytes(bytes) => (bytes.clone(), true),
-        Answer::BytesAndClose(bytes) => (bytes.clone(), false),
-        Answer::WrongId => ([12i32, id + 7, 0, 0].iter().flat_map(|n| n.to_be_bytes()).collect(), true),
-        Answer::Noise(size) => {
+async fn send_reply(stream: &mut TcpStream, reply: &Reply, id: i32) -> bool {
+    let (bytes, stay) = match reply {
+        Reply::Bytes(bytes) => (bytes.clone(), true),
+        Reply::BytesAndClose(bytes) => (bytes.clone(), false),
+        Reply::WrongId => ([12i32, id + 7, 0, 0].iter().flat_map(|n| n.to_be_bytes()).collect(), true),
+        Reply::Noise(size) => {
             let mut frame = BytesMut::new();
             frame.extend_from_slice(&(*size as i32 + 4).to_be_bytes());
             frame.extend_from_slice(&id.to_be_bytes());
             frame.extend((0..*size).map(|i| (i * 151 % 251) as u8));
             (frame.to_vec(), true)
         }
-        Answer::Nothing => return true,
+        Reply::Nothing => return true,
     };
     stream.write_all(&bytes).await.is_ok() && stay
 }
 
-/// Starts a peer that responds to every request alike.
-async fn peer(answer: Answer) -> String {
-    serve(move |_, _, _| answer.clone()).await
+/// Starts a peer that sends the same reply to every request.
+async fn peer(reply: Reply) -> String {
+    serve(move |_, _, _| reply.clone()).await
 }
 
 /// Starts a peer that responds by API key, version and correlation id.
-async fn serve(answer: impl Fn(i16, i16, i32) -> Answer + Clone + Send + 'static) -> String {
+async fn serve(reply_of: impl Fn(i16, i16, i32) -> Reply + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let answer = answer.clone();
+            let reply_of = reply_of.clone();
             tokio::spawn(async move {
                 while let Some(request) = read_request(&mut stream).await {
                     let (api, version, id) = parts(&request);
-                    if !reply(&mut stream, &answer(api, version, id), id).await {
+                    if !send_reply(&mut stream, &reply_of(api, version, id), id).await {
                         return;
                     }
                 }
@@ -95,12 +95,12 @@ async fn serve(answer: impl Fn(i16, i16, i32) -> Answer + Clone + Send + 'static
 }
 
 /// Returns an ApiVersions response with one API.
-fn speaks(version: i16, id: i32, api_key: i16, range: (i16, i16)) -> Answer {
+fn api_versions(version: i16, id: i32, api_key: i16, range: (i16, i16)) -> Reply {
     let offered = [(api_key, range), (API_VERSIONS, (0, 4))];
     let api =
         |(api_key, (min_version, max_version))| ApiVersion { api_key, min_version, max_version, ..Default::default() };
     let response = ApiVersionsResponse { api_keys: offered.map(api).to_vec(), ..Default::default() };
-    Answer::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec())
+    Reply::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec())
 }
 
 fn options(servers: &str, more: &[(&str, &str)]) -> Options {
@@ -110,8 +110,8 @@ fn options(servers: &str, more: &[(&str, &str)]) -> Options {
         ("retry.backoff.ms", "20"),
         ("retry.backoff.max.ms", "50"),
     ];
-    let kept = fast.into_iter().filter(|(name, _)| !more.iter().any(|(given, _)| given == name));
-    let all = kept.chain(more.iter().copied()).chain([("bootstrap.servers", servers)]);
+    let defaults = fast.into_iter().filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
+    let all = defaults.chain(more.iter().copied()).chain([("bootstrap.servers", servers)]);
     Options::parse(ClientKind::Consumer, all.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())))).unwrap()
 }
 
@@ -124,7 +124,7 @@ async fn failure(servers: &str, more: &[(&str, &str)]) -> Error {
     result.unwrap_err()
 }
 
-fn assert_says(error: &Error, parts: &[&str]) {
+fn assert_message(error: &Error, parts: &[&str]) {
     let text = error.to_string();
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in: {text}");
@@ -142,86 +142,89 @@ async fn errors_identify_hosts_that_are_not_kafka() {
         (&[0x7f, 0xff, 0xff, 0xff, 1, 2, 3], "receive.message.max.bytes"),
     ];
     for (bytes, hint) in cases {
-        let address = peer(Answer::Bytes(bytes.to_vec())).await;
+        let address = peer(Reply::Bytes(bytes.to_vec())).await;
         let error = failure(&address, &[]).await;
         assert!(matches!(error, Error::Protocol { .. }), "{error}");
         assert!(!error.retriable());
-        assert_says(&error, &[&address, hint]);
+        assert_message(&error, &[&address, hint]);
     }
 }
 
 #[tokio::test]
 async fn random_bytes_in_a_frame_are_an_error() {
     for size in [0, 1, 5, 10, 64, 1000, 100_000] {
-        let address = peer(Answer::Noise(size)).await;
-        assert_says(&failure(&address, &[]).await, &[&address]);
+        let address = peer(Reply::Noise(size)).await;
+        assert_message(&failure(&address, &[]).await, &[&address]);
     }
 }
 
 #[tokio::test]
 async fn a_wrong_correlation_id_breaks_the_connection() {
-    let address = peer(Answer::WrongId).await;
-    assert_says(&failure(&address, &[]).await, &[&address, "correlation id 7 instead of 0"]);
+    let address = peer(Reply::WrongId).await;
+    assert_message(&failure(&address, &[]).await, &[&address, "correlation id 7 instead of 0"]);
 }
 
 #[tokio::test]
 async fn closed_connections_and_truncated_frames_differ() {
-    let closed = peer(Answer::BytesAndClose(vec![])).await;
-    assert_says(&failure(&closed, &[]).await, &[&closed, "closed the connection", "metadata of topic t"]);
-    let cut = peer(Answer::BytesAndClose(vec![0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3])).await;
-    assert_says(&failure(&cut, &[]).await, &[&cut, "in the middle of a response"]);
+    let closed = peer(Reply::BytesAndClose(vec![])).await;
+    assert_message(&failure(&closed, &[]).await, &[&closed, "closed the connection", "metadata of topic t"]);
+    let cut = peer(Reply::BytesAndClose(vec![0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3])).await;
+    assert_message(&failure(&cut, &[]).await, &[&cut, "in the middle of a response"]);
 }
 
 #[tokio::test]
 async fn unresponsive_and_slow_peers_time_out() {
-    let silent = peer(Answer::Nothing).await;
-    let error = failure(&silent, &[]).await;
+    let unresponsive = peer(Reply::Nothing).await;
+    let error = failure(&unresponsive, &[]).await;
     assert_eq!(error.name(), "KafkaTimeoutError");
-    assert_says(&error, &[&silent, "no answer to ApiVersions within 400 ms", "longer than 1.5 s"]);
+    assert_message(&error, &[&unresponsive, "no answer to ApiVersions within 400 ms", "longer than 1.5 s"]);
 
     // A valid handshake, then no response.
     let stuck = serve(|api, version, id| match api {
-        API_VERSIONS => speaks(version, id, METADATA, (0, 13)),
-        _ => Answer::Nothing,
+        API_VERSIONS => api_versions(version, id, METADATA, (0, 13)),
+        _ => Reply::Nothing,
     });
     let stuck = stuck.await;
-    assert_says(&failure(&stuck, &[("request.timeout.ms", "200")]).await, &[&stuck, "last error: Metadata to "]);
+    assert_message(&failure(&stuck, &[("request.timeout.ms", "200")]).await, &[&stuck, "last error: Metadata to "]);
 }
 
 #[tokio::test]
 async fn connection_refused_and_unknown_host() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let error = failure(&free, &[]).await;
-    assert_says(&error, &[&free, "cannot connect", "refused"]);
+    assert_message(&error, &[&free, "cannot connect", "refused"]);
     assert!(error.retriable());
-    assert_says(&failure("no-such-host.invalid:9092", &[]).await, &["no-such-host.invalid:9092", "cannot be resolved"]);
+    assert_message(
+        &failure("no-such-host.invalid:9092", &[]).await,
+        &["no-such-host.invalid:9092", "cannot be resolved"],
+    );
 }
 
 #[tokio::test]
 async fn versions_without_an_overlap_name_the_api_and_both_ranges() {
-    let future = serve(|_, version, id| speaks(version, id, METADATA, (90, 99))).await;
-    assert_says(&failure(&future, &[]).await, &["Metadata", &future, "v90 to v99", "v0 to v13"]);
-    let poor = serve(|_, version, id| speaks(version, id, 1, (0, 11))).await;
-    assert_says(&failure(&poor, &[]).await, &["Metadata", &poor, "does not speak"]);
-    let chosen = serve(|_, version, id| speaks(version, id, METADATA, (4, 9))).await;
+    let future = serve(|_, version, id| api_versions(version, id, METADATA, (90, 99))).await;
+    assert_message(&failure(&future, &[]).await, &["Metadata", &future, "v90 to v99", "v0 to v13"]);
+    let poor = serve(|_, version, id| api_versions(version, id, 1, (0, 11))).await;
+    assert_message(&failure(&poor, &[]).await, &["Metadata", &poor, "does not speak"]);
+    let chosen = serve(|_, version, id| api_versions(version, id, METADATA, (4, 9))).await;
     let error = failure(&chosen, &[("api.version.metadata", "12")]).await;
-    assert_says(&error, &["Metadata v12", "api.version", "v4 to v9"]);
+    assert_message(&error, &["Metadata v12", "api.version", "v4 to v9"]);
 }
 
 #[tokio::test]
 async fn old_broker_gets_api_versions_v0() {
     // Responds in version 0 with UNSUPPORTED_VERSION and, like brokers before 2.4, without keys.
     let old = serve(|api, version, id| match (api, version) {
-        (API_VERSIONS, 0) => speaks(0, id, METADATA, (0, 1)),
+        (API_VERSIONS, 0) => api_versions(0, id, METADATA, (0, 1)),
         (API_VERSIONS, _) => {
             let response = ApiVersionsResponse { error_code: 35, ..Default::default() };
-            Answer::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, 0, id).unwrap().to_vec())
+            Reply::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, 0, id).unwrap().to_vec())
         }
         (_, version) => {
             assert_eq!(version, 1);
             let broker = MetadataResponseBroker { node_id: 5, host: "h".into(), port: 1, ..Default::default() };
             let response = MetadataResponse { brokers: vec![broker], controller_id: 5, ..Default::default() };
-            Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
+            Reply::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
         }
     });
     let cluster = Cluster::new(&options(&old.await, &[])).unwrap();
@@ -234,24 +237,24 @@ type Frames = Vec<(i16, Vec<u8>)>;
 /// Starts a broker that responds to ApiVersions with these frames (without lengths) by requested version; returns the
 /// requested versions too.
 async fn replay(frames: Frames) -> (String, Arc<Mutex<Vec<i16>>>) {
-    let asked: Arc<Mutex<Vec<i16>>> = Arc::default();
-    let seen = Arc::clone(&asked);
+    let requested: Arc<Mutex<Vec<i16>>> = Arc::default();
+    let seen = Arc::clone(&requested);
     let address = serve(move |api, version, id| {
         if api != API_VERSIONS {
             let response = MetadataResponse { controller_id: 1, ..Default::default() };
-            return Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec());
+            return Reply::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec());
         }
         seen.lock().unwrap().push(version);
-        let found = frames.iter().find(|(of, _)| *of == version).map(|(_, frame)| frame);
-        let Some(found) = found else { return Answer::BytesAndClose(Vec::new()) };
-        let length = i32::try_from(found.len()).unwrap().to_be_bytes();
-        Answer::Bytes([&length[..], &id.to_be_bytes(), &found[4..]].concat())
+        let frame = frames.iter().find(|(frame_version, _)| *frame_version == version).map(|(_, frame)| frame);
+        let Some(frame) = frame else { return Reply::BytesAndClose(Vec::new()) };
+        let length = i32::try_from(frame.len()).unwrap().to_be_bytes();
+        Reply::Bytes([&length[..], &id.to_be_bytes(), &frame[4..]].concat())
     });
-    (address.await, asked)
+    (address.await, requested)
 }
 
 /// Returns an ApiVersions v0 response with UNSUPPORTED_VERSION and these versions.
-fn unsupported(told: &[(i16, i16)]) -> Vec<u8> {
+fn unsupported(advertised: &[(i16, i16)]) -> Vec<u8> {
     let api = |(min_version, max_version): &(i16, i16)| ApiVersion {
         api_key: API_VERSIONS,
         min_version: *min_version,
@@ -259,12 +262,12 @@ fn unsupported(told: &[(i16, i16)]) -> Vec<u8> {
         ..Default::default()
     };
     let response =
-        ApiVersionsResponse { error_code: 35, api_keys: told.iter().map(api).collect(), ..Default::default() };
+        ApiVersionsResponse { error_code: 35, api_keys: advertised.iter().map(api).collect(), ..Default::default() };
     frame::encode_response::<ApiVersionsRequest>(&response, 0, 0).unwrap()[4..].to_vec()
 }
 
-fn speaking(version: i16) -> Vec<u8> {
-    let Answer::Bytes(bytes) = speaks(version, 0, METADATA, (0, 9)) else { unreachable!() };
+fn supported(version: i16) -> Vec<u8> {
+    let Reply::Bytes(bytes) = api_versions(version, 0, METADATA, (0, 9)) else { unreachable!() };
     bytes[4..].to_vec()
 }
 
@@ -272,42 +275,42 @@ fn speaking(version: i16) -> Vec<u8> {
 async fn api_versions_is_retried_in_the_advertised_version() {
     let cases: [(Frames, &[i16]); 5] = [
         // Kafka 2.4 to 3.8: one key, that of ApiVersions (KIP-511).
-        (vec![(4, unsupported(&[(0, 3)])), (3, speaking(3))], &[4, 3]),
+        (vec![(4, unsupported(&[(0, 3)])), (3, supported(3))], &[4, 3]),
         // Earlier versions: no key.
-        (vec![(4, unsupported(&[])), (0, speaking(0))], &[4, 0]),
+        (vec![(4, unsupported(&[])), (0, supported(0))], &[4, 0]),
         // The advertised version is requested only once.
-        (vec![(4, unsupported(&[(0, 3)])), (3, unsupported(&[(0, 3)])), (0, speaking(0))], &[4, 3, 0]),
-        (vec![(4, unsupported(&[(0, 99)])), (0, speaking(0))], &[4, 0]),
+        (vec![(4, unsupported(&[(0, 3)])), (3, unsupported(&[(0, 3)])), (0, supported(0))], &[4, 3, 0]),
+        (vec![(4, unsupported(&[(0, 99)])), (0, supported(0))], &[4, 0]),
         // librdkafka's mock: a field of a later version follows.
-        (vec![(4, [unsupported(&[(0, 3)]), vec![0; 4]].concat()), (3, speaking(3))], &[4, 3]),
+        (vec![(4, [unsupported(&[(0, 3)]), vec![0; 4]].concat()), (3, supported(3))], &[4, 3]),
     ];
-    for (frames, wanted) in cases {
-        let (address, asked) = replay(frames).await;
+    for (frames, expected) in cases {
+        let (address, requested) = replay(frames).await;
         let cluster = Cluster::new(&options(&address, &[])).unwrap();
         cluster.refresh(Duration::from_secs(5)).await.unwrap();
-        assert_eq!(*asked.lock().unwrap(), wanted);
+        assert_eq!(*requested.lock().unwrap(), expected);
     }
-    let (address, asked) = replay([4, 3, 2, 1, 0].map(|version| (version, unsupported(&[(0, 3)]))).to_vec()).await;
+    let (address, requested) = replay([4, 3, 2, 1, 0].map(|version| (version, unsupported(&[(0, 3)]))).to_vec()).await;
     let error = failure(&address, &[]).await;
-    assert_says(&error, &[&address, "rejects ApiVersions v0", "UNSUPPORTED_VERSION"]);
-    assert_eq!(asked.lock().unwrap()[..3], [4, 3, 0]);
+    assert_message(&error, &[&address, "rejects ApiVersions v0", "UNSUPPORTED_VERSION"]);
+    assert_eq!(requested.lock().unwrap()[..3], [4, 3, 0]);
 }
 
 #[tokio::test]
 async fn a_version_of_api_versions_can_be_chosen() {
     let chosen = [("api.version.api_versions", "2")];
-    let (address, asked) = replay(vec![(2, speaking(2))]).await;
+    let (address, requested) = replay(vec![(2, supported(2))]).await;
     Cluster::new(&options(&address, &chosen)).unwrap().refresh(Duration::from_secs(5)).await.unwrap();
-    assert_eq!(*asked.lock().unwrap(), [2]);
-    let (address, asked) = replay(vec![(2, unsupported(&[(0, 1)])), (1, speaking(1))]).await;
+    assert_eq!(*requested.lock().unwrap(), [2]);
+    let (address, requested) = replay(vec![(2, unsupported(&[(0, 1)])), (1, supported(1))]).await;
     let error = failure(&address, &chosen).await;
-    assert_says(&error, &[&address, "rejects ApiVersions v2"]);
+    assert_message(&error, &[&address, "rejects ApiVersions v2"]);
     assert_eq!(error.name(), "UnsupportedVersionError");
-    assert_eq!(*asked.lock().unwrap(), [2], "no other is tried");
+    assert_eq!(*requested.lock().unwrap(), [2], "no other is tried");
 }
 
 #[tokio::test]
-#[allow(clippy::print_stderr, reason = "a skip is said aloud")]
+#[allow(clippy::print_stderr, reason = "reports skipped tests")]
 async fn responses_of_real_brokers_are_decoded() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
@@ -321,19 +324,19 @@ async fn responses_of_real_brokers_are_decoded() {
     assert!(kafkas.len() >= 11, "{kafkas:?}");
     for kafka in kafkas {
         let read = |version: i16| std::fs::read(folder.join(format!("{kafka}-v{version}.bin"))).unwrap();
-        let (address, asked) = replay([0, 3, 4].map(|version| (version, read(version))).to_vec()).await;
+        let (address, requested) = replay([0, 3, 4].map(|version| (version, read(version))).to_vec()).await;
         let cluster = Cluster::new(&options(&address, &[])).unwrap();
         cluster.refresh(Duration::from_secs(5)).await.unwrap();
         let release = Release::named(kafka).unwrap();
         let (_, last) = release.versions(ApiKey::ApiVersions).unwrap();
-        let wanted: &[i16] = if last == 4 {
+        let expected: &[i16] = if last == 4 {
             &[4]
         } else if last == 3 {
             &[4, 3]
         } else {
             &[4, 0]
         };
-        assert_eq!(*asked.lock().unwrap(), wanted, "Kafka {kafka}");
+        assert_eq!(*requested.lock().unwrap(), expected, "Kafka {kafka}");
         let timeout = Duration::from_secs(5);
         let metadata = cluster.version::<MetadataRequest>(-1, timeout).await.unwrap();
         let fetch = cluster.version::<FetchRequest>(-1, timeout).await.unwrap();
@@ -345,13 +348,13 @@ async fn responses_of_real_brokers_are_decoded() {
 #[tokio::test]
 async fn one_good_server_among_bad_ones_is_enough() {
     let good = serve(|api, version, id| match api {
-        API_VERSIONS => speaks(version, id, METADATA, (0, 9)),
+        API_VERSIONS => api_versions(version, id, METADATA, (0, 9)),
         _ => {
             let response = MetadataResponse::default();
-            Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
+            Reply::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
         }
     });
-    let web = peer(Answer::Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
+    let web = peer(Reply::Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
     let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let servers = format!("{web}, {dead}, {}", good.await);
     for _ in 0..8 {
@@ -366,24 +369,24 @@ fn resident_bytes() -> Option<usize> {
 }
 
 #[tokio::test]
-#[allow(clippy::print_stderr, reason = "a skip is said aloud")]
+#[allow(clippy::print_stderr, reason = "reports skipped tests")]
 async fn announced_length_is_not_allocated() {
     let Some(before) = resident_bytes() else {
         eprintln!("skipped: no /proc/self/statm to read the memory from");
         return;
     };
     // A length of 200 MiB is sent sixteen times, with three bytes of data.
-    let address = peer(Answer::Bytes([&(200i32 << 20).to_be_bytes()[..], &[0, 0, 0]].concat())).await;
+    let address = peer(Reply::Bytes([&(200i32 << 20).to_be_bytes()[..], &[0, 0, 0]].concat())).await;
     let servers = vec![address; 16].join(",");
     failure(&servers, &[]).await;
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    // Less than one of them: other tests of this process allocate memory too.
-    assert!(grown < 200 << 20, "{grown} bytes for frames that never came");
+    // Less than one announced length: other tests of this process allocate memory too.
+    assert!(grown < 200 << 20, "{grown} bytes for frames that never arrived");
 }
 
 #[tokio::test]
 async fn truncated_and_corrupted_handshakes_are_errors() {
-    let Answer::Bytes(good) = speaks(4, 0, METADATA, (0, 13)) else { unreachable!() };
+    let Reply::Bytes(good) = api_versions(4, 0, METADATA, (0, 13)) else { unreachable!() };
     let cluster =
         |address: &str| Cluster::new(&options(address, &[("socket.connection.setup.timeout.ms", "150")])).unwrap();
     let mut jobs = Vec::new();
@@ -392,8 +395,8 @@ async fn truncated_and_corrupted_handshakes_are_errors() {
             if stay {
                 bytes[at] ^= 0x81;
             }
-            let answer = if stay { Answer::Bytes(bytes) } else { Answer::BytesAndClose(bytes) };
-            let cluster = cluster(&peer(answer).await);
+            let reply_of = if stay { Reply::Bytes(bytes) } else { Reply::BytesAndClose(bytes) };
+            let cluster = cluster(&peer(reply_of).await);
             jobs.push(tokio::spawn(async move { cluster.refresh(Duration::from_millis(600)).await.is_err() }));
         }
     }
@@ -405,8 +408,8 @@ async fn truncated_and_corrupted_handshakes_are_errors() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_thousands_of_brokers_that_hang_up_gets_no_storm_of_connections() {
-    let asked = Arc::new(Mutex::new((0, 0)));
-    let known = Arc::clone(&asked);
+    let requested = Arc::new(Mutex::new((0, 0)));
+    let known = Arc::clone(&requested);
     let address = serve(move |api, version, id| {
         let mut known = known.lock().unwrap();
         match api {
@@ -414,7 +417,7 @@ async fn a_cluster_of_thousands_of_brokers_that_hang_up_gets_no_storm_of_connect
                 let apis = [(ApiKey::Metadata, 9), (ApiKey::FindCoordinator, 4), (ApiKey::ApiVersions, 4)];
                 let api = |(key, max_version)| ApiVersion { api_key: key as i16, max_version, ..Default::default() };
                 let response = ApiVersionsResponse { api_keys: apis.map(api).to_vec(), ..Default::default() };
-                Answer::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec())
+                Reply::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec())
             }
             METADATA => {
                 let broker = |node_id| MetadataResponseBroker {
@@ -424,26 +427,26 @@ async fn a_cluster_of_thousands_of_brokers_that_hang_up_gets_no_storm_of_connect
                     ..Default::default()
                 };
                 let response = MetadataResponse { brokers: (0..5000).map(broker).collect(), ..Default::default() };
-                Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
+                Reply::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
             }
             _ => {
                 known.0 += 1;
-                Answer::BytesAndClose(Vec::new())
+                Reply::BytesAndClose(Vec::new())
             }
         }
     })
     .await;
-    asked.lock().unwrap().1 = address.rsplit(':').next().unwrap().parse().unwrap();
+    requested.lock().unwrap().1 = address.rsplit(':').next().unwrap().parse().unwrap();
     let cluster = Cluster::new(&options(&address, &[("retry.backoff.ms", "100"), ("retry.backoff.max.ms", "1000")]));
     let cluster = cluster.unwrap();
     cluster.refresh(Duration::from_secs(20)).await.unwrap();
     assert_eq!(cluster.metadata().brokers.len(), 5000);
     let limit = Duration::from_secs(2);
-    let found =
+    let lookup =
         cluster.send_any(FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..Default::default() }, limit);
-    assert!(found.await.unwrap_err().retriable());
-    let asked = asked.lock().unwrap().0;
-    // Ten at once, then after 0.1 s, 0.2 s, …
-    assert!((10..40).contains(&asked), "{asked} requests");
+    assert!(lookup.await.unwrap_err().retriable());
+    let requested = requested.lock().unwrap().0;
+    // Ten immediately, then after 0.1 s, 0.2 s, …
+    assert!((10..40).contains(&requested), "{requested} requests");
     cluster.close().await;
 }

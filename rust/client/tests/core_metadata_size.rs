@@ -50,24 +50,24 @@ fn metadata(id: i32, port: u16) -> Vec<u8> {
     frame
 }
 
-async fn serve(mut stream: TcpStream, whole: bytes::Bytes) {
+async fn serve(mut stream: TcpStream, body: bytes::Bytes) {
     let mut length = [0; 4];
     while stream.read_exact(&mut length).await.is_ok() {
         let mut request = vec![0; u32::from_be_bytes(length) as usize];
         stream.read_exact(&mut request).await.unwrap();
         let version = i16::from_be_bytes(request[2..4].try_into().unwrap());
         let id = i32::from_be_bytes(request[4..8].try_into().unwrap());
-        let answer = if i16::from_be_bytes(request[..2].try_into().unwrap()) == ApiKey::Metadata as i16 {
-            let mut answer = whole.to_vec();
-            answer[4..8].copy_from_slice(&id.to_be_bytes());
-            answer
+        let response = if i16::from_be_bytes(request[..2].try_into().unwrap()) == ApiKey::Metadata as i16 {
+            let mut response = body.to_vec();
+            response[4..8].copy_from_slice(&id.to_be_bytes());
+            response
         } else {
             let api = |(key, max_version)| ApiVersion { api_key: key as i16, max_version, ..Default::default() };
             let api_keys = [(ApiKey::Metadata, 1), (ApiKey::ApiVersions, 4)].map(api).to_vec();
             let response = ApiVersionsResponse { api_keys, ..Default::default() };
             frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec()
         };
-        stream.write_all(&answer).await.unwrap();
+        stream.write_all(&response).await.unwrap();
     }
 }
 
@@ -82,8 +82,8 @@ fn peak() -> usize {
 async fn ignored_topics_use_little_memory() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let answer = bytes::Bytes::from(metadata(0, port));
-    let (frame, sent) = (answer.len() >> 20, answer.clone());
+    let response = bytes::Bytes::from(metadata(0, port));
+    let (frame, sent) = (response.len() >> 20, response.clone());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(serve(stream, sent.clone()));
@@ -97,17 +97,17 @@ async fn ignored_topics_use_little_memory() {
         cluster.topics(&["topic-7"], SOON).await.unwrap();
     }
     let metadata = cluster.metadata();
-    assert_eq!(metadata.topics().count(), 1, "what nobody asked for is kept");
+    assert_eq!(metadata.topics().count(), 1, "topics that were not requested are kept");
     assert_eq!(metadata.topic("topic-7").unwrap().partitions.len(), PARTITIONS as usize);
     let grown = peak() - before;
-    // The answer at both ends, and while it is read its structs. Threads that decode have an arena each in glibc, which
-    // keeps what was freed: 80 MB where this was written. A consumer in Python of a topic of 1,000,000 partitions takes
-    // 320 MB over five answers.
-    assert!(grown < 16 * frame, "{grown} MB for an answer of {frame} MB");
-    // Timers do not wait while an answer is decoded; a machine that is busy may be late at times.
-    let whole = answer.slice(4..);
+    // The response in both the client and the peer, and its structs while it is decoded. Each decoding thread has its own
+    // glibc arena, which keeps freed memory: 80 MB on the author's machine. A Python consumer of a topic with 1,000,000
+    // partitions uses 320 MB over five responses.
+    assert!(grown < 16 * frame, "{grown} MB for a response of {frame} MB");
+    // Timers are not delayed while a response is decoded; on a busy machine single timers may be late.
+    let body = response.slice(4..);
     let begun = Instant::now();
-    frame::decode_answer::<MetadataRequest>(1, whole).unwrap();
+    frame::decode_answer::<MetadataRequest>(1, body).unwrap();
     let decoding = begun.elapsed();
     let mut latest = Duration::MAX;
     for _ in 0..10 {

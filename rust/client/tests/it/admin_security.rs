@@ -32,46 +32,46 @@ use tokio::net::{TcpListener, TcpStream};
 const SOON: Duration = Duration::from_secs(10);
 
 /// Request received by a broker.
-struct Asked {
+struct ReceivedRequest {
     node: i32,
     version: i16,
     id: i32,
     body: Bytes,
 }
 
-impl Asked {
+impl ReceivedRequest {
     fn read<R: Request>(&self) -> R {
         R::decode(self.version, &mut Reader::new(self.body.clone())).unwrap()
     }
 
-    fn answer<R: Request>(&self, response: &R::Response) -> Bytes {
+    fn respond<R: Request>(&self, response: &R::Response) -> Bytes {
         frame::encode_response::<R>(response, self.version, self.id).unwrap()
     }
 }
 
-type Answer = Arc<dyn Fn(&Asked) -> Bytes + Send + Sync>;
+type Script = Arc<dyn Fn(&ReceivedRequest) -> Bytes + Send + Sync>;
 
 /// Brokers 0 and 1, which support `versions` of `api` and respond as scripted; `controller` returns the controller.
 struct Fake {
     servers: String,
     controller: Arc<Mutex<i32>>,
     /// Ids of the brokers that received requests, in order.
-    asked: Arc<Mutex<Vec<i32>>>,
+    receivers: Arc<Mutex<Vec<i32>>>,
 }
 
 impl Fake {
     async fn start(
         api: ApiKey,
         versions: (i16, i16),
-        answer: impl Fn(&Asked) -> Bytes + Send + Sync + 'static,
+        script: impl Fn(&ReceivedRequest) -> Bytes + Send + Sync + 'static,
     ) -> (Fake, Admin) {
         let listeners =
             [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
         let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
-        let (controller, asked) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let answer: Answer = Arc::new(answer);
+        let (controller, receivers) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let script: Script = Arc::new(script);
         for (node, listener) in (0..).zip(listeners) {
-            let (controller, asked, answer) = (controller.clone(), asked.clone(), answer.clone());
+            let (controller, receivers, script) = (controller.clone(), receivers.clone(), script.clone());
             let brokers: Vec<_> = (0..)
                 .zip(addresses)
                 .map(|(node_id, at)| MetadataResponseBroker {
@@ -83,14 +83,17 @@ impl Fake {
                 .collect();
             tokio::spawn(async move {
                 while let Ok((mut stream, _)) = listener.accept().await {
-                    let (controller, asked, answer) = (controller.clone(), asked.clone(), answer.clone());
+                    let (controller, receivers, script) = (controller.clone(), receivers.clone(), script.clone());
                     let brokers = brokers.clone();
                     tokio::spawn(async move {
                         while let Some(request) = read_request(&mut stream).await {
                             let (header, body) = frame::decode_request_header(request).unwrap();
-                            let got = Asked { node, version: header.api_version, id: header.correlation_id, body };
+                            let request =
+                                ReceivedRequest { node, version: header.api_version, id: header.correlation_id, body };
                             let bytes = match ApiKey::from_i16(header.api_key) {
-                                Some(ApiKey::ApiVersions) => got.answer::<ApiVersionsRequest>(&speaks(api, versions)),
+                                Some(ApiKey::ApiVersions) => {
+                                    request.respond::<ApiVersionsRequest>(&api_versions(api, versions))
+                                }
                                 Some(ApiKey::Metadata) => {
                                     let controller_id = *controller.lock().unwrap();
                                     let response = MetadataResponse {
@@ -98,11 +101,11 @@ impl Fake {
                                         controller_id,
                                         ..Default::default()
                                     };
-                                    got.answer::<MetadataRequest>(&response)
+                                    request.respond::<MetadataRequest>(&response)
                                 }
                                 _ => {
-                                    asked.lock().unwrap().push(node);
-                                    answer(&got)
+                                    receivers.lock().unwrap().push(node);
+                                    script(&request)
                                 }
                             };
                             stream.write_all(&bytes).await.unwrap();
@@ -115,11 +118,11 @@ impl Fake {
         let fast = [("retry.backoff.ms", "10"), ("retry.backoff.max.ms", "50"), ("bootstrap.servers", &servers)];
         let pairs = fast.map(|(name, value)| (name.to_owned(), OptionValue::Str(value.to_owned())));
         let admin = Admin::new(&Options::parse(ClientKind::Admin, pairs).unwrap()).unwrap();
-        (Fake { servers, controller, asked }, admin)
+        (Fake { servers, controller, receivers }, admin)
     }
 
-    fn asked(&self) -> Vec<i32> {
-        self.asked.lock().unwrap().clone()
+    fn receivers(&self) -> Vec<i32> {
+        self.receivers.lock().unwrap().clone()
     }
 }
 
@@ -131,15 +134,15 @@ async fn read_request(stream: &mut TcpStream) -> Option<Bytes> {
     Some(frame.into())
 }
 
-fn speaks(api: ApiKey, versions: (i16, i16)) -> ApiVersionsResponse {
-    let one = |(api, (min_version, max_version)): (ApiKey, (i16, i16))| ApiVersion {
+fn api_versions(api: ApiKey, versions: (i16, i16)) -> ApiVersionsResponse {
+    let api_version = |(api, (min_version, max_version)): (ApiKey, (i16, i16))| ApiVersion {
         api_key: api.code(),
         min_version,
         max_version,
         ..Default::default()
     };
     let keys = [(api, versions), (ApiKey::ApiVersions, (0, 3)), (ApiKey::Metadata, (0, 12))];
-    ApiVersionsResponse { api_keys: keys.map(one).to_vec(), ..Default::default() }
+    ApiVersionsResponse { api_keys: keys.map(api_version).to_vec(), ..Default::default() }
 }
 
 fn acl(name: &str) -> AclBinding {
@@ -174,13 +177,13 @@ fn password(user: &str) -> UserAlteration {
 
 #[tokio::test]
 async fn alter_users_follows_the_controller() {
-    let (fake, admin) = Fake::start(ApiKey::AlterUserScramCredentials, (0, 0), |asked| {
-        let request: AlterUserScramCredentialsRequest = asked.read();
+    let (fake, admin) = Fake::start(ApiKey::AlterUserScramCredentials, (0, 0), |received| {
+        let request: AlterUserScramCredentialsRequest = received.read();
         // The last user is missing in the response.
         let names = request.upsertions.iter().map(|u| &u.name).chain(request.deletions.iter().map(|d| &d.name));
         let named: Vec<&String> = names.clone().collect();
         assert!(named.iter().all(|name| named.iter().filter(|other| *other == name).count() == 1), "{named:?}");
-        let code = match asked.node {
+        let code = match received.node {
             0 => |_: &str| ErrorCode::NOT_CONTROLLER,
             _ => |name: &str| if name == "b" { ErrorCode::RESOURCE_NOT_FOUND } else { ErrorCode::NONE },
         };
@@ -189,8 +192,8 @@ async fn alter_users_follows_the_controller() {
             error_code: code(name).code(),
             ..Default::default()
         };
-        let results = names.filter(|name| *name != "silent").map(result).collect();
-        asked.answer::<AlterUserScramCredentialsRequest>(&AlterUserScramCredentialsResponse {
+        let results = names.filter(|name| *name != "missing").map(result).collect();
+        received.respond::<AlterUserScramCredentialsRequest>(&AlterUserScramCredentialsResponse {
             results,
             ..Default::default()
         })
@@ -198,26 +201,26 @@ async fn alter_users_follows_the_controller() {
     .await;
     let deletion = |user: &str| UserAlteration { user: user.into(), mechanism: ScramMechanism::Sha512, password: None };
     let moves = fake.controller.clone();
-    let asked = fake.asked.clone();
+    let receivers = fake.receivers.clone();
     tokio::spawn(async move {
-        while asked.lock().unwrap().len() < 3 {
+        while receivers.lock().unwrap().len() < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         *moves.lock().unwrap() = 1;
     });
-    let changes = vec![password("a"), deletion("b"), deletion("a"), deletion("silent")];
+    let changes = vec![password("a"), deletion("b"), deletion("a"), deletion("missing")];
     let done = admin.alter_users(changes, SOON).await.unwrap();
     // The second change of user a is sent after the first.
-    assert_eq!(done.iter().map(|(user, _)| user.as_str()).collect::<Vec<_>>(), ["a", "b", "silent"]);
+    assert_eq!(done.iter().map(|(user, _)| user.as_str()).collect::<Vec<_>>(), ["a", "b", "missing"]);
     assert_eq!(done[0].1, Ok(()));
     assert_eq!(
         done[1].1.as_ref().unwrap_err().to_string(),
         "AlterUserScramCredentials of user b (the user has no such password): RESOURCE_NOT_FOUND (91): resource not found"
     );
-    assert!(done[2].1.as_ref().unwrap_err().to_string().contains("leaves out user silent"));
-    let asked = fake.asked();
-    assert!(asked.len() >= 5 && asked.iter().rev().skip(2).all(|node| *node == 0), "{asked:?}");
-    assert_eq!(asked[asked.len() - 2..], [1, 1]);
+    assert!(done[2].1.as_ref().unwrap_err().to_string().contains("leaves out user missing"));
+    let receivers = fake.receivers();
+    assert!(receivers.len() >= 5 && receivers.iter().rev().skip(2).all(|node| *node == 0), "{receivers:?}");
+    assert_eq!(receivers[receivers.len() - 2..], [1, 1]);
 
     // The response never includes it.
     *fake.controller.lock().unwrap() = 0;
@@ -225,14 +228,14 @@ async fn alter_users_follows_the_controller() {
     let late = late[0].1.as_ref().unwrap_err().to_string();
     assert!(late.contains("took longer than 1 s") && late.contains("NOT_CONTROLLER"), "{late}");
     assert!(!late.contains("hunter2"), "{late}");
-    assert!(fake.asked().len() < 40, "{:?}", fake.asked());
+    assert!(fake.receivers().len() < 40, "{:?}", fake.receivers());
     assert_eq!(admin.alter_users(Vec::new(), SOON).await, Ok(Vec::new()));
 }
 
 #[tokio::test]
 async fn describe_users_has_a_result_per_user() {
-    let (fake, admin) = Fake::start(ApiKey::DescribeUserScramCredentials, (0, 0), |asked| {
-        let request: DescribeUserScramCredentialsRequest = asked.read();
+    let (fake, admin) = Fake::start(ApiKey::DescribeUserScramCredentials, (0, 0), |received| {
+        let request: DescribeUserScramCredentialsRequest = received.read();
         let mut response = DescribeUserScramCredentialsResponse::default();
         let info = |mechanism| CredentialInfo { mechanism, iterations: 8192, ..Default::default() };
         let known = DescribeUserScramCredentialsResult {
@@ -247,42 +250,42 @@ async fn describe_users_has_a_result_per_user() {
             ..Default::default()
         };
         match request.users.as_deref() {
-            None => panic!("brokers do not answer this where they should refuse it"),
+            None => panic!("brokers that must reject this request do not respond to it"),
             Some([]) => response.error_code = ErrorCode::CLUSTER_AUTHORIZATION_FAILED.code(),
             Some(_) => response.results = vec![unknown, known],
         }
-        asked.answer::<DescribeUserScramCredentialsRequest>(&response)
+        received.respond::<DescribeUserScramCredentialsRequest>(&response)
     })
     .await;
     let names = ["a", "b", "c"].map(str::to_owned);
-    let found = admin.describe_users(Some(&names), SOON).await.unwrap();
-    let credentials = found[0].1.as_ref().unwrap();
+    let result = admin.describe_users(Some(&names), SOON).await.unwrap();
+    let credentials = result[0].1.as_ref().unwrap();
     let mechanisms: Vec<&str> = credentials.iter().map(|c| c.mechanism.name()).collect();
     assert_eq!(mechanisms, ["UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512"]);
     assert!(credentials.iter().all(|c| c.iterations == 8192));
-    let text = found[1].1.as_ref().unwrap_err().to_string();
+    let text = result[1].1.as_ref().unwrap_err().to_string();
     assert!(text.contains("does not exist: b; the user has no such password"), "{text}");
-    assert!(found[2].1.as_ref().unwrap_err().to_string().contains("leaves out user c"));
+    assert!(result[2].1.as_ref().unwrap_err().to_string().contains("leaves out user c"));
     assert_eq!(admin.describe_users(Some(&[]), SOON).await, Ok(Vec::new()));
 
-    let before = fake.asked().len();
+    let before = fake.receivers().len();
     let text = admin.describe_users(None, SOON).await.unwrap_err().to_string();
     assert!(text.contains("needs the operation DESCRIBE on the cluster"), "{text}");
-    assert_eq!(fake.asked().len(), before + 1, "it would be refused again");
+    assert_eq!(fake.receivers().len(), before + 1, "it would be rejected again");
 }
 
 #[tokio::test]
 async fn acl_results_keep_the_order() {
-    let (fake, admin) = Fake::start(ApiKey::CreateAcls, (1, 3), |asked| {
-        let request: CreateAclsRequest = asked.read();
+    let (fake, admin) = Fake::start(ApiKey::CreateAcls, (1, 3), |received| {
+        let request: CreateAclsRequest = received.read();
         assert_eq!((request.creations.len(), request.creations[0].resource_pattern_type), (3, 3));
-        let refused = AclCreationResult {
+        let rejected = AclCreationResult {
             error_code: ErrorCode::INVALID_REQUEST.code(),
             error_message: Some("Resource name should be non-empty".into()),
             ..Default::default()
         };
-        let results = vec![AclCreationResult::default(), refused];
-        asked.answer::<CreateAclsRequest>(&CreateAclsResponse { results, ..Default::default() })
+        let results = vec![AclCreationResult::default(), rejected];
+        received.respond::<CreateAclsRequest>(&CreateAclsResponse { results, ..Default::default() })
     })
     .await;
     let done = admin.create_acls(&[acl("a"), acl("b"), acl("c")], SOON).await.unwrap();
@@ -297,7 +300,7 @@ async fn acl_results_keep_the_order() {
     assert!(
         done[2].1.as_ref().unwrap_err().to_string().contains("the response to CreateAcls leaves out ALLOW User:alice")
     );
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.receivers().len(), 1);
     // An indefinite ACL is not sent.
     for vague in [
         AclBinding { resource_type: ResourceType::Any, ..acl("a") },
@@ -309,48 +312,48 @@ async fn acl_results_keep_the_order() {
         assert!(error.to_string().contains("needs a definite"), "{error}");
     }
     assert_eq!(admin.create_acls(&[], SOON).await, Ok(Vec::new()));
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.receivers().len(), 1);
 }
 
 #[tokio::test]
 async fn acls_of_brokers_before_2_0_are_literal() {
-    let (fake, admin) = Fake::start(ApiKey::DescribeAcls, (0, 0), |asked| {
-        let request: DescribeAclsRequest = asked.read();
-        assert_eq!((asked.version, request.pattern_type_filter), (0, PatternType::Literal.code()));
-        let one = AclDescription {
+    let (fake, admin) = Fake::start(ApiKey::DescribeAcls, (0, 0), |received| {
+        let request: DescribeAclsRequest = received.read();
+        assert_eq!((received.version, request.pattern_type_filter), (0, PatternType::Literal.code()));
+        let first = AclDescription {
             principal: "User:b".into(),
             host: "*".into(),
             operation: 99,
             permission_type: 3,
             ..Default::default()
         };
-        let two = AclDescription { principal: "User:a".into(), ..one.clone() };
+        let second = AclDescription { principal: "User:a".into(), ..first.clone() };
         let resource = DescribeAclsResource {
             resource_type: 2,
             resource_name: "t".into(),
-            acls: vec![one, two],
+            acls: vec![first, second],
             ..Default::default()
         };
         let response = DescribeAclsResponse { resources: vec![resource], ..Default::default() };
-        asked.answer::<DescribeAclsRequest>(&response)
+        received.respond::<DescribeAclsRequest>(&response)
     })
     .await;
-    let found = admin.describe_acls(&any(), SOON).await.unwrap();
-    assert_eq!(found.iter().map(|acl| acl.principal.as_str()).collect::<Vec<_>>(), ["User:a", "User:b"]);
-    assert_eq!((found[0].pattern_type, found[0].operation), (PatternType::Literal, AclOperation::Unknown));
+    let result = admin.describe_acls(&any(), SOON).await.unwrap();
+    assert_eq!(result.iter().map(|acl| acl.principal.as_str()).collect::<Vec<_>>(), ["User:a", "User:b"]);
+    assert_eq!((result[0].pattern_type, result[0].operation), (PatternType::Literal, AclOperation::Unknown));
     let prefixed = AclFilter { pattern_type: PatternType::Prefixed, ..any() };
     let text = admin.describe_acls(&prefixed, SOON).await.unwrap_err().to_string();
     assert!(text.contains("needs Kafka 2.0 or later"), "{text}");
     let unknown = AclFilter { operation: AclOperation::Unknown, ..any() };
     let error = admin.describe_acls(&unknown, SOON).await.unwrap_err();
     assert!(error.to_string().contains("cannot ask for what is unknown"), "{error}");
-    assert_eq!(fake.asked().len(), 1, "at {}", fake.servers);
+    assert_eq!(fake.receivers().len(), 1, "at {}", fake.servers);
 }
 
 #[tokio::test]
 async fn delete_acls_has_a_result_per_filter() {
-    let (fake, admin) = Fake::start(ApiKey::DeleteAcls, (1, 3), |asked| {
-        let request: DeleteAclsRequest = asked.read();
+    let (fake, admin) = Fake::start(ApiKey::DeleteAcls, (1, 3), |received| {
+        let request: DeleteAclsRequest = received.read();
         let removed = DeleteAclsMatchingAcl {
             resource_type: 2,
             resource_name: "a".into(),
@@ -370,7 +373,7 @@ async fn delete_acls_has_a_result_per_filter() {
             DeleteAclsFilterResult { error_code: ErrorCode::SECURITY_DISABLED.code(), ..Default::default() },
         ];
         assert_eq!(request.filters.len(), 3);
-        asked.answer::<DeleteAclsRequest>(&DeleteAclsResponse { filter_results: results, ..Default::default() })
+        received.respond::<DeleteAclsRequest>(&DeleteAclsResponse { filter_results: results, ..Default::default() })
     })
     .await;
     let named = |name: &str| AclFilter { resource_name: Some(name.into()), ..any() };
@@ -381,15 +384,15 @@ async fn delete_acls_has_a_result_per_filter() {
     let text = done[1].1.as_ref().unwrap_err().to_string();
     assert!(text.contains("set authorizer.class.name on brokers and controllers"), "{text}");
     assert!(matches!(done[2].1, Err(Error::Protocol { .. })));
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.receivers().len(), 1);
 }
 
 #[tokio::test]
 async fn token_for_another_owner_requires_a_newer_broker() {
-    let (fake, admin) = Fake::start(ApiKey::CreateDelegationToken, (0, 2), |asked| {
-        let request: CreateDelegationTokenRequest = asked.read();
+    let (fake, admin) = Fake::start(ApiKey::CreateDelegationToken, (0, 2), |received| {
+        let request: CreateDelegationTokenRequest = received.read();
         assert_eq!((request.max_lifetime_ms, request.renewers.len()), (60_000, 1));
-        asked.answer::<CreateDelegationTokenRequest>(&CreateDelegationTokenResponse {
+        received.respond::<CreateDelegationTokenRequest>(&CreateDelegationTokenResponse {
             principal_type: "User".into(),
             principal_name: "alice".into(),
             issue_timestamp_ms: 1,
@@ -417,5 +420,5 @@ async fn token_for_another_owner_requires_a_newer_broker() {
     let text = admin.describe_delegation_tokens(None, SOON).await.unwrap_err().to_string();
     assert!(text.contains("does not speak DescribeDelegationToken, which needs Kafka 1.1 or later"), "{text}");
     assert!(text.ends_with("; without ZooKeeper Kafka has it since 3.6"), "{text}");
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.receivers().len(), 1);
 }

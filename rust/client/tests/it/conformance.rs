@@ -1,7 +1,7 @@
 //! Records of other clients' test suites and encoders, stored verbatim by the embedded broker and fetched in pieces of
 //! every size: the rows must be equal.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports skipped tests")]
 
 #[path = "../../../arrow/tests/it/support/mod.rs"]
 mod support;
@@ -35,7 +35,7 @@ struct Case {
     data: Bytes,
     /// Control records are not returned.
     rows: Vec<Value>,
-    refused: bool,
+    rejected: bool,
     either_way: bool,
     /// False if no broker's log could contain it: see [`is_no_log`].
     is_log: bool,
@@ -60,7 +60,7 @@ fn load() -> Option<Vec<Case>> {
         Case {
             name: case["id"].as_str().unwrap().to_owned(),
             data: data_of(&case).into(),
-            refused: !matches!(case["expect"]["error"].as_str(), None | Some("truncated")),
+            rejected: !matches!(case["expect"]["error"].as_str(), None | Some("truncated")),
             either_way: case["either_way"] == json!(true),
             is_log: !is_no_log(&case, &rows),
             rows,
@@ -104,42 +104,42 @@ impl Fetcher {
         let mut body = vec![0; u32::from_be_bytes(length) as usize];
         self.stream.read_exact(&mut body).unwrap();
         let (_, mut response) = frame::decode_response::<FetchRequest>(version, Bytes::from(body)).unwrap();
-        let found = response.responses.remove(0).partitions.remove(0);
-        assert_eq!(found.error_code, 0, "{} at {offset}", self.topic);
-        (found.high_watermark, found.records.unwrap())
+        let partition = response.responses.remove(0).partitions.remove(0);
+        assert_eq!(partition.error_code, 0, "{} at {offset}", self.topic);
+        (partition.high_watermark, partition.records.unwrap())
     }
 
     /// Returns all rows, with fetches of this size; doubled if not one batch fits, as clients did before KIP-74.
     fn rows(&mut self, version: i16, size: usize, layout: Layout) -> Result<Vec<Value>, String> {
         let options = DecodeOptions { layout, include_headers: true, ..DecodeOptions::default() };
         let mut decoder = Decoder::new(options);
-        let (mut found, mut position, mut asked) = (Vec::new(), 0, size);
+        let (mut rows_read, mut position, mut fetch_size) = (Vec::new(), 0, size);
         loop {
-            let (end, records) = self.fetch(version, position, asked);
-            let whole = records.len() < asked;
+            let (end, records) = self.fetch(version, position, fetch_size);
+            let is_short = records.len() < fetch_size;
             let window = Window::from(position);
             let appended = decoder.append(&self.topic, 0, records, window).map_err(|error| error.to_string())?;
-            found.extend(rows(&decoder.finish().unwrap()));
+            rows_read.extend(rows(&decoder.finish().unwrap()));
             if appended.next_offset > position {
-                (position, asked) = (appended.next_offset, size);
-            } else if whole || version >= 3 {
+                (position, fetch_size) = (appended.next_offset, size);
+            } else if is_short || version >= 3 {
                 // The rest of the log is smaller than a batch: since version 3 the first batch is never truncated.
-                return Ok(found);
+                return Ok(rows_read);
             } else {
-                asked *= 2;
+                fetch_size *= 2;
             }
             if position >= end {
-                return Ok(found);
+                return Ok(rows_read);
             }
         }
     }
 }
 
-fn check(case: &Case, got: Result<Vec<Value>, String>) -> Result<(), String> {
-    match got {
-        Err(_) if case.refused => Ok(()),
-        Ok(_) if case.refused && case.either_way => Ok(()),
-        Ok(rows) if case.refused => Err(format!("no error; {} records", rows.len())),
+fn check(case: &Case, result: Result<Vec<Value>, String>) -> Result<(), String> {
+    match result {
+        Err(_) if case.rejected => Ok(()),
+        Ok(_) if case.rejected && case.either_way => Ok(()),
+        Ok(rows) if case.rejected => Err(format!("no error; {} records", rows.len())),
         Ok(rows) => same(&rows, &case.rows),
         Err(error) => Err(error),
     }
@@ -180,8 +180,8 @@ async fn fetch_size_does_not_change_the_rows() {
                 let versions = [Some(turn % 3), (turn % 3 == 0).then_some(3 + turn % 10)];
                 for version in versions.into_iter().flatten() {
                     fetches += 1;
-                    if let Err(why) = check(case, fetcher.rows(version as i16, size, layout)) {
-                        failures.push(format!("{} in {size} bytes, Fetch v{version}, {layout:?}: {why}", case.name));
+                    if let Err(reason) = check(case, fetcher.rows(version as i16, size, layout)) {
+                        failures.push(format!("{} in {size} bytes, Fetch v{version}, {layout:?}: {reason}", case.name));
                     }
                 }
             }
@@ -189,9 +189,9 @@ async fn fetch_size_does_not_change_the_rows() {
         assert!(failures.is_empty(), "{} of {fetches} fail:\n{}", failures.len(), failures.join("\n"));
         fetches
     });
-    let whole: Vec<_> = cases.iter().filter(|case| !case.is_log).map(|case| &case.name).collect();
-    println!("{} cases read {fetches} times; only as a whole: {whole:?}", cases.len());
-    assert!(whole.len() <= 20, "{} cases were read only as a whole", whole.len());
+    let only_whole: Vec<_> = cases.iter().filter(|case| !case.is_log).map(|case| &case.name).collect();
+    println!("{} cases read {fetches} times; only as a whole: {only_whole:?}", cases.len());
+    assert!(only_whole.len() <= 20, "{} cases were read only as a whole", only_whole.len());
     broker.shutdown().await;
 }
 
@@ -203,12 +203,12 @@ fn consumer(broker: &Broker, more: &[(&str, &str)]) -> Consumer {
 }
 
 /// Groups the rows of a batch by topic.
-fn by_topic(batch: &RecordBatch, found: &mut BTreeMap<String, Vec<Value>>) {
+fn by_topic(batch: &RecordBatch, rows_read: &mut BTreeMap<String, Vec<Value>>) {
     let topics = batch.column_by_name("topic").unwrap().as_dictionary::<Int32Type>();
     let names = topics.values().as_string::<i32>();
     for (row, record) in rows(batch).into_iter().enumerate() {
         let name = names.value(topics.keys().value(row) as usize);
-        found.entry(name.to_owned()).or_default().push(record);
+        rows_read.entry(name.to_owned()).or_default().push(record);
     }
 }
 
@@ -218,7 +218,7 @@ async fn consumer_returns_the_expected_rows() {
         eprintln!("skipped: ../shared/conformance/records.jsonl is not here (see SAMSARROW_CONFORMANCE)");
         return;
     };
-    cases.retain(|case| case.is_log && !case.refused && !case.rows.is_empty());
+    cases.retain(|case| case.is_log && !case.rejected && !case.rows.is_empty());
     let total: usize = cases.iter().map(|case| case.rows.len()).sum();
     let broker = broker(&cases).await;
     let partitions: Vec<_> = cases.iter().map(|case| TopicPartition::new(&*case.name, 0)).collect();
@@ -236,21 +236,21 @@ async fn consumer_returns_the_expected_rows() {
         let consumer = consumer(&broker, &options);
         consumer.assign(&partitions).unwrap();
         consumer.seek_to(&partitions, SeekTarget::Beginning, Duration::from_secs(10)).await.unwrap();
-        let mut found = BTreeMap::new();
+        let mut rows_read = BTreeMap::new();
         let until = Instant::now() + Duration::from_secs(60);
         let mut count = 0;
         while count < total && Instant::now() < until {
             let batch = consumer.poll(Duration::from_millis(200)).await.unwrap();
             count += batch.num_rows();
-            by_topic(&batch, &mut found);
+            by_topic(&batch, &mut rows_read);
         }
         for case in &cases {
-            let got = found.remove(&case.name).unwrap_or_default();
-            same(&got, &case.rows)
-                .unwrap_or_else(|why| panic!("{} by Fetch v{version} in {size} bytes: {why}", case.name));
+            let result = rows_read.remove(&case.name).unwrap_or_default();
+            same(&result, &case.rows)
+                .unwrap_or_else(|reason| panic!("{} by Fetch v{version} in {size} bytes: {reason}", case.name));
         }
         let more = consumer.poll(Duration::from_millis(100)).await.unwrap();
-        assert_eq!(more.num_rows(), 0, "nothing comes twice");
+        assert_eq!(more.num_rows(), 0, "no row is returned twice");
         consumer.close(Duration::from_secs(5)).await;
     }
     broker.shutdown().await;

@@ -59,8 +59,8 @@ async fn concurrent_callers_get_their_own_responses() {
                         assert!(version >= 4);
                         Ok(FindCoordinatorRequest { coordinator_keys: vec![group.clone()], ..Default::default() })
                     };
-                    let (_, answer) = cluster.send_with(node, SOON, build).await.unwrap();
-                    assert_eq!(answer.coordinators[0].key, group);
+                    let (_, response) = cluster.send_with(node, SOON, build).await.unwrap();
+                    assert_eq!(response.coordinators[0].key, group);
                 } else {
                     cluster.send(node, ApiVersionsRequest::default(), SOON).await.unwrap();
                 }
@@ -79,7 +79,7 @@ async fn concurrent_callers_share_one_metadata_request() {
     let broker = broker(1, &[("t", 3)]).await;
     broker.on_request(ApiKey::Metadata, |_| Some(Fault::Delay(Duration::from_millis(100))));
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
-    let asked = count(&broker, ApiKey::ApiVersions);
+    let connections = count(&broker, ApiKey::ApiVersions);
     let callers: Vec<_> = (0..20)
         .map(|_| {
             let cluster = cluster.clone();
@@ -92,7 +92,7 @@ async fn concurrent_callers_share_one_metadata_request() {
         assert_eq!(caller.await.unwrap(), 3);
     }
     assert!(cluster.metadata().generation <= 2, "{} requests for 20 callers", cluster.metadata().generation);
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "one connection");
+    assert_eq!(connections.load(Ordering::Relaxed), 1, "one connection");
     broker.shutdown().await;
 }
 
@@ -129,7 +129,7 @@ async fn metadata_is_refreshed_in_the_background_and_on_demand() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(moved(&aging), "not by age");
-    assert!(!moved(&lasting), "nobody told it");
+    assert!(!moved(&lasting), "it was not notified");
     let mut watch = lasting.watch();
     lasting.request_refresh();
     tokio::time::timeout(SOON, watch.wait_for(|m| m.leader("t", 0).is_some_and(|l| l.node == other)))
@@ -160,7 +160,7 @@ async fn client_reconnects_after_a_full_outage() {
     broker.start_node(nodes[1]).await.unwrap();
     let until = Instant::now() + SOON;
     while cluster.refresh(Duration::from_secs(1)).await.is_err() {
-        assert!(Instant::now() < until, "never found again");
+        assert!(Instant::now() < until, "the client never recovered");
     }
     broker.shutdown().await;
 }
@@ -184,8 +184,8 @@ async fn broken_connection_fails_pending_requests_and_is_replaced() {
         first.await.unwrap();
         let error = dropped.await.unwrap_err();
         assert!(matches!(error, Error::Connection { .. }), "{error}");
-        for answer in behind {
-            assert_eq!(answer.await.unwrap_err(), error);
+        for response in behind {
+            assert_eq!(response.await.unwrap_err(), error);
         }
         cluster.send(node, ApiVersionsRequest::default(), SOON).await.unwrap();
     }
@@ -225,15 +225,15 @@ async fn only_idle_connections_are_closed() {
     let before = connections.load(Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(500)).await;
     cluster.send(node, FindCoordinatorRequest::default(), SOON).await.unwrap();
-    assert_eq!(connections.load(Ordering::Relaxed), before + 1, "made anew after idleness");
+    assert_eq!(connections.load(Ordering::Relaxed), before + 1, "a new connection after the idle timeout");
     broker.shutdown().await;
 }
 
 #[tokio::test]
 async fn close_fails_pending_requests_immediately() {
     // The listener never accepts: the handshake waits for a response.
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let cluster = cluster(&silent.local_addr().unwrap().to_string(), &[]);
+    let unresponsive = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&unresponsive.local_addr().unwrap().to_string(), &[]);
     let waiting = tokio::spawn({
         let cluster = cluster.clone();
         async move { cluster.topics(&["t"], Duration::from_secs(60)).await }

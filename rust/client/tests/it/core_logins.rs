@@ -39,8 +39,9 @@ async fn start(brokers: usize, security: SecurityOptions, kafka: Option<Release>
 }
 
 fn with<'a>(name: &'static str, value: &'a str) -> Vec<(&'a str, &'a str)> {
-    let kept = ALICE.into_iter().filter(|(other, _)| *other != name);
-    kept.chain([(name, value), ("auto.offset.reset", "earliest"), ("fetch.max.wait.ms", "100")])
+    let others = ALICE.into_iter().filter(|(other, _)| *other != name);
+    others
+        .chain([(name, value), ("auto.offset.reset", "earliest"), ("fetch.max.wait.ms", "100")])
         .filter(|(_, value)| !value.is_empty())
         .collect()
 }
@@ -77,13 +78,13 @@ async fn poll_error(consumer: &Consumer) -> Error {
 }
 
 /// Makes every broker reject logins while the flag is set.
-fn refusing(broker: &Broker) -> Arc<AtomicBool> {
+fn reject_logins(broker: &Broker) -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(true));
-    let refuses = Arc::clone(&flag);
-    broker.on_login(move |answer: &mut LoginAnswer| {
-        if answer.step > 0 && refuses.load(Ordering::Acquire) {
-            answer.error = ErrorCode::SASL_AUTHENTICATION_FAILED;
-            answer.message = Some("Invalid \x1b[31msecret\n eyJhbGciOi.eyJzdWIi.c2ln".into());
+    let rejecting = Arc::clone(&flag);
+    broker.on_login(move |response: &mut LoginAnswer| {
+        if response.step > 0 && rejecting.load(Ordering::Acquire) {
+            response.error = ErrorCode::SASL_AUTHENTICATION_FAILED;
+            response.message = Some("Invalid \x1b[31msecret\n eyJhbGciOi.eyJzdWIi.c2ln".into());
         }
     });
     flag
@@ -93,10 +94,10 @@ fn refusing(broker: &Broker) -> Arc<AtomicBool> {
 async fn wrong_password_fails_fast_and_backs_off() {
     let broker = start(3, secured(), None).await;
     let begun = Instant::now();
-    for wanted in ["assigned", "in a group"] {
+    for mode in ["assigned", "in a group"] {
         let (before, since) = (broker.logins().failed, Instant::now());
         let wrong = with("sasl.password", "hunter22");
-        let consumer = if wanted == "assigned" {
+        let consumer = if mode == "assigned" {
             let consumer = consumer(&broker, &wrong);
             consumer.assign(&all(3)).unwrap();
             consumer
@@ -108,20 +109,20 @@ async fn wrong_password_fails_fast_and_backs_off() {
         let text = poll_error(&consumer).await.to_string();
         assert!(text.contains("sasl.username=alice") && text.contains("invalid credentials"), "{text}");
         assert!(!text.contains("hunter22"), "{text}");
-        let (mut told, until) = (0, Instant::now() + Duration::from_secs(4));
+        let (mut errors, until) = (0, Instant::now() + Duration::from_secs(4));
         while Instant::now() < until {
             match consumer.poll(Duration::from_millis(100)).await {
-                Err(Error::Authentication { .. }) => told += 1,
+                Err(Error::Authentication { .. }) => errors += 1,
                 Err(other) => panic!("{other}"),
                 Ok(rows) => assert_eq!(rows.num_rows(), 0),
             }
         }
-        assert!(told >= 1, "polls go on to say so");
+        assert!(errors >= 1, "later polls report it too");
         let failed = usize::try_from(broker.logins().failed - before).unwrap();
         let seconds = since.elapsed().as_secs_f64();
         // After delays of 1, 2, 4, … seconds, each up to a fifth shorter.
         let most = [0.0, 0.8, 2.4, 5.6, 12.0, 24.8].iter().filter(|earliest| **earliest <= seconds).count();
-        assert!((1..=most).contains(&failed), "{failed} logins for {told} errors in {seconds} s");
+        assert!((1..=most).contains(&failed), "{failed} logins for {errors} errors in {seconds} s");
         let closing = Instant::now();
         consumer.close(SOON).await;
         assert!(closing.elapsed() < SOON / 2, "close waits for no login");
@@ -143,14 +144,14 @@ async fn rejected_login_fails_every_call_immediately() {
     is(admin.list_topics(None, SOON * 6).await.unwrap_err());
     let consumer = consumer(&broker, &[wrong, vec![("group.id", "g")]].concat());
     is(consumer.partitions_for("t", SOON * 6).await.unwrap_err());
-    assert!(begun.elapsed() < SOON, "nobody waits for a timeout");
+    assert!(begun.elapsed() < SOON, "no call waits for a timeout");
     broker.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_recovers_once_the_password_is_corrected() {
     let broker = start(3, secured(), None).await;
-    let refuses = refusing(&broker);
+    let rejecting = reject_logins(&broker);
     let consumer = consumer(&broker, &with("", ""));
     consumer.assign(&all(3)).unwrap();
     let text = poll_error(&consumer).await.to_string();
@@ -158,7 +159,7 @@ async fn client_recovers_once_the_password_is_corrected() {
     assert!(text.contains("Invalid \\u{1b}[31m[hidden]\\n [hidden]"), "{text}");
     let producer = producer(&broker, &with("", ""));
     assert!(producer.send(record(0)).await.is_err());
-    refuses.store(false, Ordering::Release);
+    rejecting.store(false, Ordering::Release);
     let until = Instant::now() + SOON * 3;
     let delivery = loop {
         match producer.send(record(7)).await {
@@ -168,14 +169,14 @@ async fn client_recovers_once_the_password_is_corrected() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     delivery.wait().await.unwrap();
-    let mut found = Vec::new();
-    while found.is_empty() {
+    let mut received = Vec::new();
+    while received.is_empty() {
         match consumer.poll(Duration::from_millis(200)).await {
-            Ok(batch) => found = rows(&batch),
+            Ok(batch) => received = rows(&batch),
             Err(error) => assert!(Instant::now() < until, "{error}"),
         }
     }
-    assert_eq!(found[0].2, "7");
+    assert_eq!(received[0].2, "7");
     producer.close(SOON).await.unwrap();
     consumer.close(SOON).await;
     broker.shutdown().await;
@@ -189,7 +190,7 @@ async fn sessions_are_renewed_in_place_under_load() {
     let consumer = consumer(&broker, &[with("", ""), vec![("group.id", "g")]].concat());
     consumer.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
     let producer = producer(&broker, &with("", ""));
-    let (mut sent, mut found) = (0, Vec::new());
+    let (mut sent, mut received) = (0, Vec::new());
     let begun = Instant::now();
     let mut connected = None;
     while begun.elapsed() < Duration::from_secs(20) {
@@ -197,8 +198,8 @@ async fn sessions_are_renewed_in_place_under_load() {
             drop(producer.send(record(sent)).await.unwrap());
             sent += 1;
         }
-        found.extend(rows(&consumer.poll(Duration::from_millis(20)).await.unwrap()));
-        if !found.is_empty() && begun.elapsed() > lifetime {
+        received.extend(rows(&consumer.poll(Duration::from_millis(20)).await.unwrap()));
+        if !received.is_empty() && begun.elapsed() > lifetime {
             connected.get_or_insert_with(|| broker.logins().succeeded);
         }
         // A moderate load, below the capacity of the machine.
@@ -206,14 +207,14 @@ async fn sessions_are_renewed_in_place_under_load() {
     }
     producer.flush(Some(SOON)).await.unwrap();
     let late = Instant::now() + SOON;
-    while found.len() < sent && Instant::now() < late {
-        found.extend(rows(&consumer.poll(Duration::from_millis(100)).await.unwrap()));
+    while received.len() < sent && Instant::now() < late {
+        received.extend(rows(&consumer.poll(Duration::from_millis(100)).await.unwrap()));
     }
     let logins = broker.logins();
-    let values: BTreeSet<_> = found.iter().map(|(_, _, value)| value.clone()).collect();
-    assert_eq!((found.len(), values.len()), (sent, sent), "each once");
+    let values: BTreeSet<_> = received.iter().map(|(_, _, value)| value.clone()).collect();
+    assert_eq!((received.len(), values.len()), (sent, sent), "each once");
     assert_eq!((logins.failed, logins.expired), (0, 0), "{logins:?}");
-    assert_eq!(Some(logins.succeeded), connected, "nobody connects again");
+    assert_eq!(Some(logins.succeeded), connected, "no client reconnects");
     // Three connections of each client have requests in flight at all times.
     assert!(logins.repeated >= 10, "{logins:?}");
     producer.close(SOON).await.unwrap();
@@ -225,17 +226,17 @@ async fn sessions_are_renewed_in_place_under_load() {
 async fn rejected_reauthentication_is_raised_and_a_later_login_recovers() {
     let lifetime = Duration::from_secs(4);
     let broker = start(1, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
-    let refuses = refusing(&broker);
-    refuses.store(false, Ordering::Release);
+    let rejecting = reject_logins(&broker);
+    rejecting.store(false, Ordering::Release);
     let consumer = consumer(&broker, &with("", ""));
     consumer.assign(&all(3)).unwrap();
     let producer = producer(&broker, &with("", ""));
     producer.send(record(1)).await.unwrap().wait().await.unwrap();
     while consumer.poll(Duration::from_millis(100)).await.unwrap().num_rows() == 0 {}
-    refuses.store(true, Ordering::Release);
+    rejecting.store(true, Ordering::Release);
     let error = poll_error(&consumer).await;
     assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
-    refuses.store(false, Ordering::Release);
+    rejecting.store(false, Ordering::Release);
     let until = Instant::now() + SOON * 3;
     let delivery = loop {
         if let Ok(delivery) = producer.send(record(2)).await
@@ -277,12 +278,12 @@ async fn errors_name_the_right_protocol_or_mechanism() {
             "does not accept a login on this listener, but security.protocol=SASL_PLAINTEXT requires one: set security.protocol=PLAINTEXT",
         ),
     ];
-    for (broker, more, wanted) in cases {
+    for (broker, more, expected) in cases {
         let consumer = consumer(broker, &more);
         consumer.assign(&all(3)).unwrap();
         let error = poll_error(&consumer).await;
         assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
-        assert!(error.to_string().contains(wanted), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         consumer.close(SOON).await;
     }
     secured_broker.shutdown().await;
@@ -316,21 +317,21 @@ async fn old_brokers_get_raw_sasl_tokens() {
 async fn broker_without_scram_proof_is_rejected() {
     let broker = start(1, secured(), None).await;
     let cases: [(u32, fn(&mut LoginAnswer), &str); 5] = [
-        (1, |answer| answer.token = "r=x,s=AAAA,i=4096".into(), "knows your password"),
-        (1, |answer| answer.token = vec![b'x'; 400_000].into(), "not a valid SCRAM message"),
-        (2, |answer| answer.token = bytes::Bytes::new(), "signature is wrong or missing"),
-        (2, |answer| answer.token = "v=AAAA".into(), "signature is wrong or missing"),
-        (2, |answer| answer.token = vec![b'x'; 600_000].into(), "during a login"),
+        (1, |response| response.token = "r=x,s=AAAA,i=4096".into(), "knows your password"),
+        (1, |response| response.token = vec![b'x'; 400_000].into(), "not a valid SCRAM message"),
+        (2, |response| response.token = bytes::Bytes::new(), "signature is wrong or missing"),
+        (2, |response| response.token = "v=AAAA".into(), "signature is wrong or missing"),
+        (2, |response| response.token = vec![b'x'; 600_000].into(), "during a login"),
     ];
-    for (step, change, wanted) in cases {
+    for (step, change, expected) in cases {
         broker.clear_faults();
-        broker.on_login(move |answer| {
-            if answer.step == step {
-                change(answer);
+        broker.on_login(move |response| {
+            if response.step == step {
+                change(response);
             }
         });
         let error = admin(&broker, &with("", "")).list_topics(None, Duration::from_secs(3)).await.unwrap_err();
-        assert!(error.to_string().contains(wanted), "{wanted}: {error}");
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
     }
     broker.shutdown().await;
 }

@@ -39,9 +39,9 @@ async fn cluster(broker: &Broker, more: &[(&str, &str)]) -> (Cluster, i32) {
 /// Counts the requests of one API; connections are counted by their handshakes.
 fn count(broker: &Broker, api: ApiKey) -> Arc<AtomicUsize> {
     let counter = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&counter);
+    let requests = Arc::clone(&counter);
     broker.on_request(api, move |_| {
-        seen.fetch_add(1, Ordering::Relaxed);
+        requests.fetch_add(1, Ordering::Relaxed);
         None
     });
     counter
@@ -59,7 +59,7 @@ async fn request_timeout_closes_the_connection() {
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert!(error.to_string().contains("FindCoordinator") && error.to_string().contains("2 s"), "{error}");
     cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
-    assert_eq!(connections.load(Ordering::Relaxed), 1, "made anew");
+    assert_eq!(connections.load(Ordering::Relaxed), 1, "a new connection was made");
     // No caller is waiting: the connection detects the timeout without one.
     broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(60)), 1);
     let patience = Duration::from_millis(500);
@@ -119,7 +119,7 @@ async fn slow_coordinator_keeps_its_connection_and_delays_no_other_request() {
         cluster.send(node, MetadataRequest { topics: Some(vec![]), ..Default::default() }, patience).await.unwrap();
     }
     commit(&cluster, &coordinator, &MemberIdentity::default(), &offsets, SOON).await.unwrap();
-    assert_eq!(connections.load(Ordering::Relaxed), 0, "connections were made anew");
+    assert_eq!(connections.load(Ordering::Relaxed), 0, "new connections were made");
     cluster.close().await;
     broker.shutdown().await;
 }

@@ -82,7 +82,7 @@ async fn brokers_with_new_addresses_are_found_behind_unresponsive_ones() {
     // One request timeout is sufficient: each broker gets a time slice of it.
     let start = Instant::now();
     while let Err(error) = cluster.refresh(Duration::from_secs(8)).await {
-        assert!(start.elapsed() < SOON, "never found again: {error}");
+        assert!(start.elapsed() < SOON, "the client never recovered: {error}");
     }
     let metadata = cluster.topics(&["t", "new"], SOON).await.unwrap();
     let now: Vec<&str> = metadata.brokers.values().map(String::as_str).collect();
@@ -94,13 +94,13 @@ async fn brokers_with_new_addresses_are_found_behind_unresponsive_ones() {
     after.shutdown().await;
 }
 
-/// Starts a peer that responds to ApiVersions, and to other requests with `answer`.
-async fn peer(answer: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send + 'static) -> String {
+/// Starts a peer that responds to ApiVersions, and to other requests with `respond`.
+async fn peer(respond: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let answer = answer.clone();
+            let respond = respond.clone();
             tokio::spawn(async move {
                 loop {
                     let mut length = [0; 4];
@@ -115,7 +115,7 @@ async fn peer(answer: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send +
                     let bytes = if key == ApiKey::ApiVersions as i16 {
                         Some(versions(version, id))
                     } else {
-                        answer(key, version, id)
+                        respond(key, version, id)
                     };
                     match bytes {
                         Some(bytes) => stream.write_all(&bytes).await.unwrap(),
@@ -129,10 +129,10 @@ async fn peer(answer: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send +
 }
 
 fn versions(version: i16, id: i32) -> Vec<u8> {
-    let speaks = [(ApiKey::Metadata, 13), (ApiKey::ListGroups, 4), (ApiKey::ApiVersions, 4)];
+    let supported = [(ApiKey::Metadata, 13), (ApiKey::ListGroups, 4), (ApiKey::ApiVersions, 4)];
     let api =
         |(key, max_version)| ApiVersion { api_key: key as i16, min_version: 0, max_version, ..Default::default() };
-    let response = ApiVersionsResponse { api_keys: speaks.map(api).to_vec(), ..Default::default() };
+    let response = ApiVersionsResponse { api_keys: supported.map(api).to_vec(), ..Default::default() };
     frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec()
 }
 
@@ -162,8 +162,8 @@ async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
     })
     .await;
     let named = stale.clone();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let times = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let times = Arc::clone(&requests);
     let bootstrap = peer(move |_, version, id| {
         let first = times.fetch_add(1, Ordering::Relaxed) == 0;
         let brokers: &[(i32, &str)] = if first { &[(7, &named)] } else { &[(8, "localhost:1")] };
@@ -175,8 +175,8 @@ async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
     assert!(cluster.metadata().brokers.contains_key(&7));
     // The stale broker has an open connection, so it is requested first.
     cluster.send(7, MetadataRequest::default(), SOON).await.unwrap();
-    let told = cluster.refresh(SOON).await;
-    assert!(told.as_ref().is_err_and(Error::retriable), "{told:?}");
+    let result = cluster.refresh(SOON).await;
+    assert!(result.as_ref().is_err_and(Error::retriable), "{result:?}");
     assert!(cluster.metadata().brokers.is_empty(), "what is known is of no use");
     cluster.refresh(SOON).await.unwrap();
     assert_eq!(cluster.metadata().brokers.keys().collect::<Vec<_>>(), [&8]);
@@ -187,28 +187,28 @@ async fn rebootstrap_required_restarts_from_the_bootstrap_servers() {
 #[tokio::test]
 async fn without_recovery_only_known_brokers_are_used() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (times, named) = (Arc::clone(&asked), gone.clone());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let (times, named) = (Arc::clone(&requests), gone.clone());
     let bootstrap = peer(move |_, version, id| {
         times.fetch_add(1, Ordering::Relaxed);
         Some(metadata(version, id, 0, &[(1, &named)]))
     })
     .await;
-    for (strategy, trigger, found) in [("none", "0", false), ("rebootstrap", "60000", true)] {
+    for (strategy, trigger, recovers) in [("none", "0", false), ("rebootstrap", "60000", true)] {
         let more = [("metadata.recovery.strategy", strategy), ("metadata.recovery.rebootstrap.trigger.ms", trigger)];
         let cluster = cluster(&bootstrap, &more);
         cluster.refresh(SOON).await.unwrap();
-        let before = asked.load(Ordering::Relaxed);
+        let before = requests.load(Ordering::Relaxed);
         let again = cluster.refresh(Duration::from_secs(2)).await;
-        assert_eq!((again.is_ok(), asked.load(Ordering::Relaxed) > before), (found, found), "{again:?}");
+        assert_eq!((again.is_ok(), requests.load(Ordering::Relaxed) > before), (recovers, recovers), "{again:?}");
         cluster.close().await;
     }
 }
 
 #[tokio::test]
 async fn brokers_unreachable_for_the_trigger_time_are_discarded() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let times = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let times = Arc::clone(&requests);
     // Responds, closes, and responds again after a while.
     let bootstrap = peer(move |_, version, id| match times.fetch_add(1, Ordering::Relaxed) {
         0 => Some(metadata(version, id, 0, &[(1, "127.0.0.1:1")])),
@@ -269,19 +269,19 @@ async fn all_addresses_of_a_name_are_tried() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         }
     });
-    let one = cluster(&format!("localhost:{port}"), &[]);
-    let asked: Result<ListGroupsResponse> = one.send(-1, ListGroupsRequest::default(), SOON).await;
-    asked.unwrap();
-    one.close().await;
+    let cluster_by_name = cluster(&format!("localhost:{port}"), &[]);
+    let requests: Result<ListGroupsResponse> = cluster_by_name.send(-1, ListGroupsRequest::default(), SOON).await;
+    requests.unwrap();
+    cluster_by_name.close().await;
     // Resolved to separate servers, each is tried on its own.
     let each = [("client.dns.lookup", "resolve_canonical_bootstrap_servers_only")];
     let each = cluster(&format!("localhost:{port}"), &each);
     each.topics(&["t"], SOON).await.unwrap();
-    let asked: Vec<Result<ListGroupsResponse>> = vec![
+    let requests: Vec<Result<ListGroupsResponse>> = vec![
         each.send(-1, ListGroupsRequest::default(), SOON).await,
         each.send(-2, ListGroupsRequest::default(), SOON).await,
     ];
-    assert_eq!(asked.iter().filter(|asked| asked.is_ok()).count(), 1, "{asked:?}");
+    assert_eq!(requests.iter().filter(|requests| requests.is_ok()).count(), 1, "{requests:?}");
     each.close().await;
     broker.shutdown().await;
 }

@@ -24,8 +24,8 @@ async fn broker(auto_create_topics: bool, topics: &[&str]) -> Broker {
 fn options(broker: &Broker, kind: ClientKind, more: &[(&str, &str)]) -> Options {
     let servers = broker.bootstrap_servers();
     let fast = [("bootstrap.servers", &*servers), ("retry.backoff.ms", "20"), ("retry.backoff.max.ms", "200")];
-    let given = |name: &str| more.iter().any(|(other, _)| *other == name);
-    let pairs = fast.into_iter().filter(|(name, _)| !given(name)).chain(more.iter().copied());
+    let is_set = |name: &str| more.iter().any(|(other, _)| *other == name);
+    let pairs = fast.into_iter().filter(|(name, _)| !is_set(name)).chain(more.iter().copied());
     Options::parse(kind, pairs.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())))).unwrap()
 }
 
@@ -38,11 +38,11 @@ type Seen = Arc<Mutex<Vec<(Vec<String>, bool)>>>;
 
 fn watch(broker: &Broker) -> Seen {
     let seen = Seen::default();
-    let told = Arc::clone(&seen);
+    let requests = Arc::clone(&seen);
     broker.on_request(ApiKey::Metadata, move |info| {
         let request = MetadataRequest::decode(info.api_version, &mut Reader::new(info.body.clone())).unwrap();
         let names = request.topics.unwrap_or_default().into_iter().filter_map(|topic| topic.name).collect();
-        told.lock().unwrap().push((names, request.allow_auto_topic_creation));
+        requests.lock().unwrap().push((names, request.allow_auto_topic_creation));
         None
     });
     seen
@@ -175,7 +175,7 @@ async fn unused_topic_is_no_longer_requested() {
     let seen = watch(&broker);
     cluster.refresh(PATIENCE).await.unwrap();
     assert_eq!(seen.lock().unwrap().last().unwrap().0, ["used"]);
-    assert!(cluster.metadata().topic("idle").is_none(), "what is not asked for is not believed");
+    assert!(cluster.metadata().topic("idle").is_none(), "topics that were not requested are ignored");
     cluster.topics(&["idle"], PATIENCE).await.unwrap();
     assert!(cluster.metadata().topic("idle").is_some());
     cluster.close().await;
@@ -190,13 +190,13 @@ async fn unused_topic_is_no_longer_requested() {
     write().await;
     let until = Instant::now() + PATIENCE;
     while seen.lock().unwrap().last().unwrap().0.contains(&"written".to_owned()) {
-        assert!(Instant::now() < until, "asked for although nothing is written");
+        assert!(Instant::now() < until, "requested although no record is written");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let before = seen.lock().unwrap().len();
     write().await;
     while !seen.lock().unwrap()[before..].iter().any(|(names, _)| names.contains(&"written".to_owned())) {
-        assert!(Instant::now() < until, "not asked for although it was written to");
+        assert!(Instant::now() < until, "not requested although records were written");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     producer.close(PATIENCE).await.unwrap();
@@ -215,8 +215,8 @@ async fn refreshes_without_changes_back_off() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // Delays of 50, 100, 200, 400, 800 ms: about six requests in two seconds, not forty.
-    let asked = seen.lock().unwrap().len();
-    assert!((2..=9).contains(&asked), "{asked} requests");
+    let requests = seen.lock().unwrap().len();
+    assert!((2..=9).contains(&requests), "{requests} requests");
     cluster.close().await;
     broker.shutdown().await;
 }
@@ -273,7 +273,7 @@ async fn in_flight_batch_completes_after_the_topic_leaves_metadata() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     delivery.wait().await.unwrap();
-    assert_eq!(broker.end_offset("t", 0), Some(2), "what was taken was sent again");
+    assert_eq!(broker.end_offset("t", 0), Some(2), "appended records were sent again");
     broker.clear_faults();
     producer.close(PATIENCE).await.unwrap();
     broker.shutdown().await;
@@ -292,9 +292,9 @@ async fn topics_rejected_by_a_quota_are_retried() {
     };
     broker.fail_next(ApiKey::CreateTopics, Fault::Error(ErrorCode::THROTTLING_QUOTA_EXCEEDED), 2);
     let created = admin.create_topics(&[topic("a"), topic("old"), topic("b")], false, PATIENCE).await.unwrap();
-    let told: Vec<_> = created.iter().map(|(name, o)| (&**name, o.as_ref().err().and_then(|e| e.code()))).collect();
+    let results: Vec<_> = created.iter().map(|(name, o)| (&**name, o.as_ref().err().and_then(|e| e.code()))).collect();
     let exists = Some(ErrorCode::TOPIC_ALREADY_EXISTS.code());
-    assert_eq!(told, [("a", None), ("old", exists), ("b", None)]);
+    assert_eq!(results, [("a", None), ("old", exists), ("b", None)]);
     // Until the timeout.
     broker.fail_next(ApiKey::DeleteTopics, Fault::Error(ErrorCode::THROTTLING_QUOTA_EXCEEDED), 1000);
     let deleted = admin.delete_topics(&["a".into()], Duration::from_secs(2)).await.unwrap();
@@ -302,9 +302,9 @@ async fn topics_rejected_by_a_quota_are_retried() {
     assert!(error.to_string().contains("THROTTLING_QUOTA_EXCEEDED"), "{error}");
     // The error is not replaced by a timeout of the last attempt.
     broker.clear_faults();
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     broker.on_request(ApiKey::DeleteTopics, move |_| {
-        Some(match asked.fetch_add(1, Ordering::Relaxed) {
+        Some(match requests.fetch_add(1, Ordering::Relaxed) {
             0 => Fault::Error(ErrorCode::THROTTLING_QUOTA_EXCEEDED),
             _ => Fault::Delay(Duration::from_secs(60)),
         })

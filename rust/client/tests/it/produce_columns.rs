@@ -88,8 +88,8 @@ async fn fixed_size_binary_headers_partitions_and_timestamps_arrive() {
         ..Columns::default()
     };
     let receipts = producer.send_batch("t", data, columns).await.unwrap().wait().await.unwrap();
-    let told: Vec<_> = receipts.iter().map(|receipt| (receipt.partition, receipt.count)).collect();
-    assert_eq!(told, [(0, 1), (2, 2)]);
+    let reported: Vec<_> = receipts.iter().map(|receipt| (receipt.partition, receipt.count)).collect();
+    assert_eq!(reported, [(0, 1), (2, 2)]);
     let rows = read(&broker, "t", 2);
     assert_eq!(rows.iter().map(|row| row.timestamp).collect::<Vec<_>>(), [1000, 3000]);
     assert_eq!(rows[0].value.as_deref(), Some([1, 2].as_slice()));
@@ -114,8 +114,8 @@ async fn keyed_rows_go_where_single_records_go_and_keep_their_order() {
     let mut seen = vec![false; count];
     for partition in 0..4 {
         let rows = read(&broker, "t", partition);
-        let told: u64 = receipts.iter().filter(|receipt| receipt.partition == partition).map(|r| r.count).sum();
-        assert_eq!(rows.len() as u64, told);
+        let reported: u64 = receipts.iter().filter(|receipt| receipt.partition == partition).map(|r| r.count).sum();
+        assert_eq!(rows.len() as u64, reported);
         let mut last = None;
         for row in rows {
             let number: usize = row.text().parse().unwrap();
@@ -256,8 +256,9 @@ async fn rows_survive_broker_restarts_and_smaller_broker_limits() {
     let delivery = producer.send_batch("t", data, columns).await.unwrap();
     chaos.await.unwrap();
     let receipts = delivery.wait().await.unwrap();
-    let told: Vec<_> = receipts.iter().map(|receipt| (receipt.partition, receipt.base_offset, receipt.count)).collect();
-    assert_eq!(told, [(0, 0, 50_000), (1, 0, 50_000)]);
+    let reported: Vec<_> =
+        receipts.iter().map(|receipt| (receipt.partition, receipt.base_offset, receipt.count)).collect();
+    assert_eq!(reported, [(0, 0, 50_000), (1, 0, 50_000)]);
     for partition in 0..2 {
         let rows = read(&broker, "t", partition);
         assert_eq!(rows.len(), 50_000);

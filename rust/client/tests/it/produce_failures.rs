@@ -35,18 +35,18 @@ async fn send_all(producer: &Producer, partitions: i32, count: usize) {
 fn assert_exactly_once(broker: &Broker, partitions: i32, count: usize) {
     let expected: Vec<_> = (0..count).map(|i| i.to_string()).collect();
     for partition in 0..partitions {
-        let found = values(broker, "t", partition);
-        assert!(found == expected, "partition {partition}: {} records, order or number differ", found.len());
+        let actual = values(broker, "t", partition);
+        assert!(actual == expected, "partition {partition}: {} records, order or number differ", actual.len());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connection_lost_after_append_causes_no_duplicates() {
     let broker = broker(2, &[("t", 3)]).await;
-    let mut seen = 0;
+    let mut requests = 0;
     broker.on_request(ApiKey::Produce, move |_| {
-        seen += 1;
-        (seen % 7 == 0).then_some(Fault::DropAfter)
+        requests += 1;
+        (requests % 7 == 0).then_some(Fault::DropAfter)
     });
     let producer = producer(&broker, BUSY);
     send_all(&producer, 3, 600).await;
@@ -57,10 +57,10 @@ async fn connection_lost_after_append_causes_no_duplicates() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_faults_preserve_order_and_count() {
     let broker = broker(2, &[("t", 3)]).await;
-    let mut seen = 0;
+    let mut requests = 0;
     broker.on_request(ApiKey::Produce, move |_| {
-        seen += 1;
-        match seen % 11 {
+        requests += 1;
+        match requests % 11 {
             2 => Some(Fault::DropBefore),
             4 => Some(Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)),
             6 => Some(Fault::Garbage),
@@ -78,10 +78,10 @@ async fn all_faults_preserve_order_and_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_topic_whose_leader_is_not_ready_gets_every_record_in_order() {
     let broker = broker(1, &[("t", 3)]).await;
-    let mut seen = 0;
+    let mut requests = 0;
     broker.on_request(ApiKey::Produce, move |_| {
-        seen += 1;
-        (seen == 1).then(|| {
+        requests += 1;
+        (requests == 1).then(|| {
             // Enough time to send the next batches, to a leader that has no sequence yet.
             std::thread::sleep(Duration::from_millis(100));
             Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)
@@ -156,10 +156,10 @@ async fn producer_follows_a_moved_leader() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn order_holds_without_idempotence_when_one_request_is_in_flight() {
     let broker = broker(1, &[("t", 1)]).await;
-    let mut seen = 0;
+    let mut requests = 0;
     broker.on_request(ApiKey::Produce, move |_| {
-        seen += 1;
-        (seen % 3 == 0).then_some(Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER))
+        requests += 1;
+        (requests % 3 == 0).then_some(Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER))
     });
     let mut options = BUSY.to_vec();
     options.extend([("enable.idempotence", "false"), ("max.in.flight.requests.per.connection", "1")]);
@@ -214,7 +214,7 @@ async fn expired_record_does_not_block_later_ones() {
         rows.iter().map(|row| row.text()).collect::<Vec<_>>(),
         (0..20).map(|i| i.to_string()).collect::<Vec<_>>()
     );
-    assert_ne!(rows[0].producer_id, rows[1].producer_id, "the gap takes a new identity");
+    assert_ne!(rows[0].producer_id, rows[1].producer_id, "the gap requires a new producer ID");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -223,8 +223,8 @@ async fn rejected_record_does_not_block_later_ones() {
     let producer = producer(&broker, &[("linger.ms", "0")]);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
     broker.fail_next(ApiKey::Produce, Fault::Error(ErrorCode::TOPIC_AUTHORIZATION_FAILED), 1);
-    let refused = producer.send(record("t", 0, "refused")).await.unwrap();
-    let error = refused.wait().await.unwrap_err();
+    let rejected = producer.send(record("t", 0, "rejected")).await.unwrap();
+    let error = rejected.wait().await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED.code()));
     assert!(!error.retriable());
     producer.send(record("t", 0, "1")).await.unwrap().wait().await.unwrap();
@@ -297,8 +297,8 @@ async fn temporarily_missing_topics_keep_their_sequences() {
     let counter = Arc::clone(&requests);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
     broker.on_request(ApiKey::Metadata, move |_| {
-        let seen = counter.fetch_add(1, Ordering::Relaxed);
-        seen.is_multiple_of(2).then_some(Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
+        let requests = counter.fetch_add(1, Ordering::Relaxed);
+        requests.is_multiple_of(2).then_some(Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
     });
     let mut deliveries = Vec::new();
     for i in 1..300 {
@@ -309,7 +309,7 @@ async fn temporarily_missing_topics_keep_their_sequences() {
         delivery.wait().await.unwrap();
     }
     producer.close(PATIENCE).await.unwrap();
-    assert!(requests.load(Ordering::Relaxed) > 2, "metadata was asked for again");
+    assert!(requests.load(Ordering::Relaxed) > 2, "metadata was requested again");
     let rows = read(&broker, "t", 0);
     assert!(rows.iter().enumerate().all(|(i, row)| row.text() == i.to_string()));
     let mut identities: HashMap<i64, usize> = HashMap::new();
@@ -320,19 +320,19 @@ async fn temporarily_missing_topics_keep_their_sequences() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_produce_version_can_be_chosen() {
     let broker = broker(1, &[("t", 2)]).await;
-    let seen = Arc::new(AtomicUsize::new(0));
-    let version = Arc::clone(&seen);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let version = Arc::clone(&requests);
     broker.on_request(ApiKey::Produce, move |request| {
         version.store(request.api_version as usize, Ordering::Relaxed);
         None
     });
-    for (round, wanted) in (0..=13).enumerate() {
-        let producer = producer(&broker, &[("api.version.produce", &wanted.to_string()), ("linger.ms", "0")]);
+    for (round, expected_version) in (0..=13).enumerate() {
+        let producer = producer(&broker, &[("api.version.produce", &expected_version.to_string()), ("linger.ms", "0")]);
         for partition in 0..2 {
-            let delivery = producer.send(record("t", partition, wanted.to_string())).await.unwrap();
+            let delivery = producer.send(record("t", partition, expected_version.to_string())).await.unwrap();
             assert_eq!(delivery.wait().await.unwrap().offset, round as i64);
         }
-        assert_eq!(seen.load(Ordering::Relaxed), wanted);
+        assert_eq!(requests.load(Ordering::Relaxed), expected_version);
         producer.close(PATIENCE).await.unwrap();
     }
     let expected: Vec<_> = (0..=13).map(|version: i32| version.to_string()).collect();
@@ -375,7 +375,7 @@ async fn send_call_does_not_join_the_next_transaction() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer = producer(&broker, &[("transactional.id", "x")]);
     producer.begin_transaction().await.unwrap();
-    let room = producer.reserve(record("t", 0, "single")).await.unwrap();
+    let reservation = producer.reserve(record("t", 0, "single")).await.unwrap();
     let call = producer.batch_call(None);
     let rows = || {
         let values: ArrayRef = Arc::new(StringArray::from(vec!["row"; 2]));
@@ -384,7 +384,7 @@ async fn send_call_does_not_join_the_next_transaction() {
     producer.send_batch_of(&call, "t", rows(), Columns::default()).await.unwrap();
     producer.abort_transaction(None).await.unwrap();
     producer.begin_transaction().await.unwrap();
-    let single = room.send().unwrap_err();
+    let single = reservation.send().unwrap_err();
     let batch = producer.send_batch_of(&call, "t", rows(), Columns::default()).await.unwrap_err();
     for error in [single, batch] {
         assert!(matches!(error, Error::Aborted(_)), "{error}");

@@ -17,13 +17,13 @@ const CODECS: [Codec; 4] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4]
 
 /// Version of the last Produce request.
 fn watch(broker: &Broker) -> Arc<AtomicI16> {
-    let seen = Arc::new(AtomicI16::new(-1));
-    let told = Arc::clone(&seen);
+    let version_sent = Arc::new(AtomicI16::new(-1));
+    let last_version = Arc::clone(&version_sent);
     broker.on_request(ApiKey::Produce, move |request| {
-        told.store(request.api_version, Ordering::Relaxed);
+        last_version.store(request.api_version, Ordering::Relaxed);
         None
     });
-    seen
+    version_sent
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,16 +41,16 @@ async fn option_and_produce_version_select_the_format() {
         (&[("api.version.produce", "2"), ("message.format.version", "0.8.2")], 2, 0),
     ] {
         let broker = broker(1, &[("t", 1)]).await;
-        let seen = watch(&broker);
+        let version_sent = watch(&broker);
         let producer = producer(&broker, options);
         let record = ProducerRecord {
             key: Some(Bytes::from_static(b"k")),
             timestamp: Some(123),
             ..ProducerRecord::new("t", "value")
         };
-        let told = producer.send(record).await.unwrap().wait().await.unwrap();
-        assert_eq!((told.offset, told.partition), (0, 0));
-        let wanted = Row {
+        let metadata = producer.send(record).await.unwrap().wait().await.unwrap();
+        assert_eq!((metadata.offset, metadata.partition), (0, 0));
+        let expected = Row {
             offset: 0,
             timestamp: if magic == 0 { -1 } else { 123 },
             key: Some(b"k".to_vec()),
@@ -62,8 +62,8 @@ async fn option_and_produce_version_select_the_format() {
         };
         let mut rows = read(&broker, "t", 0);
         rows[0].producer_id = rows[0].producer_id.min(0);
-        assert_eq!(rows, [wanted], "{options:?}");
-        assert_eq!(seen.load(Ordering::Relaxed), version, "{options:?}");
+        assert_eq!(rows, [expected], "{options:?}");
+        assert_eq!(version_sent.load(Ordering::Relaxed), version, "{options:?}");
         producer.close(PATIENCE).await.unwrap();
     }
 }
@@ -126,7 +126,7 @@ async fn headers_are_rejected_by_old_formats() {
 async fn options_incompatible_with_old_formats_are_errors() {
     let broker = broker(1, &[("t", 1)]).await;
     let format = ("message.format.version", "0.10.2");
-    for (options, wanted) in [
+    for (options, expected) in [
         (&[format, ("enable.idempotence", "true")][..], "enable.idempotence"),
         (&[format, ("compression.type", "zstd")], "zstd"),
         (&[format, ("api.version.produce", "3")], "api.version.produce"),
@@ -134,7 +134,7 @@ async fn options_incompatible_with_old_formats_are_errors() {
         (&[("message.format.version", "lately")], "lately"),
     ] {
         let text = try_producer(&broker, options).unwrap_err().to_string();
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }
 

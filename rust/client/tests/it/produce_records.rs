@@ -29,31 +29,31 @@ async fn all_record_fields_are_stored() {
     for record in &records {
         deliveries.push(producer.send(record.clone()).await.unwrap());
     }
-    let mut told = Vec::new();
+    let mut metadata = Vec::new();
     for delivery in &deliveries {
-        told.push(delivery.wait().await.unwrap());
+        metadata.push(delivery.wait().await.unwrap());
         assert!(delivery.is_done());
-        assert_eq!(delivery.peek().unwrap().unwrap(), *told.last().unwrap());
+        assert_eq!(delivery.peek().unwrap().unwrap(), *metadata.last().unwrap());
     }
     let after = now_ms();
     producer.close(PATIENCE).await.unwrap();
 
     let rows = read(&broker, "t", 0);
     assert_eq!(rows.len(), records.len());
-    for ((row, record), told) in rows.iter().zip(&records).zip(&told) {
+    for ((row, record), metadata) in rows.iter().zip(&records).zip(&metadata) {
         assert_eq!(row.key.as_deref(), record.key.as_deref());
         assert_eq!(row.value.as_deref(), record.value.as_deref());
         let headers: Vec<_> = record.headers.iter().map(|(n, v)| (n.clone(), v.as_ref().map(|v| v.to_vec()))).collect();
         assert_eq!(row.headers, headers);
-        assert_eq!((told.offset, told.partition, &*told.topic), (row.offset, 0, "t"));
+        assert_eq!((metadata.offset, metadata.partition, &*metadata.topic), (row.offset, 0, "t"));
         match record.timestamp {
             Some(timestamp) => {
                 assert_eq!(row.timestamp, timestamp);
-                assert_eq!(told.timestamp, (timestamp >= 0).then_some(timestamp));
+                assert_eq!(metadata.timestamp, (timestamp >= 0).then_some(timestamp));
             }
             None => {
                 assert!((before..=after).contains(&row.timestamp));
-                assert_eq!(told.timestamp, Some(row.timestamp));
+                assert_eq!(metadata.timestamp, Some(row.timestamp));
             }
         }
     }
@@ -125,7 +125,7 @@ async fn keys_and_partitions_decide_where_records_go() {
         let delivery = producer.send(ProducerRecord::new("t", i.to_string()).with_key(key.clone())).await.unwrap();
         assert_eq!(delivery.partition(), samsarrow_wire::murmur2::partition(key.as_bytes(), 5));
     }
-    let explicit = producer.send(record("t", 3, "there").with_key("key-1")).await.unwrap();
+    let explicit = producer.send(record("t", 3, "explicit").with_key("key-1")).await.unwrap();
     assert_eq!(explicit.wait().await.unwrap().partition, 3);
     let mut sticky = std::collections::HashSet::new();
     for _ in 0..200 {
@@ -142,7 +142,7 @@ async fn keys_and_partitions_decide_where_records_go() {
         let rows = read(&broker, "t", partition);
         for key in 0..20 {
             let key = format!("key-{key}").into_bytes();
-            let numbers = rows.iter().filter(|row| row.key.as_ref() == Some(&key) && row.text() != "there");
+            let numbers = rows.iter().filter(|row| row.key.as_ref() == Some(&key) && row.text() != "explicit");
             let numbers: Vec<usize> = numbers.map(|row| row.text().parse().unwrap()).collect();
             assert!(numbers.is_sorted());
         }

@@ -43,9 +43,9 @@ async fn transaction(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
     producer.init_transactions(Some(SOON)).await?;
     producer.begin_transaction().await?;
     producer.send(record()).await?;
-    let who = GroupMember { group: "in-transaction".into(), member: MemberIdentity::default() };
+    let member = GroupMember { group: "in-transaction".into(), member: MemberIdentity::default() };
     let offsets = vec![(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
-    producer.send_offsets_to_transaction(offsets, who, Some(SOON)).await?;
+    producer.send_offsets_to_transaction(offsets, member, Some(SOON)).await?;
     producer.commit_transaction(Some(SOON)).await?;
     producer.close(SOON).await
 }
@@ -61,7 +61,7 @@ async fn consume(broker: &Broker, more: Pairs<'_>, group: bool) -> Result<()> {
     let rows = consumer.poll(SOON).await;
     let done = async {
         if rows?.num_rows() == 0 {
-            return Err(Error::State("no rows came".into()));
+            return Err(Error::State("no rows were returned".into()));
         }
         if more.iter().any(|(name, _)| *name == "group.id") {
             consumer.commit(None, SOON).await?;
@@ -96,65 +96,65 @@ async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'stati
     };
     let group = |name: &str| [name.to_owned()];
     let at = [(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
-    let mut seen = Vec::new();
-    seen.push(("produce", "0.8.2", send(&bootstrap, more).await));
-    seen.push(("consume", "0.8.2", consume(broker, more, false).await));
-    seen.push(("commit", "0.8.2", consume(broker, &with(&[("group.id", "a")]), false).await));
-    seen.push(("group", "0.9.0", consume(broker, &with(&[("group.id", "g")]), true).await));
-    let of_one = with(&[("group.id", "i"), ("group.instance.id", "one")]);
-    seen.push(("static member", "2.3", consume(broker, &of_one, true).await));
+    let mut results = Vec::new();
+    results.push(("produce", "0.8.2", send(&bootstrap, more).await));
+    results.push(("consume", "0.8.2", consume(broker, more, false).await));
+    results.push(("commit", "0.8.2", consume(broker, &with(&[("group.id", "a")]), false).await));
+    results.push(("group", "0.9.0", consume(broker, &with(&[("group.id", "g")]), true).await));
+    let static_member = with(&[("group.id", "i"), ("group.instance.id", "one")]);
+    results.push(("static member", "2.3", consume(broker, &static_member, true).await));
     let modern = [&[("group.id", "m"), ("group.protocol", "consumer")], more].concat();
-    seen.push(("consumer protocol", "4.0", consume(broker, &modern, true).await));
+    results.push(("consumer protocol", "4.0", consume(broker, &modern, true).await));
     let reader = consumer(broker, more);
     let by_time = reader.offsets_for_times(&[(tp(0), 1000)], SOON).await.and_then(|found| match &found[0].1 {
         Some(found) if found.offset == 0 => Ok(()),
         other => Err(Error::State(format!("found {other:?}"))),
     });
-    seen.push(("offset by time", "0.10.1", by_time));
-    seen.push(("end", "0.8.2", reader.end_offsets(&[tp(0)], SOON).await.map(drop)));
+    results.push(("offset by time", "0.10.1", by_time));
+    results.push(("end", "0.8.2", reader.end_offsets(&[tp(0)], SOON).await.map(drop)));
     reader.close(SOON).await;
-    seen.push(("transaction", "0.11.0", transaction(&bootstrap, more).await));
+    results.push(("transaction", "0.11.0", transaction(&bootstrap, more).await));
     let committed = with(&[("group.id", "s"), ("isolation.level", "read_committed")]);
-    seen.push((
+    results.push((
         "read committed",
         "0.8.2",
         consume(broker, &with(&[("isolation.level", "read_committed")]), false).await,
     ));
-    seen.push(("stable offsets", "0.8.2", consume(broker, &committed, false).await));
-    seen.push(("list topics", "0.8.2", admin.list_topics(None, SOON).await.map(drop)));
+    results.push(("stable offsets", "0.8.2", consume(broker, &committed, false).await));
+    results.push(("list topics", "0.8.2", admin.list_topics(None, SOON).await.map(drop)));
     let created = admin.create_topics(&[new("new", 1, 1)], false, SOON).await.and_then(first);
-    seen.push(("create topic", "0.10.1", created));
+    results.push(("create topic", "0.10.1", created));
     let created = admin.create_topics(&[new("default", -1, -1)], false, SOON).await.and_then(first);
-    seen.push(("create topic by default", "2.4", created));
+    results.push(("create topic by default", "2.4", created));
     let deleted = admin.delete_topics(&["new".into()], SOON).await.and_then(first);
-    seen.push(("delete topic", "0.10.1", deleted));
-    seen.push(("list groups", "0.9.0", admin.list_groups(&GroupFilter::default(), SOON).await.map(drop)));
+    results.push(("delete topic", "0.10.1", deleted));
+    results.push(("list groups", "0.9.0", admin.list_groups(&GroupFilter::default(), SOON).await.map(drop)));
     let described =
         admin.describe_groups(&group("g"), false, SOON).await.and_then(|found| found.into_iter().next().unwrap().1);
-    seen.push(("describe group", "0.9.0", described.map(drop)));
+    results.push(("describe group", "0.9.0", described.map(drop)));
     let settings = CommitSettings::default();
     let outside = admin.commit_offsets("o", &at, &settings, SOON).await.and_then(first);
-    seen.push(("commit from outside", "0.8.2", outside));
-    let wanted = [("o".to_owned(), Some(vec![tp(0)]))];
-    let fetched = admin.fetch_offsets(&wanted, &FetchSettings::default(), SOON).await.map(drop);
-    seen.push(("offsets of a group", "0.8.2", fetched));
+    results.push(("commit from outside", "0.8.2", outside));
+    let requested = [("o".to_owned(), Some(vec![tp(0)]))];
+    let fetched = admin.fetch_offsets(&requested, &FetchSettings::default(), SOON).await.map(drop);
+    results.push(("offsets of a group", "0.8.2", fetched));
     let fetched = admin.fetch_offsets(&[("o".to_owned(), None)], &FetchSettings::default(), SOON).await;
-    seen.push((
+    results.push((
         "all offsets of a group",
         "0.10.2",
         fetched.and_then(|found| found.into_iter().next().unwrap().1).map(drop),
     ));
-    seen.push(("delete offsets", "2.4", admin.delete_offsets("o", &[tp(0)], SOON).await.and_then(first)));
-    seen.push(("delete group", "1.1", admin.delete_groups(&group("g"), SOON).await.and_then(first)));
+    results.push(("delete offsets", "2.4", admin.delete_offsets("o", &[tp(0)], SOON).await.and_then(first)));
+    results.push(("delete group", "1.1", admin.delete_groups(&group("g"), SOON).await.and_then(first)));
     admin.close().await;
-    seen
+    results
 }
 
 /// Returns the problem of a result: it must be an error that names the required Kafka, or no error.
-fn wrong(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
+fn problem(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
     let can = release >= Release::named(since).unwrap();
     match outcome {
-        Ok(()) => (!can).then(|| format!("works, though it came with {since}")),
+        Ok(()) => (!can).then(|| format!("works, though it requires {since}")),
         // Either the broker does not support it at all, or another argument would work.
         Err(error) if can || !["UnsupportedVersionError", "ConfigurationError"].contains(&&*error.name()) => {
             Some(error.to_string())
@@ -169,15 +169,16 @@ fn wrong(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unsupported_features_name_the_required_release() {
-    let mut wrongs = Vec::new();
+    let mut problems = Vec::new();
     for release in Release::ALL {
         let broker = emulating(Some(*release)).await;
-        for (what, since, outcome) in surface(&broker, &[]).await {
-            wrongs.extend(wrong(*release, since, outcome).map(|text| format!("{what} on Kafka {release}: {text}")));
+        for (feature, since, outcome) in surface(&broker, &[]).await {
+            problems
+                .extend(problem(*release, since, outcome).map(|text| format!("{feature} on Kafka {release}: {text}")));
         }
         broker.shutdown().await;
     }
-    assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 /// Versions that are the newest in no release, so that only an option leads to them.
@@ -186,7 +187,7 @@ async fn every_version_of_every_request_can_be_sent() {
     let newest = |key: &ApiKey| -> BTreeSet<i16> {
         Release::ALL.iter().filter_map(|release| release.versions(*key)).map(|(_, last)| last).collect()
     };
-    let (mut count, mut wrongs) = (0, Vec::new());
+    let (mut count, mut problems) = (0, Vec::new());
     for key in ApiKey::ALL {
         let known = newest(key);
         // APIs that brokers report only with a plugin belong to no release.
@@ -201,10 +202,10 @@ async fn every_version_of_every_request_can_be_sent() {
                 name.push(c.to_ascii_lowercase());
                 name
             });
-            for (what, _, outcome) in surface(&broker, &[(&*name, &*version)]).await {
+            for (feature, _, outcome) in surface(&broker, &[(&*name, &*version)]).await {
                 let text = outcome.err().map(|error| error.to_string()).unwrap_or_default();
                 if text.contains("cannot be sent") || text.contains("took longer") {
-                    wrongs.push(format!("{what}, {name}={version}: {text}"));
+                    problems.push(format!("{feature}, {name}={version}: {text}"));
                 }
             }
             count += 1;
@@ -212,7 +213,7 @@ async fn every_version_of_every_request_can_be_sent() {
         }
     }
     assert!(count > 5, "only {count} such versions");
-    assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[tokio::test]
@@ -345,11 +346,11 @@ async fn headers_name_the_required_release() {
 #[tokio::test]
 async fn old_topic_format_names_the_option_to_set() {
     let broker = emulating(Release::named("2.8")).await;
-    let refusal = Fault::Error(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT);
-    broker.fail_next(ApiKey::Produce, refusal.clone(), 1);
+    let rejection = Fault::Error(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT);
+    broker.fail_next(ApiKey::Produce, rejection.clone(), 1);
     let text = send(&broker.bootstrap_servers(), &[]).await.unwrap_err().to_string();
     assert!(text.contains("message.format.version 0.11.0") && text.contains("enable.idempotence"), "{text}");
-    broker.fail_next(ApiKey::ListOffsets, refusal, 1);
+    broker.fail_next(ApiKey::ListOffsets, rejection, 1);
     let consumer = consumer(&broker, &[]);
     let text = consumer.offsets_for_times(&[(tp(0), 1)], SOON).await.unwrap_err().to_string();
     assert!(text.contains("message.format.version to 0.10.0"), "{text}");

@@ -1,7 +1,7 @@
 //! Helpers of the producer tests: an embedded broker, a producer, and a reader that shares no code with the client.
 
 #![allow(unreachable_pub, reason = "shared by the files here")]
-#![allow(clippy::print_stderr, reason = "a skip is said aloud")]
+#![allow(clippy::print_stderr, reason = "reports skipped tests")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,11 +20,11 @@ use samsarrow_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 
 /// Returns true if this build can compress with a codec.
 pub fn has_codec(codec: Codec) -> bool {
-    let there = Compressor::new(codec, None).is_ok();
-    if !there {
+    let supported = Compressor::new(codec, None).is_ok();
+    if !supported {
         eprintln!("skipped: {codec:?} is not built in");
     }
-    there
+    supported
 }
 
 /// Timeout of all tests.
