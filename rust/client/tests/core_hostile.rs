@@ -24,15 +24,15 @@ use tokio::net::{TcpListener, TcpStream};
 /// Response of a peer to a request.
 #[derive(Clone)]
 enum Reply {
-    /// These bytes; the connection stays open.
+    /// Sends these bytes and keeps the connection open.
     Bytes(Vec<u8>),
-    /// These bytes; then the connection is closed.
+    /// Sends these bytes and closes the connection.
     BytesAndClose(Vec<u8>),
-    /// A frame of the right length with another correlation id.
+    /// Sends a frame with a valid length and another correlation ID.
     WrongId,
-    /// A frame with this length, followed by random bytes.
+    /// Sends a frame of this length with random contents.
     Noise(usize),
-    /// No response.
+    /// Sends no response.
     Nothing,
 }
 
@@ -151,7 +151,7 @@ async fn errors_identify_hosts_that_are_not_kafka() {
 }
 
 #[tokio::test]
-async fn random_bytes_in_a_frame_are_an_error() {
+async fn random_frame_contents_are_an_error() {
     for size in [0, 1, 5, 10, 64, 1000, 100_000] {
         let address = peer(Reply::Noise(size)).await;
         assert_message(&failure(&address, &[]).await, &[&address]);
@@ -159,7 +159,7 @@ async fn random_bytes_in_a_frame_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_wrong_correlation_id_breaks_the_connection() {
+async fn wrong_correlation_id_breaks_the_connection() {
     let address = peer(Reply::WrongId).await;
     assert_message(&failure(&address, &[]).await, &[&address, "correlation id 7 instead of 0"]);
 }
@@ -201,7 +201,7 @@ async fn connection_refused_and_unknown_host() {
 }
 
 #[tokio::test]
-async fn versions_without_an_overlap_name_the_api_and_both_ranges() {
+async fn error_without_common_version_names_api_and_ranges() {
     let future = serve(|_, version, id| api_versions(version, id, METADATA, (90, 99))).await;
     assert_message(&failure(&future, &[]).await, &["Metadata", &future, "v90 to v99", "v0 to v13"]);
     let poor = serve(|_, version, id| api_versions(version, id, 1, (0, 11))).await;
@@ -297,7 +297,7 @@ async fn api_versions_is_retried_in_the_advertised_version() {
 }
 
 #[tokio::test]
-async fn a_version_of_api_versions_can_be_chosen() {
+async fn api_versions_version_is_configurable() {
     let chosen = [("api.version.api_versions", "2")];
     let (address, requested) = replay(vec![(2, supported(2))]).await;
     Cluster::new(&options(&address, &chosen)).unwrap().refresh(Duration::from_secs(5)).await.unwrap();
@@ -346,7 +346,7 @@ async fn responses_of_real_brokers_are_decoded() {
 }
 
 #[tokio::test]
-async fn one_good_server_among_bad_ones_is_enough() {
+async fn one_working_bootstrap_server_is_enough() {
     let good = serve(|api, version, id| match api {
         API_VERSIONS => api_versions(version, id, METADATA, (0, 9)),
         _ => {
@@ -407,7 +407,7 @@ async fn truncated_and_corrupted_handshakes_are_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_of_thousands_of_brokers_that_hang_up_gets_no_storm_of_connections() {
+async fn connections_to_thousands_of_closing_brokers_are_limited() {
     let requested = Arc::new(Mutex::new((0, 0)));
     let known = Arc::clone(&requested);
     let address = serve(move |api, version, id| {

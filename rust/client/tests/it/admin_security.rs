@@ -222,7 +222,7 @@ async fn alter_users_follows_the_controller() {
     assert!(receivers.len() >= 5 && receivers.iter().rev().skip(2).all(|node| *node == 0), "{receivers:?}");
     assert_eq!(receivers[receivers.len() - 2..], [1, 1]);
 
-    // The response never includes it.
+    // Broker 0 rejects every request with NOT_CONTROLLER until the timeout.
     *fake.controller.lock().unwrap() = 0;
     let late = admin.alter_users(vec![password("a")], Duration::from_secs(1)).await.unwrap();
     let late = late[0].1.as_ref().unwrap_err().to_string();

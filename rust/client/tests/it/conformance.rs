@@ -37,14 +37,14 @@ struct Case {
     rows: Vec<Value>,
     rejected: bool,
     either_way: bool,
-    /// False if no broker's log could contain it: see [`is_no_log`].
+    /// False if no broker's log could contain the case: see [`is_no_log`].
     is_log: bool,
 }
 
 /// Returns true if offsets decrease, or are not visible in a wrapper of offset 0.
 ///
-/// Producers send these, but no broker stores them, and the rows depend on the start of a fetch. They must arrive whole
-/// or not at all.
+/// Producers send such batches, but no broker stores them, and the rows depend on the start of a fetch. They must be
+/// returned completely or not at all.
 fn is_no_log(case: &Value, rows: &[Value]) -> bool {
     let offset = |row: &Value| row["offset"].as_i64().unwrap();
     let back = rows.windows(2).any(|pair| offset(&pair[0]) >= offset(&pair[1]));
@@ -55,7 +55,7 @@ fn is_no_log(case: &Value, rows: &[Value]) -> bool {
 fn load() -> Option<Vec<Case>> {
     let case = |case: Value| {
         let mut rows = expected(&case);
-        // A producer may have left them negative (rec-0068), but then they cannot be fetched.
+        // A producer may leave offsets negative (rec-0068), but then they cannot be fetched.
         rows.retain(|row| row.get("control_type").is_none() && row["offset"].as_i64() >= Some(0));
         Case {
             name: case["id"].as_str().unwrap().to_owned(),

@@ -121,8 +121,8 @@ async fn wrong_password_fails_fast_and_backs_off() {
         let failed = usize::try_from(broker.logins().failed - before).unwrap();
         let seconds = since.elapsed().as_secs_f64();
         // After delays of 1, 2, 4, … seconds, each up to a fifth shorter.
-        let most = [0.0, 0.8, 2.4, 5.6, 12.0, 24.8].iter().filter(|earliest| **earliest <= seconds).count();
-        assert!((1..=most).contains(&failed), "{failed} logins for {errors} errors in {seconds} s");
+        let max_failed = [0.0, 0.8, 2.4, 5.6, 12.0, 24.8].iter().filter(|earliest| **earliest <= seconds).count();
+        assert!((1..=max_failed).contains(&failed), "{failed} logins for {errors} errors in {seconds} s");
         let closing = Instant::now();
         consumer.close(SOON).await;
         assert!(closing.elapsed() < SOON / 2, "close waits for no login");

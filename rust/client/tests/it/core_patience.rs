@@ -84,7 +84,7 @@ async fn cancelled_request_keeps_the_connection() {
         assert!(error.to_string().contains("0.3 s"), "{error}");
         // The late response arrives first and is discarded.
         cluster.send(node, ListGroupsRequest::default(), SOON).await.unwrap();
-        // The same for a response that the caller reads from the socket.
+        // Likewise for a response that the caller reads from the socket.
         broker.fail_next(ApiKey::Fetch, delay.clone(), 1);
         let (_, body) = fetch.dispatch_body(node, patience, |_| Ok(FetchRequest::default())).await.unwrap();
         assert!(matches!(body.await, Err(Error::Timeout { .. })));

@@ -127,7 +127,7 @@ async fn deleted_topic_is_recreated_only_by_a_write() {
 }
 
 #[tokio::test]
-async fn consumers_create_topics_only_to_read_them_and_only_if_they_may() {
+async fn consumers_create_topics_on_read_only_if_allowed() {
     let broker = broker(true, &["t"]).await;
     let absent = |name: &str| broker.end_offset(name, 0).is_none();
     let unknown = Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());

@@ -26,7 +26,7 @@ fn texts(count: usize, size: usize) -> ArrayRef {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_string_and_binary_arrives() {
+async fn all_string_and_binary_types_are_sent() {
     let plain = [Some("a"), None, Some(""), Some("a value that is longer than a view holds inline"), Some("a")];
     let bytes = || plain.iter().map(|value| value.map(str::as_bytes));
     let dictionary: DictionaryArray<Int32Type> = plain.iter().copied().collect();
@@ -57,7 +57,7 @@ async fn every_kind_of_string_and_binary_arrives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fixed_size_binary_headers_partitions_and_timestamps_arrive() {
+async fn fixed_size_binary_headers_partitions_and_timestamps_are_sent() {
     let broker = broker(1, &[("t", 3)]).await;
     let producer = producer(&broker, &[]);
     let fixed = FixedSizeBinaryArray::try_from_iter([[1, 2], [3, 4], [5, 6]].into_iter()).unwrap();
@@ -100,7 +100,7 @@ async fn fixed_size_binary_headers_partitions_and_timestamps_arrive() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keyed_rows_go_where_single_records_go_and_keep_their_order() {
+async fn keyed_rows_match_partitions_of_single_records() {
     let broker = broker(2, &[("t", 4)]).await;
     let producer = producer(&broker, &[]);
     let count = 60_000;

@@ -76,7 +76,7 @@ async fn all_faults_preserve_order_and_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_topic_whose_leader_is_not_ready_gets_every_record_in_order() {
+async fn new_topic_with_unready_leader_preserves_order() {
     let broker = broker(1, &[("t", 3)]).await;
     let mut requests = 0;
     broker.on_request(ApiKey::Produce, move |_| {
@@ -200,7 +200,7 @@ async fn expired_record_does_not_block_later_ones() {
     let options = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000"), ("linger.ms", "0")];
     let producer = producer(&broker, &options);
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
-    // Never appended, without the producer's knowledge: its successors start with a gap.
+    // The batch is never appended, without the producer's knowledge: its successors start with a gap.
     broker.fail_next(ApiKey::Produce, Fault::DropBefore, usize::MAX);
     let lost = producer.send(record("t", 0, "lost")).await.unwrap();
     lost.wait().await.unwrap_err();
@@ -318,7 +318,7 @@ async fn temporarily_missing_topics_keep_their_sequences() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_produce_version_can_be_chosen() {
+async fn produce_version_is_configurable() {
     let broker = broker(1, &[("t", 2)]).await;
     let requests = Arc::new(AtomicUsize::new(0));
     let version = Arc::clone(&requests);

@@ -69,7 +69,7 @@ async fn option_and_produce_version_select_the_format() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_and_columns_arrive_in_every_format_and_codec() {
+async fn records_and_columns_are_sent_in_every_format_and_codec() {
     let broker = broker(1, &[("t", 1)]).await;
     let key: ArrayRef = Arc::new(StringArray::from_iter((0..3000).map(|i| (i % 3 > 0).then(|| format!("k{i}")))));
     let value: ArrayRef =

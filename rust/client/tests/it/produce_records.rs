@@ -91,7 +91,7 @@ async fn acks_determine_the_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_codecs_arrive() {
+async fn all_codecs_are_sent() {
     for (name, codec) in [
         ("none", Codec::None),
         ("gzip", Codec::Gzip),
@@ -117,7 +117,7 @@ async fn all_codecs_arrive() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_and_partitions_decide_where_records_go() {
+async fn keys_and_explicit_partitions_select_the_partition() {
     let broker = broker(2, &[("t", 5)]).await;
     let producer = producer(&broker, &[("batch.size", "200")]);
     for i in 0..200 {
@@ -177,7 +177,7 @@ async fn invalid_records_are_rejected_immediately() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_topic_is_an_error_after_max_block() {
+async fn unknown_topic_fails_after_max_block() {
     let broker = broker(1, &[]).await;
     let producer = producer(&broker, &[("max.block.ms", "2000")]);
     assert!(matches!(producer.try_send(record("nope", 0, "x").by_ref()), Err(TrySendError::NeedsMetadata)));
@@ -193,7 +193,7 @@ async fn an_unknown_topic_is_an_error_after_max_block() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn full_memory_blocks_for_max_block_and_then_fails() {
+async fn full_buffer_memory_fails_after_max_block() {
     let broker = broker(1, &[("t", 1)]).await;
     let producer =
         producer(&broker, &[("buffer.memory", "4000"), ("max.block.ms", "2000"), ("delivery.timeout.ms", "60000")]);
