@@ -209,7 +209,7 @@ def unexplained(log: str) -> dict[str, tuple[int, int]]:
         if found:
             process, text = found.groups()
             joins[process] += text.startswith("joined (")
-            told = text.startswith(("the membership is void", "trying again"))
+            told = text.startswith(("the membership is lost", "trying again"))
             reasons[process] += told or (text.startswith("joining again") and "why=" in text)
     return {process: (joins[process], reasons[process]) for process in joins if joins[process] > 1 + reasons[process]}
 

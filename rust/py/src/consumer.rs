@@ -14,7 +14,7 @@ use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
 use samsarrow_client::fetcher::RowsEnd;
 use samsarrow_client::group::Completed;
-use samsarrow_client::group::subscription::Wanted;
+use samsarrow_client::group::subscription::Subscription;
 use samsarrow_client::types::OffsetAndMetadata;
 use samsarrow_wire::messages::Uuid;
 
@@ -82,8 +82,8 @@ impl Consumer {
         let runtime = runtime(py)?;
         let _inside = runtime.enter();
         let subscription = match pattern {
-            Some(pattern) => Wanted::pattern(pattern),
-            None => Wanted::topics(topics),
+            Some(pattern) => Subscription::pattern(pattern),
+            None => Subscription::topics(topics),
         };
         subscription.and_then(|subscription| core.subscribe(subscription)).map_err(|error| to_py(py, &error))
     }
@@ -93,8 +93,8 @@ impl Consumer {
         let subscription = self.core.get(py)?.subscription();
         Ok(match subscription.as_deref() {
             None => (Vec::new(), None),
-            Some(Wanted::Topics(names)) => (names.iter().cloned().collect(), None),
-            Some(subscription) => (Vec::new(), subscription.given_pattern().map(str::to_owned)),
+            Some(Subscription::Topics(names)) => (names.iter().cloned().collect(), None),
+            Some(subscription) => (Vec::new(), subscription.pattern_text().map(str::to_owned)),
         })
     }
 

@@ -24,7 +24,7 @@ impl Consumer {
     pub(super) fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
         self.forget_old_topics(group);
         let shared = &self.fetcher.shared;
-        let offsets = match (group.stores_by_itself(), all) {
+        let offsets = match (group.auto_stores(), all) {
             (false, _) => group.stored(),
             (true, true) => at(shared.positions()),
             (true, false) => at(shared.finished()),
@@ -45,7 +45,7 @@ impl Consumer {
     /// [`Error::Configuration`] for a partition that is not assigned: it may be somebody else's.
     pub fn store_offsets(&self, offsets: Offsets) -> Result<()> {
         let group = self.group()?;
-        if group.stores_by_itself() {
+        if group.auto_stores() {
             return Err(Error::configuration(
                 "store_offsets needs enable.auto.offset.store=false: otherwise poll stores offsets itself",
             ));
@@ -136,10 +136,10 @@ impl Consumer {
         let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) else { return timeout };
         let began = Instant::now();
         let limit = timeout - (timeout / 5).min(LEAVING);
-        if group.commits_by_itself() {
+        if group.auto_commits() {
             group.commit_finished(self.finished(group, all), limit).await;
         } else {
-            group.settle(limit).await;
+            group.flush(limit).await;
         }
         timeout.saturating_sub(began.elapsed())
     }

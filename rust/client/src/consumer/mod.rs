@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 use crate::fetcher::{Fetcher, Shared, decode_options};
 use crate::group::assignor::Assignor;
 use crate::group::consumer_group::ConsumerGroup;
-use crate::group::member::Bell;
-use crate::group::subscription::Wanted;
+use crate::group::member::PollWaker;
+use crate::group::subscription::Subscription;
 use crate::group::{MemberIdentity, Rebalance};
 use crate::metrics::Metrics;
 use crate::types::TopicPartition;
@@ -47,8 +47,8 @@ pub struct Consumer {
     ended: watch::Sender<bool>,
 }
 
-impl Bell for Shared {
-    fn ring(&self) {
+impl PollWaker for Shared {
+    fn wake(&self) {
         self.ring_ready();
     }
 }
@@ -70,8 +70,8 @@ impl Consumer {
         let cluster = Cluster::new(options)?;
         let coordinator = options.consumer.group.id.as_deref().map(|group| Coordinator::new(cluster.clone(), group));
         let fetcher = Fetcher::new(&cluster, coordinator.clone(), options);
-        let bell: Arc<dyn Bell> = fetcher.shared.clone();
-        let join = |coordinator| ConsumerGroup::new(&cluster, coordinator, &options.consumer, custom, bell);
+        let waker: Arc<dyn PollWaker> = fetcher.shared.clone();
+        let join = |coordinator| ConsumerGroup::new(&cluster, coordinator, &options.consumer, custom, waker);
         let group = coordinator.map(join).transpose()?;
         let schema = decode_options(&options.consumer).schema();
         let woken = AtomicBool::new(false);
@@ -128,7 +128,7 @@ impl Consumer {
         }
         if let Some(group) = &self.group {
             let kept: HashSet<&TopicPartition> = partitions.iter().collect();
-            if group.commits_by_itself() {
+            if group.auto_commits() {
                 let mut finished = self.finished(group, false);
                 finished.retain(|(tp, _)| !kept.contains(tp));
                 group.commit_unassigned(finished, self.default_timeout());
@@ -148,21 +148,21 @@ impl Consumer {
     ///
     /// # Errors
     /// [`Error::Configuration`] without `group.id`, and while partitions are assigned by hand.
-    pub fn subscribe(&self, wanted: Wanted) -> Result<()> {
+    pub fn subscribe(&self, subscription: Subscription) -> Result<()> {
         let group = self.group()?;
-        if group.membership.wanted().is_none() && !self.fetcher.shared.nothing_assigned() {
+        if group.membership.subscription().is_none() && !self.fetcher.shared.nothing_assigned() {
             return Err(Error::configuration(
                 "cannot subscribe while partitions are assigned by hand: call unsubscribe or assign([]) first",
             ));
         }
-        group.subscribe(wanted);
+        group.subscribe(subscription);
         self.fetcher.start();
         Ok(())
     }
 
     /// Returns the subscription.
-    pub fn subscription(&self) -> Option<Arc<Wanted>> {
-        self.group.as_ref().and_then(|group| group.membership.wanted())
+    pub fn subscription(&self) -> Option<Arc<Subscription>> {
+        self.group.as_ref().and_then(|group| group.membership.subscription())
     }
 
     /// Leaves the group, and reads nothing any more. Anyone who wants to commit does it before.
@@ -170,7 +170,7 @@ impl Consumer {
         self.check_open()?;
         if let Some(group) = &self.group {
             group.forget(&self.assignment());
-            group.membership.want(None);
+            group.membership.set_subscription(None);
         }
         self.fetcher.shared.assign(&[]);
         Ok(())
@@ -204,15 +204,15 @@ impl Consumer {
 
     /// Does `work`, unless `wakeup` comes first.
     async fn unless_woken<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let bell = self.wakes.notified();
-        tokio::pin!(work, bell);
+        let notified = self.wakes.notified();
+        tokio::pin!(work, notified);
         // Listening starts before looking: a ring in between is not missed.
-        bell.as_mut().enable();
+        notified.as_mut().enable();
         if !self.woken.load(Ordering::Acquire) {
             tokio::select! {
                 biased;
                 done = work => return done,
-                () = bell => {}
+                () = notified => {}
             }
         }
         self.woken.store(false, Ordering::Release);
@@ -271,7 +271,7 @@ impl Consumer {
     /// Returns the event that a listener must receive before [`close`](Self::close) or
     /// [`unsubscribe`](Self::unsubscribe), if any.
     pub fn to_give_up(&self) -> Option<Rebalance> {
-        self.group.as_ref().and_then(|group| group.membership.to_give_up())
+        self.group.as_ref().and_then(|group| group.membership.final_rebalance())
     }
 
     /// Leaves the group, then ends the tasks and connections. Calls that wait, and later ones, get [`Error::Closed`].

@@ -109,8 +109,8 @@ impl Consumer {
             tokio::time::sleep_until(again.min(deadline)).await;
         }
         let first = || {
-            let news = |group: &ConsumerGroup| group.membership.has_news() || group.has_completed();
-            self.woken.load(Ordering::Acquire) || self.group.as_ref().is_some_and(news)
+            let has_events = |group: &ConsumerGroup| group.membership.has_pending() || group.has_completed();
+            self.woken.load(Ordering::Acquire) || self.group.as_ref().is_some_and(has_events)
         };
         self.fetcher.shared.ready(deadline, first).await;
     }
@@ -127,7 +127,7 @@ impl Consumer {
     /// The listener was not called after all: the next poll takes the event again.
     pub fn give_back(&self) {
         if let Some(group) = &self.group {
-            group.membership.give_back();
+            group.membership.requeue();
         }
     }
 
@@ -183,9 +183,9 @@ impl Consumer {
     async fn begin(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
         let Some(group) = &self.group else { return Ok(true) };
         match event {
-            Rebalance::Revoked(gone) => {
-                if group.commits_by_itself() {
-                    return Ok(group.commit_gone(gone, || self.finished(group, true), deadline).await);
+            Rebalance::Revoked(revoked) => {
+                if group.auto_commits() {
+                    return Ok(group.commit_revoked(revoked, || self.finished(group, true), deadline).await);
                 }
             }
             Rebalance::Assigned(new) => {
@@ -203,8 +203,8 @@ impl Consumer {
         let Some(group) = &self.group else { return };
         self.cluster.metrics().emit(|| Event::Rebalanced(event.clone()));
         group.acknowledge();
-        if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = event {
-            group.forget(gone);
+        if let Rebalance::Revoked(revoked) | Rebalance::Lost(revoked) = event {
+            group.forget(revoked);
             self.fetcher.shared.assign(&group.membership.owned());
         }
     }
@@ -216,7 +216,7 @@ struct Unseen<'a>(Option<&'a ConsumerGroup>);
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            group.membership.give_back();
+            group.membership.requeue();
         }
     }
 }

@@ -11,7 +11,7 @@ use samsarrow_wire::messages::Uuid;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::membership::{Complaint, MemberIdentity, Membership};
+use super::membership::{MemberIdentity, Membership, RejoinReason};
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::cluster::metadata::Metadata;
@@ -23,29 +23,29 @@ use crate::types::{OffsetAndMetadata, TopicPartition};
 pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
 
 /// Interval at which a changed member epoch is checked for.
-const EPOCH_POLL: Duration = Duration::from_millis(50);
+const EPOCH_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum wait for a newer epoch, after which a commit is retried with the same one: the coordinator may be behind.
-const SAME_EPOCH: Duration = Duration::from_secs(1);
+const SAME_EPOCH_RETRY: Duration = Duration::from_secs(1);
 
 /// Interval after which unchanged offsets are committed again: a group without members keeps its offsets only for
 /// `offsets.retention.minutes` (KIP-211), of which the minimum is one minute.
-const RENEWAL: Duration = Duration::from_secs(30);
+const RECOMMIT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A commit in the queue.
-struct Job {
-    who: MemberIdentity,
+struct QueuedCommit {
+    identity: MemberIdentity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
     patience: Duration,
     /// Metadata at the time of the call, which identifies the topics of the offsets.
     metadata: Arc<Metadata>,
-    answer: Box<dyn FnOnce(Result<Outcomes>) + Send>,
+    on_complete: Box<dyn FnOnce(Result<Outcomes>) + Send>,
 }
 
 /// Commits sent as one request, with the newest offset of each partition.
 struct Batch {
-    who: MemberIdentity,
+    identity: MemberIdentity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
@@ -56,33 +56,33 @@ struct Batch {
 
 impl Batch {
     /// Takes the commits of one member from the front of the queue.
-    fn take(waiting: &mut VecDeque<Job>) -> Option<(Batch, Vec<Job>)> {
+    fn take(waiting: &mut VecDeque<QueuedCommit>) -> Option<(Batch, Vec<QueuedCommit>)> {
         let first = waiting.front()?;
         let mut batch = Batch {
-            who: first.who.clone(),
+            identity: first.identity.clone(),
             offsets: Offsets::new(),
             deadline: first.deadline,
             limit: first.limit,
             patience: first.patience,
             topic_ids: TopicIds::new(),
         };
-        let mut jobs = Vec::new();
+        let mut commits = Vec::new();
         let mut newest = BTreeMap::new();
-        while waiting.front().is_some_and(|job| job.who == batch.who || job.offsets.is_empty()) {
-            let Some(job) = waiting.pop_front() else { break };
-            for (tp, offset) in &job.offsets {
-                let topic = job.metadata.topic(&tp.topic);
+        while waiting.front().is_some_and(|commit| commit.identity == batch.identity || commit.offsets.is_empty()) {
+            let Some(commit) = waiting.pop_front() else { break };
+            for (tp, offset) in &commit.offsets {
+                let topic = commit.metadata.topic(&tp.topic);
                 batch.topic_ids.insert(tp.clone(), topic.map_or(Uuid::ZERO, |topic| topic.topic_id));
                 newest.insert(tp.clone(), offset.clone());
             }
-            if job.deadline > batch.deadline {
-                (batch.deadline, batch.limit) = (job.deadline, job.limit);
+            if commit.deadline > batch.deadline {
+                (batch.deadline, batch.limit) = (commit.deadline, commit.limit);
             }
-            batch.patience = batch.patience.max(job.patience);
-            jobs.push(job);
+            batch.patience = batch.patience.max(commit.patience);
+            commits.push(commit);
         }
         batch.offsets = newest.into_iter().collect();
-        Some((batch, jobs))
+        Some((batch, commits))
     }
 }
 
@@ -92,46 +92,46 @@ fn without_outcome(tp: &TopicPartition) -> Error {
 }
 
 /// Completes every commit with the results of its partitions, in the order of the calls.
-fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
+fn complete_all(commits: Vec<QueuedCommit>, outcome: Result<Outcomes>) {
     let outcome = outcome.map(|outcomes| outcomes.into_iter().collect::<BTreeMap<_, _>>());
-    for job in jobs {
-        let own = |found: &BTreeMap<TopicPartition, Result<()>>| {
-            let of = |tp| found.get(tp).cloned().unwrap_or_else(|| Err(without_outcome(tp)));
-            job.offsets.iter().map(|(tp, _)| (tp.clone(), of(tp))).collect()
+    for commit in commits {
+        let own_outcomes = |outcomes: &BTreeMap<TopicPartition, Result<()>>| {
+            let outcome_of = |tp| outcomes.get(tp).cloned().unwrap_or_else(|| Err(without_outcome(tp)));
+            commit.offsets.iter().map(|(tp, _)| (tp.clone(), outcome_of(tp))).collect()
         };
-        (job.answer)(outcome.as_ref().map(own).map_err(Error::clone));
+        (commit.on_complete)(outcome.as_ref().map(own_outcomes).map_err(Error::clone));
     }
 }
 
 /// Queues commits for a task that sends them in the order of the calls.
 #[derive(Debug)]
-pub(crate) struct Commits {
-    jobs: mpsc::UnboundedSender<Job>,
+pub(crate) struct CommitQueue {
+    queue: mpsc::UnboundedSender<QueuedCommit>,
     cluster: Cluster,
-    waiting: Mutex<Option<(mpsc::UnboundedReceiver<Job>, Committer)>>,
+    waiting: Mutex<Option<(mpsc::UnboundedReceiver<QueuedCommit>, CommitSender)>>,
     /// True while an automatic commit is in flight.
-    pub(crate) automatic: Arc<AtomicBool>,
+    pub(crate) auto_commit_in_flight: Arc<AtomicBool>,
     /// Last committed offsets, which automatic commits do not commit again.
-    last: Arc<Mutex<Last>>,
+    last_committed: Arc<Mutex<LastCommitted>>,
     /// Error of the last commit, or of the one in flight if it is being retried.
-    trouble: Trouble,
+    last_error: LastError,
 }
 
-type Trouble = Arc<Mutex<Option<Error>>>;
+type LastError = Arc<Mutex<Option<Error>>>;
 
-fn note(trouble: &Trouble, error: Option<Error>) {
-    *trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+fn set_last_error(last_error: &LastError, error: Option<Error>) {
+    *last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
 }
 
 /// Committed offsets and the time of the commit.
 #[derive(Debug, Default)]
-struct Last(BTreeMap<TopicPartition, (i64, Instant)>);
+struct LastCommitted(BTreeMap<TopicPartition, (i64, Instant)>);
 
-impl Last {
+impl LastCommitted {
     /// Returns the offsets that differ from the committed ones, or were committed longer than `RECOMMIT_INTERVAL` ago.
-    fn news(&self, offsets: Offsets, now: Instant) -> Offsets {
+    fn to_commit(&self, offsets: Offsets, now: Instant) -> Offsets {
         let known = |tp: &TopicPartition, new: i64| {
-            self.0.get(tp).is_some_and(|(offset, at)| *offset == new && now.duration_since(*at) < RENEWAL)
+            self.0.get(tp).is_some_and(|(offset, at)| *offset == new && now.duration_since(*at) < RECOMMIT_INTERVAL)
         };
         offsets.into_iter().filter(|(tp, new)| !known(tp, new.offset)).collect()
     }
@@ -139,41 +139,48 @@ impl Last {
 
 /// Sends the commits of a consumer.
 #[derive(Debug, Clone)]
-pub(crate) struct Committer {
+pub(crate) struct CommitSender {
     pub(crate) cluster: Cluster,
     pub(crate) coordinator: Coordinator,
     pub(crate) membership: Arc<Membership>,
 }
 
-impl Commits {
-    pub(crate) fn new(committer: Committer) -> Self {
-        let (jobs, waiting) = mpsc::unbounded_channel();
-        let cluster = committer.cluster.clone();
-        let waiting = Mutex::new(Some((waiting, committer)));
-        Self { jobs, cluster, waiting, automatic: Arc::default(), last: Arc::default(), trouble: Arc::default() }
+impl CommitQueue {
+    pub(crate) fn new(sender: CommitSender) -> Self {
+        let (queue, receiver) = mpsc::unbounded_channel();
+        let cluster = sender.cluster.clone();
+        let waiting = Mutex::new(Some((receiver, sender)));
+        Self {
+            queue,
+            cluster,
+            waiting,
+            auto_commit_in_flight: Arc::default(),
+            last_committed: Arc::default(),
+            last_error: Arc::default(),
+        }
     }
 
     /// Returns the error of the last commit, as the cause of a timeout.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn last_error(&self) -> Option<Error> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_committed(&self) -> MutexGuard<'_, LastCommitted> {
+        self.last_committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Like [`submit_then`](Self::submit_then), but returns a receiver of the result.
     pub(crate) fn submit(
         &self,
-        who: MemberIdentity,
+        identity: MemberIdentity,
         offsets: Offsets,
         limit: Duration,
         patience: Duration,
     ) -> oneshot::Receiver<Result<Outcomes>> {
-        let (answer, receiver) = oneshot::channel();
-        self.submit_then(who, offsets, limit, patience, |outcome| {
+        let (sender, receiver) = oneshot::channel();
+        self.submit_then(identity, offsets, limit, patience, |outcome| {
             // The receiver may have been dropped.
-            let _ = answer.send(outcome);
+            let _ = sender.send(outcome);
         });
         receiver
     }
@@ -182,123 +189,131 @@ impl Commits {
     /// topics are retried for `patience`. Must be called within a tokio runtime.
     pub(crate) fn submit_then(
         &self,
-        who: MemberIdentity,
+        identity: MemberIdentity,
         offsets: Offsets,
         limit: Duration,
         patience: Duration,
         then: impl FnOnce(Result<Outcomes>) + Send + 'static,
     ) {
-        if let Some((waiting, committer)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tokio::spawn(work(waiting, committer, Arc::clone(&self.last), Arc::clone(&self.trouble)));
+        if let Some((waiting, sender)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tokio::spawn(run(waiting, sender, Arc::clone(&self.last_committed), Arc::clone(&self.last_error)));
         }
-        let (deadline, metadata, answer) = (Instant::now() + limit, self.cluster.metadata(), Box::new(then));
-        let job = Job { who, offsets, deadline, limit, patience, metadata, answer };
-        if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
-            (job.answer)(Err(Error::closed("the consumer")));
+        let (deadline, metadata, on_complete) = (Instant::now() + limit, self.cluster.metadata(), Box::new(then));
+        let commit = QueuedCommit { identity, offsets, deadline, limit, patience, metadata, on_complete };
+        if let Err(mpsc::error::SendError(commit)) = self.queue.send(commit) {
+            (commit.on_complete)(Err(Error::closed("the consumer")));
         }
     }
 
     /// Waits until all earlier commits have completed.
-    pub(crate) async fn settle(&self, limit: Duration) {
-        let nothing = self.submit(MemberIdentity::default(), Offsets::new(), limit, Duration::ZERO);
-        let _ = timeout(limit, nothing).await;
+    pub(crate) async fn flush(&self, limit: Duration) {
+        let empty_commit = self.submit(MemberIdentity::default(), Offsets::new(), limit, Duration::ZERO);
+        let _ = timeout(limit, empty_commit).await;
     }
 
     /// Returns the offsets that differ from the last committed ones, or were committed too long ago.
-    pub(crate) fn news(&self, offsets: Offsets) -> Offsets {
-        self.last().news(offsets, Instant::now())
+    pub(crate) fn to_commit(&self, offsets: Offsets) -> Offsets {
+        self.last_committed().to_commit(offsets, Instant::now())
     }
 
     /// Forgets partitions that other members may commit from now on.
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
-        let mut last = self.last();
+        let mut last_committed = self.last_committed();
         for tp in partitions {
-            last.0.remove(tp);
+            last_committed.0.remove(tp);
         }
     }
 
     /// Returns true if an automatic commit may start; only one may be in flight.
-    pub(crate) fn start_automatic(&self) -> bool {
-        !self.automatic.swap(true, Ordering::AcqRel)
+    pub(crate) fn start_auto_commit(&self) -> bool {
+        !self.auto_commit_in_flight.swap(true, Ordering::AcqRel)
     }
 }
 
-async fn work(
-    mut waiting: mpsc::UnboundedReceiver<Job>,
-    committer: Committer,
-    last: Arc<Mutex<Last>>,
-    trouble: Trouble,
+async fn run(
+    mut waiting: mpsc::UnboundedReceiver<QueuedCommit>,
+    sender: CommitSender,
+    last_committed: Arc<Mutex<LastCommitted>>,
+    last_error: LastError,
 ) {
     let mut queue = VecDeque::new();
-    while let Some(job) = waiting.recv().await {
-        queue.push_back(job);
+    while let Some(commit) = waiting.recv().await {
+        queue.push_back(commit);
         loop {
-            while let Ok(job) = waiting.try_recv() {
-                queue.push_back(job);
+            while let Ok(commit) = waiting.try_recv() {
+                queue.push_back(commit);
             }
-            let Some((batch, jobs)) = Batch::take(&mut queue) else { break };
-            let outcome = committer.commit(&batch, &trouble).await;
-            note(&trouble, outcome.as_ref().err().cloned());
+            let Some((batch, commits)) = Batch::take(&mut queue) else { break };
+            let outcome = sender.commit(&batch, &last_error).await;
+            set_last_error(&last_error, outcome.as_ref().err().cloned());
             if let Ok(outcomes) = &outcome {
-                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last_committed = last_committed.lock().unwrap_or_else(PoisonError::into_inner);
                 for ((tp, outcome), (_, offset)) in outcomes.iter().zip(&batch.offsets) {
                     if outcome.is_ok() {
-                        last.0.insert(tp.clone(), (offset.offset, Instant::now()));
+                        last_committed.0.insert(tp.clone(), (offset.offset, Instant::now()));
                     }
                 }
             }
-            answer(jobs, outcome);
+            complete_all(commits, outcome);
         }
     }
 }
 
-impl Committer {
+impl CommitSender {
     /// Commits a batch; returns the results in the order of its offsets.
-    async fn commit(&self, batch: &Batch, trouble: &Trouble) -> Result<Outcomes> {
-        let mut who = batch.who.clone();
+    async fn commit(&self, batch: &Batch, last_error: &LastError) -> Result<Outcomes> {
+        let mut identity = batch.identity.clone();
         // Partitions that the member no longer owned when its epoch changed.
-        let mut gone = BTreeMap::new();
+        let mut lost = BTreeMap::new();
         let mut offsets = batch.offsets.clone();
         loop {
-            let left = batch.deadline.saturating_duration_since(Instant::now());
+            let remaining = batch.deadline.saturating_duration_since(Instant::now());
             let (cluster, coordinator) = (&self.cluster, &self.coordinator);
-            let outcome =
-                offsets::commit_with(cluster, coordinator, &who, &offsets, &batch.topic_ids, batch.patience, left)
-                    .await;
+            let outcome = offsets::commit_with(
+                cluster,
+                coordinator,
+                &identity,
+                &offsets,
+                &batch.topic_ids,
+                batch.patience,
+                remaining,
+            )
+            .await;
             let Err(error @ Error::Server { code, .. }) = &outcome else {
                 let mut done: BTreeMap<_, _> = outcome?.into_iter().collect();
-                done.append(&mut gone);
+                done.append(&mut lost);
                 let mut outcome = |tp| done.remove(tp).unwrap_or_else(|| Err(without_outcome(tp)));
                 return Ok(batch.offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect());
             };
             match *code {
                 // The epoch changed without affecting these partitions: it is the same member (KIP-848).
                 ErrorCode::STALE_MEMBER_EPOCH => {
-                    note(trouble, Some(error.clone()));
+                    set_last_error(last_error, Some(error.clone()));
                     let owned = self.membership.committable();
-                    let (kept, lost): (Offsets, Offsets) = offsets.into_iter().partition(|(tp, _)| owned.contains(tp));
-                    gone.extend(lost.into_iter().map(|(tp, _)| (tp, Err(error.clone()))));
+                    let (kept, not_owned): (Offsets, Offsets) =
+                        offsets.into_iter().partition(|(tp, _)| owned.contains(tp));
+                    lost.extend(not_owned.into_iter().map(|(tp, _)| (tp, Err(error.clone()))));
                     if kept.is_empty() {
                         return outcome;
                     }
-                    let Some(newer) = self.newer(&who, batch.deadline).await else {
-                        let what = format!("OffsetCommit for group {}", self.coordinator.group());
-                        return Err(Error::timeout_because(what, batch.limit, outcome.err()));
+                    let Some(newer) = self.newer_epoch(&identity, batch.deadline).await else {
+                        let action = format!("OffsetCommit for group {}", self.coordinator.group());
+                        return Err(Error::timeout_because(action, batch.limit, outcome.err()));
                     };
-                    (who, offsets) = (newer, kept);
+                    (identity, offsets) = (newer, kept);
                 }
                 ErrorCode::REBALANCE_IN_PROGRESS => {
-                    self.membership.complain(&who, Complaint::Rejoin);
+                    self.membership.request_rejoin(&identity, RejoinReason::RebalanceInProgress);
                     return outcome;
                 }
                 // The member rejoins with its id: with a new one it would wait a session timeout for its own old
                 // membership.
                 ErrorCode::ILLEGAL_GENERATION => {
-                    self.membership.complain(&who, Complaint::Stale);
+                    self.membership.request_rejoin(&identity, RejoinReason::IllegalGeneration);
                     return outcome;
                 }
                 ErrorCode::UNKNOWN_MEMBER_ID => {
-                    self.membership.complain(&who, Complaint::Fenced);
+                    self.membership.request_rejoin(&identity, RejoinReason::UnknownMember);
                     return outcome;
                 }
                 _ => return outcome,
@@ -307,18 +322,18 @@ impl Committer {
     }
 
     /// Waits for an epoch newer than that of `identity`, or until a retry with the same epoch is due.
-    async fn newer(&self, who: &MemberIdentity, deadline: Instant) -> Option<MemberIdentity> {
-        let again = Instant::now() + SAME_EPOCH;
+    async fn newer_epoch(&self, identity: &MemberIdentity, deadline: Instant) -> Option<MemberIdentity> {
+        let retry_at = Instant::now() + SAME_EPOCH_RETRY;
         loop {
-            let now = self.membership.identity();
-            let same = now == *who && Instant::now() >= again;
-            if same || now.member_id == who.member_id && now.generation > who.generation {
-                return Some(now);
+            let current = self.membership.identity();
+            let retry = current == *identity && Instant::now() >= retry_at;
+            if retry || current.member_id == identity.member_id && current.generation > identity.generation {
+                return Some(current);
             }
-            if Instant::now() + EPOCH_POLL > deadline {
+            if Instant::now() + EPOCH_POLL_INTERVAL > deadline {
                 return None;
             }
-            sleep(EPOCH_POLL).await;
+            sleep(EPOCH_POLL_INTERVAL).await;
         }
     }
 }
@@ -328,21 +343,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_that_did_not_change_are_committed_again_before_they_could_expire() {
-        let (changed, same, unknown) = (0, 1, 2);
+    fn unchanged_offsets_are_recommitted_before_they_expire() {
+        let (changed, unchanged, unknown) = (0, 1, 2);
         let start = Instant::now();
         let tp = |partition| TopicPartition::new("t", partition);
-        let last = Last([changed, same].map(|partition| (tp(partition), (7, start))).into());
-        let news = |after: Duration| {
+        let last_committed = LastCommitted([changed, unchanged].map(|partition| (tp(partition), (7, start))).into());
+        let to_commit = |after: Duration| {
             let offset = |offset| OffsetAndMetadata { offset, ..Default::default() };
-            let offsets = vec![(tp(changed), offset(8)), (tp(same), offset(7)), (tp(unknown), offset(7))];
-            let news = last.news(offsets, start + after).into_iter();
-            news.map(|(tp, _)| tp.partition).collect::<Vec<_>>()
+            let offsets = vec![(tp(changed), offset(8)), (tp(unchanged), offset(7)), (tp(unknown), offset(7))];
+            let partitions = last_committed.to_commit(offsets, start + after).into_iter();
+            partitions.map(|(tp, _)| tp.partition).collect::<Vec<_>>()
         };
-        assert_eq!(news(Duration::ZERO), [changed, unknown]);
-        assert_eq!(news(RENEWAL - Duration::from_millis(1)), [changed, unknown]);
-        assert_eq!(news(RENEWAL), [changed, same, unknown]);
+        assert_eq!(to_commit(Duration::ZERO), [changed, unknown]);
+        assert_eq!(to_commit(RECOMMIT_INTERVAL - Duration::from_millis(1)), [changed, unknown]);
+        assert_eq!(to_commit(RECOMMIT_INTERVAL), [changed, unchanged, unknown]);
         // Allows two commits within the shortest possible retention (KIP-211).
-        assert!(RENEWAL * 2 <= Duration::from_secs(60));
+        assert!(RECOMMIT_INTERVAL * 2 <= Duration::from_secs(60));
     }
 }

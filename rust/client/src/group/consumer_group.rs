@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::assignor::{Assignor, by_name};
-use super::commit_queue::{Commits, Committer, Offsets};
-use super::member::{Bell, Member, rebalance_limit};
+use super::commit_queue::{CommitQueue, CommitSender, Offsets};
+use super::member::{Member, PollWaker, rebalance_limit};
 use super::membership::{MemberIdentity, Membership};
-use super::subscription::Wanted;
+use super::subscription::Subscription;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
@@ -34,8 +34,8 @@ pub struct Completed {
 
 /// Automatic commit of the partitions revoked by one event. Several polls may wait for it if the first one runs out of
 /// time; a later event for the same partitions has its own commit.
-struct LastCommit {
-    ticket: u64,
+struct RevocationCommit {
+    event_id: u64,
     until: Instant,
     outcome: oneshot::Receiver<Result<Outcomes>>,
 }
@@ -45,17 +45,17 @@ pub(crate) struct ConsumerGroup {
     options: GroupOptions,
     pub(crate) coordinator: Coordinator,
     pub(crate) membership: Arc<Membership>,
-    commits: Arc<Commits>,
+    commits: Arc<CommitQueue>,
     /// Automatic commit before partitions are revoked.
-    last_commit: tokio::sync::Mutex<Option<LastCommit>>,
-    bell: Arc<dyn Bell>,
+    revocation_commit: tokio::sync::Mutex<Option<RevocationCommit>>,
+    waker: Arc<dyn PollWaker>,
     /// Member that the first subscription turns into a task.
     member: Mutex<Option<Member>>,
     task: Mutex<Option<JoinHandle<()>>>,
     stored: Mutex<BTreeMap<TopicPartition, OffsetAndMetadata>>,
-    due: Mutex<Instant>,
+    next_auto_commit: Mutex<Instant>,
     completed: Arc<Mutex<VecDeque<Completed>>>,
-    tickets: Mutex<u64>,
+    last_commit_id: Mutex<u64>,
 }
 
 impl std::fmt::Debug for ConsumerGroup {
@@ -79,15 +79,15 @@ impl ConsumerGroup {
         coordinator: Coordinator,
         options: &ConsumerOptions,
         custom: Vec<Arc<dyn Assignor>>,
-        bell: Arc<dyn Bell>,
+        waker: Arc<dyn PollWaker>,
     ) -> Result<ConsumerGroup> {
         let group = &options.group;
         let mut assignors: Vec<Arc<dyn Assignor>> = Vec::new();
         for name in &group.assignors {
-            let found = custom.iter().find(|own| own.name() == name).cloned().or_else(|| by_name(name));
-            assignors.push(found.ok_or_else(|| {
+            let assignor = custom.iter().find(|assignor| assignor.name() == name).cloned().or_else(|| by_name(name));
+            assignors.push(assignor.ok_or_else(|| {
                 Error::configuration(format!(
-                    "option partition.assignment.strategy: there is no assignor {name:?}; there are range, roundrobin, \
+                    "option partition.assignment.strategy: unknown assignor {name:?}; built-in assignors are range, roundrobin, \
                      sticky and cooperative-sticky"
                 ))
             })?);
@@ -95,12 +95,12 @@ impl ConsumerGroup {
         let membership = Arc::new(Membership::new(group.instance_id.clone(), group.max_poll_interval));
         let measured: Arc<dyn Source> = Arc::clone(&membership) as _;
         cluster.metrics().add(Arc::downgrade(&measured));
-        let committer = Committer {
+        let sender = CommitSender {
             cluster: cluster.clone(),
             coordinator: coordinator.clone(),
             membership: Arc::clone(&membership),
         };
-        let commits = Arc::new(Commits::new(committer));
+        let commits = Arc::new(CommitQueue::new(sender));
         let member = Member {
             cluster: cluster.clone(),
             coordinator: coordinator.clone(),
@@ -109,42 +109,42 @@ impl ConsumerGroup {
             assignors,
             membership: Arc::clone(&membership),
             commits: Arc::clone(&commits),
-            bell: Arc::clone(&bell),
+            waker: Arc::clone(&waker),
             previous: Mutex::default(),
             join_sent: AtomicBool::new(false),
-            troubled: AtomicBool::new(false),
+            join_error_logged: AtomicBool::new(false),
         };
         Ok(ConsumerGroup {
             options: group.clone(),
             coordinator,
             membership,
             commits,
-            last_commit: tokio::sync::Mutex::default(),
-            bell,
+            revocation_commit: tokio::sync::Mutex::default(),
+            waker,
             member: Mutex::new(Some(member)),
             task: Mutex::default(),
             stored: Mutex::default(),
-            due: Mutex::new(Instant::now() + group.auto_commit.unwrap_or_default()),
+            next_auto_commit: Mutex::new(Instant::now() + group.auto_commit.unwrap_or_default()),
             completed: Arc::default(),
-            tickets: Mutex::default(),
+            last_commit_id: Mutex::default(),
         })
     }
 
     /// Sets or replaces the subscription. Must be called within a tokio runtime.
-    pub(crate) fn subscribe(&self, wanted: Wanted) {
-        self.membership.want(Some(wanted));
+    pub(crate) fn subscribe(&self, subscription: Subscription) {
+        self.membership.set_subscription(Some(subscription));
         if let Some(member) = lock(&self.member).take() {
             *lock(&self.task) = Some(tokio::spawn(member.run()));
         }
     }
 
     /// Returns true if `poll` and `close` commit automatically (`enable.auto.commit`).
-    pub(crate) fn commits_by_itself(&self) -> bool {
+    pub(crate) fn auto_commits(&self) -> bool {
         self.options.auto_commit.is_some()
     }
 
     /// Returns true if rows count as finished without `store_offsets` (`enable.auto.offset.store`).
-    pub(crate) fn stores_by_itself(&self) -> bool {
+    pub(crate) fn auto_stores(&self) -> bool {
         self.options.auto_store
     }
 
@@ -169,55 +169,55 @@ impl ConsumerGroup {
         self.commits.forget(partitions);
     }
 
-    fn committer(&self) -> Result<MemberIdentity> {
-        self.membership.committer(self.coordinator.group())
+    fn commit_identity(&self) -> Result<MemberIdentity> {
+        self.membership.commit_identity(self.coordinator.group())
     }
 
     /// Commits after earlier commits and waits for the result. Without offsets it only waits for earlier commits,
     /// member or not.
     pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
         if offsets.is_empty() {
-            self.settle(limit).await;
+            self.flush(limit).await;
             return Ok(Outcomes::new());
         }
-        self.commit_patiently(offsets, limit, PATIENCE).await
+        self.commit_with_patience(offsets, limit, PATIENCE).await
     }
 
-    async fn commit_patiently(&self, offsets: Offsets, limit: Duration, patience: Duration) -> Result<Outcomes> {
+    async fn commit_with_patience(&self, offsets: Offsets, limit: Duration, patience: Duration) -> Result<Outcomes> {
         let deadline = Instant::now() + limit;
-        let left = || deadline.saturating_duration_since(Instant::now());
-        let who = match self.committer() {
+        let remaining = || deadline.saturating_duration_since(Instant::now());
+        let identity = match self.commit_identity() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
                 // A cooperative member keeps its partitions during a rebalance. Once all members have joined, it may
                 // commit in the new generation.
-                let before = self.committer_now(&offsets)?;
-                match self.commit_as(before, offsets.clone(), left(), patience).await {
-                    Err(refused) if refused.code().is_some_and(of_another_generation) => {}
+                let previous = self.commit_identity_now(&offsets)?;
+                match self.commit_as(previous, offsets.clone(), remaining(), patience).await {
+                    Err(error) if error.code().is_some_and(is_generation_error) => {}
                     outcome => return outcome,
                 }
-                if timeout(left(), self.membership.formed()).await.is_err() || !self.owns(&offsets) {
+                if timeout(remaining(), self.membership.generation_formed()).await.is_err() || !self.owns(&offsets) {
                     return Err(error);
                 }
-                self.committer()?
+                self.commit_identity()?
             }
-            who => who?,
+            identity => identity?,
         };
-        self.commit_as(who, offsets, left(), patience).await
+        self.commit_as(identity, offsets, remaining(), patience).await
     }
 
     async fn commit_as(
         &self,
-        who: MemberIdentity,
+        identity: MemberIdentity,
         offsets: Offsets,
         limit: Duration,
         patience: Duration,
     ) -> Result<Outcomes> {
-        match timeout(limit, self.commits.submit(who, offsets, limit, patience)).await {
+        match timeout(limit, self.commits.submit(identity, offsets, limit, patience)).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::closed("the consumer")),
             Err(_) => {
-                let what = format!("OffsetCommit for group {}", self.coordinator.group());
-                Err(Error::timeout_because(what, limit, self.commits.trouble()))
+                let action = format!("OffsetCommit for group {}", self.coordinator.group());
+                Err(Error::timeout_because(action, limit, self.commits.last_error()))
             }
         }
     }
@@ -228,41 +228,41 @@ impl ConsumerGroup {
 
     /// Returns the identity to commit with, without waiting. During a rebalance, a cooperative member commits its
     /// partitions in the previous generation, which the coordinator accepts until all members have joined.
-    fn committer_now(&self, offsets: &Offsets) -> Result<MemberIdentity> {
-        match self.committer() {
+    fn commit_identity_now(&self, offsets: &Offsets) -> Result<MemberIdentity> {
+        match self.commit_identity() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
-                let before = self.membership.identity();
-                if before.generation < 0 || !self.owns(offsets) { Err(error) } else { Ok(before) }
+                let previous = self.membership.identity();
+                if previous.generation < 0 || !self.owns(offsets) { Err(error) } else { Ok(previous) }
             }
-            who => who,
+            identity => identity,
         }
     }
 
     /// Commits in the background. `take_completed` returns the results in the order of the calls, including the error
     /// of a consumer that cannot commit now.
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> u64 {
-        let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
-        let (who, offsets, refused) = match self.committer_now(&offsets) {
+        let (completed, waker) = (Arc::clone(&self.completed), Arc::clone(&self.waker));
+        let (identity, offsets, error) = match self.commit_identity_now(&offsets) {
             _ if offsets.is_empty() => (MemberIdentity::default(), offsets, None),
-            Ok(who) => (who, offsets, None),
+            Ok(identity) => (identity, offsets, None),
             // An empty commit sends no request, but keeps the order of the results.
             Err(error) => (MemberIdentity::default(), Offsets::new(), Some(error)),
         };
         // Ids have the order of the commits.
-        let mut tickets = lock(&self.tickets);
-        *tickets += 1;
-        let id = *tickets;
-        self.commits.submit_then(who, offsets, limit, PATIENCE, move |outcome| {
-            let outcome = refused.map_or(outcome, Err);
+        let mut last_commit_id = lock(&self.last_commit_id);
+        *last_commit_id += 1;
+        let id = *last_commit_id;
+        self.commits.submit_then(identity, offsets, limit, PATIENCE, move |outcome| {
+            let outcome = error.map_or(outcome, Err);
             lock(&completed).push_back(Completed { id, outcome });
-            bell.ring();
+            waker.wake();
         });
         id
     }
 
     /// Waits until all earlier commits have completed.
-    pub(crate) async fn settle(&self, limit: Duration) {
-        self.commits.settle(limit).await;
+    pub(crate) async fn flush(&self, limit: Duration) {
+        self.commits.flush(limit).await;
     }
 
     pub(crate) fn has_completed(&self) -> bool {
@@ -278,113 +278,115 @@ impl ConsumerGroup {
     pub(crate) fn commit_if_due(&self, finished: impl FnOnce() -> Offsets) {
         let Some(interval) = self.options.auto_commit else { return };
         {
-            let mut due = lock(&self.due);
-            if *due > Instant::now() {
+            let mut next_auto_commit = lock(&self.next_auto_commit);
+            if *next_auto_commit > Instant::now() {
                 return;
             }
-            *due = Instant::now() + interval;
+            *next_auto_commit = Instant::now() + interval;
         }
         // During a rebalance or without a membership, finished offsets are committed before partitions are revoked, or
         // later.
-        let Ok(who) = self.committer() else { return };
-        if !self.commits.start_automatic() {
+        let Ok(identity) = self.commit_identity() else { return };
+        if !self.commits.start_auto_commit() {
             return;
         }
-        let automatic = Arc::clone(&self.commits.automatic);
-        let offsets = self.commits.news(finished());
+        let in_flight = Arc::clone(&self.commits.auto_commit_in_flight);
+        let offsets = self.commits.to_commit(finished());
         if offsets.is_empty() {
-            automatic.store(false, Ordering::Release);
+            in_flight.store(false, Ordering::Release);
             return;
         }
         let limit = interval.max(Duration::from_secs(1));
-        let answer = self.commits.submit(who, offsets, limit, Duration::ZERO);
+        let outcome = self.commits.submit(identity, offsets, limit, Duration::ZERO);
         let group = self.coordinator.group().to_owned();
         tokio::spawn(async move {
-            report(&group, answer.await.unwrap_or_else(|_| Err(Error::closed("the consumer"))));
-            automatic.store(false, Ordering::Release);
+            report(&group, outcome.await.unwrap_or_else(|_| Err(Error::closed("the consumer"))));
+            in_flight.store(false, Ordering::Release);
         });
     }
 
     /// With `enable.auto.commit`, commits the finished offsets of `revoked` after earlier commits, before the
     /// partitions are revoked. Failures are logged, and the records are consumed again. Returns false if `deadline`
     /// passed first: the next call waits for the same commit.
-    pub(crate) async fn commit_gone(
+    pub(crate) async fn commit_revoked(
         &self,
-        gone: &[TopicPartition],
+        revoked: &[TopicPartition],
         finished: impl FnOnce() -> Offsets,
         deadline: Instant,
     ) -> bool {
-        let mut last = self.last_commit.lock().await;
+        let mut current = self.revocation_commit.lock().await;
         // Without an event, the application has unsubscribed in between, which commits on its own.
-        let Some(ticket) = self.membership.ticket() else { return true };
-        if last.as_ref().is_none_or(|last| last.ticket != ticket) {
-            let who = match self.committer() {
-                Ok(who) => who,
+        let Some(event_id) = self.membership.taken_event_id() else { return true };
+        if current.as_ref().is_none_or(|current| current.event_id != event_id) {
+            let identity = match self.commit_identity() {
+                Ok(identity) => identity,
                 Err(error) => {
                     report(self.coordinator.group(), Err(error));
                     return true;
                 }
             };
-            let partitions: HashSet<&TopicPartition> = gone.iter().collect();
+            let partitions: HashSet<&TopicPartition> = revoked.iter().collect();
             let finished = finished().into_iter().filter(|(tp, _)| partitions.contains(tp)).collect();
-            let (offsets, limit) = (self.commits.news(finished), rebalance_limit(&self.options));
-            let outcome = self.commits.submit(who, offsets, limit, Duration::ZERO);
-            *last = Some(LastCommit { ticket, until: Instant::now() + limit, outcome });
+            let (offsets, limit) = (self.commits.to_commit(finished), rebalance_limit(&self.options));
+            let outcome = self.commits.submit(identity, offsets, limit, Duration::ZERO);
+            *current = Some(RevocationCommit { event_id, until: Instant::now() + limit, outcome });
         }
-        let Some(commit) = last.as_mut() else { return true };
+        let Some(commit) = current.as_mut() else { return true };
         match timeout_at(commit.until.min(deadline), &mut commit.outcome).await {
             Ok(outcome) => {
                 report(self.coordinator.group(), outcome.unwrap_or_else(|_| Err(Error::closed("the consumer"))))
             }
             Err(_) if Instant::now() < commit.until => return false,
             Err(_) => {
-                let late = Error::timeout("the commit before partitions are given up", rebalance_limit(&self.options));
-                report(self.coordinator.group(), Err(late));
+                let timed_out =
+                    Error::timeout("the commit before partitions are revoked", rebalance_limit(&self.options));
+                report(self.coordinator.group(), Err(timed_out));
             }
         }
-        *last = None;
+        *current = None;
         true
     }
 
     /// With `enable.auto.commit`, commits in the background the finished offsets of partitions that the application no
     /// longer consumes, after earlier commits and before later ones. Must be called within a tokio runtime.
     pub(crate) fn commit_unassigned(&self, finished: Offsets, limit: Duration) {
-        let gone: Vec<_> = finished.iter().map(|(tp, _)| tp.clone()).collect();
-        let offsets = self.commits.news(finished);
+        let revoked: Vec<_> = finished.iter().map(|(tp, _)| tp.clone()).collect();
+        let offsets = self.commits.to_commit(finished);
         let group = self.coordinator.group().to_owned();
-        match self.committer() {
+        match self.commit_identity() {
             _ if offsets.is_empty() => {}
-            Ok(who) => {
-                self.commits.submit_then(who, offsets, limit, Duration::ZERO, move |outcome| report(&group, outcome));
+            Ok(identity) => {
+                self.commits
+                    .submit_then(identity, offsets, limit, Duration::ZERO, move |outcome| report(&group, outcome));
             }
             Err(error) => report(&group, Err(error)),
         }
-        self.forget(&gone);
+        self.forget(&revoked);
     }
 
     /// Drops the commit of an event that was acknowledged in another way.
     pub(crate) fn acknowledge(&self) {
         self.membership.acknowledge();
         // A call that waits for a commit holds the lock, and compares event ids before it reuses a commit.
-        if let Ok(mut last) = self.last_commit.try_lock() {
-            *last = None;
+        if let Ok(mut current) = self.revocation_commit.try_lock() {
+            *current = None;
         }
     }
 
     /// With `enable.auto.commit`, commits when the consumer closes. Failures are logged, and the records are consumed
     /// again.
     pub(crate) async fn commit_finished(&self, finished: Offsets, limit: Duration) {
-        let offsets = self.commits.news(finished);
+        let offsets = self.commits.to_commit(finished);
         if offsets.is_empty() {
-            return self.settle(limit).await;
+            return self.flush(limit).await;
         }
-        report(self.coordinator.group(), self.commit_patiently(offsets, limit, Duration::ZERO).await);
+        report(self.coordinator.group(), self.commit_with_patience(offsets, limit, Duration::ZERO).await);
     }
 
     /// Triggers a rebalance at the next poll.
     pub(crate) fn enforce_rebalance(&self, reason: &str) {
         match self.options.protocol {
-            GroupProtocol::Classic => self.membership.enforce(reason),
+            GroupProtocol::Classic => self.membership.enforce_rebalance(reason),
             // Only the coordinator triggers rebalances (KIP-848).
             GroupProtocol::Consumer => tracing::warn!(
                 group = self.coordinator.group(),
@@ -406,8 +408,8 @@ impl ConsumerGroup {
 }
 
 /// Returns true if the coordinator rejected a commit because its generation is over.
-fn of_another_generation(code: i16) -> bool {
-    [ErrorCode::REBALANCE_IN_PROGRESS, ErrorCode::ILLEGAL_GENERATION].iter().any(|refusal| refusal.code() == code)
+fn is_generation_error(code: i16) -> bool {
+    [ErrorCode::REBALANCE_IN_PROGRESS, ErrorCode::ILLEGAL_GENERATION].iter().any(|error| error.code() == code)
 }
 
 fn report(group: &str, outcome: Result<Outcomes>) {

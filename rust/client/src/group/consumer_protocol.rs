@@ -18,57 +18,58 @@ use samsarrow_wire::messages::consumer_group_heartbeat::{
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::member::{End, Member, millis};
-use super::membership::{Complaint, Owned, Rebalance};
-use super::subscription::Wanted;
+use super::member::{Member, MembershipEnd, millis};
+use super::membership::{Owned, Rebalance, RejoinReason};
+use super::subscription::Subscription;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
 /// Epoch of a static member that leaves and will return.
-const LEAVE_FOR_NOW: i32 = -2;
+const LEAVE_STATIC: i32 = -2;
 /// First version with client-side member ids and patterns.
-const OWN_IDS: i16 = 1;
+const CLIENT_MEMBER_IDS: i16 = 1;
 /// Heartbeat interval until the coordinator has sent one.
-const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+const INITIAL_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum delay before a failed heartbeat is retried.
-const AGAIN: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Maximum wait of a static member for a predecessor that did not leave: Kafka's default of
 /// `group.consumer.max.session.timeout.ms`. A predecessor that is still a member after that is running.
-const SESSION: Duration = Duration::from_secs(60);
+const MAX_SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
-type Handing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-type Lookup<'a> = Pin<Box<dyn Future<Output = std::result::Result<Option<Topics>, End>> + Send + 'a>>;
+type Reconciliation<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type SubscriptionLookup<'a> =
+    Pin<Box<dyn Future<Output = std::result::Result<Option<SubscribedTopics>, MembershipEnd>> + Send + 'a>>;
 
 /// Subscription with the names of its topics.
 #[derive(Debug, Clone)]
-struct Topics {
-    wanted: Arc<Wanted>,
+struct SubscribedTopics {
+    subscription: Arc<Subscription>,
     version: u64,
     names: BTreeSet<String>,
 }
 
 /// Runs one membership until it ends.
-pub(super) async fn live(member: &Member) -> End {
+pub(super) async fn live(member: &Member) -> MembershipEnd {
     let identity = member.membership.identity();
     if identity.member_id.is_empty() {
         member.membership.set_member_id(&new_id());
     }
     member.join_sent.store(false, Ordering::Release);
-    let life = Life {
+    let consumer = ConsumerMember {
         member,
         epoch: JOIN,
-        interval: FIRST_INTERVAL,
-        told: None,
+        interval: INITIAL_INTERVAL,
+        reported: None,
         version: 0,
         topics: None,
-        assigned: None,
+        unresolved: None,
         target: None,
-        before: None,
-        strangers: BTreeSet::new(),
+        owned_before_revocation: None,
+        unnamed_topics: BTreeSet::new(),
     };
-    match life.run().await {
+    match consumer.run().await {
         Ok(never) => match never {},
         Err(end) => end,
     }
@@ -77,109 +78,117 @@ pub(super) async fn live(member: &Member) -> End {
 enum Never {}
 
 /// One membership, from joining to its end.
-struct Life<'a> {
+struct ConsumerMember<'a> {
     member: &'a Member,
     epoch: i32,
     interval: Duration,
     /// Partitions last reported to the coordinator as owned.
-    told: Option<Owned>,
+    reported: Option<Owned>,
     /// Version of the subscription that was sent.
     version: u64,
     /// Newest subscription whose topics are known.
-    topics: Option<Topics>,
+    topics: Option<SubscribedTopics>,
     /// Last assignment of the coordinator, until the names of its topics are known.
-    assigned: Option<Assignment>,
+    unresolved: Option<Assignment>,
     /// Partitions that the coordinator has assigned.
     target: Option<Owned>,
     /// Partitions owned before a revocation, which are reported until the last commits have completed.
-    before: Option<Owned>,
+    owned_before_revocation: Option<Owned>,
     /// Assigned topics without a known name, each of which is logged once.
-    strangers: BTreeSet<Uuid>,
+    unnamed_topics: BTreeSet<Uuid>,
 }
 
-impl<'a> Life<'a> {
-    async fn run(mut self) -> std::result::Result<Never, End> {
+impl<'a> ConsumerMember<'a> {
+    async fn run(mut self) -> std::result::Result<Never, MembershipEnd> {
         let membership = &self.member.membership;
-        let mut handing: Option<Handing<'a>> = None;
-        let mut lookup: Option<Lookup<'a>> = None;
-        self.beat().await?;
+        let mut reconciliation: Option<Reconciliation<'a>> = None;
+        let mut lookup: Option<SubscriptionLookup<'a>> = None;
+        self.heartbeat().await?;
         let mut next = Instant::now() + self.interval;
         loop {
-            if let Some(assignment) = self.assigned.take_if(|assignment| self.member.can_name(assignment)) {
-                self.target = Some(self.named(assignment)?);
+            if let Some(assignment) = self.unresolved.take_if(|assignment| self.member.knows_topics(assignment)) {
+                self.target = Some(self.resolve_names(assignment)?);
             }
             // Metadata comes from other brokers, which may be slow: heartbeats do not wait for it.
-            if self.assigned.is_some() && lookup.is_none() {
-                lookup = Some(Box::pin(look_up(self.member, true)));
+            if self.unresolved.is_some() && lookup.is_none() {
+                lookup = Some(Box::pin(look_up_subscription(self.member, true)));
             }
             // Waits for the names of a newer assignment, which may revoke partitions of this one.
-            if handing.is_none() && self.assigned.is_none() {
-                handing = self.reconcile();
+            if reconciliation.is_none() && self.unresolved.is_none() {
+                reconciliation = self.reconcile();
             }
-            let looks = lookup.is_some();
-            let looked = async {
+            let looking_up = lookup.is_some();
+            let looked_up = async {
                 match lookup.as_mut() {
                     Some(lookup) => lookup.await,
                     None => std::future::pending().await,
                 }
             };
-            let handed = async {
-                match handing.as_mut() {
-                    Some(handing) => handing.await,
+            let reconciled = async {
+                match reconciliation.as_mut() {
+                    Some(reconciliation) => reconciliation.await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
-                () = handed => {
-                    handing = None;
-                    self.before = None;
-                    membership.gave_up();
+                () = reconciled => {
+                    reconciliation = None;
+                    self.owned_before_revocation = None;
+                    membership.finish_revocation();
                 }
-                complaint = membership.complaint() => {
-                    if complaint != Complaint::Rejoin {
-                        let error = Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "what the coordinator answered to a commit");
-                        return Err(End::Fenced { keep_id: true, error });
+                reason = membership.rejoin_reason() => {
+                    if reason != RejoinReason::RebalanceInProgress {
+                        let error = Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "response to a commit");
+                        return Err(MembershipEnd::Fenced { keep_id: true, error });
                     }
                 }
-                topics = looked => {
+                topics = looked_up => {
                     lookup = None;
                     self.topics = topics?.or(self.topics.take());
                     // A topic without a name is omitted; the coordinator then sends the assignment again.
-                    if let Some(assignment) = self.assigned.take() {
-                        self.target = Some(self.named(assignment)?);
+                    if let Some(assignment) = self.unresolved.take() {
+                        self.target = Some(self.resolve_names(assignment)?);
                     }
                     if self.topics.as_ref().is_some_and(|topics| topics.version == self.version) {
                         continue;
                     }
                 }
-                () = membership.other_wish(self.known_version()), if !looks => {
-                    lookup = Some(Box::pin(look_up(self.member, false)));
+                () = membership.subscription_changed(self.known_version()), if !looking_up => {
+                    lookup = Some(Box::pin(look_up_subscription(self.member, false)));
                     continue;
                 }
-                () = membership.overdue() => return Err(End::Overdue),
+                () = membership.poll_interval_exceeded() => return Err(MembershipEnd::PollIntervalExceeded),
                 () = sleep_until(next) => {}
             }
             // A heartbeat is never cancelled: the coordinator sends an assignment only once.
-            self.beat().await?;
+            self.heartbeat().await?;
             next = Instant::now() + self.interval;
         }
     }
 
     /// Starts the next step from the owned partitions to the target assignment, if they differ.
-    fn reconcile(&mut self) -> Option<Handing<'a>> {
+    fn reconcile(&mut self) -> Option<Reconciliation<'a>> {
         let target = self.target.clone()?;
         let owned: Owned = self.member.membership.owned().into_iter().collect();
-        let gone: Vec<TopicPartition> = owned.difference(&target).cloned().collect();
+        let revoked: Vec<TopicPartition> = owned.difference(&target).cloned().collect();
         let new = target.difference(&owned).count();
-        if gone.len() + new > 0 {
+        if revoked.len() + new > 0 {
             let group = self.member.coordinator.group();
             let why = "the coordinator assigned partitions again";
-            tracing::info!(group, why, epoch = self.epoch, owned = owned.len(), revoked = gone.len(), new, "rebalance");
+            tracing::info!(
+                group,
+                why,
+                epoch = self.epoch,
+                owned = owned.len(),
+                revoked = revoked.len(),
+                new,
+                "rebalance"
+            );
         }
-        let event = if !gone.is_empty() {
-            self.before = Some(owned);
-            Rebalance::Revoked(gone)
+        let event = if !revoked.is_empty() {
+            self.owned_before_revocation = Some(owned);
+            Rebalance::Revoked(revoked)
         } else if owned != target {
             Rebalance::Assigned(target.difference(&owned).cloned().collect())
         } else {
@@ -187,32 +196,33 @@ impl<'a> Life<'a> {
         };
         let member = self.member;
         Some(Box::pin(async move {
-            member.hand(|_| Some(event.clone())).await;
+            member.dispatch(|_| Some(event.clone())).await;
             if matches!(event, Rebalance::Revoked(_)) {
-                member.settle().await;
+                member.flush_commits().await;
             }
         }))
     }
 
     /// Sends a heartbeat and retries it until the coordinator responds.
-    async fn beat(&mut self) -> std::result::Result<(), End> {
+    async fn heartbeat(&mut self) -> std::result::Result<(), MembershipEnd> {
         let member = self.member;
         let group = member.coordinator.group();
         let mut backoff = member.cluster.backoff();
-        let began = Instant::now();
+        let started_at = Instant::now();
         loop {
-            let owned = self.before.clone().unwrap_or_else(|| member.membership.owned().into_iter().collect());
-            let error = match self.ask(&owned).await {
-                Ok((topics, answer)) => {
-                    let code = ErrorCode::from_i16(answer.error_code);
+            let owned =
+                self.owned_before_revocation.clone().unwrap_or_else(|| member.membership.owned().into_iter().collect());
+            let error = match self.send_heartbeat(&owned).await {
+                Ok((topics, response)) => {
+                    let code = ErrorCode::from_i16(response.error_code);
                     if code.is_none() {
                         self.version = topics.version;
                         self.topics = Some(topics);
-                        self.told = Some(owned);
-                        self.heed(answer);
+                        self.reported = Some(owned);
+                        self.apply_response(response);
                         return Ok(());
                     }
-                    let text = answer.error_message.filter(|text| !text.is_empty());
+                    let text = response.error_message.filter(|text| !text.is_empty());
                     let context = match text {
                         Some(text) => format!("ConsumerGroupHeartbeat in group {group} ({text})"),
                         None => format!("ConsumerGroupHeartbeat in group {group}"),
@@ -220,37 +230,37 @@ impl<'a> Life<'a> {
                     let error = Error::server(code, context);
                     match code {
                         ErrorCode::FENCED_MEMBER_EPOCH | ErrorCode::UNKNOWN_MEMBER_ID => {
-                            return Err(End::Fenced { keep_id: true, error });
+                            return Err(MembershipEnd::Fenced { keep_id: true, error });
                         }
                         ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
                             member.coordinator.forget();
                             member.cluster.request_refresh();
                         }
                         // Kafka 3.7 to 3.9 know the request but reject it unless the protocol is enabled.
-                        ErrorCode::UNSUPPORTED_VERSION => return Err(classic_only(&error.to_string())),
-                        ErrorCode::UNRELEASED_INSTANCE_ID if began.elapsed() < SESSION => {
-                            member.wait_for_instance(&error);
+                        ErrorCode::UNSUPPORTED_VERSION => return Err(protocol_unsupported(&error.to_string())),
+                        ErrorCode::UNRELEASED_INSTANCE_ID if started_at.elapsed() < MAX_SESSION_TIMEOUT => {
+                            member.log_instance_in_use(&error);
                         }
-                        ErrorCode::UNRELEASED_INSTANCE_ID => return Err(still_runs(error)),
+                        ErrorCode::UNRELEASED_INSTANCE_ID => return Err(instance_in_use(error)),
                         code if code.retriable() => {}
-                        _ => return Err(End::Fatal(error)),
+                        _ => return Err(MembershipEnd::Fatal(error)),
                     }
                     error
                 }
-                Err(Error::UnsupportedVersion(text)) => return Err(classic_only(&text)),
+                Err(Error::UnsupportedVersion(text)) => return Err(protocol_unsupported(&text)),
                 Err(error) if error.retriable() => {
                     // The response may have been lost with the connection: the next heartbeat is a full one.
-                    self.told = None;
+                    self.reported = None;
                     error
                 }
-                Err(error) => return Err(End::Fatal(error)),
+                Err(error) => return Err(MembershipEnd::Fatal(error)),
             };
             if self.epoch == JOIN {
-                member.trouble("ConsumerGroupHeartbeat", &error);
+                member.log_join_error("ConsumerGroupHeartbeat", &error);
             } else {
-                tracing::debug!(group, %error, "no heartbeat got through");
+                tracing::debug!(group, %error, "heartbeat failed");
             }
-            tokio::time::sleep(backoff.next_delay().min(AGAIN)).await;
+            tokio::time::sleep(backoff.next_delay().min(MAX_RETRY_DELAY)).await;
         }
     }
 
@@ -259,112 +269,116 @@ impl<'a> Life<'a> {
         self.topics.as_ref().map_or(self.version, |topics| topics.version)
     }
 
-    async fn ask(&self, owned: &Owned) -> Result<(Topics, ConsumerGroupHeartbeatResponse)> {
+    async fn send_heartbeat(&self, owned: &Owned) -> Result<(SubscribedTopics, ConsumerGroupHeartbeatResponse)> {
         let member = self.member;
         let topics = match &self.topics {
             Some(topics) if self.epoch != JOIN => topics.clone(),
             // Before joining, waiting for metadata cannot cost the membership.
             _ => {
-                let (wanted, version) = member.membership.wish().await;
-                let names = member.names(&wanted, version).await?;
-                Topics { wanted, version, names }
+                let (subscription, version) = member.membership.current_subscription().await;
+                let names = member.subscribed_topics(&subscription, version).await?;
+                SubscribedTopics { subscription, version, names }
             }
         };
         let identity = member.membership.identity();
-        let all = self.epoch == JOIN || self.told.is_none();
-        let new_wish = all || topics.version != self.version;
-        let ids = if all || self.told.as_ref() != Some(owned) { Some(by_id(member, owned)?) } else { None };
+        let full = self.epoch == JOIN || self.reported.is_none();
+        let subscription_changed = full || topics.version != self.version;
+        let ids = if full || self.reported.as_ref() != Some(owned) { Some(topics_by_id(member, owned)?) } else { None };
         // Brokers that do not support patterns get the names that match now.
-        let names = Some(topics.names.clone()).filter(|_| new_wish);
-        let build = |api: i16| {
+        let names = Some(topics.names.clone()).filter(|_| subscription_changed);
+        let build = |version: i16| {
             // In version 0 the coordinator chooses the id, so a member without a response cannot leave.
-            if api >= OWN_IDS {
+            if version >= CLIENT_MEMBER_IDS {
                 member.join_sent.store(true, Ordering::Release);
             }
-            let pattern = topics.wanted.given_pattern().filter(|_| api >= OWN_IDS);
+            let pattern = topics.subscription.pattern_text().filter(|_| version >= CLIENT_MEMBER_IDS);
             Ok(ConsumerGroupHeartbeatRequest {
                 group_id: member.coordinator.group().to_owned(),
-                member_id: if api < OWN_IDS && self.epoch == JOIN { String::new() } else { identity.member_id.clone() },
+                member_id: if version < CLIENT_MEMBER_IDS && self.epoch == JOIN {
+                    String::new()
+                } else {
+                    identity.member_id.clone()
+                },
                 member_epoch: self.epoch,
                 instance_id: identity.instance_id.clone(),
-                rack_id: Some(member.rack.clone()).filter(|rack| all && !rack.is_empty()),
-                rebalance_timeout_ms: if all { millis(member.options.max_poll_interval) } else { -1 },
+                rack_id: Some(member.rack.clone()).filter(|rack| full && !rack.is_empty()),
+                rebalance_timeout_ms: if full { millis(member.options.max_poll_interval) } else { -1 },
                 subscribed_topic_names: names.filter(|_| pattern.is_none()).map(|names| names.into_iter().collect()),
-                subscribed_topic_regex: pattern.filter(|_| new_wish).map(str::to_owned),
-                server_assignor: member.options.remote_assignor.clone().filter(|_| all),
+                subscribed_topic_regex: pattern.filter(|_| subscription_changed).map(str::to_owned),
+                server_assignor: member.options.remote_assignor.clone().filter(|_| full),
                 topic_partitions: ids,
                 ..Default::default()
             })
         };
         let limit = member.cluster.options().request_timeout;
-        let (_, answer) = member.coordinator.ask(limit, build).await?;
-        Ok((topics, answer))
+        let (_, response) = member.coordinator.ask(limit, build).await?;
+        Ok((topics, response))
     }
 
     /// Applies a heartbeat response.
-    fn heed(&mut self, answer: ConsumerGroupHeartbeatResponse) {
+    fn apply_response(&mut self, response: ConsumerGroupHeartbeatResponse) {
         let member = self.member;
-        let id = answer.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);
-        if self.epoch != answer.member_epoch {
-            tracing::info!(group = member.coordinator.group(), member_id = id, epoch = answer.member_epoch, "epoch");
-            self.epoch = answer.member_epoch;
-            member.well();
-            member.membership.joined(&id, answer.member_epoch);
+        let id = response.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);
+        if self.epoch != response.member_epoch {
+            tracing::info!(group = member.coordinator.group(), member_id = id, epoch = response.member_epoch, "epoch");
+            self.epoch = response.member_epoch;
+            member.log_recovered();
+            member.membership.joined(&id, response.member_epoch);
         }
-        if answer.heartbeat_interval_ms > 0 {
-            self.interval = Duration::from_millis(u64::try_from(answer.heartbeat_interval_ms).unwrap_or(5000));
+        if response.heartbeat_interval_ms > 0 {
+            self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(5000));
         }
-        self.assigned = answer.assignment.or(self.assigned.take());
+        self.unresolved = response.assignment.or(self.unresolved.take());
     }
 
     /// Returns the assignment by topic name. Topics with an unknown id are omitted; the coordinator sends them again.
-    fn named(&mut self, assignment: Assignment) -> std::result::Result<Owned, End> {
+    fn resolve_names(&mut self, assignment: Assignment) -> std::result::Result<Owned, MembershipEnd> {
         let metadata = self.member.cluster.metadata();
         // All brokers with this protocol support topic ids, in Metadata versions that have them.
-        if !self.member.can_name(&assignment) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
+        if !self.member.knows_topics(&assignment) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
             let text = "group.protocol=consumer needs the ids of topics, which Metadata has from version 10 (Kafka 2.8) \
                         on: omit api.version.metadata, or set group.protocol to classic";
-            return Err(End::Fatal(Error::UnsupportedVersion(text.to_owned())));
+            return Err(MembershipEnd::Fatal(Error::UnsupportedVersion(text.to_owned())));
         }
-        let mut named = Owned::new();
-        let mut strangers = BTreeSet::new();
+        let mut owned = Owned::new();
+        let mut unnamed_topics = BTreeSet::new();
         for topic in assignment.topic_partitions {
             match metadata.topic_name(&topic.topic_id) {
                 Some(name) => {
                     let name: Arc<str> = name.into();
-                    named.extend(topic.partitions.into_iter().map(|p| TopicPartition::new(Arc::clone(&name), p)));
+                    owned.extend(topic.partitions.into_iter().map(|p| TopicPartition::new(Arc::clone(&name), p)));
                 }
                 None => {
                     let topic_id = topic.topic_id;
-                    if strangers.insert(topic_id) && !self.strangers.contains(&topic_id) {
+                    if unnamed_topics.insert(topic_id) && !self.unnamed_topics.contains(&topic_id) {
                         tracing::warn!(?topic_id, "assigned a topic that the metadata does not have");
                     }
                     // Makes the next heartbeat a full one.
-                    self.told = None;
+                    self.reported = None;
                 }
             }
         }
-        self.strangers = strangers;
-        Ok(named)
+        self.unnamed_topics = unnamed_topics;
+        Ok(owned)
     }
 }
 
 impl Member {
     /// Logs a warning, once, that the previous member with this `group.instance.id` did not leave.
-    fn wait_for_instance(&self, error: &Error) {
-        if !self.troubled.swap(true, Ordering::AcqRel) {
+    fn log_instance_in_use(&self, error: &Error) {
+        if !self.join_error_logged.swap(true, Ordering::AcqRel) {
             tracing::warn!(
                 group = self.coordinator.group(),
                 instance_id = self.options.instance_id,
                 %error,
-                "the member before with this group.instance.id did not leave: this one joins when that one's session \
+                "the previous member with this group.instance.id did not leave: this one joins when that session \
                  ends, after the broker's group.consumer.session.timeout.ms at the latest (45 s by default)"
             );
         }
     }
 
     /// Returns true if the metadata has a name for every topic of an assignment.
-    fn can_name(&self, assignment: &Assignment) -> bool {
+    fn knows_topics(&self, assignment: &Assignment) -> bool {
         let metadata = self.cluster.metadata();
         assignment.topic_partitions.iter().all(|topic| metadata.topic_name(&topic.topic_id).is_some())
     }
@@ -372,27 +386,30 @@ impl Member {
 
 /// Looks up the subscribed topics, and if `refresh` is set those of an assignment. Returns `None` if no broker
 /// responded.
-async fn look_up(member: &Member, unnamed: bool) -> std::result::Result<Option<Topics>, End> {
-    let (wanted, version) = member.membership.wish().await;
-    let looked = async {
-        let names = member.names(&wanted, version).await?;
-        if unnamed {
+async fn look_up_subscription(
+    member: &Member,
+    refresh: bool,
+) -> std::result::Result<Option<SubscribedTopics>, MembershipEnd> {
+    let (subscription, version) = member.membership.current_subscription().await;
+    let looked_up = async {
+        let names = member.subscribed_topics(&subscription, version).await?;
+        if refresh {
             member.cluster.refresh(member.cluster.options().request_timeout).await?;
         }
         Ok(names)
     };
-    match looked.await {
-        Ok(names) => Ok(Some(Topics { wanted, version, names })),
+    match looked_up.await {
+        Ok(names) => Ok(Some(SubscribedTopics { subscription, version, names })),
         Err(error) if Error::retriable(&error) => {
-            tracing::debug!(%error, "no metadata of what is wanted or assigned");
-            tokio::time::sleep(AGAIN).await;
+            tracing::debug!(%error, "no metadata of subscribed or assigned topics");
+            tokio::time::sleep(MAX_RETRY_DELAY).await;
             Ok(None)
         }
-        Err(error) => Err(End::Fatal(error)),
+        Err(error) => Err(MembershipEnd::Fatal(error)),
     }
 }
 
-fn by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> {
+fn topics_by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> {
     let metadata = member.cluster.metadata();
     let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
     for tp in owned {
@@ -416,7 +433,7 @@ pub(super) async fn leave(member: &Member) {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: member.coordinator.group().to_owned(),
         member_id: identity.member_id,
-        member_epoch: if identity.instance_id.is_some() { LEAVE_FOR_NOW } else { LEAVE },
+        member_epoch: if identity.instance_id.is_some() { LEAVE_STATIC } else { LEAVE },
         instance_id: identity.instance_id,
         rebalance_timeout_ms: -1,
         ..Default::default()
@@ -425,7 +442,7 @@ pub(super) async fn leave(member: &Member) {
     match timeout(limit, member.coordinator.ask(limit, |_| Ok(request))).await {
         Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), "left"),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "the group coordinator was not reached: the session will end by itself")
+            tracing::debug!(%error, "failed to leave the group: the session will time out")
         }
         Err(_) => {}
     }
@@ -438,11 +455,15 @@ fn new_id() -> String {
 }
 
 /// Returns the error of a static member whose `group.instance.id` is still in use after the session timeout.
-fn still_runs(error: Error) -> End {
-    End::Fatal(error.context("another consumer runs with this group.instance.id: give each one its own"))
+fn instance_in_use(error: Error) -> MembershipEnd {
+    MembershipEnd::Fatal(
+        error.context("another consumer runs with this group.instance.id: set a different one for each consumer"),
+    )
 }
 
 /// Returns the error of a broker that does not support this protocol.
-fn classic_only(text: &str) -> End {
-    End::Fatal(Error::UnsupportedVersion(format!("{text}: brokers before Kafka 4.0 need group.protocol=classic")))
+fn protocol_unsupported(text: &str) -> MembershipEnd {
+    MembershipEnd::Fatal(Error::UnsupportedVersion(format!(
+        "{text}: brokers before Kafka 4.0 need group.protocol=classic"
+    )))
 }

@@ -6,27 +6,27 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::HeartbeatRequest;
 use tokio::time::{Instant, sleep_until};
 
-use super::member::End;
+use super::member::MembershipEnd;
 use super::membership::Membership;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::error::Error;
 
 /// Maximum delay before a failed heartbeat is retried.
-const AGAIN: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Outcome of [`Heartbeater::run_until`].
 #[derive(Debug)]
-pub(super) enum Beat<T> {
+pub(super) enum HeartbeatOutcome<T> {
     /// The work finished first.
-    Done(T),
+    Completed(T),
     /// The coordinator started a rebalance; the member must rejoin.
-    Rebalance,
+    RebalanceStarted,
 }
 
 /// Sends heartbeats for one generation of a classic member.
 #[derive(Debug)]
-pub(super) struct Heart<'a> {
+pub(super) struct Heartbeater<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) coordinator: &'a Coordinator,
     pub(super) membership: &'a Membership,
@@ -36,60 +36,64 @@ pub(super) struct Heart<'a> {
     pub(super) session_timeout: Duration,
 }
 
-impl Heart<'_> {
+impl Heartbeater<'_> {
     /// Runs `work` to completion while sending heartbeats every `interval`. Returns early when the coordinator reports
     /// a rebalance, if `stop_on_rebalance` is set, and returns `Err` when the membership has ended.
-    pub(super) async fn beating<T>(&self, heed_rebalance: bool, work: impl Future<Output = T>) -> Result<Beat<T>, End> {
+    pub(super) async fn run_until<T>(
+        &self,
+        stop_on_rebalance: bool,
+        work: impl Future<Output = T>,
+    ) -> Result<HeartbeatOutcome<T>, MembershipEnd> {
         tokio::pin!(work);
-        let mut next = Instant::now() + self.interval;
-        let mut heard = Instant::now();
+        let mut next_heartbeat = Instant::now() + self.interval;
+        let mut last_success = Instant::now();
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return Ok(Beat::Done(done)),
-                () = sleep_until(next) => {}
+                output = &mut work => return Ok(HeartbeatOutcome::Completed(output)),
+                () = sleep_until(next_heartbeat) => {}
             }
-            let answer = tokio::select! {
+            let response = tokio::select! {
                 biased;
-                done = &mut work => return Ok(Beat::Done(done)),
-                answer = self.beat() => answer,
+                output = &mut work => return Ok(HeartbeatOutcome::Completed(output)),
+                response = self.send_heartbeat() => response,
             };
-            next = Instant::now() + self.interval;
-            let code = match answer {
+            next_heartbeat = Instant::now() + self.interval;
+            let code = match response {
                 Ok(code) => code,
                 Err(error) if error.retriable() => {
-                    if heard.elapsed() > self.session_timeout {
+                    if last_success.elapsed() > self.session_timeout {
                         tracing::warn!(
                             group = self.coordinator.group(),
                             %error,
-                            "no heartbeat got through for session.timeout.ms: the coordinator may take this member for dead"
+                            "no heartbeat succeeded within session.timeout.ms: the coordinator may remove this member"
                         );
-                        heard = Instant::now();
+                        last_success = Instant::now();
                     }
-                    next = Instant::now() + self.interval.min(AGAIN);
+                    next_heartbeat = Instant::now() + self.interval.min(MAX_RETRY_DELAY);
                     continue;
                 }
-                Err(error) => return Err(End::Fatal(error)),
+                Err(error) => return Err(MembershipEnd::Fatal(error)),
             };
             let context = || Error::server(code, format!("Heartbeat in group {}", self.coordinator.group()));
             match code {
-                ErrorCode::NONE => heard = Instant::now(),
-                ErrorCode::REBALANCE_IN_PROGRESS if heed_rebalance => return Ok(Beat::Rebalance),
-                ErrorCode::REBALANCE_IN_PROGRESS => heard = Instant::now(),
+                ErrorCode::NONE => last_success = Instant::now(),
+                ErrorCode::REBALANCE_IN_PROGRESS if stop_on_rebalance => return Ok(HeartbeatOutcome::RebalanceStarted),
+                ErrorCode::REBALANCE_IN_PROGRESS => last_success = Instant::now(),
                 ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
                     self.coordinator.forget();
                     self.cluster.request_refresh();
-                    next = Instant::now() + self.interval.min(AGAIN);
+                    next_heartbeat = Instant::now() + self.interval.min(MAX_RETRY_DELAY);
                 }
-                ErrorCode::ILLEGAL_GENERATION => return Err(End::Fenced { keep_id: true, error: context() }),
-                ErrorCode::UNKNOWN_MEMBER_ID => return Err(End::Fenced { keep_id: false, error: context() }),
-                code if code.retriable() => next = Instant::now() + self.interval.min(AGAIN),
-                _ => return Err(End::Fatal(context())),
+                ErrorCode::ILLEGAL_GENERATION => return Err(MembershipEnd::Fenced { keep_id: true, error: context() }),
+                ErrorCode::UNKNOWN_MEMBER_ID => return Err(MembershipEnd::Fenced { keep_id: false, error: context() }),
+                code if code.retriable() => next_heartbeat = Instant::now() + self.interval.min(MAX_RETRY_DELAY),
+                _ => return Err(MembershipEnd::Fatal(context())),
             }
         }
     }
 
-    async fn beat(&self) -> crate::error::Result<ErrorCode> {
+    async fn send_heartbeat(&self) -> crate::error::Result<ErrorCode> {
         let identity = self.membership.identity();
         let request = HeartbeatRequest {
             group_id: self.coordinator.group().to_owned(),
@@ -99,7 +103,7 @@ impl Heart<'_> {
             ..Default::default()
         };
         let limit = self.session_timeout.min(self.cluster.options().request_timeout);
-        let (_, answer) = self.coordinator.ask(limit, |_| Ok(request)).await?;
-        Ok(ErrorCode::from_i16(answer.error_code))
+        let (_, response) = self.coordinator.ask(limit, |_| Ok(request)).await?;
+        Ok(ErrorCode::from_i16(response.error_code))
     }
 }

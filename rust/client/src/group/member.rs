@@ -8,9 +8,9 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::assignor::Assignor;
-use super::commit_queue::Commits;
+use super::commit_queue::CommitQueue;
 use super::membership::{Membership, Owned, Rebalance};
-use super::subscription::Wanted;
+use super::subscription::Subscription;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::cluster::metadata::Metadata;
@@ -21,7 +21,7 @@ use crate::types::{TopicPartition, join_limited};
 
 /// Reason why a membership ended.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum MembershipEnd {
     /// The coordinator no longer knows the member or its generation. The member may rejoin.
     Fenced {
         /// True if the member id is still valid.
@@ -30,24 +30,24 @@ pub(crate) enum End {
         error: Error,
     },
     /// The application did not poll for `max.poll.interval.ms`.
-    Overdue,
+    PollIntervalExceeded,
     /// Rejoining would not help.
     Fatal(Error),
 }
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for MembershipEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Fenced { error, .. } | Self::Fatal(error) => error.fmt(f),
-            Self::Overdue => f.write_str("no poll for max.poll.interval.ms"),
+            Self::PollIntervalExceeded => f.write_str("no poll for max.poll.interval.ms"),
         }
     }
 }
 
 /// Wakes the polling thread.
-pub(crate) trait Bell: Send + Sync {
+pub(crate) trait PollWaker: Send + Sync {
     /// Makes the polling thread check for rebalances, errors and completed commits.
-    fn ring(&self);
+    fn wake(&self);
 }
 
 /// A group member.
@@ -58,8 +58,8 @@ pub(crate) struct Member {
     pub(crate) rack: String,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
     pub(crate) membership: Arc<Membership>,
-    pub(crate) commits: Arc<Commits>,
-    pub(crate) bell: Arc<dyn Bell>,
+    pub(crate) commits: Arc<CommitQueue>,
+    pub(crate) waker: Arc<dyn PollWaker>,
     /// Partitions and number of the last generation. Eager members own nothing when they join, and their assignors
     /// report these instead, like Java's since `onAssignment`. Kept when the member is fenced: the coordinator may have
     /// lost the group, and newer generations take precedence over an old one.
@@ -68,7 +68,7 @@ pub(crate) struct Member {
     /// (KIP-848).
     pub(crate) join_sent: AtomicBool,
     /// Set once a join failure has been logged as a warning.
-    pub(crate) troubled: AtomicBool,
+    pub(crate) join_error_logged: AtomicBool,
 }
 
 impl std::fmt::Debug for Member {
@@ -79,47 +79,47 @@ impl std::fmt::Debug for Member {
 
 impl Member {
     /// Dispatches a rebalance event to the polling thread and waits until it is acknowledged.
-    pub(super) async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) {
-        self.membership.hand(make, &|| self.bell.ring()).await;
+    pub(super) async fn dispatch(&self, make: impl Fn(&Owned) -> Option<Rebalance>) {
+        self.membership.dispatch(make, &|| self.waker.wake()).await;
     }
 
     /// Waits until earlier commits have completed, before partitions are reassigned.
-    pub(super) async fn settle(&self) {
-        self.commits.settle(rebalance_limit(&self.options)).await;
+    pub(super) async fn flush_commits(&self) {
+        self.commits.flush(rebalance_limit(&self.options)).await;
     }
 
     /// Logs a failed attempt to join: the first as a warning, later ones as debug messages. Polls return nothing until
     /// the group is joined.
-    pub(super) fn trouble(&self, what: &str, error: &Error) {
+    pub(super) fn log_join_error(&self, api: &str, error: &Error) {
         let group = self.coordinator.group();
-        if self.troubled.swap(true, Ordering::AcqRel) {
-            tracing::debug!(group, %error, what, "failed");
+        if self.join_error_logged.swap(true, Ordering::AcqRel) {
+            tracing::debug!(group, %error, what = api, "failed");
         } else {
-            tracing::warn!(group, %error, what, "failed: trying again until the group can be joined");
+            tracing::warn!(group, %error, what = api, "failed: trying again until the group can be joined");
         }
     }
 
     /// Logs that joining works again, if a failure was logged before.
-    pub(super) fn well(&self) {
-        if self.troubled.swap(false, Ordering::AcqRel) {
+    pub(super) fn log_recovered(&self) {
+        if self.join_error_logged.swap(false, Ordering::AcqRel) {
             tracing::info!(group = self.coordinator.group(), "the group can be joined again");
         }
     }
 
     /// Retries a metadata request until it succeeds. Errors that are not retriable end the membership.
-    pub(super) async fn learn<T, F: Future<Output = Result<T>>>(
+    pub(super) async fn retry_metadata<T, F: Future<Output = Result<T>>>(
         &self,
-        ask: impl Fn() -> F,
-    ) -> std::result::Result<T, End> {
+        request: impl Fn() -> F,
+    ) -> std::result::Result<T, MembershipEnd> {
         let mut retry = Retry::endless(self.cluster.options());
         loop {
-            match ask().await {
-                Ok(learned) => return Ok(learned),
+            match request().await {
+                Ok(metadata) => return Ok(metadata),
                 Err(error) => {
                     if error.retriable() {
-                        self.trouble("Metadata", &error);
+                        self.log_join_error("Metadata", &error);
                     }
-                    retry.again(error, || "Metadata".into()).await.map_err(End::Fatal)?;
+                    retry.again(error, || "Metadata".into()).await.map_err(MembershipEnd::Fatal)?;
                 }
             }
         }
@@ -127,29 +127,33 @@ impl Member {
 
     /// Returns the names of the subscribed topics. Logs or reports unavailable topics once per subscription; the other
     /// topics are consumed.
-    pub(super) async fn names(&self, wanted: &Wanted, version: u64) -> Result<BTreeSet<String>> {
+    pub(super) async fn subscribed_topics(
+        &self,
+        subscription: &Subscription,
+        version: u64,
+    ) -> Result<BTreeSet<String>> {
         let limit = self.cluster.options().default_api_timeout;
-        let metadata = match wanted {
-            Wanted::Topics(names) => {
+        let metadata = match subscription {
+            Subscription::Topics(names) => {
                 self.cluster.learn_all(false, limit).await?;
                 self.cluster.learn(names, limit).await?
             }
-            Wanted::Pattern(_) => self.cluster.learn_all(true, limit).await?,
+            Subscription::Pattern(_) => self.cluster.learn_all(true, limit).await?,
         };
-        if let Wanted::Topics(names) = wanted {
-            self.report_topics(names, version, &metadata);
+        if let Subscription::Topics(names) = subscription {
+            self.report_unavailable_topics(names, version, &metadata);
         }
-        Ok(wanted.names(&metadata, self.options.exclude_internal_topics))
+        Ok(subscription.topic_names(&metadata, self.options.exclude_internal_topics))
     }
 
     /// Logs missing topics as a warning, and reports topics that brokers reject as errors of `poll`.
-    fn report_topics(&self, names: &BTreeSet<String>, version: u64, metadata: &Metadata) {
+    fn report_unavailable_topics(&self, names: &BTreeSet<String>, version: u64, metadata: &Metadata) {
         let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
         let missing = names.iter().filter(|name| metadata.topic(name).is_none());
         let missing = missing.map(|name| (name.clone(), metadata.topic_error(name).unwrap_or(unknown)));
-        let lasting = missing.filter(|(_, code)| *code == unknown || !code.retriable()).collect();
+        let permanent = missing.filter(|(_, code)| *code == unknown || !code.retriable()).collect();
         let mut by_code: BTreeMap<ErrorCode, Vec<String>> = BTreeMap::new();
-        for (name, code) in self.membership.unreported(version, lasting) {
+        for (name, code) in self.membership.take_unreported(version, permanent) {
             by_code.entry(code).or_default().push(name);
         }
         for (code, topics) in by_code {
@@ -164,7 +168,7 @@ impl Member {
             }
             let topics = join_limited(topics.iter().map(|topic| format!("{topic:?}")));
             self.membership.report(Error::server(code, format!("the subscription to {topics}; other topics are read")));
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 }

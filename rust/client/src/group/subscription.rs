@@ -9,51 +9,53 @@ use crate::error::{Error, Result};
 
 /// Topics to consume, by name or by a pattern that matches the whole name.
 #[derive(Debug, Clone)]
-pub enum Wanted {
+pub enum Subscription {
     /// Topics by name.
     Topics(BTreeSet<String>),
     /// Topics whose whole name matches the pattern.
     Pattern(Regex),
 }
 
-impl Wanted {
+impl Subscription {
     /// Subscribes to topics by name.
     ///
     /// # Errors
     /// [`Error::Configuration`] for an empty name.
-    pub fn topics(names: impl IntoIterator<Item = String>) -> Result<Wanted> {
+    pub fn topics(names: impl IntoIterator<Item = String>) -> Result<Subscription> {
         let names: BTreeSet<String> = names.into_iter().collect();
         if names.contains("") {
             return Err(Error::configuration("cannot subscribe to a topic with an empty name"));
         }
-        Ok(Wanted::Topics(names))
+        Ok(Subscription::Topics(names))
     }
 
     /// Subscribes to every topic whose whole name matches `pattern`, in RE2 syntax.
     ///
     /// # Errors
     /// [`Error::Configuration`] for a pattern that cannot be read.
-    pub fn pattern(pattern: &str) -> Result<Wanted> {
+    pub fn pattern(pattern: &str) -> Result<Subscription> {
         let whole = Regex::new(&format!("^(?:{pattern})$"));
-        let bad = |error| Error::configuration(format!("cannot subscribe to the pattern {pattern:?}: {error}"));
+        let invalid = |error| Error::configuration(format!("cannot subscribe to the pattern {pattern:?}: {error}"));
         // Compiles the original pattern first, so that the error shows the caller's text.
-        Regex::new(pattern).map_err(bad)?;
-        Ok(Wanted::Pattern(whole.map_err(bad)?))
+        Regex::new(pattern).map_err(invalid)?;
+        Ok(Subscription::Pattern(whole.map_err(invalid)?))
     }
 
     /// Returns the pattern as the caller wrote it.
-    pub fn given_pattern(&self) -> Option<&str> {
+    pub fn pattern_text(&self) -> Option<&str> {
         match self {
-            Wanted::Topics(_) => None,
-            Wanted::Pattern(whole) => whole.as_str().strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$")),
+            Subscription::Topics(_) => None,
+            Subscription::Pattern(whole) => {
+                whole.as_str().strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$"))
+            }
         }
     }
 
     /// Returns the names of the subscribed topics according to `metadata`.
-    pub(crate) fn names(&self, metadata: &Metadata, exclude_internal: bool) -> BTreeSet<String> {
+    pub(crate) fn topic_names(&self, metadata: &Metadata, exclude_internal: bool) -> BTreeSet<String> {
         match self {
-            Wanted::Topics(names) => names.clone(),
-            Wanted::Pattern(whole) => metadata
+            Subscription::Topics(names) => names.clone(),
+            Subscription::Pattern(whole) => metadata
                 .topics()
                 .filter(|topic| !(exclude_internal && topic.internal) && whole.is_match(&topic.name))
                 .map(|topic| topic.name.clone())
@@ -67,15 +69,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_whole_names_and_tell_what_is_wrong_with_them() {
-        let wanted = Wanted::pattern("orders|pay.*").unwrap();
-        assert_eq!(wanted.given_pattern(), Some("orders|pay.*"));
-        let Wanted::Pattern(whole) = wanted else { panic!("a pattern") };
+    fn pattern_matches_whole_names_and_rejects_invalid_ones() {
+        let subscription = Subscription::pattern("orders|pay.*").unwrap();
+        assert_eq!(subscription.pattern_text(), Some("orders|pay.*"));
+        let Subscription::Pattern(whole) = subscription else { panic!("a pattern") };
         for (name, matches) in [("orders", true), ("payments", true), ("orders2", false), ("my-orders", false)] {
             assert_eq!(whole.is_match(name), matches, "{name}");
         }
-        let error = Wanted::pattern("a(").unwrap_err().to_string();
+        let error = Subscription::pattern("a(").unwrap_err().to_string();
         assert!(error.contains("\"a(\""), "{error}");
-        assert!(Wanted::topics([String::new()]).is_err());
+        assert!(Subscription::topics([String::new()]).is_err());
     }
 }

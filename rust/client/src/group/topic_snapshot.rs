@@ -5,23 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cluster::metadata::Metadata;
 
 /// Racks of the replicas, by topic and partition.
-pub(super) type Seen = BTreeMap<String, Vec<BTreeSet<String>>>;
+pub(super) type TopicSnapshot = BTreeMap<String, Vec<BTreeSet<String>>>;
 
 /// Takes a snapshot of the topics in `names`. Racks are included if this member has one (KIP-881). A broker that is
-/// down keeps its last known rack from `known`, so that a restart does not trigger a rebalance.
-pub(super) fn seen(
-    known: &mut BTreeMap<i32, String>,
+/// down keeps its last known rack from `known_racks`, so that a restart does not trigger a rebalance.
+pub(super) fn snapshot(
+    known_racks: &mut BTreeMap<i32, String>,
     rack: &str,
     metadata: &Metadata,
     names: &BTreeSet<String>,
-) -> Seen {
-    known.extend(metadata.racks.iter().map(|(node, rack)| (*node, rack.clone())));
+) -> TopicSnapshot {
+    known_racks.extend(metadata.racks.iter().map(|(node, rack)| (*node, rack.clone())));
     let racks = |nodes: &[i32]| match rack.is_empty() {
         true => BTreeSet::new(),
-        false => nodes.iter().filter_map(|node| known.get(node).cloned()).collect(),
+        false => nodes.iter().filter_map(|node| known_racks.get(node).cloned()).collect(),
     };
-    let there = names.iter().filter_map(|name| Some((name, metadata.topic(name)?)));
-    there.map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect())).collect()
+    let existing = names.iter().filter_map(|name| Some((name, metadata.topic(name)?)));
+    existing
+        .map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -58,22 +60,22 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_of_a_broker_is_no_change_and_another_rack_is_one_where_racks_count() {
+    fn snapshot_ignores_broker_restarts_and_detects_rack_changes() {
         let names = BTreeSet::from(["t".to_owned()]);
-        let whole = metadata(&[(1, "a"), (2, "b")], &[&[1, 2]]);
-        let without = metadata(&[(1, "a")], &[&[1, 2]]);
+        let initial = metadata(&[(1, "a"), (2, "b")], &[&[1, 2]]);
+        let broker_down = metadata(&[(1, "a")], &[&[1, 2]]);
         let swapped = metadata(&[(1, "a"), (2, "b")], &[&[2, 1]]);
         let moved = metadata(&[(1, "a"), (2, "c")], &[&[1, 2]]);
-        let grown = metadata(&[(1, "a"), (2, "b")], &[&[1, 2], &[1, 2]]);
-        for (rack, racks_count) in [("a", true), ("", false)] {
-            let mut known = BTreeMap::new();
-            let mut look = |metadata| seen(&mut known, rack, metadata, &names);
-            let first = look(&whole);
-            for same in [&without, &whole, &swapped] {
-                assert_eq!(look(same), first, "rack {rack:?}");
+        let partition_added = metadata(&[(1, "a"), (2, "b")], &[&[1, 2], &[1, 2]]);
+        for (rack, rack_aware) in [("a", true), ("", false)] {
+            let mut known_racks = BTreeMap::new();
+            let mut take = |metadata| snapshot(&mut known_racks, rack, metadata, &names);
+            let first = take(&initial);
+            for unchanged in [&broker_down, &initial, &swapped] {
+                assert_eq!(take(unchanged), first, "rack {rack:?}");
             }
-            assert_ne!(look(&grown), first, "rack {rack:?}");
-            assert_eq!(look(&moved) != first, racks_count, "rack {rack:?}");
+            assert_ne!(take(&partition_added), first, "rack {rack:?}");
+            assert_eq!(take(&moved) != first, rack_aware, "rack {rack:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use samsarrow_client::admin::Admin;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Error;
-use samsarrow_client::group::subscription::Wanted;
+use samsarrow_client::group::subscription::Subscription;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::releases::Release;
@@ -103,7 +103,7 @@ async fn wrong_password_fails_fast_and_backs_off() {
             consumer
         } else {
             let consumer = consumer(&broker, &[wrong, vec![("group.id", "g")]].concat());
-            consumer.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
+            consumer.subscribe(Subscription::topics(["t".to_owned()]).unwrap()).unwrap();
             consumer
         };
         let text = poll_error(&consumer).await.to_string();
@@ -188,7 +188,7 @@ async fn sessions_are_renewed_in_place_under_load() {
     let lifetime = Duration::from_secs(8);
     let broker = start(3, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
     let consumer = consumer(&broker, &[with("", ""), vec![("group.id", "g")]].concat());
-    consumer.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
+    consumer.subscribe(Subscription::topics(["t".to_owned()]).unwrap()).unwrap();
     let producer = producer(&broker, &with("", ""));
     let (mut sent, mut received) = (0, Vec::new());
     let begun = Instant::now();

@@ -10,7 +10,7 @@ use samsarrow_client::admin::{Admin, NewTopic};
 use samsarrow_client::cluster::Cluster;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::consumer::Consumer;
-use samsarrow_client::group::subscription::Wanted;
+use samsarrow_client::group::subscription::Subscription;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
@@ -148,7 +148,7 @@ async fn consumers_create_topics_on_read_only_if_allowed() {
     for (more, subscribed, assigned) in [(&[][..], "s0", "a0"), (&own("true")[..1], "s1", "a1")] {
         let more = [more, &[("group.id", "g"), ("default.api.timeout.ms", "1500")]].concat();
         let consumer = Consumer::new(&options(&broker, ClientKind::Consumer, &more)).unwrap();
-        consumer.subscribe(Wanted::topics([subscribed.to_owned()]).unwrap()).unwrap();
+        consumer.subscribe(Subscription::topics([subscribed.to_owned()]).unwrap()).unwrap();
         let polled = async {
             while absent(subscribed) {
                 consumer.poll(Duration::from_millis(50)).await.unwrap();

@@ -7,7 +7,7 @@ use crate::consume_common::{SOON, broker, by_partition, complete, consumer, prod
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::consumer::{Consumer, Polled};
 use samsarrow_client::error::Error;
-use samsarrow_client::group::subscription::Wanted;
+use samsarrow_client::group::subscription::Subscription;
 use samsarrow_client::types::OffsetAndMetadata;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
@@ -24,7 +24,7 @@ fn member(broker: &Broker, protocol: &str, more: &[(&str, &str)]) -> Consumer {
     }
     options.extend(more);
     let member = consumer(broker, &options);
-    member.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
+    member.subscribe(Subscription::topics(["t".to_owned()]).unwrap()).unwrap();
     member
 }
 
@@ -251,7 +251,7 @@ async fn deleted_topic_does_not_block_other_commits() {
         produce(&broker, 1, 0, 10).await;
         let more = [("allow.auto.create.topics", "false"), ("auto.commit.interval.ms", "200")];
         let member = member(&broker, protocol, &more);
-        member.subscribe(Wanted::topics(["t".to_owned(), "y".to_owned()]).unwrap()).unwrap();
+        member.subscribe(Subscription::topics(["t".to_owned(), "y".to_owned()]).unwrap()).unwrap();
         poll_until(&member, |found| found.len() >= 10 && member.assignment().len() == 2).await;
         let options = crate::consume_common::options(
             samsarrow_client::config::ClientKind::Admin,
@@ -302,7 +302,7 @@ async fn a_name_that_cannot_be_a_topic_is_an_error_of_poll_and_others_are_read()
         produce(&broker, 1, 0, 10).await;
         let member = member(&broker, protocol, &[]);
         for names in [&["a b"][..], &["t", "a/b", "a b"]] {
-            member.subscribe(Wanted::topics(names.iter().map(|name| (*name).to_owned())).unwrap()).unwrap();
+            member.subscribe(Subscription::topics(names.iter().map(|name| (*name).to_owned())).unwrap()).unwrap();
             let error = loop {
                 match member.poll(SOON).await {
                     Ok(batch) => assert!(batch.num_rows() > 0, "{protocol}: no error in time"),
@@ -320,7 +320,7 @@ async fn a_name_that_cannot_be_a_topic_is_an_error_of_poll_and_others_are_read()
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert!(count(&broker, ApiKey::Metadata) <= asked + 1, "{protocol}: looked for again and again");
         // Names that a pattern does not match are no error.
-        member.subscribe(Wanted::pattern("t|a b").unwrap()).unwrap();
+        member.subscribe(Subscription::pattern("t|a b").unwrap()).unwrap();
         produce(&broker, 1, 11, 1).await;
         poll_until(&member, |found| found.iter().any(|row| row.1 == 11)).await;
         member.close(SOON).await;
@@ -510,7 +510,7 @@ async fn kept_partitions_are_read_and_committed_during_rebalances() {
         let own = [("group.id", "g"), ("session.timeout.ms", "40000"), ("heartbeat.interval.ms", heartbeat)];
         consumer(&broker, &[&own[..], &more].concat())
     };
-    let topics = || Wanted::topics(["t".to_owned()]).unwrap();
+    let topics = || Subscription::topics(["t".to_owned()]).unwrap();
     let members: Vec<_> = ["200", "8000", "200"].map(join).into_iter().collect();
     let [one, two, three] = members.as_slice() else { unreachable!() };
     one.subscribe(topics()).unwrap();

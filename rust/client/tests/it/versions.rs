@@ -12,7 +12,7 @@ use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings, GroupFilter,
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
 use samsarrow_client::group::MemberIdentity;
-use samsarrow_client::group::subscription::Wanted;
+use samsarrow_client::group::subscription::Subscription;
 use samsarrow_client::producer::{GroupMember, Producer, ProducerRecord};
 use samsarrow_client::types::OffsetAndMetadata;
 use samsarrow_wire::error_code::ErrorCode;
@@ -54,7 +54,7 @@ async fn transaction(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
 async fn consume(broker: &Broker, more: Pairs<'_>, group: bool) -> Result<()> {
     let consumer = consumer(broker, more);
     if group {
-        consumer.subscribe(Wanted::topics(["t".to_owned()])?)?;
+        consumer.subscribe(Subscription::topics(["t".to_owned()])?)?;
     } else {
         consumer.assign(&[tp(0)])?;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use samsarrow_wire::messages::consumer_protocol::TopicPartition as Wire;
+use samsarrow_wire::messages::consumer_protocol::TopicPartition as WireTopicPartition;
 use samsarrow_wire::messages::{ConsumerProtocolAssignment, ConsumerProtocolSubscription, EncodeError, StickyUserData};
 
 use super::Subscription;
@@ -15,14 +15,14 @@ impl Subscription {
     /// Encodes the subscription for JoinGroup. Like Java, topics are sorted by name, and partitions by topic and
     /// number.
     pub fn encode(&self) -> Bytes {
-        let mut topics: Vec<String> = self.topics.iter().filter(|topic| fits(topic)).cloned().collect();
+        let mut topics: Vec<String> = self.topics.iter().filter(|topic| is_encodable(topic)).cloned().collect();
         topics.sort_unstable();
         let message = ConsumerProtocolSubscription {
             topics,
             user_data: self.user_data.clone(),
             owned_partitions: by_topic(&self.owned),
             generation_id: self.generation.unwrap_or(-1),
-            rack_id: self.rack.clone().filter(|rack| fits(rack)),
+            rack_id: self.rack.clone().filter(|rack| is_encodable(rack)),
             ..ConsumerProtocolSubscription::default()
         };
         bytes(message.to_bytes())
@@ -35,7 +35,7 @@ impl Subscription {
         Ok(Subscription {
             topics: message.topics,
             user_data: message.user_data,
-            owned: flat(message.owned_partitions),
+            owned: flatten(message.owned_partitions),
             generation: Some(message.generation_id).filter(|generation| *generation >= 0),
             rack: message.rack_id.filter(|rack| !rack.is_empty()),
             instance_id: None,
@@ -56,7 +56,7 @@ pub fn decode_assignment(bytes: Bytes) -> Result<(Vec<TopicPartition>, Option<By
     }
     let message = ConsumerProtocolAssignment::from_bytes(bytes)
         .map_err(|error| Error::corrupt(format!("the assignment from the group's leader cannot be read: {error}")))?;
-    Ok((flat(message.assigned_partitions), message.user_data))
+    Ok((flatten(message.assigned_partitions), message.user_data))
 }
 
 /// Encodes the user data of "sticky": the previous partitions and their generation, as eager members own nothing when
@@ -68,7 +68,7 @@ pub(super) fn encode_previous(partitions: &[TopicPartition], generation: i32) ->
 /// Decodes user data of "sticky". The generation is optional; returns `None` for other data.
 pub(super) fn decode_previous(bytes: &Bytes) -> Option<(Vec<TopicPartition>, Option<i32>)> {
     let data = StickyUserData::from_bytes(bytes).ok()?;
-    Some((flat(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))
+    Some((flatten(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))
 }
 
 /// Encodes the user data of "cooperative-sticky", for leaders that do not read the generation of the subscription.
@@ -82,25 +82,25 @@ pub(super) fn decode_generation(mut bytes: &[u8]) -> Option<i32> {
 }
 
 /// Returns true if a name is short enough to be encoded. Longer ones are not valid and are omitted.
-fn fits(name: &str) -> bool {
+fn is_encodable(name: &str) -> bool {
     i16::try_from(name.len()).is_ok()
 }
 
 /// Groups partitions by topic, both sorted.
-fn by_topic(partitions: &[TopicPartition]) -> Vec<Wire> {
+fn by_topic(partitions: &[TopicPartition]) -> Vec<WireTopicPartition> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-    for partition in partitions.iter().filter(|partition| fits(&partition.topic)) {
+    for partition in partitions.iter().filter(|partition| is_encodable(&partition.topic)) {
         topics.entry(&partition.topic).or_default().push(partition.partition);
     }
-    let wire = |(topic, mut partitions): (&str, Vec<i32>)| {
+    let wire_topic_partition = |(topic, mut partitions): (&str, Vec<i32>)| {
         partitions.sort_unstable();
-        Wire { topic: topic.to_owned(), partitions, ..Wire::default() }
+        WireTopicPartition { topic: topic.to_owned(), partitions, ..WireTopicPartition::default() }
     };
-    topics.into_iter().map(wire).collect()
+    topics.into_iter().map(wire_topic_partition).collect()
 }
 
-fn flat(topics: Vec<Wire>) -> Vec<TopicPartition> {
-    let partitions = |topic: Wire| {
+fn flatten(topics: Vec<WireTopicPartition>) -> Vec<TopicPartition> {
+    let partitions = |topic: WireTopicPartition| {
         let name: Arc<str> = topic.topic.into();
         topic.partitions.into_iter().map(move |partition| TopicPartition::new(Arc::clone(&name), partition))
     };
@@ -121,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_come_back() {
-        let whole = Subscription {
+    fn subscription_round_trip() {
+        let full = Subscription {
             topics: vec!["a".into(), "b".into()],
             user_data: Some(Bytes::from_static(b"u")),
             owned: partitions(&[("a", 0), ("a", 3), ("b", 1)]),
@@ -130,29 +130,29 @@ mod tests {
             rack: Some("r".into()),
             instance_id: None,
         };
-        assert_eq!(Subscription::decode(whole.encode()), Ok(whole.clone()));
-        let least = Subscription::default();
-        assert_eq!(Subscription::decode(least.encode()), Ok(least));
+        assert_eq!(Subscription::decode(full.encode()), Ok(full.clone()));
+        let empty = Subscription::default();
+        assert_eq!(Subscription::decode(empty.encode()), Ok(empty));
         // The instance id is not encoded.
-        let fixed = Subscription { instance_id: Some("i".into()), ..whole.clone() };
-        assert_eq!(Subscription::decode(fixed.encode()), Ok(whole));
+        let with_instance_id = Subscription { instance_id: Some("i".into()), ..full.clone() };
+        assert_eq!(Subscription::decode(with_instance_id.encode()), Ok(full));
     }
 
     #[test]
-    fn no_generation_and_no_rack_are_minus_one_and_empty_too() {
-        let odd = Subscription { generation: Some(-1), rack: Some(String::new()), ..Subscription::default() };
-        assert_eq!(Subscription::decode(odd.encode()), Ok(Subscription::default()));
+    fn decodes_missing_generation_and_rack() {
+        let explicit = Subscription { generation: Some(-1), rack: Some(String::new()), ..Subscription::default() };
+        assert_eq!(Subscription::decode(explicit.encode()), Ok(Subscription::default()));
     }
 
     #[test]
-    fn a_name_that_no_topic_can_have_is_left_out() {
+    fn omits_topic_names_that_are_too_long() {
         let topics = vec!["a".into(), "x".repeat(40_000)];
         let subscription = Subscription { topics, ..Subscription::default() };
         assert_eq!(Subscription::decode(subscription.encode()).unwrap().topics, ["a"]);
     }
 
     #[test]
-    fn assignments_come_back_in_order_and_nothing_is_empty() {
+    fn assignment_round_trip_is_sorted() {
         let encoded = encode_assignment(&partitions(&[("b", 1), ("a", 2), ("b", 0)]), None);
         assert_eq!(decode_assignment(encoded), Ok((partitions(&[("a", 2), ("b", 0), ("b", 1)]), None)));
         assert_eq!(decode_assignment(Bytes::new()), Ok((Vec::new(), None)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn user_data_of_sticky_members_comes_back() {
+    fn sticky_user_data_round_trip() {
         let owned = partitions(&[("a", 2), ("b", 0)]);
         assert_eq!(decode_previous(&encode_previous(&owned, 5)), Some((owned, Some(5))));
         assert_eq!(decode_previous(&Bytes::from_static(b"\0\0\0\0")), Some((Vec::new(), None)));

@@ -41,14 +41,14 @@ pub(super) struct Group<'a> {
 impl<'a> Group<'a> {
     pub(super) fn new(topics: &'a Topics, members: &'a Members) -> Group<'a> {
         let members: Vec<_> = members.iter().map(|(id, subscription)| (id.as_str(), subscription)).collect();
-        let mut wanted: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut subscribers_by_topic: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (member, (_, subscription)) in members.iter().enumerate() {
             for topic in subscription.topics.iter().map(String::as_str).collect::<BTreeSet<_>>() {
-                wanted.entry(topic).or_default().push(member);
+                subscribers_by_topic.entry(topic).or_default().push(member);
             }
         }
         let mut group = Group { members, topics: Vec::new(), topic_of: Vec::new() };
-        for (name, subscribers) in wanted {
+        for (name, subscribers) in subscribers_by_topic {
             let Some(racks) = topics.get(name).filter(|partitions| !partitions.is_empty()) else { continue };
             let first = group.topic_of.len();
             group.topic_of.resize(first + racks.len(), group.topics.len());
@@ -103,15 +103,15 @@ impl<'a> Group<'a> {
     }
 
     /// Converts partitions by member index to an assignment by name.
-    pub(super) fn named(&self, assigned: Vec<Vec<usize>>) -> Assignment {
+    pub(super) fn to_assignment(&self, assigned: Vec<Vec<usize>>) -> Assignment {
         let names: Vec<Arc<str>> = self.topics.iter().map(|topic| topic.name.into()).collect();
-        let named = |partition: usize| {
+        let topic_partition = |partition: usize| {
             let index = i32::try_from(self.index_in_topic(partition)).unwrap_or(i32::MAX);
             TopicPartition { topic: Arc::clone(&names[self.topic_of[partition]]), partition: index }
         };
         let of_member = |(member, mut partitions): (&(&str, &Subscription), Vec<usize>)| {
             partitions.sort_unstable();
-            (member.0.to_owned(), partitions.into_iter().map(named).collect())
+            (member.0.to_owned(), partitions.into_iter().map(topic_partition).collect())
         };
         self.members.iter().zip(assigned).map(of_member).collect()
     }
@@ -123,7 +123,7 @@ pub(super) struct Lookup<'a>(HashMap<&'a str, &'a Topic<'a>>);
 
 impl Lookup<'_> {
     /// Returns the index of a partition, or `None` if it does not exist or has no subscriber.
-    pub(super) fn number(&self, partition: &TopicPartition) -> Option<usize> {
+    pub(super) fn index(&self, partition: &TopicPartition) -> Option<usize> {
         let topic = self.0.get(&*partition.topic)?;
         let index = usize::try_from(partition.partition).ok()?;
         (index < topic.racks.len()).then_some(topic.first + index)
@@ -132,16 +132,16 @@ impl Lookup<'_> {
 
 /// Returns true if racks affect the assignment: a member is in the rack of a replica, and not all partitions have the
 /// same racks (KIP-881).
-pub(super) fn racks_matter<'a>(
+pub(super) fn racks_relevant<'a>(
     members: impl Iterator<Item = &'a str>,
     partitions: impl Iterator<Item = &'a [String]> + Clone,
 ) -> bool {
-    let of_members: BTreeSet<&str> = members.collect();
-    if of_members.is_empty() {
+    let member_racks: BTreeSet<&str> = members.collect();
+    if member_racks.is_empty() {
         return false;
     }
-    let all: BTreeSet<&str> = partitions.clone().flatten().map(String::as_str).collect();
+    let replica_racks: BTreeSet<&str> = partitions.clone().flatten().map(String::as_str).collect();
     let mut partitions = partitions;
-    !of_members.is_disjoint(&all)
-        && partitions.any(|racks| racks.iter().map(String::as_str).collect::<BTreeSet<_>>() != all)
+    !member_racks.is_disjoint(&replica_racks)
+        && partitions.any(|racks| racks.iter().map(String::as_str).collect::<BTreeSet<_>>() != replica_racks)
 }

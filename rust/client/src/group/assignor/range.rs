@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::group::{Group, Topic, racks_matter};
+use super::group::{Group, Topic, racks_relevant};
 use super::{Assignment, Assignor, Members, Topics};
 use crate::error::Result;
 
@@ -19,81 +19,91 @@ impl Assignor for Range {
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment> {
         let group = Group::new(topics, members);
         let ranks = group.ranks();
-        let mut divisions: Vec<_> = group.topics.iter().map(|topic| Division::new(&group, topic, &ranks)).collect();
+        let mut topic_assignments: Vec<_> =
+            group.topics.iter().map(|topic| TopicAssignment::new(&group, topic, &ranks)).collect();
         let mut assigned = vec![Vec::new(); group.members.len()];
-        if divisions.iter().any(|division| division.racks_matter) {
-            by_racks(&mut divisions, &mut assigned);
+        if topic_assignments.iter().any(|topic_assignment| topic_assignment.racks_relevant) {
+            assign_in_racks(&mut topic_assignments, &mut assigned);
         }
-        for division in &mut divisions {
-            division.assign_ranges(false, &mut assigned);
+        for topic_assignment in &mut topic_assignments {
+            topic_assignment.assign_ranges(false, &mut assigned);
         }
-        Ok(group.named(assigned))
+        Ok(group.to_assignment(assigned))
     }
 }
 
 /// Partial assignment of one topic.
-struct Division<'a> {
+struct TopicAssignment<'a> {
     topic: &'a Topic<'a>,
     /// Subscribed members, by rank.
-    sharers: Vec<Sharer<'a>>,
+    consumers: Vec<ConsumerState<'a>>,
     unassigned: Vec<usize>,
     /// Number of partitions per member, and the number of members that may still get one more.
-    each: usize,
-    extras: usize,
-    racks_matter: bool,
+    per_consumer: usize,
+    remaining_extras: usize,
+    racks_relevant: bool,
 }
 
-struct Sharer<'a> {
+struct ConsumerState<'a> {
     member: usize,
     rack: Option<&'a str>,
     assigned: usize,
 }
 
-impl<'a> Division<'a> {
-    fn new(group: &Group<'a>, topic: &'a Topic<'a>, ranks: &[usize]) -> Division<'a> {
-        let sharer = |member: &usize| Sharer { member: *member, rack: group.rack(*member), assigned: 0 };
-        let mut sharers: Vec<_> = topic.subscribers.iter().map(sharer).collect();
-        sharers.sort_by_key(|sharer| ranks[sharer.member]);
-        let racks_matter =
-            racks_matter(sharers.iter().filter_map(|sharer| sharer.rack), topic.racks.iter().map(Vec::as_slice));
-        let (count, share) = (topic.racks.len(), sharers.len().max(1));
+impl<'a> TopicAssignment<'a> {
+    fn new(group: &Group<'a>, topic: &'a Topic<'a>, ranks: &[usize]) -> TopicAssignment<'a> {
+        let consumer = |member: &usize| ConsumerState { member: *member, rack: group.rack(*member), assigned: 0 };
+        let mut consumers: Vec<_> = topic.subscribers.iter().map(consumer).collect();
+        consumers.sort_by_key(|consumer| ranks[consumer.member]);
+        let racks_relevant = racks_relevant(
+            consumers.iter().filter_map(|consumer| consumer.rack),
+            topic.racks.iter().map(Vec::as_slice),
+        );
+        let (count, members) = (topic.racks.len(), consumers.len().max(1));
         let unassigned = topic.partitions().collect();
-        Division { topic, sharers, unassigned, each: count / share, extras: count % share, racks_matter }
+        TopicAssignment {
+            topic,
+            consumers,
+            unassigned,
+            per_consumer: count / members,
+            remaining_extras: count % members,
+            racks_relevant,
+        }
     }
 
     /// Returns true if a member is in the rack of a replica. A member without a rack matches all.
-    fn in_rack(&self, sharer: usize, partition: usize) -> bool {
+    fn in_rack(&self, consumer: usize, partition: usize) -> bool {
         let racks = &self.topic.racks[partition - self.topic.first];
-        self.sharers[sharer].rack.is_none_or(|rack| racks.iter().any(|other| other == rack))
+        self.consumers[consumer].rack.is_none_or(|rack| racks.iter().any(|other| other == rack))
     }
 
     /// Returns the number of partitions that a member may still get.
-    fn room(&self, sharer: usize) -> usize {
-        (self.each + usize::from(self.extras > 0)).saturating_sub(self.sharers[sharer].assigned)
+    fn capacity(&self, consumer: usize) -> usize {
+        (self.per_consumer + usize::from(self.remaining_extras > 0)).saturating_sub(self.consumers[consumer].assigned)
     }
 
-    fn give(&mut self, sharer: usize, partitions: &[usize], assigned: &mut [Vec<usize>]) {
-        let taker = &mut self.sharers[sharer];
-        taker.assigned += partitions.len();
-        if taker.assigned > self.each {
-            self.extras = self.extras.saturating_sub(1);
+    fn assign(&mut self, consumer: usize, partitions: &[usize], assigned: &mut [Vec<usize>]) {
+        let state = &mut self.consumers[consumer];
+        state.assigned += partitions.len();
+        if state.assigned > self.per_consumer {
+            self.remaining_extras = self.remaining_extras.saturating_sub(1);
         }
-        assigned[taker.member].extend_from_slice(partitions);
+        assigned[state.member].extend_from_slice(partitions);
     }
 
     /// Assigns each member the first unassigned partitions, up to its capacity.
     fn assign_ranges(&mut self, in_rack: bool, assigned: &mut [Vec<usize>]) {
-        for sharer in 0..self.sharers.len() {
-            let mut room = self.room(sharer);
-            let takes = |partition: &usize| {
-                let takes = room > 0 && (!in_rack || self.in_rack(sharer, *partition));
-                room -= usize::from(takes);
-                takes
+        for consumer in 0..self.consumers.len() {
+            let mut capacity = self.capacity(consumer);
+            let fits = |partition: &usize| {
+                let fits = capacity > 0 && (!in_rack || self.in_rack(consumer, *partition));
+                capacity -= usize::from(fits);
+                fits
             };
-            let (taken, rest): (Vec<_>, Vec<_>) = self.unassigned.iter().copied().partition(takes);
+            let (taken, rest): (Vec<_>, Vec<_>) = self.unassigned.iter().copied().partition(fits);
             self.unassigned = rest;
             if !taken.is_empty() {
-                self.give(sharer, &taken, assigned);
+                self.assign(consumer, &taken, assigned);
             }
         }
     }
@@ -102,41 +112,42 @@ impl<'a> Division<'a> {
 /// Assigns partitions within racks as far as ranges remain equal. Topics with the same subscribers and number of
 /// partitions are co-partitioned: a partition number is assigned to a member that matches in all of them, or left
 /// unassigned.
-fn by_racks(divisions: &mut [Division<'_>], assigned: &mut [Vec<usize>]) {
-    let mut alike: BTreeMap<(Vec<usize>, usize), Vec<&mut Division<'_>>> = BTreeMap::new();
-    for division in divisions {
-        let key = (division.topic.subscribers.clone(), division.topic.racks.len());
-        alike.entry(key).or_default().push(division);
+fn assign_in_racks(topic_assignments: &mut [TopicAssignment<'_>], assigned: &mut [Vec<usize>]) {
+    let mut copartitioned: BTreeMap<(Vec<usize>, usize), Vec<&mut TopicAssignment<'_>>> = BTreeMap::new();
+    for topic_assignment in topic_assignments {
+        let key = (topic_assignment.topic.subscribers.clone(), topic_assignment.topic.racks.len());
+        copartitioned.entry(key).or_default().push(topic_assignment);
     }
-    for ((_, partitions), mut divisions) in alike {
-        match divisions.as_mut_slice() {
-            [alone] if alone.racks_matter => alone.assign_ranges(true, assigned),
+    for ((_, partitions), mut topic_assignments) in copartitioned {
+        match topic_assignments.as_mut_slice() {
+            [single] if single.racks_relevant => single.assign_ranges(true, assigned),
             [_] => {}
-            together => assign_together(together, partitions, assigned),
+            several => assign_together(several, partitions, assigned),
         }
     }
 }
 
-fn assign_together(divisions: &mut [&mut Division<'_>], partitions: usize, assigned: &mut [Vec<usize>]) {
-    let Some(first) = divisions.first() else { return };
+fn assign_together(topic_assignments: &mut [&mut TopicAssignment<'_>], partitions: usize, assigned: &mut [Vec<usize>]) {
+    let Some(first) = topic_assignments.first() else { return };
     // No member has a rack.
-    if first.sharers.iter().all(|sharer| sharer.rack.is_none()) {
+    if first.consumers.iter().all(|consumer| consumer.rack.is_none()) {
         return;
     }
-    let mut open: Vec<usize> = (0..first.sharers.len()).collect();
+    let mut open: Vec<usize> = (0..first.consumers.len()).collect();
     for index in 0..partitions {
-        let fits =
-            |sharer: &usize| divisions.iter().all(|d| d.room(*sharer) > 0 && d.in_rack(*sharer, d.topic.first + index));
-        let Some(sharer) = open.iter().copied().find(fits) else { continue };
-        for division in divisions.iter_mut() {
-            let partition = division.topic.first + index;
-            division.give(sharer, &[partition], assigned);
-            if let Ok(at) = division.unassigned.binary_search(&partition) {
-                division.unassigned.remove(at);
+        let fits = |consumer: &usize| {
+            topic_assignments.iter().all(|d| d.capacity(*consumer) > 0 && d.in_rack(*consumer, d.topic.first + index))
+        };
+        let Some(consumer) = open.iter().copied().find(fits) else { continue };
+        for topic_assignment in topic_assignments.iter_mut() {
+            let partition = topic_assignment.topic.first + index;
+            topic_assignment.assign(consumer, &[partition], assigned);
+            if let Ok(position) = topic_assignment.unassigned.binary_search(&partition) {
+                topic_assignment.unassigned.remove(position);
             }
         }
-        if divisions.iter().all(|division| division.room(sharer) == 0) {
-            open.retain(|other| *other != sharer);
+        if topic_assignments.iter().all(|topic_assignment| topic_assignment.capacity(consumer) == 0) {
+            open.retain(|other| *other != consumer);
         }
     }
 }

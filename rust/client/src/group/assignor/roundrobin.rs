@@ -18,18 +18,18 @@ impl Assignor for RoundRobin {
         let ranks = group.ranks();
         let mut assigned = vec![Vec::new(); group.members.len()];
         // Rank of the next member.
-        let mut turn = 0;
+        let mut next_rank = 0;
         for topic in &group.topics {
-            let mut takers: Vec<(usize, usize)> = topic.subscribers.iter().map(|m| (ranks[*m], *m)).collect();
-            takers.sort_unstable();
+            let mut subscribers: Vec<(usize, usize)> = topic.subscribers.iter().map(|m| (ranks[*m], *m)).collect();
+            subscribers.sort_unstable();
             for partition in topic.partitions() {
-                let next = takers.partition_point(|(rank, _)| *rank < turn);
-                if let Some((rank, member)) = takers.get(next).or(takers.first()) {
+                let next = subscribers.partition_point(|(rank, _)| *rank < next_rank);
+                if let Some((rank, member)) = subscribers.get(next).or(subscribers.first()) {
                     assigned[*member].push(partition);
-                    turn = rank + 1;
+                    next_rank = rank + 1;
                 }
             }
         }
-        Ok(group.named(assigned))
+        Ok(group.to_assignment(assigned))
     }
 }

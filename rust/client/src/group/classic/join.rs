@@ -9,82 +9,82 @@ use samsarrow_wire::messages::join_group::{JoinGroupRequestProtocol, JoinGroupRe
 use samsarrow_wire::messages::sync_group::SyncGroupRequestAssignment;
 use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupRequest};
 
-use super::{Classic, Joined, Led};
+use super::{ClassicMember, JoinedGeneration, LeaderState};
 use crate::blocking::blocking;
 use crate::cluster::ConnectionKind;
 use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 use crate::group::assignor::{self, Members, Subscription, Topics};
-use crate::group::member::{End, millis};
+use crate::group::member::{MembershipEnd, millis};
 use crate::retry::Retry;
 use crate::types::TopicPartition;
 
 const PROTOCOL_TYPE: &str = "consumer";
 
-impl Classic<'_> {
+impl ClassicMember<'_> {
     /// Joins and syncs. The inner error is the reason to join again.
     pub(super) async fn join(
         &self,
         names: BTreeSet<String>,
         version: u64,
-    ) -> std::result::Result<Result<(Joined, Vec<TopicPartition>)>, End> {
+    ) -> std::result::Result<Result<(JoinedGeneration, Vec<TopicPartition>)>, MembershipEnd> {
         let mut retry = Retry::endless(self.cluster.options());
-        let mut named = false;
-        let answer = loop {
-            let asked = tokio::select! {
+        let mut has_member_id = false;
+        let response = loop {
+            let result = tokio::select! {
                 biased;
-                () = self.membership.overdue() => return Err(End::Overdue),
-                asked = self.ask_to_join(&names) => asked,
+                () = self.membership.poll_interval_exceeded() => return Err(MembershipEnd::PollIntervalExceeded),
+                result = self.send_join_group(&names) => result,
             };
-            let answer = match asked {
-                Ok((_, answer)) => answer,
+            let response = match result {
+                Ok((_, response)) => response,
                 Err(error) => {
                     if error.retriable() {
-                        self.trouble("JoinGroup", &error);
+                        self.log_join_error("JoinGroup", &error);
                     }
-                    retry.again(error, || "JoinGroup".into()).await.map_err(End::Fatal)?;
+                    retry.again(error, || "JoinGroup".into()).await.map_err(MembershipEnd::Fatal)?;
                     continue;
                 }
             };
-            let code = ErrorCode::from_i16(answer.error_code);
+            let code = ErrorCode::from_i16(response.error_code);
             match code {
-                ErrorCode::NONE => break answer,
+                ErrorCode::NONE => break response,
                 // The coordinator assigns a member id this way; the first time, the request is repeated without a
                 // delay.
-                ErrorCode::MEMBER_ID_REQUIRED if !std::mem::replace(&mut named, true) => {
-                    self.membership.set_member_id(&answer.member_id);
+                ErrorCode::MEMBER_ID_REQUIRED if !std::mem::replace(&mut has_member_id, true) => {
+                    self.membership.set_member_id(&response.member_id);
                 }
                 _ => {
                     if code == ErrorCode::MEMBER_ID_REQUIRED {
-                        self.membership.set_member_id(&answer.member_id);
+                        self.membership.set_member_id(&response.member_id);
                     }
-                    let error = self.refused(code, "JoinGroup")?;
+                    let error = self.check_error(code, "JoinGroup")?;
                     tracing::debug!(group = self.coordinator.group(), %error, "trying again");
-                    retry.wait(error, || "JoinGroup".into()).await.map_err(End::Fatal)?;
+                    retry.wait(error, || "JoinGroup".into()).await.map_err(MembershipEnd::Fatal)?;
                 }
             }
         };
-        let (generation, leads) = (answer.generation_id, answer.leader == answer.member_id);
-        self.membership.set_member_id(&answer.member_id);
+        let (generation, is_leader) = (response.generation_id, response.leader == response.member_id);
+        self.membership.set_member_id(&response.member_id);
         tracing::info!(
             group = self.coordinator.group(),
-            member_id = answer.member_id,
+            member_id = response.member_id,
             generation,
-            leads,
-            protocol = answer.protocol_name.as_deref().unwrap_or_default(),
+            leads = is_leader,
+            protocol = response.protocol_name.as_deref().unwrap_or_default(),
             "joined"
         );
-        let led = if leads { Some(self.lead(&answer).await?) } else { None };
-        let (led, assignments) = led.unzip();
-        let partitions = self.sync(answer, assignments.unwrap_or_default()).await?;
-        Ok(partitions.map(|partitions| (Joined { version, names, led }, partitions)))
+        let leader = if is_leader { Some(self.assign_as_leader(&response).await?) } else { None };
+        let (leader, assignments) = leader.unzip();
+        let partitions = self.sync(response, assignments.unwrap_or_default()).await?;
+        Ok(partitions.map(|partitions| (JoinedGeneration { version, names, leader }, partitions)))
     }
 
-    async fn ask_to_join(&self, names: &BTreeSet<String>) -> Result<(i16, JoinGroupResponse)> {
+    async fn send_join_group(&self, names: &BTreeSet<String>) -> Result<(i16, JoinGroupResponse)> {
         let identity = self.membership.identity();
         let owned = self.membership.owned();
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (had, since) = match previous {
+        let (previous_partitions, previous_generation) = match previous {
             Some(previous) if !self.cooperative() => previous,
             _ => (owned.clone(), identity.generation),
         };
@@ -92,7 +92,7 @@ impl Classic<'_> {
         for assignor in &self.assignors {
             let subscription = Subscription {
                 topics: names.iter().cloned().collect(),
-                user_data: assignor.user_data(&had, since)?,
+                user_data: assignor.user_data(&previous_partitions, previous_generation)?,
                 owned: owned.clone(),
                 generation: Some(identity.generation).filter(|generation| *generation >= 0),
                 rack: Some(self.rack.clone()).filter(|rack| !rack.is_empty()),
@@ -112,7 +112,7 @@ impl Classic<'_> {
             group_instance_id: identity.instance_id,
             protocol_type: PROTOCOL_TYPE.to_owned(),
             protocols,
-            reason: self.membership.take_reason(),
+            reason: self.membership.take_join_reason(),
             ..Default::default()
         };
         // The coordinator responds when all members have joined, or after the longest of their poll intervals.
@@ -122,26 +122,28 @@ impl Classic<'_> {
 
     /// Handles an error code of JoinGroup or SyncGroup: returns the error if the request can be retried, or the end of
     /// the membership.
-    fn refused(&self, code: ErrorCode, api: &str) -> std::result::Result<Error, End> {
+    fn check_error(&self, code: ErrorCode, api: &str) -> std::result::Result<Error, MembershipEnd> {
         let error = Error::server(code, format!("{api} in group {}", self.coordinator.group()));
         match code {
             // A coordinator that is still loading, as no id was sent.
             ErrorCode::UNKNOWN_MEMBER_ID if self.membership.identity().member_id.is_empty() => {}
-            ErrorCode::UNKNOWN_MEMBER_ID => return Err(End::Fenced { keep_id: false, error }),
-            ErrorCode::ILLEGAL_GENERATION => return Err(End::Fenced { keep_id: true, error }),
+            ErrorCode::UNKNOWN_MEMBER_ID => return Err(MembershipEnd::Fenced { keep_id: false, error }),
+            ErrorCode::ILLEGAL_GENERATION => return Err(MembershipEnd::Fenced { keep_id: true, error }),
             ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
                 self.coordinator.forget();
                 self.cluster.request_refresh();
             }
             ErrorCode::REBALANCE_IN_PROGRESS | ErrorCode::MEMBER_ID_REQUIRED => {}
-            ErrorCode::INVALID_SESSION_TIMEOUT => return Err(End::Fatal(self.session_refused(error))),
+            ErrorCode::INVALID_SESSION_TIMEOUT => {
+                return Err(MembershipEnd::Fatal(self.session_timeout_rejected(error)));
+            }
             code if code.retriable() => {}
-            _ => return Err(End::Fatal(error)),
+            _ => return Err(MembershipEnd::Fatal(error)),
         }
         Ok(error)
     }
 
-    fn session_refused(&self, error: Error) -> Error {
+    fn session_timeout_rejected(&self, error: Error) -> Error {
         error.context(format!(
             "session.timeout.ms={} is not between the broker's group.min.session.timeout.ms and \
              group.max.session.timeout.ms (30000 in Kafka 0.9, 300000 before 2.3): set another",
@@ -150,85 +152,85 @@ impl Classic<'_> {
     }
 
     /// Assigns partitions to all members, as the leader of the group.
-    async fn lead(
+    async fn assign_as_leader(
         &self,
-        answer: &JoinGroupResponse,
-    ) -> std::result::Result<(Led, Vec<SyncGroupRequestAssignment>), End> {
+        response: &JoinGroupResponse,
+    ) -> std::result::Result<(LeaderState, Vec<SyncGroupRequestAssignment>), MembershipEnd> {
         let mut members = Members::new();
-        for member in &answer.members {
-            let mut subscription = Subscription::decode(member.metadata.clone()).map_err(End::Fatal)?;
+        for member in &response.members {
+            let mut subscription = Subscription::decode(member.metadata.clone()).map_err(MembershipEnd::Fatal)?;
             subscription.instance_id.clone_from(&member.group_instance_id);
             members.insert(member.member_id.clone(), subscription);
         }
         let names: BTreeSet<String> = members.values().flat_map(|member| member.topics.iter().cloned()).collect();
         let limit = self.cluster.options().default_api_timeout;
         // The session timeout has been running since the response to JoinGroup, so heartbeats are sent.
-        let learn = self.learn(|| self.cluster.learn(&names, limit));
-        let metadata = self.alive(Some(answer.generation_id), learn).await??;
-        let topics = topics_of(&metadata, &names);
-        let seen = self.seen(&metadata, &names);
+        let metadata_lookup = self.retry_metadata(|| self.cluster.learn(&names, limit));
+        let metadata = self.with_heartbeats(Some(response.generation_id), metadata_lookup).await??;
+        let topics = assignor_topics(&metadata, &names);
+        let snapshot = self.topic_snapshot(&metadata, &names);
         // A static leader that returned: all members keep their partitions (KIP-814).
-        if answer.skip_assignment {
-            return Ok((Led { names, seen }, Vec::new()));
+        if response.skip_assignment {
+            return Ok((LeaderState { names, snapshot }, Vec::new()));
         }
-        let protocol = answer.protocol_name.as_deref().unwrap_or_default();
+        let protocol = response.protocol_name.as_deref().unwrap_or_default();
         let assignor = self.assignors.iter().find(|assignor| assignor.name() == protocol).ok_or_else(|| {
             let text = format!("the coordinator chose the assignor {protocol:?}, which this consumer did not offer");
-            End::Fatal(Error::protocol("the coordinator", text))
+            MembershipEnd::Fatal(Error::protocol("the coordinator", text))
         })?;
         // Custom assignors may take long, so heartbeats continue.
         let assignor = Arc::clone(assignor);
         let assign = blocking(move || assignor.assign(&topics, &members));
-        let assigned = self.alive(Some(answer.generation_id), assign).await?;
-        let assigned = assigned.and_then(|assigned| assigned).map_err(End::Fatal)?;
+        let assigned = self.with_heartbeats(Some(response.generation_id), assign).await?;
+        let assigned = assigned.and_then(|assigned| assigned).map_err(MembershipEnd::Fatal)?;
         let assignments = assigned.into_iter().map(|(member_id, partitions)| SyncGroupRequestAssignment {
             member_id,
             assignment: assignor::encode_assignment(&partitions, None),
             ..Default::default()
         });
-        Ok((Led { names, seen }, assignments.collect()))
+        Ok((LeaderState { names, snapshot }, assignments.collect()))
     }
 
     async fn sync(
         &self,
-        answer: JoinGroupResponse,
+        joined: JoinGroupResponse,
         assignments: Vec<SyncGroupRequestAssignment>,
-    ) -> std::result::Result<Result<Vec<TopicPartition>>, End> {
-        let generation = answer.generation_id;
+    ) -> std::result::Result<Result<Vec<TopicPartition>>, MembershipEnd> {
+        let generation = joined.generation_id;
         let request = SyncGroupRequest {
             group_id: self.coordinator.group().to_owned(),
             generation_id: generation,
-            member_id: answer.member_id.clone(),
+            member_id: joined.member_id.clone(),
             group_instance_id: self.membership.identity().instance_id,
             protocol_type: Some(PROTOCOL_TYPE.to_owned()),
-            protocol_name: answer.protocol_name,
+            protocol_name: joined.protocol_name,
             assignments,
             ..Default::default()
         };
         let limit = self.cluster.options().request_timeout.max(self.options.max_poll_interval + Duration::from_secs(5));
-        let lane = self.coordinator.with_connections(ConnectionKind::Group);
-        let asked = tokio::select! {
+        let connections = self.coordinator.with_connections(ConnectionKind::Group);
+        let result = tokio::select! {
             biased;
-            () = self.membership.overdue() => return Err(End::Overdue),
-            asked = lane.ask(limit, |_| Ok(request)) => asked,
+            () = self.membership.poll_interval_exceeded() => return Err(MembershipEnd::PollIntervalExceeded),
+            result = connections.ask(limit, |_| Ok(request)) => result,
         };
-        let answered = match asked {
-            Ok((_, answered)) => answered,
+        let response = match result {
+            Ok((_, response)) => response,
             Err(error) if error.retriable() => return Ok(Err(error)),
-            Err(error) => return Err(End::Fatal(error)),
+            Err(error) => return Err(MembershipEnd::Fatal(error)),
         };
-        let code = ErrorCode::from_i16(answered.error_code);
+        let code = ErrorCode::from_i16(response.error_code);
         if !code.is_none() {
-            return self.refused(code, "SyncGroup").map(Err);
+            return self.check_error(code, "SyncGroup").map(Err);
         }
-        let (partitions, _) = assignor::decode_assignment(answered.assignment).map_err(End::Fatal)?;
-        self.membership.joined(&answer.member_id, generation);
+        let (partitions, _) = assignor::decode_assignment(response.assignment).map_err(MembershipEnd::Fatal)?;
+        self.membership.joined(&joined.member_id, generation);
         Ok(Ok(partitions))
     }
 }
 
 /// Returns the racks of each partition's replicas, as input of assignors.
-fn topics_of<'a>(metadata: &Metadata, names: impl IntoIterator<Item = &'a String>) -> Topics {
+fn assignor_topics<'a>(metadata: &Metadata, names: impl IntoIterator<Item = &'a String>) -> Topics {
     let racks = |nodes: &[i32]| nodes.iter().filter_map(|node| metadata.racks.get(node).cloned()).collect();
     let known = names.into_iter().filter_map(|name| Some((name, metadata.topic(name)?)));
     known.map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect())).collect()

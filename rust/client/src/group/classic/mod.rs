@@ -13,34 +13,34 @@ use tokio::time::{sleep, timeout};
 
 use crate::cluster::metadata::Metadata;
 use crate::error::Error;
-use crate::group::heartbeat::{Beat, Heart};
-use crate::group::member::{End, Member};
-use crate::group::membership::{Complaint, Owned, Rebalance};
-use crate::group::subscription::Wanted;
-use crate::group::topic_snapshot::{Seen, seen};
+use crate::group::heartbeat::{HeartbeatOutcome, Heartbeater};
+use crate::group::member::{Member, MembershipEnd};
+use crate::group::membership::{Owned, Rebalance, RejoinReason};
+use crate::group::subscription::Subscription;
+use crate::group::topic_snapshot::{TopicSnapshot, snapshot};
 use crate::retry::Retry;
 use crate::types::TopicPartition;
 
 /// Interval at which missing topics are looked up.
-const MISSING_TOPICS: Duration = Duration::from_secs(1);
+const MISSING_TOPICS_REFRESH: Duration = Duration::from_secs(1);
 /// First version with a list of members, by which static members can leave too (KIP-345).
-const LEAVE_MANY: i16 = 3;
+const LEAVE_WITH_MEMBERS: i16 = 3;
 
 /// State at the time of joining a generation.
-struct Joined {
+struct JoinedGeneration {
     version: u64,
     names: BTreeSet<String>,
-    led: Option<Led>,
+    leader: Option<LeaderState>,
 }
 
 /// Topics of the group as they were when this member, the leader, assigned them.
-struct Led {
+struct LeaderState {
     names: BTreeSet<String>,
-    seen: Seen,
+    snapshot: TopicSnapshot,
 }
 
 /// Outcome of one attempt to join a generation.
-enum Round {
+enum GenerationOutcome {
     /// The generation was entered, and is over.
     Entered,
     /// The group continued without this member.
@@ -48,18 +48,18 @@ enum Round {
 }
 
 /// Runs generations until the membership ends.
-pub(super) async fn live(member: &Member) -> End {
-    let classic = Classic { member, racks: Mutex::default() };
+pub(super) async fn live(member: &Member) -> MembershipEnd {
+    let member = ClassicMember { member, known_racks: Mutex::default() };
     let mut retry: Option<Retry> = None;
     loop {
-        match classic.generation().await {
-            Ok(Round::Entered) => retry = None,
+        match member.generation().await {
+            Ok(GenerationOutcome::Entered) => retry = None,
             // The first retry has no delay, because another rebalance often starts during SyncGroup.
-            Ok(Round::Missed(error)) => match &mut retry {
+            Ok(GenerationOutcome::Missed(error)) => match &mut retry {
                 None => retry = Some(Retry::endless(member.cluster.options())),
                 Some(retry) => {
                     if let Err(error) = retry.wait(error, || "SyncGroup".into()).await {
-                        return End::Fatal(error);
+                        return MembershipEnd::Fatal(error);
                     }
                 }
             },
@@ -69,13 +69,13 @@ pub(super) async fn live(member: &Member) -> End {
 }
 
 /// A member that uses the classic protocol.
-struct Classic<'a> {
+struct ClassicMember<'a> {
     member: &'a Member,
     /// Racks of all brokers seen so far.
-    racks: Mutex<BTreeMap<i32, String>>,
+    known_racks: Mutex<BTreeMap<i32, String>>,
 }
 
-impl std::ops::Deref for Classic<'_> {
+impl std::ops::Deref for ClassicMember<'_> {
     type Target = Member;
 
     fn deref(&self) -> &Member {
@@ -83,9 +83,9 @@ impl std::ops::Deref for Classic<'_> {
     }
 }
 
-impl Classic<'_> {
-    fn heart(&self, joined: Option<i32>) -> Heart<'_> {
-        Heart {
+impl ClassicMember<'_> {
+    fn heartbeater(&self, joined: Option<i32>) -> Heartbeater<'_> {
+        Heartbeater {
             cluster: &self.cluster,
             coordinator: &self.coordinator,
             membership: &self.membership,
@@ -101,118 +101,128 @@ impl Classic<'_> {
     }
 
     /// Runs one generation, from revoking partitions to the next rebalance.
-    async fn generation(&self) -> std::result::Result<Round, End> {
-        let (wanted, version) = self.membership.wish().await;
-        let names = self.alive(None, self.learn(|| self.names(&wanted, version))).await??;
-        self.prepare(&names).await?;
+    async fn generation(&self) -> std::result::Result<GenerationOutcome, MembershipEnd> {
+        let (subscription, version) = self.membership.current_subscription().await;
+        let names = self
+            .with_heartbeats(None, self.retry_metadata(|| self.subscribed_topics(&subscription, version)))
+            .await??;
+        self.revoke_before_join(&names).await?;
         let (joined, assigned) = match self.join(names, version).await? {
             Ok(joined) => joined,
             Err(error) => {
                 tracing::info!(group = self.coordinator.group(), why = %error, "joining again");
-                return Ok(Round::Missed(error));
+                return Ok(GenerationOutcome::Missed(error));
             }
         };
-        self.well();
-        let again = self.apply(assigned).await?;
-        if again {
-            let why = "what was given up goes to others";
-            tracing::info!(group = self.coordinator.group(), why, "joining again");
-            return Ok(Round::Entered);
+        self.log_recovered();
+        let rejoin = self.apply(assigned).await?;
+        if rejoin {
+            let reason = "revoked partitions are reassigned";
+            tracing::info!(group = self.coordinator.group(), why = reason, "joining again");
+            return Ok(GenerationOutcome::Entered);
         }
         let wait = async {
             tokio::select! {
-                () = self.membership.other_wish(joined.version) => Ok("another subscription"),
-                () = self.topics_change(&wanted, &joined) => Ok("topics or partitions that came or went"),
-                complaint = self.membership.complaint() => match complaint {
-                    Complaint::Rejoin => Ok("the coordinator's answer to a commit"),
-                    Complaint::Stale => Err(fenced(true, ErrorCode::ILLEGAL_GENERATION)),
-                    Complaint::Fenced => Err(fenced(false, ErrorCode::UNKNOWN_MEMBER_ID)),
+                () = self.membership.subscription_changed(joined.version) => Ok("the subscription changed"),
+                () = self.topics_changed(&subscription, &joined) => Ok("topics or partitions changed"),
+                reason = self.membership.rejoin_reason() => match reason {
+                    RejoinReason::RebalanceInProgress => Ok("the response to a commit"),
+                    RejoinReason::IllegalGeneration => Err(fenced_by_commit(true, ErrorCode::ILLEGAL_GENERATION)),
+                    RejoinReason::UnknownMember => Err(fenced_by_commit(false, ErrorCode::UNKNOWN_MEMBER_ID)),
                 },
-                () = self.membership.overdue() => Err(End::Overdue),
+                () = self.membership.poll_interval_exceeded() => Err(MembershipEnd::PollIntervalExceeded),
             }
         };
-        let why = match self.heart(None).beating(true, wait).await? {
-            Beat::Done(why) => why?,
-            Beat::Rebalance => "the coordinator's answer to a heartbeat",
+        let reason = match self.heartbeater(None).run_until(true, wait).await? {
+            HeartbeatOutcome::Completed(reason) => reason?,
+            HeartbeatOutcome::RebalanceStarted => "the response to a heartbeat",
         };
-        tracing::info!(group = self.coordinator.group(), why, "joining again");
-        Ok(Round::Entered)
+        tracing::info!(group = self.coordinator.group(), why = reason, "joining again");
+        Ok(GenerationOutcome::Entered)
     }
 
-    async fn topics_change(&self, wanted: &Wanted, joined: &Joined) {
+    async fn topics_changed(&self, subscription: &Subscription, joined: &JoinedGeneration) {
         let mut changes = self.cluster.watch();
         loop {
             let metadata = changes.borrow_and_update().clone();
-            let names = wanted.names(&metadata, self.options.exclude_internal_topics);
-            let led = joined.led.as_ref();
-            if names != joined.names || led.is_some_and(|led| led.seen != self.seen(&metadata, &led.names)) {
+            let names = subscription.topic_names(&metadata, self.options.exclude_internal_topics);
+            let leader = joined.leader.as_ref();
+            if names != joined.names
+                || leader.is_some_and(|leader| leader.snapshot != self.topic_snapshot(&metadata, &leader.names))
+            {
                 return;
             }
             // Missing topics are looked up until they exist. A topic with an invalid name never will.
             let invalid = |name: &str| metadata.topic_error(name) == Some(ErrorCode::INVALID_TOPIC_EXCEPTION);
             let is_missing = |name: &String| metadata.topic(name).is_none() && !invalid(name);
             let missing = |names: &BTreeSet<String>| names.iter().any(is_missing);
-            let look = missing(&names) || led.is_some_and(|led| missing(&led.names));
+            let any_missing = missing(&names) || leader.is_some_and(|leader| missing(&leader.names));
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() {
                     return std::future::pending().await;
                 },
-                () = sleep(MISSING_TOPICS), if look => self.cluster.request_refresh(),
+                () = sleep(MISSING_TOPICS_REFRESH), if any_missing => self.cluster.request_refresh(),
             }
         }
     }
 
     /// Revokes partitions before the next generation forms.
-    async fn prepare(&self, names: &BTreeSet<String>) -> std::result::Result<(), End> {
+    async fn revoke_before_join(&self, names: &BTreeSet<String>) -> std::result::Result<(), MembershipEnd> {
         let cooperative = self.cooperative();
-        let gone = move |owned: &Owned| {
-            let gone: Vec<_> = owned.iter().filter(|tp| !cooperative || !names.contains(&*tp.topic)).cloned().collect();
-            (!gone.is_empty()).then_some(Rebalance::Revoked(gone))
+        let to_revoke = move |owned: &Owned| {
+            let to_revoke: Vec<_> =
+                owned.iter().filter(|tp| !cooperative || !names.contains(&*tp.topic)).cloned().collect();
+            (!to_revoke.is_empty()).then_some(Rebalance::Revoked(to_revoke))
         };
-        self.hand(gone).await?;
-        self.membership.joining();
+        self.dispatch(to_revoke).await?;
+        self.membership.set_joining();
         // After JoinGroup the coordinator rejects commits of the previous generation.
-        self.alive(None, self.settle()).await?;
-        self.membership.gave_up();
+        self.with_heartbeats(None, self.flush_commits()).await?;
+        self.membership.finish_revocation();
         Ok(())
     }
 
     /// Dispatches a rebalance event while heartbeats continue. Fails if the application does not poll in time.
-    async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), End> {
-        self.alive(None, self.member.hand(make)).await
+    async fn dispatch(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), MembershipEnd> {
+        self.with_heartbeats(None, self.member.dispatch(make)).await
     }
 
     /// Runs `work` while sending heartbeats, with the generation `joined` if given. Fails if the application does not
     /// poll in time.
-    async fn alive<T>(&self, joined: Option<i32>, work: impl Future<Output = T>) -> std::result::Result<T, End> {
+    async fn with_heartbeats<T>(
+        &self,
+        joined: Option<i32>,
+        work: impl Future<Output = T>,
+    ) -> std::result::Result<T, MembershipEnd> {
         let work = async {
             tokio::select! {
                 biased;
-                done = work => Ok(done),
-                () = self.membership.overdue() => Err(End::Overdue),
+                output = work => Ok(output),
+                () = self.membership.poll_interval_exceeded() => Err(MembershipEnd::PollIntervalExceeded),
             }
         };
         // No session exists before the first generation.
         if joined.is_none() && self.membership.identity().generation < 0 {
             return work.await;
         }
-        match self.heart(joined).beating(false, work).await? {
-            Beat::Done(done) => done,
-            Beat::Rebalance => {
-                Err(End::Fatal(Error::protocol("the membership", "a rebalance ended a wait that does not heed it")))
-            }
+        match self.heartbeater(joined).run_until(false, work).await? {
+            HeartbeatOutcome::Completed(output) => output,
+            HeartbeatOutcome::RebalanceStarted => Err(MembershipEnd::Fatal(Error::protocol(
+                "the membership",
+                "a rebalance ended a wait that ignores rebalances",
+            ))),
         }
     }
 
     /// Applies an assignment. Returns true if the member must rejoin so that revoked partitions are reassigned.
-    async fn apply(&self, assigned: Vec<TopicPartition>) -> std::result::Result<bool, End> {
+    async fn apply(&self, assigned: Vec<TopicPartition>) -> std::result::Result<bool, MembershipEnd> {
         let assigned: BTreeSet<TopicPartition> = assigned.into_iter().collect();
         let revoked: Vec<_> = self.membership.owned().into_iter().filter(|tp| !assigned.contains(tp)).collect();
         let group = self.coordinator.group();
         tracing::info!(group, assigned = assigned.len(), revoked = revoked.len(), "assigned");
-        let again = !revoked.is_empty();
-        if again {
-            self.hand(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
+        let rejoin = !revoked.is_empty();
+        if rejoin {
+            self.dispatch(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
         }
         let generation = self.membership.identity().generation;
         *self.previous.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -220,12 +230,12 @@ impl Classic<'_> {
         let new = |owned: &Owned| {
             Some(Rebalance::Assigned(assigned.iter().filter(|tp| !owned.contains(*tp)).cloned().collect()))
         };
-        self.hand(new).await?;
-        Ok(again)
+        self.dispatch(new).await?;
+        Ok(rejoin)
     }
 
-    fn seen(&self, metadata: &Metadata, names: &BTreeSet<String>) -> Seen {
-        seen(&mut self.racks.lock().unwrap_or_else(PoisonError::into_inner), &self.rack, metadata, names)
+    fn topic_snapshot(&self, metadata: &Metadata, names: &BTreeSet<String>) -> TopicSnapshot {
+        snapshot(&mut self.known_racks.lock().unwrap_or_else(PoisonError::into_inner), &self.rack, metadata, names)
     }
 }
 
@@ -238,7 +248,7 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     let group_id = member.coordinator.group().to_owned();
     let build = move |version| {
         let mut request = LeaveGroupRequest { group_id, ..Default::default() };
-        if version >= LEAVE_MANY {
+        if version >= LEAVE_WITH_MEMBERS {
             let reason = Some(reason.to_owned());
             request.members.push(MemberIdentity { member_id: identity.member_id, reason, ..Default::default() });
         } else {
@@ -249,12 +259,12 @@ pub(super) async fn leave(member: &Member, reason: &str) {
     let limit = member.cluster.options().request_timeout;
     match timeout(limit, member.coordinator.ask::<LeaveGroupRequest>(limit, build)).await {
         Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), reason, "left"),
-        Ok(Err(error)) => tracing::debug!(%error, "LeaveGroup failed: the session will end by itself"),
+        Ok(Err(error)) => tracing::debug!(%error, "failed to leave the group: the session will time out"),
         Err(_) => {}
     }
 }
 
 /// Returns the end of a membership that a commit detected.
-fn fenced(keep_id: bool, code: ErrorCode) -> End {
-    End::Fenced { keep_id, error: Error::server(code, "what the coordinator answered to a commit") }
+fn fenced_by_commit(keep_id: bool, code: ErrorCode) -> MembershipEnd {
+    MembershipEnd::Fenced { keep_id, error: Error::server(code, "response to a commit") }
 }

@@ -15,7 +15,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::subscription::Wanted;
+use super::subscription::Subscription;
 use crate::error::Error;
 use crate::metrics::{Rebalances, Sink, Source};
 use crate::types::TopicPartition;
@@ -26,19 +26,19 @@ pub(crate) type Owned = BTreeSet<TopicPartition>;
 
 /// Reason to rejoin that was detected outside the membership task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Complaint {
+pub(crate) enum RejoinReason {
     /// The group is rebalancing.
-    Rejoin,
+    RebalanceInProgress,
     /// The generation is over; the member id is still valid.
-    Stale,
+    IllegalGeneration,
     /// The coordinator no longer knows the member.
-    Fenced,
+    UnknownMember,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum MemberState {
     /// Not a member of the group.
-    Outside,
+    Unjoined,
     /// A member that waits for an assignment.
     Joining,
     /// A member with an assignment.
@@ -46,19 +46,19 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Handed {
+struct PendingRebalance {
     event: Rebalance,
     taken: bool,
-    ticket: u64,
+    id: u64,
 }
 
 #[derive(Debug)]
 struct State {
-    wanted: Option<Arc<Wanted>>,
+    subscription: Option<Arc<Subscription>>,
     /// Incremented by every subscription.
     version: u64,
     /// True if the task waits for the next poll before it joins.
-    parked: bool,
+    awaiting_poll: bool,
     /// Error that `poll` raises before anything else; true if every poll raises it.
     failure: Option<(Error, bool)>,
     /// Errors for `poll` that do not end the membership.
@@ -66,16 +66,16 @@ struct State {
     /// Topics of this subscription that were already reported, with the error of each.
     reported: BTreeSet<(String, ErrorCode)>,
     closing: bool,
-    phase: Phase,
+    member_state: MemberState,
     identity: MemberIdentity,
     owned: Owned,
     /// Partitions that were revoked and may still have commits in flight.
-    leaving: Owned,
-    handed: Option<Handed>,
-    tickets: u64,
-    complaint: Option<Complaint>,
+    revoked: Owned,
+    pending: Option<PendingRebalance>,
+    last_event_id: u64,
+    rejoin_reason: Option<RejoinReason>,
     /// Reason passed to `enforce_rebalance`, until it is sent to the coordinator.
-    reason: Option<String>,
+    join_reason: Option<String>,
     /// Number of generations entered so far.
     joins: u64,
     polling: usize,
@@ -118,21 +118,21 @@ impl Source for Membership {
 impl Membership {
     pub(crate) fn new(instance_id: Option<String>, max_poll_interval: Duration) -> Self {
         let state = State {
-            wanted: None,
+            subscription: None,
             version: 0,
-            parked: true,
+            awaiting_poll: true,
             failure: None,
             reports: VecDeque::new(),
             reported: BTreeSet::new(),
             closing: false,
-            phase: Phase::Outside,
+            member_state: MemberState::Unjoined,
             identity: MemberIdentity { instance_id, ..MemberIdentity::default() },
             owned: Owned::new(),
-            leaving: Owned::new(),
-            handed: None,
-            tickets: 0,
-            complaint: None,
-            reason: None,
+            revoked: Owned::new(),
+            pending: None,
+            last_event_id: 0,
+            rejoin_reason: None,
+            join_reason: None,
             joins: 0,
             polling: 0,
             polled_at: Instant::now(),
@@ -145,16 +145,16 @@ impl Membership {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self) {
+    fn wake(&self) {
         self.changed.send_replace(());
     }
 
-    async fn until<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+    async fn wait_for<T>(&self, mut condition: impl FnMut(&mut State) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
             changed.borrow_and_update();
-            if let Some(found) = look(&mut self.lock()) {
-                return found;
+            if let Some(value) = condition(&mut self.lock()) {
+                return value;
             }
             // `self` holds the sender, so the channel cannot be closed.
             let _ = changed.changed().await;
@@ -167,13 +167,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn as_many_partitions_as_a_cluster_has_come_and_go_in_no_time() {
+    async fn assigns_and_revokes_50_000_partitions_quickly() {
         let membership = Arc::new(Membership::new(None, Duration::from_secs(300)));
-        let many: Vec<_> = (0..50_000).map(|partition| TopicPartition::new("t", partition)).collect();
+        let partitions: Vec<_> = (0..50_000).map(|partition| TopicPartition::new("t", partition)).collect();
         let start = Instant::now();
-        for event in [Rebalance::Assigned(many.clone()), Rebalance::Revoked(many.clone())] {
-            let (task, handed) = (Arc::clone(&membership), event.clone());
-            let task = tokio::spawn(async move { task.hand(|_| Some(handed.clone()), &|| {}).await });
+        for event in [Rebalance::Assigned(partitions.clone()), Rebalance::Revoked(partitions.clone())] {
+            let (task, dispatched) = (Arc::clone(&membership), event.clone());
+            let task = tokio::spawn(async move { task.dispatch(|_| Some(dispatched.clone()), &|| {}).await });
             let taken = loop {
                 match membership.take() {
                     Some(taken) => break taken,
@@ -181,25 +181,25 @@ mod tests {
                 }
             };
             assert_eq!(taken, event);
-            assert_eq!(membership.owned().len(), many.len());
-            assert!(membership.owns_all(many.iter()));
+            assert_eq!(membership.owned().len(), partitions.len());
+            assert!(membership.owns_all(partitions.iter()));
             membership.acknowledge();
             task.await.unwrap();
         }
-        assert_eq!((membership.owned().len(), membership.committable().len()), (0, many.len()));
-        membership.gave_up();
+        assert_eq!((membership.owned().len(), membership.committable().len()), (0, partitions.len()));
+        membership.finish_revocation();
         assert!(membership.committable().is_empty());
         // A quadratic implementation takes minutes.
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 
     #[tokio::test]
-    async fn what_was_given_back_is_overtaken_by_what_is_known_since() {
+    async fn requeued_event_is_replaced_by_a_newer_one() {
         let membership = Arc::new(Membership::new(None, Duration::from_secs(300)));
-        let one = vec![TopicPartition::new("t", 0)];
-        let hand = |event: Rebalance| {
+        let partitions = vec![TopicPartition::new("t", 0)];
+        let dispatch = |event: Rebalance| {
             let membership = Arc::clone(&membership);
-            tokio::spawn(async move { membership.hand(|_| Some(event.clone()), &|| {}).await })
+            tokio::spawn(async move { membership.dispatch(|_| Some(event.clone()), &|| {}).await })
         };
         let taken = async || {
             let taken = async {
@@ -212,47 +212,47 @@ mod tests {
             };
             tokio::time::timeout(Duration::from_secs(20), taken).await.unwrap()
         };
-        let first = hand(Rebalance::Revoked(one.clone()));
-        assert_eq!(taken().await, Rebalance::Revoked(one.clone()));
+        let first = dispatch(Rebalance::Revoked(partitions.clone()));
+        assert_eq!(taken().await, Rebalance::Revoked(partitions.clone()));
         first.abort();
         assert!(first.await.is_err());
-        let second = hand(Rebalance::Lost(one.clone()));
+        let second = dispatch(Rebalance::Lost(partitions.clone()));
         // The second event waits until the first is acknowledged or requeued.
         while membership.changed.receiver_count() == 0 {
             tokio::task::yield_now().await;
         }
-        membership.give_back();
+        membership.requeue();
         let replaced = async {
-            while membership.lock().tickets < 2 {
+            while membership.lock().last_event_id < 2 {
                 tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(Duration::from_secs(20), replaced).await.unwrap();
-        assert_eq!(taken().await, Rebalance::Lost(one));
+        assert_eq!(taken().await, Rebalance::Lost(partitions));
         membership.acknowledge();
         second.await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_poll_that_has_begun_joins_again_itself() {
+    async fn running_poll_allows_rejoining() {
         let membership = Membership::new(None, Duration::from_secs(300));
-        membership.want(Some(Wanted::topics(["t".to_owned()]).unwrap()));
-        let awaited = async || tokio::time::timeout(Duration::ZERO, membership.awaited()).await.is_ok();
-        assert!(!awaited().await, "nobody has polled");
-        let long = membership.polling();
-        assert!(awaited().await);
+        membership.set_subscription(Some(Subscription::topics(["t".to_owned()]).unwrap()));
+        let ready_to_join = async || tokio::time::timeout(Duration::ZERO, membership.ready_to_join()).await.is_ok();
+        assert!(!ready_to_join().await, "no poll yet");
+        let long_poll = membership.polling();
+        assert!(ready_to_join().await);
         // The poll outlives the membership, which ended before it returned.
-        membership.park(None);
-        assert!(awaited().await);
-        let refused = Error::server(samsarrow_wire::error_code::ErrorCode::GROUP_AUTHORIZATION_FAILED, "JoinGroup");
-        membership.park(Some(refused.clone()));
-        assert!(!awaited().await, "the poll has yet to raise it");
-        assert_eq!(membership.failure(), Some(refused));
-        drop(long);
-        assert!(!awaited().await);
-        membership.park(None);
-        assert!(!awaited().await, "nobody polls");
+        membership.suspend_until_poll(None);
+        assert!(ready_to_join().await);
+        let error = Error::server(samsarrow_wire::error_code::ErrorCode::GROUP_AUTHORIZATION_FAILED, "JoinGroup");
+        membership.suspend_until_poll(Some(error.clone()));
+        assert!(!ready_to_join().await, "the poll has not raised the error yet");
+        assert_eq!(membership.failure(), Some(error));
+        drop(long_poll);
+        assert!(!ready_to_join().await);
+        membership.suspend_until_poll(None);
+        assert!(!ready_to_join().await, "no poll is running");
         let _next = membership.polling();
-        assert!(awaited().await);
+        assert!(ready_to_join().await);
     }
 }

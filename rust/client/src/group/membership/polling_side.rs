@@ -4,39 +4,39 @@ use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::super::subscription::Wanted;
-use super::{Complaint, MemberIdentity, Membership, Owned, Phase, Polling, Rebalance};
+use super::super::subscription::Subscription;
+use super::{MemberIdentity, MemberState, Membership, Owned, Polling, Rebalance, RejoinReason};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 impl Membership {
     /// Replaces the subscription. `None` ends the membership and discards the assignment and any pending event.
-    pub(crate) fn want(&self, wanted: Option<Wanted>) {
+    pub(crate) fn set_subscription(&self, subscription: Option<Subscription>) {
         {
             let mut state = self.lock();
             state.version += 1;
             state.failure = None;
             state.reports.clear();
             state.reported.clear();
-            if wanted.is_none() {
+            if subscription.is_none() {
                 state.owned.clear();
-                state.handed = None;
-            } else if state.wanted.is_none() {
-                state.parked = state.polling == 0;
+                state.pending = None;
+            } else if state.subscription.is_none() {
+                state.awaiting_poll = state.polling == 0;
             }
-            state.wanted = wanted.map(Arc::new);
+            state.subscription = subscription.map(Arc::new);
         }
-        self.ring();
+        self.wake();
     }
 
     /// Makes the task leave the group and end.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
-        self.want(None);
+        self.set_subscription(None);
     }
 
-    pub(crate) fn wanted(&self) -> Option<Arc<Wanted>> {
-        self.lock().wanted.clone()
+    pub(crate) fn subscription(&self) -> Option<Arc<Subscription>> {
+        self.lock().subscription.clone()
     }
 
     pub(crate) fn owned(&self) -> Vec<TopicPartition> {
@@ -52,30 +52,30 @@ impl Membership {
     /// Returns the partitions that can be committed: those owned, and those revoked but not yet reassigned.
     pub(crate) fn committable(&self) -> Owned {
         let state = self.lock();
-        state.owned.union(&state.leaving).cloned().collect()
+        state.owned.union(&state.revoked).cloned().collect()
     }
 
     /// Returns the event for the rebalance listener when the consumer closes: partitions are revoked, or lost if the
     /// membership has already ended.
-    pub(crate) fn to_give_up(&self) -> Option<Rebalance> {
+    pub(crate) fn final_rebalance(&self) -> Option<Rebalance> {
         let state = self.lock();
         let owned: Vec<_> = state.owned.iter().cloned().collect();
-        match state.phase {
+        match state.member_state {
             _ if owned.is_empty() => None,
-            Phase::Outside => Some(Rebalance::Lost(owned)),
-            Phase::Joining | Phase::Stable => Some(Rebalance::Revoked(owned)),
+            MemberState::Unjoined => Some(Rebalance::Lost(owned)),
+            MemberState::Joining | MemberState::Stable => Some(Rebalance::Revoked(owned)),
         }
     }
 
     /// Marks the application as polling until the guard is dropped.
     pub(crate) fn polling(&self) -> Polling<'_> {
-        let unparked = {
+        let resumed = {
             let mut state = self.lock();
             state.polling += 1;
-            state.failure.is_none() && std::mem::take(&mut state.parked)
+            state.failure.is_none() && std::mem::take(&mut state.awaiting_poll)
         };
-        if unparked {
-            self.ring();
+        if resumed {
+            self.wake();
         }
         Polling(self)
     }
@@ -92,19 +92,19 @@ impl Membership {
     }
 
     /// Returns true if [`failure`](Self::failure) or [`take`](Self::take) would return something.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         let state = self.lock();
         state.failure.is_some()
             || !state.reports.is_empty()
-            || state.handed.as_ref().is_some_and(|handed| !handed.taken)
+            || state.pending.as_ref().is_some_and(|pending| !pending.taken)
     }
 
     /// Takes the pending event, which must then be acknowledged or requeued.
     pub(crate) fn take(&self) -> Option<Rebalance> {
         let mut state = self.lock();
-        let handed = state.handed.as_mut().filter(|handed| !handed.taken)?;
-        handed.taken = true;
-        let event = handed.event.clone();
+        let pending = state.pending.as_mut().filter(|pending| !pending.taken)?;
+        pending.taken = true;
+        let event = pending.event.clone();
         if let Rebalance::Assigned(new) = &event {
             state.owned.extend(new.iter().cloned());
         }
@@ -112,73 +112,73 @@ impl Membership {
     }
 
     /// Returns the id of the event that was taken and not acknowledged yet. Ids are unique within a consumer.
-    pub(crate) fn ticket(&self) -> Option<u64> {
-        self.lock().handed.as_ref().filter(|handed| handed.taken).map(|handed| handed.ticket)
+    pub(crate) fn taken_event_id(&self) -> Option<u64> {
+        self.lock().pending.as_ref().filter(|pending| pending.taken).map(|pending| pending.id)
     }
 
     /// Requeues the event that was taken, if the application has not seen it. The next poll takes it again.
-    pub(crate) fn give_back(&self) {
-        if let Some(handed) = &mut self.lock().handed {
-            handed.taken = false;
+    pub(crate) fn requeue(&self) {
+        if let Some(pending) = &mut self.lock().pending {
+            pending.taken = false;
         }
         // A newer event may replace it.
-        self.ring();
+        self.wake();
     }
 
     /// Acknowledges the event that was taken.
     pub(crate) fn acknowledge(&self) {
         {
             let mut state = self.lock();
-            let Some(handed) = state.handed.take_if(|handed| handed.taken) else { return };
-            if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = handed.event {
-                for tp in &gone {
+            let Some(pending) = state.pending.take_if(|pending| pending.taken) else { return };
+            if let Rebalance::Revoked(partitions) | Rebalance::Lost(partitions) = pending.event {
+                for tp in &partitions {
                     state.owned.remove(tp);
                 }
-                state.leaving = gone.into_iter().collect();
+                state.revoked = partitions.into_iter().collect();
             }
         }
-        self.ring();
+        self.wake();
     }
 
     /// Returns the identity to commit with.
     ///
     /// # Errors
-    /// `REBALANCE_IN_PROGRESS` while a new generation forms, `UNKNOWN_MEMBER_ID` for a subscriber that is no member.
-    pub(crate) fn committer(&self, group: &str) -> Result<MemberIdentity> {
+    /// `REBALANCE_IN_PROGRESS` during a rebalance, `UNKNOWN_MEMBER_ID` if the consumer has a subscription but no membership.
+    pub(crate) fn commit_identity(&self, group: &str) -> Result<MemberIdentity> {
         let state = self.lock();
-        if state.wanted.is_none() {
+        if state.subscription.is_none() {
             return Ok(MemberIdentity { instance_id: None, ..MemberIdentity::default() });
         }
-        match state.phase {
-            Phase::Stable => Ok(state.identity.clone()),
-            Phase::Joining => Err(Error::server(
+        match state.member_state {
+            MemberState::Stable => Ok(state.identity.clone()),
+            MemberState::Joining => Err(Error::server(
                 ErrorCode::REBALANCE_IN_PROGRESS,
                 format!(
-                    "OffsetCommit for group {group}: a new generation forms; poll, then commit what is still assigned"
+                    "OffsetCommit for group {group}: a rebalance is in progress; poll, then commit the partitions still assigned"
                 ),
             )),
             // A member fenced by another one with the same `group.instance.id` does not rejoin.
-            Phase::Outside if let Some((error, true)) = &state.failure => Err(error.clone()),
-            Phase::Outside if state.joins == 0 => Err(Error::server(
+            MemberState::Unjoined if let Some((error, true)) = &state.failure => Err(error.clone()),
+            MemberState::Unjoined if state.joins == 0 => Err(Error::server(
                 ErrorCode::UNKNOWN_MEMBER_ID,
                 format!(
                     "OffsetCommit for group {group}: this consumer has not joined the group yet; poll until partitions \
                      are assigned, then commit"
                 ),
             )),
-            Phase::Outside => Err(Error::server(
+            MemberState::Unjoined => Err(Error::server(
                 ErrorCode::UNKNOWN_MEMBER_ID,
                 format!(
-                    "OffsetCommit for group {group}: this consumer is no member (it did not poll for \
-                     max.poll.interval.ms, or missed heartbeats); others may have its partitions, poll joins again"
+                    "OffsetCommit for group {group}: this consumer is not a member (it did not poll for \
+                     max.poll.interval.ms, or missed heartbeats); its partitions may be assigned to others, and poll rejoins"
                 ),
             )),
         }
     }
 
     /// Waits until the new generation is complete.
-    pub(crate) async fn formed(&self) {
-        self.until(|state| (state.phase != Phase::Joining).then_some(())).await;
+    pub(crate) async fn generation_formed(&self) {
+        self.wait_for(|state| (state.member_state != MemberState::Joining).then_some(())).await;
     }
 
     /// Returns the current identity, for commits within transactions.
@@ -187,28 +187,28 @@ impl Membership {
     }
 
     /// Makes the task rejoin because of an error code in the response to a commit by `identity`.
-    pub(crate) fn complain(&self, of: &MemberIdentity, complaint: Complaint) {
+    pub(crate) fn request_rejoin(&self, identity: &MemberIdentity, reason: RejoinReason) {
         {
             let mut state = self.lock();
             // The error no longer applies if the identity was replaced in between.
-            if state.identity != *of || state.phase == Phase::Outside {
+            if state.identity != *identity || state.member_state == MemberState::Unjoined {
                 return;
             }
-            state.complaint = state.complaint.max(Some(complaint));
+            state.rejoin_reason = state.rejoin_reason.max(Some(reason));
         }
-        self.ring();
+        self.wake();
     }
 
     /// Makes the task rejoin with `reason`, if it is a member.
-    pub(crate) fn enforce(&self, reason: &str) {
+    pub(crate) fn enforce_rebalance(&self, reason: &str) {
         {
             let mut state = self.lock();
-            if state.phase != Phase::Stable {
+            if state.member_state != MemberState::Stable {
                 return;
             }
-            state.reason = Some(reason.to_owned());
-            state.complaint = state.complaint.max(Some(Complaint::Rejoin));
+            state.join_reason = Some(reason.to_owned());
+            state.rejoin_reason = state.rejoin_reason.max(Some(RejoinReason::RebalanceInProgress));
         }
-        self.ring();
+        self.wake();
     }
 }

@@ -1,64 +1,69 @@
 //! Sticky assignment of members with equal subscriptions: each gets the minimum quota, and some get one more.
 
-use super::Far;
-use super::previous_owners::Claims;
+use super::Mismatched;
+use super::previous_owners::PreviousOwners;
 use super::racks::Racks;
 use crate::error::{Error, Result};
 use crate::group::assignor::group::Group;
 
 /// Returns the partitions by member.
-pub(super) fn assign(group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far: Far) -> Result<Vec<Vec<usize>>> {
-    let mut shares = Shares::new(group);
-    shares.keep_owned(group, claims, racks, far);
-    let mut unassigned = shares.unassigned(group);
+pub(super) fn assign(
+    group: &Group<'_>,
+    owners: &PreviousOwners,
+    racks: &Racks<'_>,
+    mismatched: Mismatched,
+) -> Result<Vec<Vec<usize>>> {
+    let mut quotas = QuotaAssignment::new(group);
+    quotas.keep_owned(group, owners, racks, mismatched);
+    let mut unassigned = quotas.unassigned(group);
     racks.sort_hardest_first(&mut unassigned);
-    if racks.matter {
-        shares.fill_in_racks(&mut unassigned, racks);
+    if racks.relevant {
+        quotas.fill_in_racks(&mut unassigned, racks);
     }
-    shares.fill(&unassigned)?;
-    Ok(shares.assigned)
+    quotas.fill(&unassigned)?;
+    Ok(quotas.assigned)
 }
 
-struct Shares {
+struct QuotaAssignment {
     assigned: Vec<Vec<usize>>,
     /// Minimum number of partitions per member.
-    least: usize,
+    min_quota: usize,
     /// Number of members that get one more, and of those that already have.
-    extras: usize,
-    with_extra: usize,
+    expected_over_min: usize,
+    over_min: usize,
     /// Members below the minimum quota, and members at it that may get one more.
-    below: Vec<usize>,
-    at_least: Vec<usize>,
+    below_min: Vec<usize>,
+    at_min: Vec<usize>,
 }
 
-impl Shares {
-    fn new(group: &Group<'_>) -> Shares {
+impl QuotaAssignment {
+    fn new(group: &Group<'_>) -> QuotaAssignment {
         let (partitions, members) = (group.partitions(), group.members.len().max(1));
-        Shares {
+        QuotaAssignment {
             assigned: vec![Vec::new(); group.members.len()],
-            least: partitions / members,
-            extras: partitions % members,
-            with_extra: 0,
-            below: Vec::new(),
-            at_least: Vec::new(),
+            min_quota: partitions / members,
+            expected_over_min: partitions % members,
+            over_min: 0,
+            below_min: Vec::new(),
+            at_min: Vec::new(),
         }
     }
 
     /// Keeps the previous partitions of each member up to its quota.
-    fn keep_owned(&mut self, group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far: Far) {
-        for (member, mut owned) in claims.by_member(group.members.len()).into_iter().enumerate() {
-            owned.retain(|partition| far == Far::Kept || !racks.mismatch(member, *partition));
+    fn keep_owned(&mut self, group: &Group<'_>, owners: &PreviousOwners, racks: &Racks<'_>, mismatched: Mismatched) {
+        for (member, mut owned) in owners.by_member(group.members.len()).into_iter().enumerate() {
+            owned.retain(|partition| mismatched == Mismatched::Kept || !racks.mismatch(member, *partition));
             // Keeps low partition numbers of all topics rather than all partitions of the first topics.
             owned.sort_by_key(|partition| (group.index_in_topic(*partition), *partition));
-            if owned.len() < self.least {
-                self.below.push(member);
-            } else if owned.len() > self.least && self.with_extra < self.extras {
-                owned.truncate(self.least + 1);
-                self.took_extra();
+            if owned.len() < self.min_quota {
+                self.below_min.push(member);
+            } else if owned.len() > self.min_quota && self.over_min < self.expected_over_min {
+                owned.truncate(self.min_quota + 1);
+                self.count_over_min();
             } else {
-                owned.truncate(self.least);
-                if self.with_extra < self.extras {
-                    self.at_least.push(member);
+                owned.truncate(self.min_quota);
+                if self.over_min < self.expected_over_min {
+                    self.at_min.push(member);
                 }
             }
             self.assigned[member] = owned;
@@ -66,19 +71,19 @@ impl Shares {
     }
 
     /// Counts a member above the minimum. Once all extra partitions are assigned, members at the minimum are complete.
-    fn took_extra(&mut self) {
-        self.with_extra += 1;
-        if self.with_extra == self.extras {
-            self.at_least.clear();
+    fn count_over_min(&mut self) {
+        self.over_min += 1;
+        if self.over_min == self.expected_over_min {
+            self.at_min.clear();
         }
     }
 
     fn unassigned(&self, group: &Group<'_>) -> Vec<usize> {
-        let mut free = vec![true; group.partitions()];
+        let mut unassigned = vec![true; group.partitions()];
         for partition in self.assigned.iter().flatten() {
-            free[*partition] = false;
+            unassigned[*partition] = false;
         }
-        (0..free.len()).filter(|partition| free[*partition]).collect()
+        (0..unassigned.len()).filter(|partition| unassigned[*partition]).collect()
     }
 
     /// Assigns partitions in turn to members in the racks of their replicas. Those without such a member stay in the
@@ -86,28 +91,28 @@ impl Shares {
     fn fill_in_racks(&mut self, unassigned: &mut Vec<usize>, racks: &Racks<'_>) {
         let mut turn = 0;
         unassigned.retain(|partition| {
-            if let Some(at) = racks.next_match(*partition, &self.below, turn) {
-                let member = self.below[at];
+            if let Some(position) = racks.next_match(*partition, &self.below_min, turn) {
+                let member = self.below_min[position];
                 self.assigned[member].push(*partition);
-                turn = if self.assigned[member].len() < self.least {
-                    at + 1
+                turn = if self.assigned[member].len() < self.min_quota {
+                    position + 1
                 } else {
-                    self.below.remove(at);
-                    if self.with_extra < self.extras {
-                        self.at_least.push(member);
+                    self.below_min.remove(position);
+                    if self.over_min < self.expected_over_min {
+                        self.at_min.push(member);
                     }
-                    at
+                    position
                 };
-                if turn >= self.below.len() {
+                if turn >= self.below_min.len() {
                     turn = 0;
                 }
                 return false;
             }
-            match racks.next_match(*partition, &self.at_least, 0) {
-                Some(at) => {
-                    let member = self.at_least.remove(at);
+            match racks.next_match(*partition, &self.at_min, 0) {
+                Some(position) => {
+                    let member = self.at_min.remove(position);
                     self.assigned[member].push(*partition);
-                    self.took_extra();
+                    self.count_over_min();
                     false
                 }
                 None => true,
@@ -117,23 +122,23 @@ impl Shares {
 
     /// Assigns the remaining partitions in turn: first up to the minimum quota, then one more each.
     fn fill(&mut self, unassigned: &[usize]) -> Result<()> {
-        let mut rest = unassigned.iter();
-        while !self.below.is_empty() {
-            let mut still_below = Vec::new();
-            for member in std::mem::take(&mut self.below) {
-                let share = &mut self.assigned[member];
-                share.push(*rest.next().ok_or_else(shares_do_not_add_up)?);
-                if share.len() < self.least {
-                    still_below.push(member);
+        let mut remaining = unassigned.iter();
+        while !self.below_min.is_empty() {
+            let mut still_below_min = Vec::new();
+            for member in std::mem::take(&mut self.below_min) {
+                let partitions = &mut self.assigned[member];
+                partitions.push(*remaining.next().ok_or_else(quotas_do_not_add_up)?);
+                if partitions.len() < self.min_quota {
+                    still_below_min.push(member);
                 } else {
-                    self.at_least.push(member);
+                    self.at_min.push(member);
                 }
             }
-            self.below = still_below;
+            self.below_min = still_below_min;
         }
-        let mut takers = self.at_least.iter();
-        for partition in rest {
-            let member = takers.next().ok_or_else(shares_do_not_add_up)?;
+        let mut receivers = self.at_min.iter();
+        for partition in remaining {
+            let member = receivers.next().ok_or_else(quotas_do_not_add_up)?;
             self.assigned[*member].push(*partition);
         }
         Ok(())
@@ -141,6 +146,6 @@ impl Shares {
 }
 
 /// Returns the error of inconsistent quotas, which would be a bug: better reported than assigned.
-fn shares_do_not_add_up() -> Error {
+fn quotas_do_not_add_up() -> Error {
     Error::corrupt("the shares of the group's members do not add up to the partitions: please report this")
 }

@@ -3,16 +3,21 @@
 
 use std::collections::BTreeSet;
 
-use super::Far;
+use super::Mismatched;
 use super::movements::Movements;
-use super::previous_owners::Claims;
+use super::previous_owners::PreviousOwners;
 use super::racks::Racks;
 use crate::group::assignor::group::Group;
 
 /// Returns the partitions by member.
-pub(super) fn assign(group: &Group<'_>, claims: &Claims, racks: &Racks<'_>, far: Far) -> Vec<Vec<usize>> {
-    let mut balance = Balance::new(group, claims);
-    let revoked = balance.keep_owned(racks, far);
+pub(super) fn assign(
+    group: &Group<'_>,
+    owners: &PreviousOwners,
+    racks: &Racks<'_>,
+    mismatched: Mismatched,
+) -> Vec<Vec<usize>> {
+    let mut balance = Balance::new(group, owners);
+    let revoked = balance.keep_owned(racks, mismatched);
     let all = hardest_first(group);
     let new: Vec<usize> = all.iter().copied().filter(|partition| balance.owner[*partition].is_none()).collect();
     balance.assign_new(&new, racks);
@@ -34,7 +39,7 @@ fn hardest_first(group: &Group<'_>) -> Vec<usize> {
 
 struct Balance<'a> {
     group: &'a Group<'a>,
-    claims: &'a Claims,
+    owners: &'a PreviousOwners,
     /// Owner by partition.
     owner: Vec<Option<usize>>,
     /// Number of partitions by member.
@@ -45,10 +50,10 @@ struct Balance<'a> {
 }
 
 impl<'a> Balance<'a> {
-    fn new(group: &'a Group<'a>, claims: &'a Claims) -> Balance<'a> {
+    fn new(group: &'a Group<'a>, owners: &'a PreviousOwners) -> Balance<'a> {
         Balance {
             group,
-            claims,
+            owners,
             owner: vec![None; group.partitions()],
             counts: vec![0; group.members.len()],
             loads: (0..group.members.len()).map(|member| (0, member)).collect(),
@@ -57,13 +62,13 @@ impl<'a> Balance<'a> {
     }
 
     /// Keeps the previous partitions of members that are still subscribed. Returns true if any partition was revoked.
-    fn keep_owned(&mut self, racks: &Racks<'_>, far: Far) -> bool {
+    fn keep_owned(&mut self, racks: &Racks<'_>, mismatched: Mismatched) -> bool {
         let mut revoked = false;
         for partition in 0..self.group.partitions() {
-            let Some(member) = self.claims.owner(partition) else { continue };
-            let near_enough = far == Far::Kept || !racks.mismatch(member, partition);
-            if near_enough && self.group.topic_of(partition).has_subscriber(member) {
-                self.give(partition, member);
+            let Some(member) = self.owners.owner(partition) else { continue };
+            let keeps = mismatched == Mismatched::Kept || !racks.mismatch(member, partition);
+            if keeps && self.group.topic_of(partition).has_subscriber(member) {
+                self.assign_to(partition, member);
             } else {
                 revoked = true;
             }
@@ -73,16 +78,16 @@ impl<'a> Balance<'a> {
 
     /// Assigns each partition to its least loaded subscriber, preferring those in the racks of its replicas.
     fn assign_new(&mut self, partitions: &[usize], racks: &Racks<'_>) {
-        let mut far = Vec::new();
+        let mut mismatched = Vec::new();
         for partition in partitions {
             match self.least_loaded(*partition, |member| !racks.mismatch(member, *partition)) {
-                Some(member) => self.give(*partition, member),
-                None => far.push(*partition),
+                Some(member) => self.assign_to(*partition, member),
+                None => mismatched.push(*partition),
             }
         }
-        for partition in far {
+        for partition in mismatched {
             if let Some(member) = self.least_loaded(partition, |_| true) {
-                self.give(partition, member);
+                self.assign_to(partition, member);
             }
         }
     }
@@ -99,47 +104,49 @@ impl<'a> Balance<'a> {
         while moved {
             moved = false;
             for partition in partitions.clone() {
-                if self.is_level() {
+                if self.is_balanced() {
                     return;
                 }
-                moved |= self.improve(partition);
+                moved |= self.move_to_less_loaded(partition);
             }
         }
     }
 
     /// Returns true if the numbers of partitions of any two members differ by one or less.
-    fn is_level(&self) -> bool {
+    fn is_balanced(&self) -> bool {
         match (self.loads.first(), self.loads.last()) {
-            (Some((least, _)), Some((most, _))) => most - least <= 1,
+            (Some((min, _)), Some((max, _))) => max - min <= 1,
             _ => true,
         }
     }
 
     /// Moves a partition, or a substitute, if a subscriber has two or more fewer than its owner: to its former owner,
     /// or otherwise to the least loaded subscriber.
-    fn improve(&mut self, partition: usize) -> bool {
+    fn move_to_less_loaded(&mut self, partition: usize) -> bool {
         let Some(owner) = self.owner[partition] else { return false };
-        let gains = |member: &usize| self.counts[*member] + 1 < self.counts[owner];
-        let wants = |member: &usize| self.group.topic_of(partition).has_subscriber(*member);
-        let former = self.claims.former_owner(partition).filter(wants).filter(gains);
-        let Some(to) = former.or_else(|| self.least_loaded(partition, |_| true).filter(gains)) else { return false };
+        let is_less_loaded = |member: &usize| self.counts[*member] + 1 < self.counts[owner];
+        let is_subscribed = |member: &usize| self.group.topic_of(partition).has_subscriber(*member);
+        let former = self.owners.former_owner(partition).filter(is_subscribed).filter(is_less_loaded);
+        let Some(to) = former.or_else(|| self.least_loaded(partition, |_| true).filter(is_less_loaded)) else {
+            return false;
+        };
         let topic = self.group.topic_of(partition).first;
-        let instead = self.movements.instead_of(partition, topic, owner, to);
-        let better = |other: usize| self.counts[to] + 1 < self.counts[other];
-        match self.owner[instead].filter(|other| better(*other)) {
-            Some(other) => self.transfer(instead, other, to),
+        let substitute = self.movements.partition_to_move(partition, topic, owner, to);
+        let improves = |other: usize| self.counts[to] + 1 < self.counts[other];
+        match self.owner[substitute].filter(|other| improves(*other)) {
+            Some(other) => self.transfer(substitute, other, to),
             None => self.transfer(partition, owner, to),
         }
         true
     }
 
     fn transfer(&mut self, partition: usize, from: usize, to: usize) {
-        self.movements.moved(partition, self.group.topic_of(partition).first, from, to);
+        self.movements.record(partition, self.group.topic_of(partition).first, from, to);
         self.set_count(from, self.counts[from] - 1);
-        self.give(partition, to);
+        self.assign_to(partition, to);
     }
 
-    fn give(&mut self, partition: usize, member: usize) {
+    fn assign_to(&mut self, partition: usize, member: usize) {
         self.owner[partition] = Some(member);
         self.set_count(member, self.counts[member] + 1);
     }

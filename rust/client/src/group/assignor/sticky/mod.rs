@@ -19,7 +19,7 @@ use super::group::Group;
 use super::{Assignment, Assignor, Members, Topics};
 use crate::error::Result;
 use crate::types::TopicPartition;
-use previous_owners::{Claims, Told};
+use previous_owners::{OwnershipReport, PreviousOwners};
 use racks::Racks;
 
 /// Sticky assignor with eager rebalances: members revoke all partitions, and most get the same ones again.
@@ -43,8 +43,8 @@ impl Assignor for Sticky {
 
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment> {
         let group = Group::new(topics, members);
-        let claims = Claims::new(&group, Told::in_user_data);
-        Ok(group.named(assign(&group, &claims, false)?))
+        let owners = PreviousOwners::new(&group, OwnershipReport::from_user_data);
+        Ok(group.to_assignment(assign(&group, &owners, false)?))
     }
 }
 
@@ -63,8 +63,8 @@ impl Assignor for CooperativeSticky {
 
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment> {
         let group = Group::new(topics, members);
-        let claims = Claims::new(&group, Told::as_owned);
-        Ok(group.named(assign(&group, &claims, true)?))
+        let owners = PreviousOwners::new(&group, OwnershipReport::from_owned_partitions);
+        Ok(group.to_assignment(assign(&group, &owners, true)?))
     }
 }
 
@@ -72,50 +72,55 @@ impl Assignor for CooperativeSticky {
 ///
 /// Revokes partitions from members in other racks only if the final assignment matches more racks. Java always revokes
 /// them, and reassigns those that match no rack each time, which could trigger one rebalance after another.
-fn assign(group: &Group<'_>, claims: &Claims, cooperative: bool) -> Result<Vec<Vec<usize>>> {
-    let (racks, alike) = (Racks::new(group), alike(group));
-    let run = |claims: &Claims, far| match alike {
-        true => constrained::assign(group, claims, &racks, far),
-        false => Ok(general::assign(group, claims, &racks, far)),
+fn assign(group: &Group<'_>, owners: &PreviousOwners, cooperative: bool) -> Result<Vec<Vec<usize>>> {
+    let (racks, equal_subscriptions) = (Racks::new(group), equal_subscriptions(group));
+    let run = |owners: &PreviousOwners, mismatched| match equal_subscriptions {
+        true => constrained::assign(group, owners, &racks, mismatched),
+        false => Ok(general::assign(group, owners, &racks, mismatched)),
     };
-    let at_once = |assigned| if cooperative { withhold(assigned, claims, alike) } else { assigned };
-    let kept = run(claims, Far::Kept)?;
-    let far = |partition| claims.owner(partition).is_some_and(|member| racks.mismatch(member, partition));
-    if !(0..group.partitions()).any(far) {
-        return Ok(at_once(kept));
+    let assignable =
+        |assigned| if cooperative { withhold_owned(assigned, owners, equal_subscriptions) } else { assigned };
+    let kept = run(owners, Mismatched::Kept)?;
+    let mismatched = |partition| owners.owner(partition).is_some_and(|member| racks.mismatch(member, partition));
+    if !(0..group.partitions()).any(mismatched) {
+        return Ok(assignable(kept));
     }
-    let nearer = at_once(run(claims, Far::GivenUp)?);
+    let matched = assignable(run(owners, Mismatched::Revoked)?);
     // The next rebalance has to lead to the same result.
-    let settled = run(&Claims::held(group, &nearer), Far::Kept)?;
-    let worth = |assigned: &[Vec<usize>]| {
+    let final_assignment = run(&PreviousOwners::of_assignment(group, &matched), Mismatched::Kept)?;
+    let score = |assigned: &[Vec<usize>]| {
         let squares: usize = assigned.iter().map(|partitions| partitions.len().pow(2)).sum();
         (Reverse(squares), racks.matches(assigned))
     };
-    Ok(if worth(&settled) > worth(&kept) { nearer } else { at_once(kept) })
+    Ok(if score(&final_assignment) > score(&kept) { matched } else { assignable(kept) })
 }
 
 /// Treatment of partitions whose owners are not in the racks of the replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Far {
+enum Mismatched {
     Kept,
-    GivenUp,
+    Revoked,
 }
 
 /// Omits partitions that another member still owns, which the next rebalance assigns. If two members claim a partition,
 /// Java trusts the newer generation for equal subscriptions, and both for different ones.
-fn withhold(mut assigned: Vec<Vec<usize>>, claims: &Claims, alike: bool) -> Vec<Vec<usize>> {
+fn withhold_owned(
+    mut assigned: Vec<Vec<usize>>,
+    owners: &PreviousOwners,
+    equal_subscriptions: bool,
+) -> Vec<Vec<usize>> {
     for (member, partitions) in assigned.iter_mut().enumerate() {
-        partitions.retain(|partition| match alike {
-            true => claims.is_held_by_no_other(*partition, member),
-            false => claims.is_new_or_told_by(*partition, member),
+        partitions.retain(|partition| match equal_subscriptions {
+            true => owners.has_no_other_owner(*partition, member),
+            false => owners.is_new_or_claimed_by(*partition, member),
         });
     }
     assigned
 }
 
 /// Returns true if all members have the same subscription, including topics that do not exist, like Java.
-fn alike(group: &Group<'_>) -> bool {
-    let mut wants = group.members.iter().map(|(_, member)| member.topics.iter().collect::<BTreeSet<_>>());
-    let first = wants.next();
-    wants.all(|topics| Some(&topics) == first.as_ref())
+fn equal_subscriptions(group: &Group<'_>) -> bool {
+    let mut subscriptions = group.members.iter().map(|(_, member)| member.topics.iter().collect::<BTreeSet<_>>());
+    let first = subscriptions.next();
+    subscriptions.all(|topics| Some(&topics) == first.as_ref())
 }

@@ -11,22 +11,22 @@ type Pair = (usize, usize);
 pub(super) struct Movements {
     of_partition: HashMap<usize, Pair>,
     /// Partitions moved, by topic and pair.
-    moved: BTreeMap<(usize, Pair), BTreeSet<usize>>,
+    by_topic: BTreeMap<(usize, Pair), BTreeSet<usize>>,
 }
 
 impl Movements {
     /// Returns the partition to move from `from` to `to` instead of this one.
-    pub(super) fn instead_of(&self, partition: usize, topic: usize, from: usize, to: usize) -> usize {
+    pub(super) fn partition_to_move(&self, partition: usize, topic: usize, from: usize, to: usize) -> usize {
         let origin = self.of_partition.get(&partition).map_or(from, |pair| pair.0);
-        let back = self.moved.get(&(topic, (to, origin)));
-        back.and_then(|partitions| partitions.first()).copied().unwrap_or(partition)
+        let opposite = self.by_topic.get(&(topic, (to, origin)));
+        opposite.and_then(|partitions| partitions.first()).copied().unwrap_or(partition)
     }
 
     /// Records a movement. A partition that returned to its origin has not moved.
-    pub(super) fn moved(&mut self, partition: usize, topic: usize, from: usize, to: usize) {
+    pub(super) fn record(&mut self, partition: usize, topic: usize, from: usize, to: usize) {
         let origin = match self.of_partition.remove(&partition) {
             Some(pair) => {
-                if let Some(partitions) = self.moved.get_mut(&(topic, pair)) {
+                if let Some(partitions) = self.by_topic.get_mut(&(topic, pair)) {
                     partitions.remove(&partition);
                 }
                 pair.0
@@ -35,7 +35,7 @@ impl Movements {
         };
         if origin != to {
             self.of_partition.insert(partition, (origin, to));
-            self.moved.entry((topic, (origin, to))).or_default().insert(partition);
+            self.by_topic.entry((topic, (origin, to))).or_default().insert(partition);
         }
     }
 }

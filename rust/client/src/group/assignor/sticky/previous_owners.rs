@@ -8,28 +8,28 @@ use crate::group::assignor::group::Group;
 use crate::types::TopicPartition;
 
 /// Generation of members that report none.
-const NONE: i32 = -1;
+const NO_GENERATION: i32 = -1;
 
 /// Previous partitions reported by one member.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct OwnershipReport {
     partitions: Vec<TopicPartition>,
     generation: i32,
 }
 
-impl Told {
+impl OwnershipReport {
     /// Reads the user data of an eager member, which owns nothing when it joins. Invalid data counts as no partitions.
-    pub(super) fn in_user_data(subscription: &Subscription) -> Told {
+    pub(super) fn from_user_data(subscription: &Subscription) -> OwnershipReport {
         let previous = subscription.user_data.as_ref().and_then(decode_previous);
         let (partitions, generation) = previous.unwrap_or_default();
-        Told { partitions, generation: generation.unwrap_or(NONE) }
+        OwnershipReport { partitions, generation: generation.unwrap_or(NO_GENERATION) }
     }
 
     /// Reads the owned partitions of a cooperative member. Older members send the generation in the user data.
-    pub(super) fn as_owned(subscription: &Subscription) -> Told {
-        let older = || subscription.user_data.as_deref().and_then(decode_generation);
-        let generation = subscription.generation.or_else(older).unwrap_or(NONE);
-        Told { partitions: subscription.owned.clone(), generation }
+    pub(super) fn from_owned_partitions(subscription: &Subscription) -> OwnershipReport {
+        let in_user_data = || subscription.user_data.as_deref().and_then(decode_generation);
+        let generation = subscription.generation.or_else(in_user_data).unwrap_or(NO_GENERATION);
+        OwnershipReport { partitions: subscription.owned.clone(), generation }
     }
 }
 
@@ -43,7 +43,7 @@ struct Claim {
 
 /// Previous owners of all partitions.
 #[derive(Debug)]
-pub(super) struct Claims {
+pub(super) struct PreviousOwners {
     /// Claim of the newest generation, by partition.
     latest: Vec<Option<Claim>>,
     /// All claims, as partition and member.
@@ -52,36 +52,37 @@ pub(super) struct Claims {
     former: BTreeMap<usize, (usize, i32)>,
 }
 
-impl Claims {
-    pub(super) fn new(group: &Group<'_>, told: fn(&Subscription) -> Told) -> Claims {
+impl PreviousOwners {
+    pub(super) fn new(group: &Group<'_>, report: fn(&Subscription) -> OwnershipReport) -> PreviousOwners {
         let lookup = group.lookup();
-        let told: Vec<Told> = group.members.iter().map(|(_, subscription)| told(subscription)).collect();
-        let newest = told.iter().map(|told| told.generation).max().unwrap_or(NONE);
-        let mut claims =
-            Claims { latest: vec![None; group.partitions()], all: BTreeSet::new(), former: BTreeMap::new() };
-        for (member, told) in told.iter().enumerate() {
-            let numbers: BTreeSet<usize> = told.partitions.iter().filter_map(|p| lookup.number(p)).collect();
-            for partition in numbers {
-                claims.claim(partition, member, told.generation);
-                if told.generation < newest {
-                    claims.remember(partition, member, told.generation);
+        let reports: Vec<OwnershipReport> =
+            group.members.iter().map(|(_, subscription)| report(subscription)).collect();
+        let newest = reports.iter().map(|report| report.generation).max().unwrap_or(NO_GENERATION);
+        let mut owners =
+            PreviousOwners { latest: vec![None; group.partitions()], all: BTreeSet::new(), former: BTreeMap::new() };
+        for (member, report) in reports.iter().enumerate() {
+            let indexes: BTreeSet<usize> = report.partitions.iter().filter_map(|p| lookup.index(p)).collect();
+            for partition in indexes {
+                owners.claim(partition, member, report.generation);
+                if report.generation < newest {
+                    owners.record_former(partition, member, report.generation);
                 }
             }
         }
-        claims
+        owners
     }
 
     /// Returns the owners according to an assignment.
-    pub(super) fn held(group: &Group<'_>, assigned: &[Vec<usize>]) -> Claims {
-        let mut claims = Claims::none(group);
+    pub(super) fn of_assignment(group: &Group<'_>, assigned: &[Vec<usize>]) -> PreviousOwners {
+        let mut owners = PreviousOwners::empty(group);
         for (member, partitions) in assigned.iter().enumerate() {
-            partitions.iter().for_each(|partition| claims.claim(*partition, member, NONE));
+            partitions.iter().for_each(|partition| owners.claim(*partition, member, NO_GENERATION));
         }
-        claims
+        owners
     }
 
-    fn none(group: &Group<'_>) -> Claims {
-        Claims { latest: vec![None; group.partitions()], all: BTreeSet::new(), former: BTreeMap::new() }
+    fn empty(group: &Group<'_>) -> PreviousOwners {
+        PreviousOwners { latest: vec![None; group.partitions()], all: BTreeSet::new(), former: BTreeMap::new() }
     }
 
     fn claim(&mut self, partition: usize, member: usize, generation: i32) {
@@ -93,7 +94,7 @@ impl Claims {
         }
     }
 
-    fn remember(&mut self, partition: usize, member: usize, generation: i32) {
+    fn record_former(&mut self, partition: usize, member: usize, generation: i32) {
         let former = self.former.entry(partition).or_insert((member, generation));
         if generation > former.1 {
             *former = (member, generation);
@@ -111,12 +112,12 @@ impl Claims {
     }
 
     /// Returns true if the newest claims name no owner other than this member.
-    pub(super) fn is_held_by_no_other(&self, partition: usize, member: usize) -> bool {
+    pub(super) fn has_no_other_owner(&self, partition: usize, member: usize) -> bool {
         self.latest[partition].is_none_or(|claim| claim.member == member && !claim.disputed)
     }
 
     /// Returns true if this member claims the partition, or no member does.
-    pub(super) fn is_new_or_told_by(&self, partition: usize, member: usize) -> bool {
+    pub(super) fn is_new_or_claimed_by(&self, partition: usize, member: usize) -> bool {
         self.latest[partition].is_none() || self.all.contains(&(partition, member))
     }
 

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::group::assignor::group::{Group, racks_matter};
+use crate::group::assignor::group::{Group, racks_relevant};
 
 /// Racks of members and replicas; disabled if they do not affect the assignment.
 #[derive(Debug)]
 pub(super) struct Racks<'a> {
     group: &'a Group<'a>,
-    pub(super) matter: bool,
+    pub(super) relevant: bool,
 }
 
 impl<'a> Racks<'a> {
     pub(super) fn new(group: &'a Group<'a>) -> Racks<'a> {
         let members = (0..group.members.len()).filter_map(|member| group.rack(member));
-        let matter = racks_matter(members, (0..group.partitions()).map(|partition| group.racks(partition)));
-        Racks { group, matter }
+        let relevant = racks_relevant(members, (0..group.partitions()).map(|partition| group.racks(partition)));
+        Racks { group, relevant }
     }
 
     fn has_replica(&self, rack: &str, partition: usize) -> bool {
@@ -24,20 +24,22 @@ impl<'a> Racks<'a> {
 
     /// Returns true if a member is in a rack without a replica of the partition; false for a member without a rack.
     pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
-        self.matter && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
+        self.relevant && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
     }
 
     /// Returns the number of partitions whose owners are in the racks of their replicas.
     pub(super) fn matches(&self, assigned: &[Vec<usize>]) -> usize {
-        let near =
+        let matching =
             |member: usize, of_member: &Vec<usize>| of_member.iter().filter(|p| !self.mismatch(member, **p)).count();
-        assigned.iter().enumerate().map(|(member, of_member)| near(member, of_member)).sum()
+        assigned.iter().enumerate().map(|(member, of_member)| matching(member, of_member)).sum()
     }
 
     /// Returns the position of the next member in the rack of a replica, searching circularly from `from`.
     pub(super) fn next_match(&self, partition: usize, members: &[usize], from: usize) -> Option<usize> {
-        let matches = |at: &usize| self.group.rack(members[*at]).is_some_and(|rack| self.has_replica(rack, partition));
-        if !self.matter {
+        let matches = |position: &usize| {
+            self.group.rack(members[*position]).is_some_and(|rack| self.has_replica(rack, partition))
+        };
+        if !self.relevant {
             return None;
         }
         (from..members.len()).find(matches).or_else(|| (0..from.min(members.len())).find(matches))
@@ -46,7 +48,7 @@ impl<'a> Racks<'a> {
     /// Sorts partitions by the number of members in the racks of their replicas, fewest first, as those are hardest to
     /// assign.
     pub(super) fn sort_hardest_first(&self, partitions: &mut [usize]) {
-        if !self.matter {
+        if !self.relevant {
             return;
         }
         let mut members: BTreeMap<&str, usize> = BTreeMap::new();
