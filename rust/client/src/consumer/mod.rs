@@ -49,7 +49,7 @@ pub struct Consumer {
 
 impl PollWaker for Shared {
     fn wake(&self) {
-        self.ring_ready();
+        self.notify_poll();
     }
 }
 
@@ -198,7 +198,7 @@ impl Consumer {
     /// do not heed it.
     pub fn wakeup(&self) {
         self.woken.store(true, Ordering::Release);
-        self.fetcher.shared.ring_ready();
+        self.fetcher.shared.notify_poll();
         self.wakes.notify_waiters();
     }
 

@@ -112,7 +112,7 @@ impl Consumer {
             let has_events = |group: &ConsumerGroup| group.membership.has_pending() || group.has_completed();
             self.woken.load(Ordering::Acquire) || self.group.as_ref().is_some_and(has_events)
         };
-        self.fetcher.shared.ready(deadline, first).await;
+        self.fetcher.shared.wait_ready(deadline, first).await;
     }
 
     /// Does what has to be done before the listener is called; false when there was no time for it.

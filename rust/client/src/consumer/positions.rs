@@ -31,7 +31,7 @@ impl Consumer {
         let position = async {
             let found = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
             let late =
-                || Error::timeout_because(format!("the position of {tp}"), timeout, self.fetcher.shared.trouble(tp));
+                || Error::timeout_because(format!("the position of {tp}"), timeout, self.fetcher.shared.last_error(tp));
             found.unwrap_or_else(|| Err(late()))
         };
         self.unless_woken(position).await

@@ -7,37 +7,37 @@ use super::shared_state::Shared;
 
 /// To the queue's end, or before a place that is kept there.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct ChunkSink {
     shared: Arc<Shared>,
-    place: Option<u64>,
+    slot: Option<u64>,
 }
 
-impl Outlet {
-    pub(super) fn end(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), place: None }
+impl ChunkSink {
+    pub(super) fn at_end(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), slot: None }
     }
 
     /// Before the place of this number.
-    pub(super) fn before(shared: &Arc<Shared>, place: u64) -> Self {
-        Self { shared: Arc::clone(shared), place: Some(place) }
+    pub(super) fn before_slot(shared: &Arc<Shared>, slot: u64) -> Self {
+        Self { shared: Arc::clone(shared), slot: Some(slot) }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(super) fn put(&self, item: Item) {
+    pub(super) fn push(&self, item: Item) {
         {
             let mut state = self.shared.lock();
-            let at = match self.place {
+            let index = match self.slot {
                 None => (!state.closed).then_some(state.queue.len()),
-                Some(number) => state.place_of(number),
+                Some(number) => state.slot_index(number),
             };
             // No place any more: the consumer was closed.
-            let Some(at) = at else { return };
+            let Some(index) = index else { return };
             state.queued += item.bytes();
-            state.queue.insert(at, item);
+            state.queue.insert(index, item);
         }
-        self.shared.ring_ready();
+        self.shared.notify_poll();
     }
 }

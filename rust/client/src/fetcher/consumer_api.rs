@@ -13,7 +13,7 @@ use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition, join_limited};
 
 /// Maximum age of a partition's end as reported by a broker.
-const FRESH: Duration = Duration::from_secs(1);
+const MAX_END_AGE: Duration = Duration::from_secs(1);
 
 /// Partitions of a bounded read.
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ impl Shared {
             state.assign(partitions);
             state.changing = state.waiting == 0;
         }
-        self.ring_work();
-        self.ring_ready();
+        self.notify_tasks();
+        self.notify_poll();
     }
 
     pub(crate) fn assignment(&self) -> Vec<TopicPartition> {
@@ -84,8 +84,8 @@ impl Shared {
                 state.read_until(&tp, None);
             }
         }
-        self.ring_work();
-        self.ring_ready();
+        self.notify_tasks();
+        self.notify_poll();
     }
 
     /// Returns how far a bounded read is.
@@ -145,26 +145,26 @@ impl Shared {
 
     fn change<T>(
         &self,
-        given: impl Iterator<Item = T> + Clone,
-        of: impl Fn(&T) -> &TopicPartition,
+        items: impl Iterator<Item = T> + Clone,
+        partition_of: impl Fn(&T) -> &TopicPartition,
         mut change: impl FnMut(&mut State, T),
     ) -> Result<()> {
         {
             let mut state = self.lock();
-            if let Some(missing) = given.clone().find(|one| !state.cursors.contains_key(of(one))) {
-                return Err(not_assigned(of(&missing)));
+            if let Some(missing) = items.clone().find(|item| !state.cursors.contains_key(partition_of(item))) {
+                return Err(not_assigned(partition_of(&missing)));
             }
-            given.for_each(|one| change(&mut state, one));
+            items.for_each(|item| change(&mut state, item));
         }
-        self.ring_work();
-        self.ring_ready();
+        self.notify_tasks();
+        self.notify_poll();
         Ok(())
     }
 
     /// Registers that the application has finished the rows returned so far.
     pub(crate) fn finish(&self) {
         self.lock().finish();
-        self.polled();
+        self.record_poll();
     }
 
     /// As [`positions`](Self::positions), without what the last poll gave.
@@ -199,9 +199,10 @@ impl Shared {
     pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
         let state = self.lock();
         let now = Instant::now();
-        let fresh = |node: i32| state.answered.get(&node).is_some_and(|at| now.duration_since(*at) < FRESH);
+        let is_recent =
+            |node: i32| state.last_response.get(&node).is_some_and(|time| now.duration_since(*time) < MAX_END_AGE);
         let ends = state.cursors.iter().filter_map(|(tp, cursor)| {
-            let ends = cursor.ends.filter(|ends| !cursor.paused && fresh(ends.node))?;
+            let ends = cursor.ends.filter(|ends| !cursor.paused && is_recent(ends.node))?;
             Some((tp.clone(), if stable { ends.stable } else { ends.high_watermark }))
         });
         ends.collect()
@@ -209,7 +210,7 @@ impl Shared {
 
     /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
     pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
-        let found = self.wait_for(deadline, |state| {
+        let result = self.wait_for(deadline, |state| {
             if state.closed {
                 return Some(Err(Error::closed("the consumer")));
             }
@@ -217,27 +218,27 @@ impl Shared {
             if let Some(position) = cursor.position {
                 return Some(Ok(position));
             }
-            let at = state.queue.iter().position(|item| match item {
+            let index = state.queue.iter().position(|item| match item {
                 Item::Error(_) => true,
-                Item::Failed(failed) => failed.partitions.iter().any(|(of, _)| of == tp),
-                Item::Chunk(_) | Item::Kept(_) => false,
+                Item::Failed(failed) => failed.partitions.iter().any(|(failed, _)| failed == tp),
+                Item::Chunk(_) | Item::Slot(_) => false,
             })?;
-            match state.queue.remove(at)? {
+            match state.queue.remove(index)? {
                 Item::Failed(failed) => state.take_failed(failed).map(Err),
                 Item::Error(error) => Some(Err(error)),
-                Item::Chunk(_) | Item::Kept(_) => None,
+                Item::Chunk(_) | Item::Slot(_) => None,
             }
         });
-        let found = found.await;
-        if let Some(Err(_)) = &found {
+        let result = result.await;
+        if let Some(Err(_)) = &result {
             // As when a poll raises it: the partition that it was about is looked for again.
-            self.ring_work();
+            self.notify_tasks();
         }
-        found
+        result
     }
 
     /// Returns the last error of a partition that is not read.
-    pub(crate) fn trouble(&self, tp: &TopicPartition) -> Option<Error> {
+    pub(crate) fn last_error(&self, tp: &TopicPartition) -> Option<Error> {
         Some(self.lock().cursors.get(tp)?.failing.as_ref()?.error.clone())
     }
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use samsarrow_wire::messages::Uuid;
 
-use super::state::RETRY;
+use super::state::RETRY_DELAY;
 use crate::cluster::metadata::{Leader, Metadata};
 use crate::error::Error;
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
 /// The longest that a partition is left alone after its error was raised.
-const RETRY_MAX: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Source of a start offset that is not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ pub(super) struct Cursor {
     pub(super) position_epoch: i32,
     pub(super) last_epoch: i32,
     /// The epoch of the leader whose log was asked whether it has what was read; -1 if none was.
-    pub(super) compared: i32,
+    pub(super) validated_epoch: i32,
     /// The replica to read from instead of the leader, and until when (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
@@ -108,7 +108,7 @@ impl Cursor {
             fetch_offset: None,
             position_epoch: -1,
             last_epoch: -1,
-            compared: -1,
+            validated_epoch: -1,
             replica: None,
             start,
             out_of_range: None,
@@ -136,7 +136,7 @@ impl Cursor {
         self.fetch_offset = offset;
         self.position_epoch = epoch;
         self.last_epoch = epoch;
-        self.compared = -1;
+        self.validated_epoch = -1;
         self.start = Start::Committed;
         self.out_of_range = None;
         self.undecoded = (0, -1);
@@ -192,7 +192,7 @@ impl Cursor {
     }
 
     /// Another attempt failed; since when they do.
-    pub(super) fn fails(&mut self, error: Error, now: Instant) -> Instant {
+    pub(super) fn record_failure(&mut self, error: Error, now: Instant) -> Instant {
         let (since, logged) = match self.failing.take() {
             Some(before) if before.error.unanswered() == error.unanswered() => (before.since, before.logged),
             _ => (now, false),
@@ -212,11 +212,11 @@ impl Cursor {
     /// may poll in a loop.
     pub(super) fn next_raise(&mut self) -> Duration {
         self.raised += 1;
-        RETRY.saturating_mul(1 << (self.raised - 1).min(10)).min(RETRY_MAX)
+        RETRY_DELAY.saturating_mul(1 << (self.raised - 1).min(10)).min(MAX_RETRY_DELAY)
     }
 
     /// Redirects fetches to another broker: the first time without a delay, then after growing delays.
-    pub(super) fn corrected(&mut self, backoff: Backoff, now: Instant) {
+    pub(super) fn record_correction(&mut self, backoff: Backoff, now: Instant) {
         match &mut self.corrections {
             None => self.corrections = Some(backoff),
             Some(backoff) => self.retry_at = Some(now + backoff.next_delay()),
@@ -230,7 +230,7 @@ impl Cursor {
         self.failed = false;
         self.fetch_offset = self.position;
         self.last_epoch = self.position_epoch;
-        self.compared = -1;
+        self.validated_epoch = -1;
     }
 
     /// The broker to read from, and the partition's leader.
@@ -241,7 +241,7 @@ impl Cursor {
     }
 
     /// Returns the offset to fetch from, if `node` should be requested for this partition now.
-    pub(super) fn wants(&self, node: i32, now: Instant) -> Option<i64> {
+    pub(super) fn fetchable_offset(&self, node: i32, now: Instant) -> Option<i64> {
         let (undecoded, of) = self.undecoded;
         let in_order = undecoded == 0 || of == node;
         let ready = !self.paused && !self.failed && in_order && self.retry_at.is_none_or(|at| at <= now);
@@ -254,35 +254,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_broker_overtakes_what_another_sent_and_nobody_decoded() {
+    fn fetching_waits_for_undecoded_records_of_another_broker() {
         let now = Instant::now();
         let mut cursor = Cursor::new(1);
         cursor.seek(Some(5), -1, 2);
         cursor.undecoded = (1, 3);
-        assert_eq!((cursor.wants(3, now), cursor.wants(4, now)), (Some(5), None));
+        assert_eq!((cursor.fetchable_offset(3, now), cursor.fetchable_offset(4, now)), (Some(5), None));
         cursor.undecoded.0 = 0;
-        assert_eq!(cursor.wants(4, now), Some(5));
+        assert_eq!(cursor.fetchable_offset(4, now), Some(5));
         // Responses to requests from before a seek or a rewind are invalid.
         cursor.undecoded = (1, 3);
         cursor.rewind(3);
-        assert_eq!(cursor.wants(4, now), Some(5));
+        assert_eq!(cursor.fetchable_offset(4, now), Some(5));
         cursor.undecoded = (1, 3);
         cursor.seek(Some(9), -1, 4);
-        assert_eq!(cursor.wants(4, now), Some(9));
+        assert_eq!(cursor.fetchable_offset(4, now), Some(9));
     }
 
     #[test]
-    fn nothing_is_asked_for_past_the_end_that_is_wanted() {
+    fn nothing_is_fetched_past_the_end_of_a_bounded_read() {
         let now = Instant::now();
         let mut cursor = Cursor::new(1);
         cursor.until = Some(7);
         cursor.seek(Some(6), -1, 2);
-        assert_eq!(cursor.wants(3, now), Some(6));
+        assert_eq!(cursor.fetchable_offset(3, now), Some(6));
         cursor.fetch_offset = Some(7);
-        assert_eq!(cursor.wants(3, now), None);
+        assert_eq!(cursor.fetchable_offset(3, now), None);
         cursor.seek(Some(9), -1, 3);
-        assert_eq!(cursor.wants(3, now), None, "it stays through seeks");
+        assert_eq!(cursor.fetchable_offset(3, now), None, "it stays through seeks");
         cursor.until = None;
-        assert_eq!(cursor.wants(3, now), Some(9));
+        assert_eq!(cursor.fetchable_offset(3, now), Some(9));
     }
 }

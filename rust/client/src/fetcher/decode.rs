@@ -7,8 +7,8 @@ use bytes::Buf;
 use samsarrow_arrow::decode::{DecodeError, DecodeOptions, Decoder, Window};
 use samsarrow_arrow::memory_of;
 
-use super::chunk_sink::Outlet;
-use super::partition_records::Part;
+use super::chunk_sink::ChunkSink;
+use super::partition_records::PartitionRecords;
 use super::queue::{CHUNK_BYTES, Chunk, Failed, Item, Segment};
 use super::shared_state::Shared;
 use crate::config::ConsumerOptions;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::types::TopicPartition;
 
 /// A decoder for chunks, of which all decoders of the consumer share the dictionary of topics and the memory.
-pub(super) fn decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder {
+pub(super) fn new_decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder {
     Decoder::sharing(decode_options(options), shared.topics.clone(), shared.pool.clone())
 }
 
@@ -36,13 +36,18 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
 }
 
 /// Decodes parts of answers into the queue, small partitions together, large ones in several chunks, until none is left or,
-/// after a chunk, `go_on` says no. However few rows a poll takes, no batch is decompressed for that again: rows are cut
+/// after a chunk, `may_continue` says no. However few rows a poll takes, no batch is decompressed for that again: rows are cut
 /// as they are handed out.
-pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: &Outlet, go_on: impl Fn() -> bool) {
+pub(super) fn decode(
+    decoder: &mut Decoder,
+    pending: &mut VecDeque<PartitionRecords>,
+    sink: &ChunkSink,
+    may_continue: impl Fn() -> bool,
+) {
     let mut segments = Vec::new();
-    while let Some(part) = parts.front_mut() {
+    while let Some(part) = pending.front_mut() {
         let (tp, version) = (part.tp.clone(), part.version);
-        let fresh = decoder.rows() == 0;
+        let was_empty = decoder.rows() == 0;
         let (appended, failure) = {
             let aborted = part.aborted.clone();
             let mut aborted = aborted.as_deref().map(|a| a.lock().unwrap_or_else(PoisonError::into_inner));
@@ -50,7 +55,7 @@ pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: 
             let window = Window { from_offset: part.from, until_offset: None, max_rows: None, aborted };
             match decoder.append(&tp.topic, tp.partition, part.records.clone(), window) {
                 Ok(appended) => (appended, None),
-                Err(error) => (error.appended, Some(told(&error))),
+                Err(error) => (error.appended, Some(decode_error(&error))),
             }
         };
         // An error that appended nothing gives no offset either.
@@ -62,44 +67,44 @@ pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: 
             next_offset,
             epochs: part.epochs.clone(),
         });
-        let stuck = appended.full && fresh && appended.rows == 0 && appended.consumed == 0;
+        let too_large = appended.full && was_empty && appended.rows == 0 && appended.consumed == 0;
         let failure = failure.or_else(|| {
-            stuck.then(|| {
+            too_large.then(|| {
                 Error::corrupt(format!("a record batch of {tp} at offset {next_offset} is too large to decode"))
             })
         });
         let done = !appended.full || failure.is_some();
         if done {
-            parts.pop_front();
+            pending.pop_front();
         } else {
             part.from = next_offset;
             part.records.advance(appended.consumed.min(part.records.len()));
         }
         if appended.full || failure.is_some() || decoder.bytes() >= CHUNK_BYTES {
-            flush(decoder, &mut segments, outlet);
+            flush(decoder, &mut segments, sink);
             if let Some(error) = failure {
-                fail(outlet, &tp, version, error);
+                fail_partition(sink, &tp, version, error);
             }
-            if !go_on() {
+            if !may_continue() {
                 return;
             }
         }
     }
-    flush(decoder, &mut segments, outlet);
+    flush(decoder, &mut segments, sink);
 }
 
 /// Adds the option that allows more to a decoding error.
-fn told(error: &DecodeError) -> Error {
+fn decode_error(error: &DecodeError) -> Error {
     let hint = error.option().map_or(String::new(), |option| format!(" ({option} is the option that allows more)"));
     Error::corrupt(format!("{error}{hint}"))
 }
 
-fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, outlet: &Outlet) {
+fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, sink: &ChunkSink) {
     if segments.is_empty() {
         return;
     }
     let segments = std::mem::take(segments);
-    outlet.put(match decoder.finish() {
+    sink.push(match decoder.finish() {
         Ok(batch) => {
             let bytes = memory_of(&batch);
             Item::Chunk(Chunk { batch, segments, bytes })
@@ -109,12 +114,12 @@ fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, outlet: &Outlet) {
 }
 
 /// The partition stops until the error was raised.
-fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
-    match outlet.shared().lock().at_version(tp, version) {
+fn fail_partition(sink: &ChunkSink, tp: &TopicPartition, version: u64, error: Error) {
+    match sink.shared().lock().at_version(tp, version) {
         Some(cursor) => cursor.failed = true,
         None => return,
     }
-    outlet.put(Item::Failed(Failed { partitions: vec![(tp.clone(), version)], error }));
+    sink.push(Item::Failed(Failed { partitions: vec![(tp.clone(), version)], error }));
 }
 
 #[cfg(test)]
@@ -145,7 +150,7 @@ mod tests {
         let data = encode_batches(&table, &Columns::default(), &options).unwrap();
         let mut decoder = Decoder::new(DecodeOptions { max_decompressed_bytes: 100, ..Default::default() });
         let error = decoder.append(&Arc::from("t"), 0, data.into(), Window::from(0)).unwrap_err();
-        let text = told(&error).to_string();
+        let text = decode_error(&error).to_string();
         assert!(text.ends_with("(max.decompressed.bytes is the option that allows more)"), "{text}");
     }
 
@@ -153,8 +158,18 @@ mod tests {
     async fn what_is_queued_counts_as_the_memory_that_it_takes() {
         let (shared, tp, version) = Shared::at_start(64 << 20);
         let epochs = Epochs::new(-1, &[]);
-        let part = Part { tp, version, from: 0, epochs, records: batch(0).into(), compressed: false, aborted: None };
-        decode(&mut Decoder::new(DecodeOptions::default()), &mut [part].into(), &Outlet::end(&shared), || true);
+        let records = PartitionRecords {
+            tp,
+            version,
+            from: 0,
+            epochs,
+            records: batch(0).into(),
+            compressed: false,
+            aborted: None,
+        };
+        decode(&mut Decoder::new(DecodeOptions::default()), &mut [records].into(), &ChunkSink::at_end(&shared), || {
+            true
+        });
         let queued = shared.lock().queued;
         let rows = shared.poll(100, tokio::time::Instant::now()).await.unwrap().unwrap();
         // Beside the three bytes of values: where they end, offsets, timestamps and the rest.
@@ -165,12 +180,12 @@ mod tests {
     #[tokio::test]
     async fn a_corrupt_batch_raises_in_its_place_and_can_be_passed() {
         let (shared, tp, version) = Shared::at_start(64 << 20);
-        let outlet = Outlet::end(&shared);
+        let sink = ChunkSink::at_end(&shared);
         let mut decoder = Decoder::new(DecodeOptions { max_bytes: CHUNK_BYTES, ..Default::default() });
-        let mut bad = batch(3);
-        *bad.last_mut().unwrap() ^= 1;
-        let data = [batch(0), bad, batch(6)].concat();
-        let part = |from, records: Vec<u8>, version| Part {
+        let mut corrupt = batch(3);
+        *corrupt.last_mut().unwrap() ^= 1;
+        let data = [batch(0), corrupt, batch(6)].concat();
+        let records = |from, records: Vec<u8>, version| PartitionRecords {
             tp: TopicPartition::new("t", 0),
             version,
             from,
@@ -179,7 +194,7 @@ mod tests {
             records: records.into(),
             aborted: None,
         };
-        decode(&mut decoder, &mut [part(0, data, version)].into(), &outlet, || true);
+        decode(&mut decoder, &mut [records(0, data, version)].into(), &sink, || true);
         let now = tokio::time::Instant::now();
         assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
         let error = shared.poll(100, now).await.unwrap().unwrap_err();
@@ -190,7 +205,7 @@ mod tests {
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
         shared.seek(&[(tp.clone(), Some(6), None)]).unwrap();
         let version = shared.lock().cursors[&tp].version;
-        decode(&mut decoder, &mut [part(6, batch(6), version)].into(), &outlet, || true);
+        decode(&mut decoder, &mut [records(6, batch(6), version)].into(), &sink, || true);
         assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
         assert_eq!(shared.positions(), [(tp, 9, None)]);
     }

@@ -3,31 +3,31 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::partition_records::Part;
+use super::partition_records::PartitionRecords;
 
 /// Packed records by slot, in queue order.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    pub(super) kept: BTreeMap<u64, Place>,
+pub(super) struct DecodeSlots {
+    pub(super) slots: BTreeMap<u64, DecodeSlot>,
     /// Places that are being decoded.
     pub(super) decoding: usize,
-    pub(super) next: u64,
+    pub(super) last_number: u64,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DecodeSlot {
     /// Not decoded yet; nothing while it is being decoded.
-    pub(super) packed: VecDeque<Part>,
+    pub(super) pending: VecDeque<PartitionRecords>,
     /// Of what is not decoded yet: it counts as queued.
     pub(super) bytes: usize,
     /// Set if the response lists aborted transactions, which later parts depend on.
     pub(super) ordered: bool,
 }
 
-impl Places {
+impl DecodeSlots {
     /// Returns true if any records wait to be decoded.
-    pub(super) fn any_packed(&self) -> bool {
-        self.kept.values().any(|place| !place.packed.is_empty())
+    pub(super) fn any_pending(&self) -> bool {
+        self.slots.values().any(|slot| !slot.pending.is_empty())
     }
 }

@@ -15,7 +15,7 @@ use samsarrow_wire::messages::{
 
 use super::cursor::Start;
 use super::partition::truncated;
-use super::partition_request::Asked;
+use super::partition_request::FetchPartitionRequest;
 use super::request::Round;
 use super::source::Source;
 use super::state::State;
@@ -25,19 +25,19 @@ use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
 /// From this version on, Fetch compares epochs (KIP-595).
-const COMPARING: i16 = 12;
+const EPOCH_VALIDATING_FETCH: i16 = 12;
 /// Before this version, OffsetForLeaderEpoch is for brokers: it needs a right that clients do not have (KIP-320).
-const FOR_CLIENTS: i16 = 3;
+const FIRST_CLIENT_VERSION: i16 = 3;
 
 impl Source {
     /// Returns true if Fetch would not detect a truncation and this broker supports OffsetForLeaderEpoch.
-    pub(super) async fn must_compare(&self, node: i32) -> Result<bool> {
+    pub(super) async fn needs_validation(&self, node: i32) -> Result<bool> {
         let time = self.cluster.options().request_timeout;
-        if self.cluster.version::<FetchRequest>(node, time).await? >= COMPARING {
+        if self.cluster.version::<FetchRequest>(node, time).await? >= EPOCH_VALIDATING_FETCH {
             return Ok(false);
         }
         match self.cluster.version::<OffsetForLeaderEpochRequest>(node, time).await {
-            Ok(version) => Ok(version >= FOR_CLIENTS),
+            Ok(version) => Ok(version >= FIRST_CLIENT_VERSION),
             Err(Error::UnsupportedVersion(_)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -45,48 +45,49 @@ impl Source {
 
     /// Compares the positions of a round with the leader's log, where an election was held since their records were
     /// read.
-    pub(super) async fn compare(&self, node: i32, round: &Round) -> Result<()> {
-        let open = round.asked.iter().filter(|one| one.last_epoch >= 0);
-        let (of_replica, of_leader): (Vec<_>, Vec<_>) = open.partition(|one| one.of_replica);
+    pub(super) async fn validate(&self, node: i32, round: &Round) -> Result<()> {
+        let open = round.partitions.iter().filter(|request| request.last_epoch >= 0);
+        let (from_replica, of_leader): (Vec<_>, Vec<_>) = open.partition(|request| request.from_replica);
         // Only the leader knows, and will send us back to the replica.
-        for one in of_replica {
-            if let Some(cursor) = self.shared.lock().at_version(&one.tp, one.version) {
+        for request in from_replica {
+            if let Some(cursor) = self.shared.lock().at_version(&request.tp, request.version) {
                 cursor.replica = None;
             }
         }
         if !of_leader.is_empty() {
             let time = self.cluster.options().request_timeout;
-            let response = self.cluster.send(node, request(&of_leader), time).await?;
-            self.judge_all(node, &of_leader, response);
+            let response = self.cluster.send(node, build_request(&of_leader), time).await?;
+            self.apply_responses(node, &of_leader, response);
         }
-        self.shared.ring_work();
-        self.shared.ring_ready();
+        self.shared.notify_tasks();
+        self.shared.notify_poll();
         Ok(())
     }
 
-    fn judge_all(&self, node: i32, asked: &[&Asked], response: OffsetForLeaderEpochResponse) {
-        let mut told = HashMap::new();
+    fn apply_responses(&self, node: i32, requests: &[&FetchPartitionRequest], response: OffsetForLeaderEpochResponse) {
+        let mut responses = HashMap::new();
         for topic in response.topics {
             let name: Arc<str> = topic.topic.into();
-            let of = |one: &EpochEndOffset| TopicPartition::new(Arc::clone(&name), one.partition);
-            told.extend(topic.partitions.into_iter().map(|one| (of(&one), one)));
+            let topic_partition =
+                |partition: &EpochEndOffset| TopicPartition::new(Arc::clone(&name), partition.partition);
+            responses.extend(topic.partitions.into_iter().map(|partition| (topic_partition(&partition), partition)));
         }
         let mut state = self.shared.lock();
         let mut failed = Vec::new();
-        for &one in asked {
-            let outcome = match told.get(&one.tp) {
-                Some(told) => ErrorCode::from_i16(told.error_code)
+        for &request in requests {
+            let outcome = match responses.get(&request.tp) {
+                Some(response) => ErrorCode::from_i16(response.error_code)
                     .ok()
-                    .map_err(|code| Error::server(code, format!("OffsetForLeaderEpoch of {}", one.tp)))
-                    .map(|()| told),
+                    .map_err(|code| Error::server(code, format!("OffsetForLeaderEpoch of {}", request.tp)))
+                    .map(|()| response),
                 None => {
-                    let reason = format!("its answer to OffsetForLeaderEpoch leaves out {}", one.tp);
+                    let reason = format!("its answer to OffsetForLeaderEpoch leaves out {}", request.tp);
                     Err(Error::protocol(format!("broker {node}"), reason))
                 }
             };
             match outcome {
-                Ok(told) => self.judge(&mut state, one, told),
-                Err(error) => failed.push((one, error)),
+                Ok(response) => self.apply_response(&mut state, request, response),
+                Err(error) => failed.push((request, error)),
             }
         }
         let refresh = failed.iter().any(|(_, error)| error.refresh_metadata());
@@ -98,13 +99,13 @@ impl Source {
     }
 
     /// Compares one position with what the leader says of its log.
-    fn judge(&self, state: &mut State, asked: &Asked, told: &EpochEndOffset) {
-        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
-        cursor.compared = asked.leader_epoch;
-        let (epoch, end_offset) = (told.leader_epoch, told.end_offset);
+    fn apply_response(&self, state: &mut State, request: &FetchPartitionRequest, response: &EpochEndOffset) {
+        let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
+        cursor.validated_epoch = request.leader_epoch;
+        let (epoch, end_offset) = (response.leader_epoch, response.end_offset);
         if epoch >= 0 && end_offset >= 0 {
-            if end_offset < asked.offset {
-                truncated(self, state, asked, &Diverging { epoch, end_offset, ..Default::default() });
+            if end_offset < request.offset {
+                truncated(self, state, request, &Diverging { epoch, end_offset, ..Default::default() });
             }
             return;
         }
@@ -113,29 +114,29 @@ impl Source {
             let error = Error::OffsetOutOfRange(format!(
                 "{}: the log was truncated: offset {} was read in leader epoch {}, which its leader does not know any \
                  more, and auto.offset.reset is none; seek to an offset that is there",
-                asked.tp, asked.offset, asked.last_epoch
+                request.tp, request.offset, request.last_epoch
             ));
-            return state.raise(&asked.tp, asked.version, error);
+            return state.raise(&request.tp, request.version, error);
         }
-        tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch,
+        tracing::warn!(tp = %request.tp, offset = request.offset, epoch = request.last_epoch,
             "the log was truncated at an unknown offset: the offset is reset");
-        cursor.corrected(self.cluster.backoff(), Instant::now());
+        cursor.record_correction(self.cluster.backoff(), Instant::now());
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;
     }
 }
 
-fn request(asked: &[&Asked]) -> OffsetForLeaderEpochRequest {
-    let partition = |(partition, one): (i32, &Asked)| OffsetForLeaderPartition {
+fn build_request(requests: &[&FetchPartitionRequest]) -> OffsetForLeaderEpochRequest {
+    let partition = |(partition, request): (i32, &FetchPartitionRequest)| OffsetForLeaderPartition {
         partition,
-        current_leader_epoch: one.leader_epoch,
-        leader_epoch: one.last_epoch,
+        current_leader_epoch: request.leader_epoch,
+        leader_epoch: request.last_epoch,
         ..Default::default()
     };
-    let topics = by_topic(asked.iter().map(|one| (one.tp.clone(), *one))).into_iter();
-    let topic = |(name, of): (Arc<str>, Vec<_>)| OffsetForLeaderTopic {
+    let topics = by_topic(requests.iter().map(|request| (request.tp.clone(), *request))).into_iter();
+    let topic = |(name, partitions): (Arc<str>, Vec<_>)| OffsetForLeaderTopic {
         topic: name.to_string(),
-        partitions: of.into_iter().map(partition).collect(),
+        partitions: partitions.into_iter().map(partition).collect(),
         ..Default::default()
     };
     OffsetForLeaderEpochRequest { replica_id: -1, topics: topics.map(topic).collect(), ..Default::default() }

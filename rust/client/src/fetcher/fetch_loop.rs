@@ -9,13 +9,13 @@ use samsarrow_wire::messages::fetch::NodeEndpoint;
 use samsarrow_wire::messages::{ApiKey, FetchEvent, FetchRequest};
 use tokio::sync::watch;
 
-use super::chunk_sink::Outlet;
-use super::decode::{decode, decoder};
-use super::decode_pool::Job;
-use super::partition::{Learned, Reading};
-use super::partition_records::Part;
-use super::request::{Idle, Round, build, limit, newest_version, plan};
-use super::response_reader::{Answer, Buffers, Told};
+use super::chunk_sink::ChunkSink;
+use super::decode::{decode, new_decoder};
+use super::decode_pool::DecodeJob;
+use super::partition::{PartitionReader, ResponseSummary};
+use super::partition_records::PartitionRecords;
+use super::request::{Idle, Round, build, newest_version, plan, response_timeout};
+use super::response_reader::{Buffers, FetchResponseReader, ResponseEvent};
 use super::session::Session;
 use super::shared_state::Shared;
 use super::source::Source;
@@ -25,35 +25,35 @@ use crate::net::FrameBody;
 use crate::types::join_limited;
 
 /// This many bytes of small partitions are decoded together.
-const TOGETHER: usize = 384 << 10;
+const MIN_DECODE_BYTES: usize = 384 << 10;
 /// An answer of no more bytes than this is decoded before the next one is asked for: that takes microseconds, while
 /// asking takes a system call that its records would wait for.
-const AT_ONCE: usize = 16 << 10;
+const INLINE_DECODE_BYTES: usize = 16 << 10;
 /// An answer without records that comes sooner than this was not delayed by the broker.
-const DELAYED: Duration = Duration::from_millis(10);
+const MIN_BROKER_DELAY: Duration = Duration::from_millis(10);
 /// The time between two requests to a broker that returns nothing and does not delay its answers.
 const EMPTY_PAUSE: Duration = Duration::from_millis(1);
 
 impl Source {
     /// Rounds at one broker, for as long as the consumer lives. It idles while nothing of ours is read there.
     pub(super) async fn run(&self, node: i32) {
-        let mut room = self.shared.room();
+        let mut capacity_changes = self.shared.capacity_changes();
         let mut metadata_changes = self.cluster.watch();
-        let mut desk = Desk::new(self);
+        let mut pending = PendingDecodes::new(self);
         let mut session = Session::default();
         let mut backoff = self.cluster.backoff();
-        let mut turn = 0;
+        let mut rotation = 0;
         loop {
-            room.borrow_and_update();
+            capacity_changes.borrow_and_update();
             let metadata = metadata_changes.borrow_and_update().clone();
             let changing = self.shared.lock().changing;
             let planned =
-                if changing { Err(Idle::Wait) } else { plan(&self.shared, &metadata, node, &self.options, turn) };
+                if changing { Err(Idle::Wait) } else { plan(&self.shared, &metadata, node, &self.options, rotation) };
             self.shared.report_recreated(&self.cluster, self.options.auto_offset_reset);
             let round = match planned {
                 Ok(round) => round,
-                Err(_) if !desk.parts.is_empty() => {
-                    desk.decode();
+                Err(_) if !pending.records.is_empty() => {
+                    pending.decode();
                     continue;
                 }
                 Err(idle) => {
@@ -64,48 +64,48 @@ impl Source {
                         }
                     };
                     tokio::select! {
-                        _ = room.changed() => {}
+                        _ = capacity_changes.changed() => {}
                         _ = metadata_changes.changed() => {}
                         () = until => {}
                     }
                     continue;
                 }
             };
-            turn = turn.wrapping_add(1);
+            rotation = rotation.wrapping_add(1);
             let reserved = Reservation { shared: &self.shared, bytes: round.max_bytes as usize };
-            let (begun, polls) = (Instant::now(), self.shared.lock().polls);
-            let outcome = match self.compared(node, &round, &mut desk).await {
-                Ok(false) => self.round(node, &round, &metadata, &mut session, &mut desk).await,
+            let (started_at, polls) = (Instant::now(), self.shared.lock().polls);
+            let outcome = match self.validate_positions(node, &round, &mut pending).await {
+                Ok(false) => self.fetch(node, &round, &metadata, &mut session, &mut pending).await,
                 Ok(true) => continue,
                 Err(error) => Err(error),
             };
-            let mut pauses = false;
+            let mut needs_pause = false;
             match outcome {
                 Ok(empty) => {
                     backoff.reset();
                     let now = Instant::now();
-                    self.shared.lock().answered.insert(node, now);
-                    pauses = empty && !self.is_delayed(now - begun);
+                    self.shared.lock().last_response.insert(node, now);
+                    needs_pause = empty && !self.is_delayed(now - started_at);
                 }
                 // The broker has evicted the session: the next request is a full one, without a delay.
-                Err(error) if session.is_open() && is_about_the_session(&error) => {
+                Err(error) if session.is_open() && is_session_error(&error) => {
                     tracing::debug!(%error, node, "the fetch session is created anew");
                     session.reset();
                 }
                 Err(error) => {
                     tracing::debug!(%error, node, "fetch failed");
                     session.reset();
-                    desk.decode();
-                    self.all_failed(&round, &error);
+                    pending.decode();
+                    self.record_request_failure(&round, &error);
                     drop(reserved);
                     tokio::time::sleep(backoff.next_delay()).await;
                     continue;
                 }
             }
             // Records that wait in this task count as queued.
-            desk.held = Some(reserved.exchange(desk.bytes));
-            if pauses {
-                self.pause(polls, &mut room).await;
+            pending.reservation = Some(reserved.replace(pending.bytes));
+            if needs_pause {
+                self.pause(polls, &mut capacity_changes).await;
             }
         }
     }
@@ -113,17 +113,17 @@ impl Source {
     /// Returns whether the broker delays answers without records, as this one after `time`.
     fn is_delayed(&self, time: Duration) -> bool {
         let options = &self.options;
-        options.fetch_min_bytes > 0 && options.fetch_max_wait >= DELAYED && time >= DELAYED
+        options.fetch_min_bytes > 0 && options.fetch_max_wait >= MIN_BROKER_DELAY && time >= MIN_BROKER_DELAY
     }
 
     /// Waits until a poll wants records, after an answer without any that the broker did not delay
     /// (`fetch.max.wait.ms=0`, `fetch.min.bytes=0`): no other wait limits the rate of requests. `polls` is the number of
     /// polls before the request.
-    async fn pause(&self, polls: u64, room: &mut watch::Receiver<()>) {
+    async fn pause(&self, polls: u64, capacity_changes: &mut watch::Receiver<()>) {
         tokio::time::sleep(EMPTY_PAUSE).await;
         loop {
-            room.borrow_and_update();
-            if self.shared.lock().is_polled_since(polls) || room.changed().await.is_err() {
+            capacity_changes.borrow_and_update();
+            if self.shared.lock().is_polled_since(polls) || capacity_changes.changed().await.is_err() {
                 return;
             }
         }
@@ -131,62 +131,62 @@ impl Source {
 
     /// Compares positions of the round with the leader's log, if necessary; returns true if it did: cursors may have
     /// changed.
-    async fn compared(&self, node: i32, round: &Round, desk: &mut Desk<'_>) -> Result<bool> {
-        if round.asked.iter().all(|one| one.last_epoch < 0) {
+    async fn validate_positions(&self, node: i32, round: &Round, pending: &mut PendingDecodes<'_>) -> Result<bool> {
+        if round.partitions.iter().all(|one| one.last_epoch < 0) {
             return Ok(false);
         }
-        let must = {
-            let looking = self.must_compare(node);
-            tokio::pin!(looking);
+        let needed = {
+            let check = self.needs_validation(node);
+            tokio::pin!(check);
             tokio::select! {
                 biased;
-                must = &mut looking => must?,
+                needed = &mut check => needed?,
                 // No connection yet: making one may take its time.
                 () = std::future::ready(()) => {
-                    desk.decode();
-                    looking.await?
+                    pending.decode();
+                    check.await?
                 }
             }
         };
-        if must {
+        if needed {
             // Errors are queued behind the records that were read before.
-            desk.decode();
-            self.compare(node, round).await?;
+            pending.decode();
+            self.validate(node, round).await?;
         }
-        Ok(must)
+        Ok(needed)
     }
 
     /// One request and its answer; returns whether the answer has neither records nor changes. While the broker works on
     /// it, what is left of the last answer is decoded.
-    async fn round(
+    async fn fetch(
         &self,
         node: i32,
         round: &Round,
         metadata: &Metadata,
         session: &mut Session,
-        desk: &mut Desk<'_>,
+        pending: &mut PendingDecodes<'_>,
     ) -> Result<bool> {
-        let time = limit(&self.options, self.cluster.options().request_timeout);
-        let (version, answer) = {
+        let time = response_timeout(&self.options, self.cluster.options().request_timeout);
+        let (version, response) = {
             let cluster = self.cluster.with_max_version(ApiKey::Fetch, newest_version(round));
-            let asking = cluster
+            let send = cluster
                 .dispatch_body::<FetchRequest, _>(node, time, |version| build(round, version, session, &self.options));
-            tokio::pin!(asking);
+            tokio::pin!(send);
             tokio::select! {
                 biased;
-                asked = &mut asking => asked?,
+                sent = &mut send => sent?,
                 // No connection yet: making one may take its time.
                 () = std::future::ready(()) => {
-                    desk.decode();
-                    asking.await?
+                    pending.decode();
+                    send.await?
                 }
             }
         };
-        desk.decode();
-        let (session_id, empty) = self.read(node, answer.await?, version, round, metadata, desk).await?;
-        session.answered(version, session_id, &round.asked);
-        if desk.bytes <= AT_ONCE {
-            desk.decode();
+        pending.decode();
+        let (session_id, empty) = self.read(node, response.await?, version, round, metadata, pending).await?;
+        session.record_response(version, session_id, &round.partitions);
+        if pending.bytes <= INLINE_DECODE_BYTES {
+            pending.decode();
         }
         Ok(empty)
     }
@@ -199,76 +199,79 @@ impl Source {
         version: i16,
         round: &Round,
         metadata: &Metadata,
-        desk: &mut Desk<'_>,
+        pending: &mut PendingDecodes<'_>,
     ) -> Result<(i32, bool)> {
-        let index = round.index();
-        let mut buffers = std::mem::take(&mut desk.buffers);
-        let mut answer = Answer::new(body, version, &mut buffers);
-        let mut learned = Learned::default();
+        let indexes = round.index();
+        let mut buffers = std::mem::take(&mut pending.buffers);
+        let mut reader = FetchResponseReader::new(body, version, &mut buffers);
+        let mut summary = ResponseSummary::default();
         let (mut session, mut failure) = (0, None);
         let mut topic = None;
-        let mut reading: Option<Reading<'_>> = None;
+        let mut partition_reader: Option<PartitionReader<'_>> = None;
         loop {
-            match answer.next().await? {
-                Told::Records(records) => {
-                    let part = reading.as_mut().and_then(|reading| reading.records(self, records));
+            match reader.next().await? {
+                ResponseEvent::Records(records) => {
+                    let part =
+                        partition_reader.as_mut().and_then(|partition_reader| partition_reader.records(self, records));
                     if let Some(part) = part {
-                        desk.add(part);
+                        pending.add(part);
                     }
                     // The end of the answer is decoded when the next one is under way.
-                    if desk.bytes >= TOGETHER && !answer.is_at_its_end() {
-                        desk.decode();
+                    if pending.bytes >= MIN_DECODE_BYTES && !reader.is_fully_read() {
+                        pending.decode();
                     }
                 }
-                Told::Cut(bytes) => reading.iter_mut().for_each(|reading| reading.cut += bytes),
-                Told::Event(FetchEvent::Head { throttle_time_ms, error_code, session_id }) => {
+                ResponseEvent::Cut(bytes) => {
+                    partition_reader.iter_mut().for_each(|partition_reader| partition_reader.cut += bytes)
+                }
+                ResponseEvent::Message(FetchEvent::Head { throttle_time_ms, error_code, session_id }) => {
                     self.cluster.throttled(node, throttle_time_ms);
                     session = session_id;
                     failure = ErrorCode::from_i16(error_code).ok().err();
                 }
-                Told::Event(FetchEvent::Topic { name, id }) => {
+                ResponseEvent::Message(FetchEvent::Topic { name, id }) => {
                     // Records of an unknown id were not requested: positions do not move past them.
                     let name = if name.is_empty() { metadata.topic_name(&id).unwrap_or_default() } else { &name };
-                    topic = index.get(name);
+                    topic = indexes.get(name);
                 }
-                Told::Event(FetchEvent::Partition(data)) => {
+                ResponseEvent::Message(FetchEvent::Partition(data)) => {
                     // Partitions that were not asked for are left out.
-                    let at = topic.and_then(|partitions| partitions.get(&data.partition_index));
-                    let asked = at.and_then(|at| round.asked.get(*at));
-                    reading = asked.map(|asked| Reading::new(asked, node, *data));
+                    let index = topic.and_then(|partitions| partitions.get(&data.partition_index));
+                    let request = index.and_then(|index| round.partitions.get(*index));
+                    partition_reader = request.map(|request| PartitionReader::new(request, node, *data));
                 }
-                Told::Event(FetchEvent::PartitionEnd { diverging_epoch, current_leader }) => {
-                    if let Some(reading) = reading.take() {
-                        reading.end(self, version, metadata, &diverging_epoch, &current_leader, &mut learned);
+                ResponseEvent::Message(FetchEvent::PartitionEnd { diverging_epoch, current_leader }) => {
+                    if let Some(partition_reader) = partition_reader.take() {
+                        partition_reader.end(self, version, metadata, &diverging_epoch, &current_leader, &mut summary);
                     }
                 }
-                Told::Event(FetchEvent::End { node_endpoints }) => {
-                    if !learned.leaders.is_empty() {
+                ResponseEvent::Message(FetchEvent::End { node_endpoints }) => {
+                    if !summary.leaders.is_empty() {
                         let at = |node: &NodeEndpoint| (node.node_id, format!("{}:{}", node.host, node.port));
                         let addresses: Vec<_> = node_endpoints.iter().map(at).collect();
-                        self.cluster.update_leaders(&learned.leaders, &addresses);
+                        self.cluster.update_leaders(&summary.leaders, &addresses);
                     }
                     break;
                 }
             }
         }
-        drop(answer);
-        desk.buffers = buffers;
-        self.shared.lock().meters.response_received(Instant::now(), learned.bytes, learned.records);
-        if learned.refresh {
+        drop(reader);
+        pending.buffers = buffers;
+        self.shared.lock().meters.response_received(Instant::now(), summary.bytes, summary.records);
+        if summary.refresh {
             self.cluster.request_refresh();
         }
-        let moved = learned.moved || !learned.failed.is_empty();
-        let empty = learned.bytes == 0 && !moved;
-        if !learned.failed.is_empty() {
-            self.shared.lock().partitions_failed(learned.failed, self.cluster.options().default_api_timeout);
+        let positions_changed = summary.positions_changed || !summary.failed.is_empty();
+        let empty = summary.bytes == 0 && !positions_changed;
+        if !summary.failed.is_empty() {
+            self.shared.lock().partitions_failed(summary.failed, self.cluster.options().default_api_timeout);
         }
-        if moved {
-            self.shared.ring_work();
+        if positions_changed {
+            self.shared.notify_tasks();
         }
         // Else what becomes of the records rings: a poll that is woken for nothing takes its core from the decoder.
-        if desk.parts.is_empty() {
-            self.shared.ring_ready();
+        if pending.records.is_empty() {
+            self.shared.notify_poll();
         }
         match failure {
             Some(code) => Err(Error::server(code, "Fetch")),
@@ -276,26 +279,26 @@ impl Source {
         }
     }
 
-    fn all_failed(&self, round: &Round, error: &Error) {
+    fn record_request_failure(&self, round: &Round, error: &Error) {
         let patience = self.cluster.options().default_api_timeout;
-        let unheard_of = {
+        let unreachable = {
             let mut state = self.shared.lock();
-            state.round_failed(&round.asked, error, patience);
-            state.unheard_of(&round.asked, patience)
+            state.request_failed(&round.partitions, error, patience);
+            state.unreachable(&round.partitions, patience)
         };
-        if !unheard_of.is_empty() {
-            tracing::warn!(%error, partitions = join_limited(&unheard_of), "reading waits for a broker that does not answer");
+        if !unreachable.is_empty() {
+            tracing::warn!(%error, partitions = join_limited(&unreachable), "reading waits for a broker that does not answer");
         }
         if error.refresh_metadata() {
             self.cluster.request_refresh();
         }
-        self.shared.ring_work();
-        self.shared.ring_ready();
+        self.shared.notify_tasks();
+        self.shared.notify_poll();
     }
 }
 
 /// KIP-227 and KIP-516: what a broker says that no longer knows the session or a topic in it.
-fn is_about_the_session(error: &Error) -> bool {
+fn is_session_error(error: &Error) -> bool {
     let codes = [
         ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode::INVALID_FETCH_SESSION_EPOCH,
@@ -305,66 +308,66 @@ fn is_about_the_session(error: &Error) -> bool {
 }
 
 /// Records of one broker's responses that wait to be decoded.
-struct Desk<'a> {
+struct PendingDecodes<'a> {
     source: &'a Source,
     decoder: Decoder,
-    outlet: Outlet,
+    sink: ChunkSink,
     buffers: Buffers,
     /// Not decoded yet.
-    parts: VecDeque<Part>,
+    records: VecDeque<PartitionRecords>,
     bytes: usize,
-    held: Option<Reservation<'a>>,
+    reservation: Option<Reservation<'a>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> PendingDecodes<'a> {
     fn new(source: &'a Source) -> Self {
         Self {
             source,
-            decoder: decoder(&source.options, &source.shared),
-            outlet: Outlet::end(&source.shared),
+            decoder: new_decoder(&source.options, &source.shared),
+            sink: ChunkSink::at_end(&source.shared),
             buffers: Buffers::default(),
-            parts: VecDeque::new(),
+            records: VecDeque::new(),
             bytes: 0,
-            held: None,
+            reservation: None,
         }
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: PartitionRecords) {
         self.bytes += part.records.len();
-        self.parts.push_back(part);
+        self.records.push_back(part);
     }
 
     /// Decodes here, on an idle core, or, as compressed records may grow a lot, when there is capacity.
     fn decode(&mut self) {
-        let Source { shared, cores, .. } = self.source;
-        if !self.parts.is_empty() {
-            let mut parts = std::mem::take(&mut self.parts);
+        let Source { shared, decode_pool, .. } = self.source;
+        if !self.records.is_empty() {
+            let mut records = std::mem::take(&mut self.records);
             let bytes = std::mem::take(&mut self.bytes);
-            let which: Vec<_> = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
+            let partitions: Vec<_> = records.iter().map(|part| (part.tp.clone(), part.version)).collect();
             // Records of responses that list aborted transactions keep their order.
-            if parts.iter().any(|part| part.compressed || part.aborted.is_some()) {
-                shared.lock().pack(parts);
-                shared.placed(&which);
+            if records.iter().any(|part| part.compressed || part.aborted.is_some()) {
+                shared.lock().defer_decode(records);
+                shared.mark_queued(&partitions);
                 // To wake another core for few bytes takes longer than to decode them.
-                let few = bytes <= AT_ONCE;
-                if !few {
-                    shared.ring_ready();
-                    cores.decode();
+                let small = bytes <= INLINE_DECODE_BYTES;
+                if !small {
+                    shared.notify_poll();
+                    decode_pool.decode();
                 }
-                match Job::next(shared) {
+                match DecodeJob::next(shared) {
                     Some(job) => job.run(&mut self.decoder),
-                    None if few => shared.ring_ready(),
+                    None if small => shared.notify_poll(),
                     None => {}
                 }
-                if few {
-                    cores.decode();
+                if small {
+                    decode_pool.decode();
                 }
             } else {
-                decode(&mut self.decoder, &mut parts, &self.outlet, || true);
-                shared.placed(&which);
+                decode(&mut self.decoder, &mut records, &self.sink, || true);
+                shared.mark_queued(&partitions);
             }
         }
-        self.held = None;
+        self.reservation = None;
     }
 }
 
@@ -376,9 +379,9 @@ struct Reservation<'a> {
 
 impl<'a> Reservation<'a> {
     /// Holds what came instead of what might have come.
-    fn exchange(self, came: usize) -> Reservation<'a> {
-        self.shared.lock().reserved += came;
-        Reservation { shared: self.shared, bytes: came }
+    fn replace(self, received: usize) -> Reservation<'a> {
+        self.shared.lock().reserved += received;
+        Reservation { shared: self.shared, bytes: received }
     }
 }
 
@@ -389,10 +392,10 @@ impl Drop for Reservation<'_> {
         }
         let mut state = self.shared.lock();
         state.reserved = state.reserved.saturating_sub(self.bytes);
-        let wanted = state.wants_room();
+        let notify = state.take_ready_waiter();
         drop(state);
-        if wanted {
-            self.shared.ring_room();
+        if notify {
+            self.shared.notify_capacity();
         }
     }
 }

@@ -16,29 +16,29 @@ use crate::types::TopicPartition;
 /// is not there within `default.api.timeout.ms` then; the others are read meanwhile. Time in which no broker could be
 /// asked does not count.
 pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
-    let mut work = shared.work();
+    let mut task_changes = shared.task_changes();
     let mut metadata_changes = cluster.watch();
-    let mut since: BTreeMap<TopicPartition, Instant> = BTreeMap::new();
+    let mut leaderless_since: BTreeMap<TopicPartition, Instant> = BTreeMap::new();
     let mut warned: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut backoff = cluster.backoff();
     loop {
-        work.borrow_and_update();
+        task_changes.borrow_and_update();
         let metadata = metadata_changes.borrow_and_update().clone();
         let Some(leaderless) = leaderless(&shared, &metadata) else { return };
-        since.retain(|tp, _| leaderless.contains_key(tp));
-        let lacks = |topic: &Arc<str>| leaderless.keys().any(|tp| tp.topic == *topic);
-        warned.retain(|topic| metadata.topic(topic).is_none() || lacks(topic));
+        leaderless_since.retain(|tp, _| leaderless.contains_key(tp));
+        let has_leaderless = |topic: &Arc<str>| leaderless.keys().any(|tp| tp.topic == *topic);
+        warned.retain(|topic| metadata.topic(topic).is_none() || has_leaderless(topic));
         if leaderless.is_empty() {
             backoff.reset();
             tokio::select! {
-                _ = work.changed() => {}
+                _ = task_changes.changed() => {}
                 _ = metadata_changes.changed() => {}
             }
             continue;
         }
         // Of all that is assigned, what does not exist included.
-        let learned = cluster.refresh(cluster.options().request_timeout).await;
-        judge(&shared, &cluster, leaderless, learned.err(), &mut since, &mut warned);
+        let refreshed = cluster.refresh(cluster.options().request_timeout).await;
+        report_failures(&shared, &cluster, leaderless, refreshed.err(), &mut leaderless_since, &mut warned);
         // Not cut short by changes: what was asked above causes them.
         tokio::time::sleep(backoff.next_delay()).await;
     }
@@ -48,18 +48,18 @@ pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
 /// is closed.
 fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPartition, u64>> {
     let state = shared.lock();
-    let wanted = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_some() && !c.failed);
-    let without = wanted.filter(|(tp, _)| metadata.leader(&tp.topic, tp.partition).is_none());
+    let fetched = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_some() && !c.failed);
+    let without = fetched.filter(|(tp, _)| metadata.leader(&tp.topic, tp.partition).is_none());
     (!state.closed).then(|| without.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect())
 }
 
 /// Says what is wrong with those that still have no leader, once a topic in the log, and in the end to the user.
-fn judge(
+fn report_failures(
     shared: &Shared,
     cluster: &Cluster,
     leaderless: BTreeMap<TopicPartition, u64>,
     failure: Option<Error>,
-    since: &mut BTreeMap<TopicPartition, Instant>,
+    leaderless_since: &mut BTreeMap<TopicPartition, Instant>,
     warned: &mut BTreeSet<Arc<str>>,
 ) {
     let metadata = cluster.metadata();
@@ -82,21 +82,21 @@ fn judge(
                 Error::server(code, format!("topic {}", tp.topic))
             }
         };
-        let gone = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
-        if gone && warned.insert(Arc::clone(&tp.topic)) {
+        let missing = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+        if missing && warned.insert(Arc::clone(&tp.topic)) {
             tracing::warn!(topic = %tp.topic, %error, "reading waits for what is not there any more");
         }
         if error.unanswered() {
-            since.insert(tp, now);
+            leaderless_since.insert(tp, now);
             continue;
         }
-        let waited = now.duration_since(*since.entry(tp.clone()).or_insert(now));
+        let waited = now.duration_since(*leaderless_since.entry(tp.clone()).or_insert(now));
         if !error.retriable() || waited > patience {
-            since.remove(&tp);
+            leaderless_since.remove(&tp);
             failed.push((tp, version, Err(error)));
         }
     }
     if !failed.is_empty() {
-        shared.placed_at(failed);
+        shared.record_starts(failed);
     }
 }

@@ -12,16 +12,16 @@ use crate::types::TopicPartition;
 pub(super) type Position = (i64, Option<i32>);
 
 /// A partition without a position, and the version of its cursor.
-pub(super) type Open = (TopicPartition, u64, Start);
+pub(super) type PendingLookup = (TopicPartition, u64, Start);
 /// A partition that is read from another offset, as the one before was not in its log.
 #[derive(Debug)]
-pub(super) struct Moved {
+pub(super) struct MovedPosition {
     pub(super) tp: TopicPartition,
     pub(super) from: i64,
     pub(super) to: i64,
 }
 
-impl Moved {
+impl MovedPosition {
     /// Returns the text for the log and the event.
     pub(super) fn reason(&self, reset: &str) -> String {
         let Self { from, to, .. } = self;
@@ -35,49 +35,49 @@ impl Moved {
 }
 
 /// One of which no broker said anything, and why.
-pub(super) type Silent = (Open, Error);
+pub(super) type Unanswered = (PendingLookup, Error);
 
 impl Shared {
     /// Partitions whose start is not known, by when it may be looked for.
-    pub(super) fn unplaced(&self) -> HashMap<Option<Instant>, Vec<Open>> {
+    pub(super) fn without_position(&self) -> HashMap<Option<Instant>, Vec<PendingLookup>> {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
-        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        let mut results: HashMap<_, Vec<_>> = HashMap::new();
         for (tp, cursor) in open {
-            found.entry(cursor.retry_at).or_default().push((tp.clone(), cursor.version, cursor.start));
+            results.entry(cursor.retry_at).or_default().push((tp.clone(), cursor.version, cursor.start));
         }
-        found
+        results
     }
 
     /// No broker could be asked where these start.
-    pub(super) fn unanswered(&self, silent: &[Silent]) {
+    pub(super) fn record_unanswered(&self, unanswered: &[Unanswered]) {
         let mut state = self.lock();
-        for ((tp, version, _), error) in silent {
-            state.unanswered(tp, *version, error.clone());
+        for ((tp, version, _), error) in unanswered {
+            state.record_unanswered(tp, *version, error.clone());
         }
     }
 
     /// Records the starts of partitions, or the errors that keep them from being found. Returns those whose offset was not
     /// in the log.
-    pub(super) fn placed_at(
+    pub(super) fn record_starts(
         &self,
-        found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>,
-    ) -> Vec<Moved> {
+        results: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>,
+    ) -> Vec<MovedPosition> {
         let mut moved = Vec::new();
         {
             let mut state = self.lock();
-            for (tp, version, found) in found {
-                match found {
+            for (tp, version, result) in results {
+                match result {
                     Ok((to, epoch)) => {
-                        let from = state.place(&tp, version, to, epoch.unwrap_or(-1));
-                        moved.extend(from.map(|from| Moved { tp, from, to }));
+                        let from = state.set_start(&tp, version, to, epoch.unwrap_or(-1));
+                        moved.extend(from.map(|from| MovedPosition { tp, from, to }));
                     }
                     Err(error) => state.raise(&tp, version, error),
                 }
             }
         }
-        self.ring_ready();
-        self.ring_work();
+        self.notify_poll();
+        self.notify_tasks();
         moved
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_skipped_is_reported_once_reading_goes_on() {
+    fn reports_skipped_offsets_once() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         let reason = |from, to| {
             shared.seek(&[(tp.clone(), Some(from), None)]).unwrap();
@@ -97,8 +97,8 @@ mod tests {
                 (cursor.fetch_offset, cursor.out_of_range) = (None, Some(from));
                 cursor.version
             };
-            let moved = shared.placed_at([(tp.clone(), version, Ok((to, None)))]);
-            assert!(shared.placed_at([(tp.clone(), version, Ok((to, None)))]).is_empty(), "once");
+            let moved = shared.record_starts([(tp.clone(), version, Ok((to, None)))]);
+            assert!(shared.record_starts([(tp.clone(), version, Ok((to, None)))]).is_empty(), "once");
             moved.iter().map(|moved| moved.reason("earliest")).collect::<String>()
         };
         let text =

@@ -8,7 +8,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::cursor::Start;
-use super::offset_lookups::{Moved, Open, Position, Silent};
+use super::offset_lookups::{MovedPosition, PendingLookup, Position, Unanswered};
 use super::shared_state::Shared;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
@@ -21,7 +21,7 @@ use crate::types::{TopicPartition, join_limited};
 
 /// State of the task that finds start offsets.
 #[derive(Debug)]
-pub(super) struct Positioner {
+pub(super) struct OffsetResetter {
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Cluster,
     pub(super) coordinator: Option<Coordinator>,
@@ -32,39 +32,39 @@ pub(super) struct Positioner {
 
 type Fetched = Result<HashMap<TopicPartition, Result<Position>>>;
 
-impl Positioner {
+impl OffsetResetter {
     /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
     /// Partitions that come together are looked for in a task of their own, which keeps its deadline and its pauses
     /// whatever happens beside it.
     pub(super) async fn run(self: Arc<Self>) {
-        let mut work = self.shared.work();
-        let mut searches = JoinSet::new();
-        let mut searched: HashSet<(TopicPartition, u64)> = HashSet::new();
+        let mut task_changes = self.shared.task_changes();
+        let mut lookups = JoinSet::new();
+        let mut pending: HashSet<(TopicPartition, u64)> = HashSet::new();
         loop {
-            work.borrow_and_update();
+            task_changes.borrow_and_update();
             if self.shared.lock().closed {
                 return;
             }
-            for (from, mut open) in self.shared.unplaced() {
-                open.retain(|(tp, version, _)| searched.insert((tp.clone(), *version)));
+            for (from, mut open) in self.shared.without_position() {
+                open.retain(|(tp, version, _)| pending.insert((tp.clone(), *version)));
                 if open.is_empty() {
                     continue;
                 }
                 let this = Arc::clone(&self);
-                searches.spawn(async move {
+                lookups.spawn(async move {
                     if let Some(from) = from {
                         tokio::time::sleep_until(from.into()).await;
                     }
-                    this.search(open.clone()).await;
+                    this.look_up(open.clone()).await;
                     open
                 });
             }
             tokio::select! {
-                _ = work.changed() => {}
-                Some(done) = searches.join_next() => match done {
+                _ = task_changes.changed() => {}
+                Some(done) = lookups.join_next() => match done {
                     Ok(done) => {
                         for (tp, version, _) in done {
-                            searched.remove(&(tp, version));
+                            pending.remove(&(tp, version));
                         }
                     }
                     Err(failed) => match failed.try_into_panic() {
@@ -78,38 +78,38 @@ impl Positioner {
 
     /// Places these partitions, or raises why brokers say that they cannot be placed. As long as no broker answers, it
     /// waits for one, as Java's client does.
-    async fn search(&self, mut open: Vec<Open>) {
+    async fn look_up(&self, mut open: Vec<PendingLookup>) {
         let options = self.cluster.options();
-        let (mut retry, mut silence) = (Retry::new(options, self.timeout), Retry::endless(options));
+        let (mut topic_retry, mut broker_retry) = (Retry::new(options, self.timeout), Retry::endless(options));
         let mut limit = self.timeout;
-        let (mut awaits_topic, mut awaits_broker) = (false, false);
+        let (mut topic_wait_logged, mut broker_wait_logged) = (false, false);
         loop {
             let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
             names.dedup();
             let topics = self.cluster.topics_to_read(&names, limit.min(options.request_timeout)).await;
             let of = |tp: &TopicPartition| topics.get(&*tp.topic).and_then(|topic| topic.as_ref().err());
             let (known, missing): (Vec<_>, Vec<_>) = open.into_iter().partition(|(tp, ..)| of(tp).is_none());
-            let mut silent = self.place(&known, limit).await;
-            let (mut denied, mut refused) = (Vec::new(), Vec::new());
+            let mut unanswered = self.look_up_offsets(&known, limit).await;
+            let (mut failed, mut retriable) = (Vec::new(), Vec::new());
             for one in missing {
                 match of(&one.0).cloned() {
-                    Some(error) if !error.retriable() => denied.push((one.0, one.1, Err(error))),
-                    Some(error) if error.unanswered() => silent.push((one, error)),
-                    Some(error) => refused.push((one, error)),
+                    Some(error) if !error.retriable() => failed.push((one.0, one.1, Err(error))),
+                    Some(error) if error.unanswered() => unanswered.push((one, error)),
+                    Some(error) => retriable.push((one, error)),
                     None => {}
                 }
             }
-            self.placed_at(denied);
-            self.shared.unanswered(&silent);
-            let Some((_, failure)) = refused.first().or(silent.first()).cloned() else { return };
-            if !refused.is_empty() && !std::mem::replace(&mut awaits_topic, true) {
-                let partitions = join_limited(refused.iter().map(|((tp, ..), _)| tp));
+            self.record_starts(failed);
+            self.shared.record_unanswered(&unanswered);
+            let Some((_, failure)) = retriable.first().or(unanswered.first()).cloned() else { return };
+            if !retriable.is_empty() && !std::mem::replace(&mut topic_wait_logged, true) {
+                let partitions = join_limited(retriable.iter().map(|((tp, ..), _)| tp));
                 tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
             }
-            let what = || format!("metadata of {}", join_limited(refused.iter().map(|((tp, ..), _)| tp)));
-            if refused.is_empty() {
-                if !std::mem::replace(&mut awaits_broker, true) {
-                    let partitions = join_limited(silent.iter().map(|((tp, ..), _)| tp));
+            let what = || format!("metadata of {}", join_limited(retriable.iter().map(|((tp, ..), _)| tp)));
+            if retriable.is_empty() {
+                if !std::mem::replace(&mut broker_wait_logged, true) {
+                    let partitions = join_limited(unanswered.iter().map(|((tp, ..), _)| tp));
                     let why = match is_unstable(&failure) {
                         true => "reading waits for an open transaction that commits offsets",
                         false => "reading waits for a broker that does not answer",
@@ -118,18 +118,23 @@ impl Positioner {
                 }
                 // Maybe there was not time enough for an answer.
                 limit = limit.max(options.request_timeout.min(limit * 2));
-                if silence.wait(failure, what).await.is_err() {
+                if broker_retry.wait(failure, what).await.is_err() {
                     return;
                 }
-                retry.restart();
-            } else if let Err(late) = retry.wait(failure, what).await {
+                topic_retry.restart();
+            } else if let Err(timed_out) = topic_retry.wait(failure, what).await {
                 // An error that a broker returned explains more than a timeout.
-                let why = |error| if matches!(error, Error::Server { .. }) { error } else { late.clone() };
-                self.placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
-                retry.restart();
+                let why = |error| if matches!(error, Error::Server { .. }) { error } else { timed_out.clone() };
+                self.record_starts(retriable.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
+                topic_retry.restart();
             }
-            let still: HashSet<_> = self.shared.unplaced().into_values().flatten().collect();
-            open = silent.into_iter().chain(refused).map(|(one, _)| one).filter(|one| still.contains(one)).collect();
+            let remaining: HashSet<_> = self.shared.without_position().into_values().flatten().collect();
+            open = unanswered
+                .into_iter()
+                .chain(retriable)
+                .map(|(one, _)| one)
+                .filter(|one| remaining.contains(one))
+                .collect();
             if open.is_empty() {
                 return;
             }
@@ -137,31 +142,31 @@ impl Positioner {
     }
 
     /// Records starts of partitions, and reports offsets that were not in the log with where reading continues.
-    fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
-        for moved in self.shared.placed_at(found) {
+    fn record_starts(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
+        for moved in self.shared.record_starts(found) {
             let reason = moved.reason(self.reset.name());
             tracing::warn!(tp = %moved.tp, "{reason}");
-            let Moved { tp: partition, from: offset, .. } = moved;
+            let MovedPosition { tp: partition, from: offset, .. } = moved;
             self.cluster.metrics().emit(|| Event::OffsetReset { partition, offset, reason });
         }
     }
 
     /// Places partitions of topics that are there; returns those of which no broker said anything, or whose committed
     /// offset depends on an open transaction, with the reason.
-    async fn place(&self, open: &[Open], limit: Duration) -> Vec<Silent> {
-        let mut silent = Vec::new();
-        let mut unset = HashMap::new();
+    async fn look_up_offsets(&self, open: &[PendingLookup], limit: Duration) -> Vec<Unanswered> {
+        let mut unanswered = Vec::new();
+        let mut without_commit = HashMap::new();
         let mut found = Vec::new();
         for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
             match committed {
-                Ok(None) => drop(unset.insert(&one.0, one)),
+                Ok(None) => drop(without_commit.insert(&one.0, one)),
                 // An open transaction commits an offset: it is waited for without an error, as in Java.
-                Err(error) if error.unanswered() || is_unstable(&error) => silent.push((one.clone(), error)),
+                Err(error) if error.unanswered() || is_unstable(&error) => unanswered.push((one.clone(), error)),
                 Ok(Some(place)) => found.push((one.0.clone(), one.1, Ok(place))),
                 Err(error) => found.push((one.0.clone(), one.1, Err(error))),
             }
         }
-        self.placed_at(found);
+        self.record_starts(found);
         let target = match self.reset {
             OffsetReset::Earliest => ListTarget::Earliest,
             OffsetReset::Latest => ListTarget::Latest,
@@ -179,43 +184,45 @@ impl Positioner {
                         ),
                     })
                 };
-                let failed = unset.into_values();
+                let failed = without_commit.into_values();
                 let failed = failed.map(|(tp, version, start)| (tp.clone(), *version, Err(error(tp, *start))));
-                self.placed_at(failed);
-                return silent;
+                self.record_starts(failed);
+                return unanswered;
             }
         };
         // Without a record that is young enough, reading starts at the end.
         for target in [target, ListTarget::Latest] {
-            let wanted: Vec<_> = unset.keys().map(|tp| ((*tp).clone(), target)).collect();
+            let wanted: Vec<_> = without_commit.keys().map(|tp| ((*tp).clone(), target)).collect();
             if wanted.is_empty() {
-                return silent;
+                return unanswered;
             }
             list_offsets_with(&self.cluster, &wanted, self.isolation, UnknownTopic::Retry, limit, |listed| {
                 let mut found = Vec::with_capacity(listed.len());
                 for (tp, outcome) in listed {
                     let outcome = outcome.map(|found| found.map(|found| (found.offset, found.leader_epoch)));
                     if let Some(place) = outcome.transpose()
-                        && let Some(one) = unset.remove(&tp)
+                        && let Some(one) = without_commit.remove(&tp)
                     {
                         match place {
-                            Err(error) if error.unanswered() => silent.push((one.clone(), error)),
+                            Err(error) if error.unanswered() => unanswered.push((one.clone(), error)),
                             place => found.push((tp, one.1, place)),
                         }
                     }
                 }
-                self.placed_at(found);
+                self.record_starts(found);
             })
             .await;
         }
-        let unplaced =
+        let without_position =
             |tp: &TopicPartition| Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset");
-        self.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(unplaced(tp)))));
-        silent
+        self.record_starts(
+            without_commit.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(without_position(tp)))),
+        );
+        unanswered
     }
 
     /// The committed offset of each that wants to start there.
-    async fn committed(&self, open: &[Open], limit: Duration) -> Vec<Result<Option<Position>>> {
+    async fn committed(&self, open: &[PendingLookup], limit: Duration) -> Vec<Result<Option<Position>>> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
         let mut found = self.fetch(&wanted, limit).await;
         // One topic must not hold up the others: each for itself.
@@ -231,7 +238,7 @@ impl Positioner {
             }
             found = Ok(each);
         }
-        let of = |(tp, _, start): &Open| match (&found, start) {
+        let of = |(tp, _, start): &PendingLookup| match (&found, start) {
             (_, Start::Reset) => Ok(None),
             (Ok(found), Start::Committed) => found.get(tp).cloned().transpose(),
             (Err(error), Start::Committed) => Err(error.clone()),
@@ -277,29 +284,29 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_start_that_could_not_be_found_is_looked_for_again_once_that_was_said() {
+    async fn failed_lookup_is_retried_after_its_error_was_raised() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         shared.seek(&[(tp.clone(), None, None)]).unwrap();
         let version = shared.lock().cursors[&tp].version;
-        let refused = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "topic t");
-        shared.placed_at([(tp.clone(), version, Err(refused.clone()))]);
-        let mut work = shared.work();
-        assert!(shared.unplaced().is_empty());
+        let rejected = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "topic t");
+        shared.record_starts([(tp.clone(), version, Err(rejected.clone()))]);
+        let mut task_changes = shared.task_changes();
+        assert!(shared.without_position().is_empty());
         let now = tokio::time::Instant::now();
-        assert_eq!(shared.position(&tp, now).await, Some(Err(refused)));
-        assert!(work.has_changed().unwrap(), "nobody looks");
-        assert_eq!(shared.unplaced().len(), 1);
-        work.mark_unchanged();
+        assert_eq!(shared.position(&tp, now).await, Some(Err(rejected)));
+        assert!(task_changes.has_changed().unwrap(), "nobody looks");
+        assert_eq!(shared.without_position().len(), 1);
+        task_changes.mark_unchanged();
         assert_eq!(shared.position(&tp, now).await, None);
-        assert!(!work.has_changed().unwrap(), "nothing was said");
+        assert!(!task_changes.has_changed().unwrap(), "nothing was said");
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_the_position_of_what_is_not_assigned_any_more() {
+    async fn position_of_a_revoked_partition_fails() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         shared.seek(&[(tp.clone(), None, None)]).unwrap();
-        let late = tokio::time::Instant::now() + Duration::from_secs(60);
-        let waiting = shared.position(&tp, late);
+        let timed_out = tokio::time::Instant::now() + Duration::from_secs(60);
+        let waiting = shared.position(&tp, timed_out);
         tokio::pin!(waiting);
         tokio::select! {
             biased;

@@ -9,11 +9,11 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
 
 use super::cursor::{Ends, Log, Start};
-use super::partition_records::Part;
-use super::partition_request::Asked;
+use super::partition_records::PartitionRecords;
+use super::partition_request::FetchPartitionRequest;
 use super::queue::Epochs;
 use super::source::Source;
-use super::state::{RETRY, State};
+use super::state::{RETRY_DELAY, State};
 use crate::clock::now_ms;
 use crate::cluster::metadata::{Leader, Metadata};
 use crate::config::{IsolationLevel, OffsetReset};
@@ -22,15 +22,15 @@ use crate::types::TopicPartition;
 
 /// Changes of the cluster that a response reports.
 #[derive(Debug, Default)]
-pub(super) struct Learned<'a> {
+pub(super) struct ResponseSummary<'a> {
     /// Newer leaders (KIP-951).
     pub(super) leaders: Vec<(TopicPartition, Leader)>,
     /// The metadata is old.
     pub(super) refresh: bool,
     /// A start is to be found, or another broker to be asked.
-    pub(super) moved: bool,
+    pub(super) positions_changed: bool,
     /// Partitions that cannot be read, by cause, so that one cause is one error.
-    pub(super) failed: Vec<(&'a Asked, Error)>,
+    pub(super) failed: Vec<(&'a FetchPartitionRequest, Error)>,
     /// Bytes of whole batches that it brought.
     pub(super) bytes: usize,
     /// Their records.
@@ -39,8 +39,8 @@ pub(super) struct Learned<'a> {
 
 /// A partition whose records are being taken.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
-    asked: &'a Asked,
+pub(super) struct PartitionReader<'a> {
+    request: &'a FetchPartitionRequest,
     /// Who answers.
     node: i32,
     data: PartitionData,
@@ -48,62 +48,73 @@ pub(super) struct Reading<'a> {
     /// Past the last whole batch.
     next: i64,
     /// Bytes of whole batches.
-    whole: usize,
+    complete: usize,
     /// Their records, as headers say.
-    count: u64,
+    record_count: u64,
     /// Bytes at the end that are no whole batch.
     pub(super) cut: usize,
     /// The remaining records are past the end of bounded reading.
-    over: bool,
+    past_end: bool,
     /// The cursor has moved, batches are past the end that is wanted, or bytes are none and the decoder will say so.
-    excused: bool,
+    empty_allowed: bool,
 }
 
-impl<'a> Reading<'a> {
-    pub(super) fn new(asked: &'a Asked, node: i32, mut data: PartitionData) -> Self {
+impl<'a> PartitionReader<'a> {
+    pub(super) fn new(request: &'a FetchPartitionRequest, node: i32, mut data: PartitionData) -> Self {
         let list = data.aborted_transactions.take().filter(|list| !list.is_empty());
         let aborted = list.map(|list| {
             let list = list.into_iter();
             let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });
             Arc::new(Mutex::new(AbortedTransactions::new(list)))
         });
-        Self { asked, node, data, aborted, next: asked.offset, whole: 0, count: 0, cut: 0, over: false, excused: false }
+        Self {
+            request,
+            node,
+            data,
+            aborted,
+            next: request.offset,
+            complete: 0,
+            record_count: 0,
+            cut: 0,
+            past_end: false,
+            empty_allowed: false,
+        }
     }
 
     /// Moves the fetch offset past `records`, by batch headers alone, so that the next round can start before they are
     /// decoded. What was fetched for a cursor that has moved since is dropped, and batches past the end that is wanted.
-    pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<Part> {
+    pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<PartitionRecords> {
         if self.data.error_code != 0 {
             return None;
         }
-        self.whole += records.len();
-        if self.over {
+        self.complete += records.len();
+        if self.past_end {
             return None;
         }
-        let asked = self.asked;
-        let until = source.shared.lock().at_version(&asked.tp, asked.version).and_then(|cursor| cursor.until);
+        let request = self.request;
+        let until = source.shared.lock().at_version(&request.tp, request.version).and_then(|cursor| cursor.until);
         let end = end_of(&records, self.next, until);
         // Records after a gap are dropped, also if the end has moved.
-        self.over = end.bytes < records.len();
+        self.past_end = end.bytes < records.len();
         records.truncate(end.bytes);
         let now_ms = now_ms();
         let mut state = source.shared.lock();
         for (base, largest, count) in &end.times {
-            self.count += count;
+            self.record_count += count;
             if !state.meters.by_row {
                 state.meters.batch_age(now_ms, *base, *largest, *count);
             }
         }
-        let cursor = state.at_version(&self.asked.tp, self.asked.version);
+        let cursor = state.at_version(&self.request.tp, self.request.version);
         let Some(cursor) = cursor.filter(|c| c.fetch_offset == Some(self.next) && !c.failed) else {
-            self.excused = true;
+            self.empty_allowed = true;
             return None;
         };
         if records.is_empty() {
-            self.excused = true;
+            self.empty_allowed = true;
             return None;
         }
-        self.excused |= end.broken;
+        self.empty_allowed |= end.invalid;
         cursor.progress();
         cursor.fetch_offset = Some(end.next);
         cursor.undecoded = (cursor.undecoded.0 + 1, self.node);
@@ -112,8 +123,8 @@ impl<'a> Reading<'a> {
         let from = std::mem::replace(&mut self.next, end.next);
         let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
         let aborted = self.aborted.clone().filter(|_| committed);
-        let (tp, version, compressed) = (self.asked.tp.clone(), self.asked.version, end.compressed);
-        Some(Part { tp, version, from, epochs, compressed, records, aborted })
+        let (tp, version, compressed) = (self.request.tp.clone(), self.request.version, end.compressed);
+        Some(PartitionRecords { tp, version, from, epochs, compressed, records, aborted })
     }
 
     /// All of its share was read.
@@ -124,43 +135,43 @@ impl<'a> Reading<'a> {
         metadata: &Metadata,
         diverging: &EpochEndOffset,
         current: &LeaderIdAndEpoch,
-        learned: &mut Learned<'a>,
+        summary: &mut ResponseSummary<'a>,
     ) {
-        let Self { asked, data, .. } = &self;
+        let Self { request, data, .. } = &self;
         if current.leader_id >= 0 {
-            learned.leaders.push((asked.tp.clone(), Leader { node: current.leader_id, epoch: current.leader_epoch }));
+            summary.leaders.push((request.tp.clone(), Leader { node: current.leader_id, epoch: current.leader_epoch }));
         }
         let patience = source.cluster.options().default_api_timeout;
         let mut state = source.shared.lock();
-        learned.bytes += self.whole;
-        learned.records += self.count;
-        state.meters.topic_bytes_received(Instant::now(), &asked.tp.topic, self.whole);
+        summary.bytes += self.complete;
+        summary.records += self.record_count;
+        state.meters.topic_bytes_received(Instant::now(), &request.tp.topic, self.complete);
         match ErrorCode::from_i16(data.error_code).ok() {
             Ok(()) => {}
             Err(ErrorCode::OFFSET_OUT_OF_RANGE) => {
-                learned.moved = true;
+                summary.positions_changed = true;
                 return self.out_of_range(source, &mut state);
             }
             Err(code) => {
-                let error = Error::server(code, format!("Fetch of {} at offset {}", asked.tp, asked.offset));
-                learned.refresh |= error.refresh_metadata();
-                return learned.failed.push((self.asked, error));
+                let error = Error::server(code, format!("Fetch of {} at offset {}", request.tp, request.offset));
+                summary.refresh |= error.refresh_metadata();
+                return summary.failed.push((self.request, error));
             }
         }
         if diverging.end_offset >= 0 {
-            learned.moved = true;
-            return truncated(source, &mut state, asked, diverging);
+            summary.positions_changed = true;
+            return truncated(source, &mut state, request, diverging);
         }
-        if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
-            learned.moved = true;
+        if let Some(error) = self.no_progress(version, source.options.max_partition_fetch_bytes as usize) {
+            summary.positions_changed = true;
             return match error {
-                Stuck::Cut(error) => state.partition_stuck(asked, error, patience),
-                Stuck::For(error) => state.raise(&asked.tp, asked.version, error),
+                NoProgress::Truncated(error) => state.partition_no_progress(request, error, patience),
+                NoProgress::Permanent(error) => state.raise(&request.tp, request.version, error),
             };
         }
-        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
-        if !asked.topic_id.is_zero() {
-            cursor.topic_id = asked.topic_id;
+        let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
+        if !request.topic_id.is_zero() {
+            cursor.topic_id = request.topic_id;
         }
         cursor.failing = None;
         let high_watermark = data.high_watermark;
@@ -171,24 +182,24 @@ impl<'a> Reading<'a> {
         cursor.log = (high_watermark >= 0).then_some(Log { start, end });
         cursor.ends = (high_watermark >= 0).then_some(Ends { node: self.node, high_watermark, stable });
         if data.preferred_read_replica >= 0 {
-            learned.moved = true;
+            summary.positions_changed = true;
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
                 // A replica that has just redirected back to the leader: the leader repeats its redirect until the
                 // offset is known.
-                cursor.retry_at = Some(Instant::now() + RETRY);
-                learned.refresh = true;
+                cursor.retry_at = Some(Instant::now() + RETRY_DELAY);
+                summary.refresh = true;
             }
-            tracing::debug!(tp = %asked.tp, node = data.preferred_read_replica, "reading continues at a closer replica");
+            tracing::debug!(tp = %request.tp, node = data.preferred_read_replica, "reading continues at a closer replica");
             let until = Instant::now() + source.cluster.options().metadata_max_age;
             cursor.replica = Some((data.preferred_read_replica, until));
         }
     }
 
     fn out_of_range(&self, source: &Source, state: &mut State) {
-        let asked = self.asked;
-        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
-        cursor.corrected(source.cluster.backoff(), Instant::now());
-        if asked.of_replica {
+        let request = self.request;
+        let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
+        cursor.record_correction(source.cluster.backoff(), Instant::now());
+        if request.from_replica {
             // A replica may be behind the leader, or may have deleted more (KIP-392).
             cursor.replica = None;
             return;
@@ -198,26 +209,26 @@ impl<'a> Reading<'a> {
             let error = Error::OffsetOutOfRange(format!(
                 "{}: offset {} is not in the log, and auto.offset.reset is none; seek to an offset between \
                  beginning_offsets() and end_offsets()",
-                asked.tp, asked.offset
+                request.tp, request.offset
             ));
-            return state.raise(&asked.tp, asked.version, error);
+            return state.raise(&request.tp, request.version, error);
         }
         // Reported with where reading continues, once that is known.
-        cursor.out_of_range = Some(asked.offset);
+        cursor.out_of_range = Some(request.offset);
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;
     }
 
     /// The reason why a response has bytes but no complete batch.
-    fn stuck(&self, version: i16, partition_bytes: usize) -> Option<Stuck> {
-        let asked = self.asked;
-        if self.next > asked.offset || self.excused || self.whole + self.cut == 0 {
+    fn no_progress(&self, version: i16, partition_bytes: usize) -> Option<NoProgress> {
+        let request = self.request;
+        if self.next > request.offset || self.empty_allowed || self.complete + self.cut == 0 {
             return None;
         }
-        if self.whole > 0 {
-            return Some(Stuck::For(Error::corrupt(format!(
+        if self.complete > 0 {
+            return Some(NoProgress::Permanent(Error::corrupt(format!(
                 "{} at offset {}: the broker sent only records before this offset; seek past it, or check the log",
-                asked.tp, asked.offset
+                request.tp, request.offset
             ))));
         }
         let error = Error::server(
@@ -225,43 +236,52 @@ impl<'a> Reading<'a> {
             format!(
                 "{} at offset {}: only the first {} bytes of the record batch came, as it is larger than a fetch may be; \
                  raise max.partition.fetch.bytes, fetch.max.bytes and queued.max.bytes, or seek past it",
-                asked.tp, asked.offset, self.cut
+                request.tp, request.offset, self.cut
             ),
         );
         // From version 3 on a broker sends the first batch whole, whatever its size (KIP-74), in its turn.
-        Some(if version < 3 || self.cut >= partition_bytes { Stuck::For(error) } else { Stuck::Cut(error) })
+        Some(if version < 3 || self.cut >= partition_bytes {
+            NoProgress::Permanent(error)
+        } else {
+            NoProgress::Truncated(error)
+        })
     }
 }
 
 /// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
-pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diverging: &EpochEndOffset) {
+pub(super) fn truncated(
+    source: &Source,
+    state: &mut State,
+    request: &FetchPartitionRequest,
+    diverging: &EpochEndOffset,
+) {
     // The epoch may end after what was read: then nothing of that is lost.
-    let end = diverging.end_offset.min(asked.offset);
+    let end = diverging.end_offset.min(request.offset);
     if source.options.auto_offset_reset == OffsetReset::None {
         let error = Error::OffsetOutOfRange(format!(
             "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
              auto.offset.reset is none; the records read from there on are no longer in the log: seek to {end} to continue",
-            asked.tp, asked.offset, asked.last_epoch
+            request.tp, request.offset, request.last_epoch
         ));
-        return state.raise(&asked.tp, asked.version, error);
+        return state.raise(&request.tp, request.version, error);
     }
-    tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end,
+    tracing::warn!(tp = %request.tp, offset = request.offset, epoch = request.last_epoch, end,
         "the log was truncated: reading continues where the logs diverged");
     let reason = format!("the log was truncated: it parts at {end}");
-    source.cluster.metrics().emit(|| asked.reset(reason));
-    if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
-        cursor.corrected(source.cluster.backoff(), Instant::now());
+    source.cluster.metrics().emit(|| request.reset(reason));
+    if let Some(cursor) = state.at_version(&request.tp, request.version) {
+        cursor.record_correction(source.cluster.backoff(), Instant::now());
     }
-    state.place(&asked.tp, asked.version, end, diverging.epoch);
+    state.set_start(&request.tp, request.version, end, diverging.epoch);
 }
 
 /// Returns the reason why a response has bytes of a partition but no complete batch.
 #[derive(Debug)]
-enum Stuck {
+enum NoProgress {
     /// The answer was full before this partition's first batch was whole: its turn to be the first will come.
-    Cut(Error),
+    Truncated(Error),
     /// Asking again would bring the same.
-    For(Error),
+    Permanent(Error),
 }
 
 /// Ends of some batches.
@@ -278,12 +298,12 @@ struct End {
     /// Any of them is compressed.
     compressed: bool,
     /// There are bytes that are no batch; the decoder is left to complain of them.
-    broken: bool,
+    invalid: bool,
 }
 
 fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
     let (epochs, times) = (Vec::new(), Vec::new());
-    let mut end = End { next: from, bytes: records.len(), epochs, times, compressed: false, broken: false };
+    let mut end = End { next: from, bytes: records.len(), epochs, times, compressed: false, invalid: false };
     let mut batches = batches(records.clone());
     loop {
         if until.is_some_and(|until| end.next >= until) {
@@ -311,7 +331,7 @@ fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
                     end.times.push((base, largest, count));
                 }
             }
-            Err(_) => end.broken = true,
+            Err(_) => end.invalid = true,
         }
     }
 }
@@ -334,15 +354,15 @@ mod tests {
     }
 
     #[test]
-    fn batches_end_where_their_headers_say() {
+    fn end_of_batches_follows_headers() {
         let three = [batch(7, 100, 4), batch(9, 100, 4), batch(20, 80, 6)].concat();
-        let end = |next, bytes, epochs: &[_], broken, batches: usize| End {
+        let end = |next, bytes, epochs: &[_], invalid, batches: usize| End {
             next,
             bytes,
             epochs: epochs.to_vec(),
             times: vec![(0, 0, 1); batches],
             compressed: false,
-            broken,
+            invalid,
         };
         let until = |until| end_of(&three.clone().into(), 5, until);
         let all = end(21, 280, &[(7, 4), (20, 6)], false, 3);
@@ -357,24 +377,27 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_brings_nothing_to_go_on_with_is_explained() {
-        let asked = Asked::new(TopicPartition::new("t", 3), 1, 7);
-        let stuck = |whole, cut, version| {
-            let reading = Reading { whole, cut, ..Reading::new(&asked, 0, PartitionData::default()) };
-            reading.stuck(version, 500)
+    fn explains_a_response_without_progress() {
+        let request = FetchPartitionRequest::new(TopicPartition::new("t", 3), 1, 7);
+        let no_progress = |complete, cut, version| {
+            let reading =
+                PartitionReader { complete, cut, ..PartitionReader::new(&request, 0, PartitionData::default()) };
+            reading.no_progress(version, 500)
         };
-        assert!(stuck(0, 0, 17).is_none());
-        for (stuck, what) in [
-            (stuck(0, 400, 17), "max.partition.fetch.bytes"),
-            (stuck(0, 400, 2), "max.partition.fetch.bytes"),
-            (stuck(0, 500, 17), "max.partition.fetch.bytes"),
-            (stuck(100, 0, 17), "only records before this offset"),
+        assert!(no_progress(0, 0, 17).is_none());
+        for (no_progress, what) in [
+            (no_progress(0, 400, 17), "max.partition.fetch.bytes"),
+            (no_progress(0, 400, 2), "max.partition.fetch.bytes"),
+            (no_progress(0, 500, 17), "max.partition.fetch.bytes"),
+            (no_progress(100, 0, 17), "only records before this offset"),
         ] {
-            let Some(Stuck::For(error) | Stuck::Cut(error)) = stuck else { panic!("not stuck") };
+            let Some(NoProgress::Permanent(error) | NoProgress::Truncated(error)) = no_progress else {
+                panic!("not stuck")
+            };
             let text = error.to_string();
             assert!(text.contains("t-3 at offset 7") && text.contains(what), "{text}");
         }
-        assert!(matches!(stuck(0, 400, 17), Some(Stuck::Cut(_))));
-        assert!(matches!(stuck(0, 400, 2), Some(Stuck::For(_))));
+        assert!(matches!(no_progress(0, 400, 17), Some(NoProgress::Truncated(_))));
+        assert!(matches!(no_progress(0, 400, 2), Some(NoProgress::Permanent(_))));
     }
 }

@@ -10,7 +10,7 @@ use crate::types::TopicPartition;
 
 /// Whole batches of one partition, and how to read them.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PartitionRecords {
     pub(super) tp: TopicPartition,
     /// Of the cursor.
     pub(super) version: u64,

@@ -6,11 +6,11 @@ use crate::metrics::Event;
 use crate::types::TopicPartition;
 
 /// From this version on, topics are named by id (KIP-516).
-pub(super) const BY_ID: i16 = 13;
+pub(super) const TOPIC_IDS_VERSION: i16 = 13;
 
 /// One partition of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct FetchPartitionRequest {
     pub(super) tp: TopicPartition,
     pub(super) topic_id: Uuid,
     /// Of the cursor.
@@ -22,17 +22,17 @@ pub(super) struct Asked {
     /// The epoch of the leader that we know (KIP-320).
     pub(super) leader_epoch: i32,
     /// Asked of a replica that is closer than the leader (KIP-392).
-    pub(super) of_replica: bool,
+    pub(super) from_replica: bool,
 }
 
 #[cfg(test)]
-impl Asked {
+impl FetchPartitionRequest {
     pub(super) fn new(tp: TopicPartition, version: u64, offset: i64) -> Self {
-        Self { tp, topic_id: Uuid::ZERO, version, offset, last_epoch: -1, leader_epoch: -1, of_replica: false }
+        Self { tp, topic_id: Uuid::ZERO, version, offset, last_epoch: -1, leader_epoch: -1, from_replica: false }
     }
 }
 
-impl Asked {
+impl FetchPartitionRequest {
     /// Event for the application: the position was reset.
     pub(super) fn reset(&self, reason: String) -> Event {
         Event::OffsetReset { partition: self.tp.clone(), offset: self.offset, reason }

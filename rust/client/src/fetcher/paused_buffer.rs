@@ -7,12 +7,12 @@ use crate::types::TopicPartition;
 
 /// Records of paused partitions; each item belongs to one partition.
 #[derive(Debug, Default)]
-pub(super) struct Withheld {
+pub(super) struct PausedBuffer {
     items: BTreeMap<TopicPartition, VecDeque<Item>>,
     bytes: usize,
 }
 
-impl Withheld {
+impl PausedBuffer {
     /// Of the rows that are kept.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -36,18 +36,18 @@ impl Withheld {
     pub(super) fn end(&self, tp: &TopicPartition) -> Option<(i64, i32)> {
         let last = self.items.get(tp)?.iter().rev().find_map(|item| match item {
             Item::Chunk(chunk) => chunk.segments.last(),
-            Item::Failed(_) | Item::Error(_) | Item::Kept(_) => None,
+            Item::Failed(_) | Item::Error(_) | Item::Slot(_) => None,
         })?;
         Some((last.next_offset, last.epochs.before(last.next_offset)))
     }
 
     /// Moves the kept records of a partition to another version of its cursor.
-    pub(super) fn renew(&mut self, tp: &TopicPartition, to: u64) {
+    pub(super) fn set_version(&mut self, tp: &TopicPartition, to: u64) {
         for item in self.items.get_mut(tp).into_iter().flatten() {
             match item {
                 Item::Chunk(chunk) => chunk.segments.iter_mut().for_each(|segment| segment.version = to),
                 Item::Failed(failed) => failed.partitions.iter_mut().for_each(|(_, version)| *version = to),
-                Item::Error(_) | Item::Kept(_) => {}
+                Item::Error(_) | Item::Slot(_) => {}
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Chunk {
 pub(super) enum Item {
     Chunk(Chunk),
     /// A slot for a chunk that is decoded on another core.
-    Kept(u64),
+    Slot(u64),
     /// Concerns partitions as they were at versions of their cursors.
     Failed(Failed),
     /// Concerns the consumer.
@@ -65,7 +65,7 @@ impl Item {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Chunk(chunk) => chunk.bytes,
-            Self::Kept(_) | Self::Failed(_) | Self::Error(_) => 0,
+            Self::Slot(_) | Self::Failed(_) | Self::Error(_) => 0,
         }
     }
 }
@@ -94,18 +94,18 @@ impl Failed {
 /// Treatment of rows at the front of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    Give,
+    Deliver,
     /// Kept until their partition is resumed.
-    Hold,
+    Park,
     /// The cursor has moved.
-    Void,
+    Drop,
 }
 
 /// Result of splitting a chunk: at most `limit` rows to return, or rows of one partition to keep, and the remainder.
 pub(super) struct Taken {
     pub(super) rows: RecordBatch,
     pub(super) moved: Vec<Segment>,
-    pub(super) held: Option<(TopicPartition, Chunk)>,
+    pub(super) parked: Option<(TopicPartition, Chunk)>,
     pub(super) rest: Option<Chunk>,
 }
 
@@ -120,27 +120,27 @@ pub(super) fn take(
     let Chunk { batch, segments, bytes } = chunk;
     let share = |rows: usize| if batch.num_rows() == 0 { 0 } else { bytes * rows / batch.num_rows() };
     let mut skipped = 0;
-    let mut left = segments.into_iter().peekable();
-    while let Some(segment) = left.next_if(|s| fate(s) == Fate::Void) {
+    let mut remaining_segments = segments.into_iter().peekable();
+    while let Some(segment) = remaining_segments.next_if(|s| fate(s) == Fate::Drop) {
         skipped += segment.rows;
     }
     let mut taken = 0;
-    let (mut moved, mut held) = (Vec::new(), None);
+    let (mut moved, mut parked) = (Vec::new(), None);
     let mut cut = None;
-    if let Some(first) = left.next_if(|s| fate(s) == Fate::Hold) {
+    if let Some(first) = remaining_segments.next_if(|s| fate(s) == Fate::Park) {
         let tp = first.tp.clone();
         let mut segments = vec![first];
-        while let Some(segment) = left.next_if(|s| s.tp == tp && fate(s) == Fate::Hold) {
+        while let Some(segment) = remaining_segments.next_if(|s| s.tp == tp && fate(s) == Fate::Park) {
             segments.push(segment);
         }
         taken = segments.iter().map(|segment| segment.rows).sum();
-        held = Some((tp, Chunk { batch: batch.slice(skipped, taken), segments, bytes: share(taken) }));
+        parked = Some((tp, Chunk { batch: batch.slice(skipped, taken), segments, bytes: share(taken) }));
     } else {
-        while let Some(mut segment) = left.next_if(|s| fate(s) == Fate::Give) {
-            let room = limit.saturating_sub(taken);
+        while let Some(mut segment) = remaining_segments.next_if(|s| fate(s) == Fate::Deliver) {
+            let capacity = limit.saturating_sub(taken);
             if let Some(end) = until(&segment).filter(|end| *end < segment.next_offset) {
                 let within = rows_before(&batch, skipped + taken, segment.rows, end);
-                if within <= room {
+                if within <= capacity {
                     let mut rest = segment.clone();
                     rest.rows -= within;
                     cut = Some(rest);
@@ -152,17 +152,17 @@ pub(super) fn take(
                 }
             }
             // As with Java's client, a poll that took all that it may goes past no marker or hole after its last record.
-            let ends_early = segment.rows == room
-                && room > 0
-                && offset_at(&batch, skipped + taken + room - 1).is_some_and(|last| last + 1 < segment.next_offset);
-            if segment.rows > room || ends_early {
+            let ends_early = segment.rows == capacity
+                && capacity > 0
+                && offset_at(&batch, skipped + taken + capacity - 1).is_some_and(|last| last + 1 < segment.next_offset);
+            if segment.rows > capacity || ends_early {
                 let mut rest = segment.clone();
-                rest.rows -= room;
-                if room > 0 {
-                    segment.rows = room;
+                rest.rows -= capacity;
+                if capacity > 0 {
+                    segment.rows = capacity;
                     segment.next_offset =
-                        offset_at(&batch, skipped + taken + room - 1).map_or(segment.next_offset, |o| o + 1);
-                    taken += room;
+                        offset_at(&batch, skipped + taken + capacity - 1).map_or(segment.next_offset, |o| o + 1);
+                    taken += capacity;
                     moved.push(segment);
                 }
                 cut = Some(rest);
@@ -172,7 +172,7 @@ pub(super) fn take(
             moved.push(segment);
         }
     }
-    let rest: Vec<Segment> = cut.into_iter().chain(left).collect();
+    let rest: Vec<Segment> = cut.into_iter().chain(remaining_segments).collect();
     let used = skipped + taken;
     let remaining = batch.num_rows().saturating_sub(used);
     let rest = (!rest.is_empty()).then(|| Chunk {
@@ -180,9 +180,9 @@ pub(super) fn take(
         segments: rest,
         bytes: share(remaining),
     });
-    let given = if held.is_some() { 0 } else { taken };
-    let rows = if given == batch.num_rows() { batch } else { batch.slice(skipped, given) };
-    Taken { rows, moved, held, rest }
+    let delivered = if parked.is_some() { 0 } else { taken };
+    let rows = if delivered == batch.num_rows() { batch } else { batch.slice(skipped, delivered) };
+    Taken { rows, moved, parked, rest }
 }
 
 fn offsets_of(batch: &RecordBatch) -> Option<&Int64Array> {
@@ -200,8 +200,8 @@ pub(super) fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
 fn rows_before(batch: &RecordBatch, first: usize, rows: usize, end: i64) -> usize {
     // Without the column a chunk has no rows: it only moves a position.
     let offsets = offsets_of(batch).map(|offsets| offsets.values().as_ref()).unwrap_or_default();
-    let of: &[i64] = offsets.get(first..first + rows).unwrap_or_default();
-    of.partition_point(|offset| *offset < end)
+    let offsets_of_rows: &[i64] = offsets.get(first..first + rows).unwrap_or_default();
+    offsets_of_rows.partition_point(|offset| *offset < end)
 }
 
 #[cfg(test)]
@@ -234,10 +234,10 @@ mod tests {
     type Step = (Vec<i64>, Vec<(i32, i64)>);
 
     /// Takes until nothing is left.
-    fn drain(mut chunk: Chunk, limit: usize, void: &[i32]) -> Vec<Step> {
+    fn drain(mut chunk: Chunk, limit: usize, dropped: &[i32]) -> Vec<Step> {
         let mut steps = Vec::new();
         loop {
-            let fate = |s: &Segment| if void.contains(&s.tp.partition) { Fate::Void } else { Fate::Give };
+            let fate = |s: &Segment| if dropped.contains(&s.tp.partition) { Fate::Drop } else { Fate::Deliver };
             let taken = take(chunk, limit, fate, |_| None);
             let moved = taken.moved.iter().map(|s| (s.tp.partition, s.next_offset)).collect();
             steps.push((offsets(&taken.rows), moved));
@@ -251,14 +251,15 @@ mod tests {
     const PARTS: &[(i32, &[i64], i64)] = &[(0, &[1, 2, 5], 9), (1, &[], 30), (2, &[7, 8], 9), (0, &[10], 11)];
 
     #[test]
-    fn a_valid_chunk_is_taken_whole() {
+    fn takes_a_valid_chunk_whole() {
         let steps = drain(chunk(PARTS), 100, &[]);
         assert_eq!(steps, [(vec![1, 2, 5, 7, 8, 10], vec![(0, 9), (1, 30), (2, 9), (0, 11)])]);
     }
 
     #[test]
-    fn void_segments_are_left_out_wherever_they_are() {
-        let rows = |void: &[i32]| drain(chunk(PARTS), 100, void).into_iter().flat_map(|s| s.0).collect::<Vec<_>>();
+    fn drops_invalid_segments() {
+        let rows =
+            |dropped: &[i32]| drain(chunk(PARTS), 100, dropped).into_iter().flat_map(|s| s.0).collect::<Vec<_>>();
         assert_eq!(rows(&[0]), [7, 8]);
         assert_eq!(rows(&[2]), [1, 2, 5, 10]);
         assert_eq!(rows(&[0, 1, 2]), [0; 0]);
@@ -267,55 +268,55 @@ mod tests {
     }
 
     #[test]
-    fn rows_to_hold_come_apart_a_partition_at_a_time() {
+    fn parks_one_partition_at_a_time() {
         let fate = |s: &Segment| match s.tp.partition {
-            0 => Fate::Hold,
-            1 => Fate::Void,
-            _ => Fate::Give,
+            0 => Fate::Park,
+            1 => Fate::Drop,
+            _ => Fate::Deliver,
         };
         let mut chunk = Some(chunk(PARTS));
-        let (mut held, mut given) = (Vec::new(), Vec::new());
+        let (mut parked, mut delivered) = (Vec::new(), Vec::new());
         while let Some(next) = chunk {
             let taken = take(next, 1, fate, |_| None);
-            given.extend(offsets(&taken.rows));
-            held.extend(taken.held.map(|(tp, chunk)| (tp.partition, offsets(&chunk.batch), chunk.bytes)));
+            delivered.extend(offsets(&taken.rows));
+            parked.extend(taken.parked.map(|(tp, chunk)| (tp.partition, offsets(&chunk.batch), chunk.bytes)));
             chunk = taken.rest;
         }
-        assert_eq!(given, [7, 8]);
-        assert_eq!(held, [(0, vec![1, 2, 5], 50), (0, vec![10], 16)]);
+        assert_eq!(delivered, [7, 8]);
+        assert_eq!(parked, [(0, vec![1, 2, 5], 50), (0, vec![10], 16)]);
     }
 
     #[test]
-    fn a_limit_cuts_within_a_partition_at_the_right_offset() {
+    fn limit_splits_a_segment() {
         let steps = drain(chunk(PARTS), 2, &[]);
         let rows: Vec<_> = steps.iter().map(|s| s.0.clone()).collect();
         assert_eq!(rows, [vec![1, 2], vec![5, 7], vec![8, 10]]);
         assert_eq!(steps[0].1, [(0, 3)]);
         assert_eq!(steps[1].1, [(0, 9), (1, 30), (2, 8)]);
         assert_eq!(steps[2].1, [(2, 9), (0, 11)]);
-        let at_its_end = drain(chunk(PARTS), 3, &[]);
-        assert_eq!(at_its_end[0], (vec![1, 2, 5], vec![(0, 6)]));
-        assert_eq!(at_its_end[1], (vec![7, 8, 10], vec![(0, 9), (1, 30), (2, 9), (0, 11)]));
+        let at_segment_end = drain(chunk(PARTS), 3, &[]);
+        assert_eq!(at_segment_end[0], (vec![1, 2, 5], vec![(0, 6)]));
+        assert_eq!(at_segment_end[1], (vec![7, 8, 10], vec![(0, 9), (1, 30), (2, 9), (0, 11)]));
     }
 
     #[test]
-    fn no_row_at_or_past_the_end_of_its_partition_is_taken() {
+    fn stops_at_the_end_of_a_bounded_read() {
         let until = |s: &Segment| (s.tp.partition == 0).then_some(4);
-        let taken = take(chunk(PARTS), 100, |_| Fate::Give, until);
+        let taken = take(chunk(PARTS), 100, |_| Fate::Deliver, until);
         assert_eq!(offsets(&taken.rows), [1, 2]);
         assert_eq!(taken.moved.iter().map(|s| (s.rows, s.next_offset)).collect::<Vec<_>>(), [(2, 4)]);
         let rest = taken.rest.unwrap();
         assert_eq!(rest.segments.iter().map(|s| (s.rows, s.next_offset)).collect::<Vec<_>>()[..2], [(1, 9), (0, 30)]);
         assert_eq!(offsets(&rest.batch), [5, 7, 8, 10]);
         // The limit comes first, and an end within a hole moves the position without a row.
-        let taken = take(chunk(PARTS), 1, |_| Fate::Give, until);
+        let taken = take(chunk(PARTS), 1, |_| Fate::Deliver, until);
         assert_eq!((offsets(&taken.rows), taken.moved[0].next_offset), (vec![1], 2));
-        let taken = take(chunk(&[(0, &[5], 9)]), 1, |_| Fate::Give, until);
+        let taken = take(chunk(&[(0, &[5], 9)]), 1, |_| Fate::Deliver, until);
         assert_eq!((offsets(&taken.rows), taken.moved[0].next_offset), (vec![], 4));
     }
 
     #[test]
-    fn a_position_has_the_epoch_of_the_record_before_it() {
+    fn position_has_the_epoch_of_the_record_before() {
         let epochs = Epochs::new(2, &[(10, 3), (20, 7)]);
         assert_eq!([5, 10, 11, 20, 21, 99].map(|offset| epochs.before(offset)), [2, 2, 3, 3, 7, 7]);
     }

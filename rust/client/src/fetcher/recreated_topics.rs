@@ -41,10 +41,10 @@ impl State {
                 recreated.push(Recreated { tp: tp.clone(), old: cursor.topic_id, new: id, position: cursor.position });
             }
         }
-        for one in recreated {
-            self.restart(&one.tp, one.new, reset);
-            self.old_topics.uncommittable.insert(one.tp.clone());
-            self.old_topics.unreported.push(one);
+        for topic_partition in recreated {
+            self.restart(&topic_partition.tp, topic_partition.new, reset);
+            self.old_topics.uncommittable.insert(topic_partition.tp.clone());
+            self.old_topics.unreported.push(topic_partition);
         }
     }
 
@@ -76,10 +76,10 @@ impl Shared {
             return;
         }
         let mut topics = PositionsByTopic::new();
-        for one in recreated {
-            if let Some(position) = one.position {
-                let topic = (Arc::clone(&one.tp.topic), one.old, one.new);
-                topics.entry(topic).or_default().push((one.tp, position));
+        for topic_partition in recreated {
+            if let Some(position) = topic_partition.position {
+                let topic = (Arc::clone(&topic_partition.tp.topic), topic_partition.old, topic_partition.new);
+                topics.entry(topic).or_default().push((topic_partition.tp, position));
             }
         }
         for ((topic, old, new), positions) in topics {
@@ -99,8 +99,8 @@ impl Shared {
                 cluster.metrics().emit(|| Event::OffsetReset { partition, offset, reason });
             }
         }
-        self.ring_work();
-        self.ring_ready();
+        self.notify_tasks();
+        self.notify_poll();
     }
 
     /// Returns the offsets without those of topics that are gone: a commit that names one of them by its name would reach a
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_both_topics_in_one_table_are_committed_up_to_the_position_in_the_new_one() {
+    fn commits_rows_of_a_recreated_topic_up_to_its_position() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         {
             let mut state = shared.lock();
@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_position_ends_with_its_topic() {
+    fn drops_positions_of_a_recreated_topic() {
         let (shared, tp, version) = Shared::at_start(64 << 20);
         let old = with_id(&Metadata::default(), 1);
         let new = with_id(&old, 2);
-        let gone = old.without(&["t".to_owned()]);
+        let deleted = old.without(&["t".to_owned()]);
         let compare = |metadata: &Metadata| {
             let mut state = shared.lock();
             state.compare_topic_ids(metadata, OffsetReset::Earliest);
@@ -182,11 +182,18 @@ mod tests {
         // No broker has answered for the position: it may be in either topic.
         assert_eq!([compare(&old), compare(&new)], [(true, Some(0)); 2]);
         shared.lock().cursors.get_mut(&tp).unwrap().topic_id = Uuid([2; 16]);
-        assert_eq!([compare(&new), compare(&gone), compare(&old)], [(true, Some(0)); 3], "old snapshots are ignored");
-        let (anew, no_ids) = (with_id(&new, 3), with_id(&new, 0));
+        assert_eq!(
+            [compare(&new), compare(&deleted), compare(&old)],
+            [(true, Some(0)); 3],
+            "old snapshots are ignored"
+        );
+        let (recreated_again, no_ids) = (with_id(&new, 3), with_id(&new, 0));
         assert_eq!(compare(&no_ids), (true, Some(0)));
-        assert_eq!([&anew, &gone, &new, &no_ids].map(|metadata| offsets(&shared, metadata)), [0, 0, 1, 1]);
-        assert_eq!(compare(&anew), (false, None));
+        assert_eq!(
+            [&recreated_again, &deleted, &new, &no_ids].map(|metadata| offsets(&shared, metadata)),
+            [0, 0, 1, 1]
+        );
+        assert_eq!(compare(&recreated_again), (false, None));
         assert_eq!(shared.take_uncommittable(), std::slice::from_ref(&tp));
         assert_eq!(shared.take_uncommittable(), []);
         let state = shared.lock();
@@ -194,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_comes_back_in_another_topic_does_not_start_at_the_committed_offset() {
+    fn reassigned_partition_of_a_recreated_topic_ignores_the_commit() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         let old = with_id(&Metadata::default(), 1);
         let start = |metadata: &Metadata| {

@@ -8,7 +8,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FetchRequest, Request, Uuid};
 
 use super::cursor::Cursor;
-use super::partition_request::{Asked, BY_ID};
+use super::partition_request::{FetchPartitionRequest, TOPIC_IDS_VERSION};
 use super::session::Session;
 use super::shared_state::Shared;
 use super::state::State;
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// Decision about the next request to a broker.
 #[derive(Debug)]
 pub(super) struct Round {
-    pub(super) asked: Vec<Asked>,
+    pub(super) partitions: Vec<FetchPartitionRequest>,
     /// The most that the answer should hold; reserved until it is here.
     pub(super) max_bytes: i32,
 }
@@ -28,10 +28,12 @@ impl Round {
     /// Topic partition of each entry of the request.
     pub(super) fn index(&self) -> HashMap<Arc<str>, HashMap<i32, usize>> {
         let mut index: HashMap<Arc<str>, HashMap<i32, usize>> = HashMap::new();
-        for (at, one) in self.asked.iter().enumerate() {
-            match index.get_mut(&*one.tp.topic) {
-                Some(partitions) => drop(partitions.insert(one.tp.partition, at)),
-                None => drop(index.insert(Arc::clone(&one.tp.topic), HashMap::from([(one.tp.partition, at)]))),
+        for (position, partition) in self.partitions.iter().enumerate() {
+            match index.get_mut(&*partition.tp.topic) {
+                Some(partitions) => drop(partitions.insert(partition.tp.partition, position)),
+                None => drop(
+                    index.insert(Arc::clone(&partition.tp.topic), HashMap::from([(partition.tp.partition, position)])),
+                ),
             }
         }
         index
@@ -47,7 +49,7 @@ pub(super) enum Idle {
     Until(Instant),
 }
 
-/// The partitions that are read from `node` and that want bytes, as far as memory allows. `turn` moves the first
+/// The partitions that are read from `node` and that want bytes, as far as memory allows. `rotation` moves the first
 /// partition on with each round, so that none starves when answers are cut at `fetch.max.bytes`. A round reserves no
 /// more than its broker's share of the memory: brokers with nothing to send would otherwise keep it from the others
 /// while they wait.
@@ -56,23 +58,23 @@ pub(super) fn plan(
     metadata: &Metadata,
     node: i32,
     options: &ConsumerOptions,
-    turn: usize,
+    rotation: usize,
 ) -> std::result::Result<Round, Idle> {
     let now = Instant::now();
     let mut state = shared.lock();
     let partition_bytes = options.max_partition_fetch_bytes as usize;
     // Records that wait to be decoded have no capacity.
-    let no_room = |state: &State| state.places.any_packed() || !state.has_room(partition_bytes);
+    let no_capacity = |state: &State| state.decode_slots.any_pending() || !state.has_capacity(partition_bytes);
     // Decided before a scan of all partitions, because it happens with each poll.
-    if no_room(&state) {
-        state.idles(partition_bytes);
+    if no_capacity(&state) {
+        state.wait_for_capacity(partition_bytes);
         return Err(Idle::Wait);
     }
     state.compare_topic_ids(metadata, options.auto_offset_reset);
     let mut nodes = HashSet::new();
     let mut retry_at: Option<Instant> = None;
-    let mut asked = Vec::new();
-    let mut overtaking = false;
+    let mut partitions = Vec::new();
+    let mut blocked_on_decode = false;
     let mut topic: Option<(Arc<str>, Uuid)> = None;
     for (tp, cursor) in &state.cursors {
         // A partition without a leader is not lost: `fetch::leaders` looks for one.
@@ -80,11 +82,11 @@ pub(super) fn plan(
         nodes.insert(from);
         if from != node {
             // The lease of a preferred replica may expire while no request is sent to it.
-            let back = cursor.replica.filter(|_| leader.node == node && cursor.fetch_offset.is_some());
-            retry_at = retry_at.into_iter().chain(back.map(|(_, until)| until)).min();
+            let lease_end = cursor.replica.filter(|_| leader.node == node && cursor.fetch_offset.is_some());
+            retry_at = retry_at.into_iter().chain(lease_end.map(|(_, until)| until)).min();
             continue;
         }
-        match cursor.wants(node, now) {
+        match cursor.fetchable_offset(node, now) {
             Some(offset) => {
                 // Partitions of a topic follow each other.
                 let topic_id = match &topic {
@@ -99,63 +101,63 @@ pub(super) fn plan(
                 if cursor.is_of_another_topic(topic_id) {
                     continue;
                 }
-                asked.push(Asked {
+                partitions.push(FetchPartitionRequest {
                     tp: tp.clone(),
                     topic_id,
                     version: cursor.version,
                     offset,
                     last_epoch: epoch_to_compare(cursor, leader.epoch),
                     leader_epoch: leader.epoch,
-                    of_replica: from != leader.node,
+                    from_replica: from != leader.node,
                 });
             }
             None => {
-                overtaking |= cursor.undecoded.0 > 0 && cursor.undecoded.1 != node;
-                let later = cursor.retry_at.filter(|at| *at > now && cursor.fetch_offset.is_some());
+                blocked_on_decode |= cursor.undecoded.0 > 0 && cursor.undecoded.1 != node;
+                let later = cursor.retry_at.filter(|time| *time > now && cursor.fetch_offset.is_some());
                 retry_at = retry_at.into_iter().chain(later).min();
             }
         }
     }
-    state.overtaking |= overtaking;
-    state.sharers = nodes.len();
-    if asked.is_empty() {
-        state.idles(0);
+    state.blocked_on_decode |= blocked_on_decode;
+    state.fetching_brokers = nodes.len();
+    if partitions.is_empty() {
+        state.wait_for_capacity(0);
         return Err(retry_at.map_or(Idle::Wait, Idle::Until));
     }
-    if no_room(&state) {
-        state.idles(partition_bytes);
+    if no_capacity(&state) {
+        state.wait_for_capacity(partition_bytes);
         return Err(Idle::Wait);
     }
-    let first = turn % asked.len();
-    asked.rotate_left(first);
-    let all = partition_bytes.saturating_mul(asked.len());
-    let max_bytes = all.min(options.fetch_max_bytes as usize).min(state.share()).min(state.left().max(1));
+    let first = rotation % partitions.len();
+    partitions.rotate_left(first);
+    let all = partition_bytes.saturating_mul(partitions.len());
+    let max_bytes = all.min(options.fetch_max_bytes as usize).min(state.broker_share()).min(state.available().max(1));
     state.reserved += max_bytes;
-    Ok(Round { asked, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
+    Ok(Round { partitions, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }
 
 /// The epoch of the last record, if a leader was elected since: only an election can have cut off what was read. It is
 /// not sent otherwise because a broker that has forgotten it calls the offset out of range, which it is not: a topic
 /// whose format was turned back from v2 has no epochs any more.
 fn epoch_to_compare(cursor: &Cursor, leader: i32) -> i32 {
-    if cursor.last_epoch < leader && cursor.compared != leader { cursor.last_epoch } else { -1 }
+    if cursor.last_epoch < leader && cursor.validated_epoch != leader { cursor.last_epoch } else { -1 }
 }
 
 /// The newest version in which all of these topics can be named, as in Java's client: not every broker that speaks a
 /// later one reports ids, which take an inter-broker protocol of Kafka 2.8.
 pub(super) fn newest_version(round: &Round) -> i16 {
-    let nameless = round.asked.iter().any(|one| one.topic_id.is_zero());
-    if nameless { BY_ID - 1 } else { FetchRequest::MAX_VERSION }
+    let without_id = round.partitions.iter().any(|partition| partition.topic_id.is_zero());
+    if without_id { TOPIC_IDS_VERSION - 1 } else { FetchRequest::MAX_VERSION }
 }
 
 /// The request of a round, in the form of `version`.
 pub(super) fn build(round: &Round, version: i16, session: &Session, options: &ConsumerOptions) -> Result<FetchRequest> {
-    if version >= BY_ID
-        && let Some(nameless) = round.asked.iter().find(|one| one.topic_id.is_zero())
+    if version >= TOPIC_IDS_VERSION
+        && let Some(without_id) = round.partitions.iter().find(|partition| partition.topic_id.is_zero())
     {
         let text = format!(
             "Fetch of topic {}: the metadata does not give its id, which version {version} needs",
-            nameless.tp.topic
+            without_id.tp.topic
         );
         return Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, text));
     }
@@ -167,12 +169,12 @@ pub(super) fn build(round: &Round, version: i16, session: &Session, options: &Co
         rack_id: options.client_rack.clone(),
         ..Default::default()
     };
-    session.fill(&mut request, version, &round.asked, options.max_partition_fetch_bytes);
+    session.fill(&mut request, version, &round.partitions, options.max_partition_fetch_bytes);
     Ok(request)
 }
 
 /// Returns the time limit of a response, which includes the broker's own wait.
-pub(super) fn limit(options: &ConsumerOptions, request_timeout: Duration) -> Duration {
+pub(super) fn response_timeout(options: &ConsumerOptions, request_timeout: Duration) -> Duration {
     request_timeout.max(options.fetch_max_wait + Duration::from_secs(1))
 }
 
@@ -187,17 +189,17 @@ mod tests {
     use crate::config::{ClientKind, OptionValue, Options};
 
     #[test]
-    fn a_leader_looks_again_when_the_time_of_a_replica_ends() {
+    fn plan_waits_for_the_end_of_a_replica_lease() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         let broker = |node_id| MetadataResponseBroker { node_id, ..Default::default() };
         let partition = MetadataResponsePartition { leader_id: 1, ..Default::default() };
         let topic = MetadataResponseTopic { name: Some("t".into()), partitions: vec![partition], ..Default::default() };
-        let answer =
+        let response =
             MetadataResponse { brokers: vec![broker(1), broker(2)], topics: vec![topic], ..Default::default() };
-        let metadata = Metadata::default().updated(answer, crate::cluster::metadata::RequestedTopics::All);
+        let metadata = Metadata::default().updated(response, crate::cluster::metadata::RequestedTopics::All);
         let servers = ("bootstrap.servers".to_owned(), OptionValue::Str("h:1".to_owned()));
         let options = Options::parse(ClientKind::Consumer, [servers]).unwrap().consumer;
-        let planned = |node| plan(&shared, &metadata, node, &options, 0).map(|round| round.asked.len());
+        let planned = |node| plan(&shared, &metadata, node, &options, 0).map(|round| round.partitions.len());
         let until = Instant::now() + Duration::from_secs(60);
         shared.lock().cursors.get_mut(&tp).unwrap().replica = Some((2, until));
         assert_eq!((planned(1), planned(2)), (Err(Idle::Until(until)), Ok(1)));
@@ -205,14 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_is_compared_after_an_election_only() {
-        let to_compare = |last, compared, leader| {
+    fn compares_epochs_only_after_an_election() {
+        let to_compare = |last, validated_epoch, leader| {
             let mut cursor = Cursor::new(1);
-            (cursor.last_epoch, cursor.compared) = (last, compared);
+            (cursor.last_epoch, cursor.validated_epoch) = (last, validated_epoch);
             epoch_to_compare(&cursor, leader)
         };
-        assert_eq!([(3, -1, 4), (3, 4, 5)].map(|(last, compared, leader)| to_compare(last, compared, leader)), [3; 2]);
+        assert_eq!(
+            [(3, -1, 4), (3, 4, 5)].map(|(last, validated_epoch, leader)| to_compare(last, validated_epoch, leader)),
+            [3; 2]
+        );
         let never = [(4, -1, 4), (5, -1, 4), (-1, -1, 4), (3, -1, -1), (3, 4, 4)];
-        assert_eq!(never.map(|(last, compared, leader)| to_compare(last, compared, leader)), [-1; 5]);
+        assert_eq!(never.map(|(last, validated_epoch, leader)| to_compare(last, validated_epoch, leader)), [-1; 5]);
     }
 }

@@ -17,15 +17,15 @@ const CHUNK: usize = 512 << 10;
 /// Size of a buffer: a chunk, and the rest of its last batch if that has a usual size.
 const BUFFER: usize = 768 << 10;
 /// Memory for a batch that is larger grows by as much as has come, and not to what its length claims.
-const GROWTH: usize = 4 << 20;
+const MAX_GROWTH: usize = 4 << 20;
 /// Free space below which a read is not worth a system call.
-const LEAST_ROOM: usize = 4 << 10;
+const MIN_FREE_BYTES: usize = 4 << 10;
 /// Buffers that wait until nothing points into them any more.
-const POOLED: usize = 8;
+const MAX_RETIRED: usize = 8;
 /// Base offset and length, which start every batch and every older message.
 const PREFIX: usize = 12;
 /// The shortest length that a message of any format can have.
-const SHORTEST: usize = 14;
+const MIN_MESSAGE_LENGTH: usize = 14;
 
 /// Buffers of answers that were read; reused once nothing points into them.
 #[derive(Debug, Default)]
@@ -36,20 +36,20 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Reserves space for `wanted` more bytes in the current buffer, or in a new one.
-    fn make_room(&mut self, wanted: usize) {
-        if self.current.capacity() - self.current.len() >= wanted.min(LEAST_ROOM) {
+    fn ensure_capacity(&mut self, additional: usize) {
+        if self.current.capacity() - self.current.len() >= additional.min(MIN_FREE_BYTES) {
             return;
         }
-        let size = BUFFER.max(self.current.len() + wanted.min(GROWTH));
+        let size = BUFFER.max(self.current.len() + additional.min(MAX_GROWTH));
         let reused = self.retired.iter_mut().position(|buffer| buffer.try_reclaim(size));
-        let mut next = match reused.and_then(|at| self.retired.remove(at)) {
+        let mut next = match reused.and_then(|index| self.retired.remove(index)) {
             Some(buffer) => buffer,
             None => BytesMut::with_capacity(size),
         };
         next.extend_from_slice(&self.current);
         let mut full = std::mem::replace(&mut self.current, next);
         full.clear();
-        if self.retired.len() == POOLED {
+        if self.retired.len() == MAX_RETIRED {
             self.retired.pop_front();
         }
         self.retired.push_back(full);
@@ -58,8 +58,8 @@ impl Buffers {
 
 /// One thing that an answer says.
 #[derive(Debug)]
-pub(super) enum Told {
-    Event(FetchEvent),
+pub(super) enum ResponseEvent {
+    Message(FetchEvent),
     /// Whole record batches of the partition at hand; or bytes that are none, for the decoder to complain of.
     Records(Bytes),
     /// Bytes at the end of the partition's records that are no whole batch.
@@ -70,47 +70,47 @@ pub(super) enum Told {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Edges {
     /// Bytes of whole batches.
-    whole: usize,
+    complete: usize,
     /// Bytes missing of the next batch; 0 if unknown.
-    lacks: usize,
+    missing: usize,
     /// The batch after them goes beyond the partition's records.
     cut: bool,
 }
 
 impl Edges {
-    /// Advances over `here`, the first bytes of `all` bytes of records.
-    fn scan(&mut self, here: &[u8], all: usize) {
-        self.lacks = 0;
-        while let Some(prefix) = here.get(self.whole..).and_then(<[u8]>::first_chunk::<PREFIX>) {
+    /// Advances over `received`, the first bytes of `total` bytes of records.
+    fn scan(&mut self, received: &[u8], total: usize) {
+        self.missing = 0;
+        while let Some(prefix) = received.get(self.complete..).and_then(<[u8]>::first_chunk::<PREFIX>) {
             let [.., a, b, c, d] = *prefix;
             // Bytes with a negative length become a chunk that the decoder rejects.
             let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
             // Bytes that are no batch become a chunk of their own.
-            let size = if length < SHORTEST { all - self.whole } else { PREFIX + length };
-            let end = self.whole.saturating_add(size);
-            if end > all {
+            let size = if length < MIN_MESSAGE_LENGTH { total - self.complete } else { PREFIX + length };
+            let end = self.complete.saturating_add(size);
+            if end > total {
                 self.cut = true;
                 return;
             }
-            if end > here.len() {
-                self.lacks = end - here.len();
+            if end > received.len() {
+                self.missing = end - received.len();
                 return;
             }
-            self.whole = end;
+            self.complete = end;
         }
     }
 }
 
 /// An answer that is being read.
 #[derive(Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct FetchResponseReader<'a> {
     body: FrameBody,
     parser: FetchParser,
     buffers: &'a mut Buffers,
     edges: Edges,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> FetchResponseReader<'a> {
     pub(super) fn new(body: FrameBody, version: i16, buffers: &'a mut Buffers) -> Self {
         buffers.current.clear();
         let parser = FetchParser::new(version, body.left());
@@ -121,25 +121,25 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// The connection broke, or the bytes are no answer to Fetch: the connection is given up then.
-    pub(super) async fn next(&mut self) -> Result<Told> {
+    pub(super) async fn next(&mut self) -> Result<ResponseEvent> {
         loop {
-            let told = if self.parser.records_left() > 0 { self.records() } else { self.event()? };
-            match told {
-                Next::Told(told) => return Ok(told),
-                Next::Again => {}
-                Next::Read(most) => {
-                    self.buffers.make_room(most);
+            let event = if self.parser.records_left() > 0 { self.records() } else { self.event()? };
+            match event {
+                Next::Event(event) => return Ok(event),
+                Next::Continue => {}
+                Next::Read(max) => {
+                    self.buffers.ensure_capacity(max);
                     if self.body.left() == 0 {
-                        return Err(self.not_an_answer("it ends too early"));
+                        return Err(self.invalid_response("it ends too early"));
                     }
-                    self.body.read(&mut self.buffers.current, most).await?;
+                    self.body.read(&mut self.buffers.current, max).await?;
                 }
             }
         }
     }
 
     /// Returns true if the remainder is in the buffer already.
-    pub(super) fn is_at_its_end(&self) -> bool {
+    pub(super) fn is_fully_read(&self) -> bool {
         self.body.left() == 0
     }
 
@@ -147,17 +147,17 @@ impl<'a> Answer<'a> {
         match self.parser.next(&mut self.buffers.current) {
             Ok(Some(event)) => {
                 self.edges = Edges::default();
-                Ok(Next::Told(Told::Event(event)))
+                Ok(Next::Event(ResponseEvent::Message(event)))
             }
-            Ok(None) if self.parser.records_left() > 0 => Ok(Next::Again),
+            Ok(None) if self.parser.records_left() > 0 => Ok(Next::Continue),
             Ok(None) => Ok(Next::Read(CHUNK)),
-            Err(error) => Err(self.not_an_answer(error)),
+            Err(error) => Err(self.invalid_response(error)),
         }
     }
 
-    fn not_an_answer(&mut self, why: impl std::fmt::Display) -> Error {
-        let reason = format!("the answer to Fetch is not what it should be: {why}");
-        let error = Error::protocol(self.body.address(), reason);
+    fn invalid_response(&mut self, reason: impl std::fmt::Display) -> Error {
+        let text = format!("the answer to Fetch is not what it should be: {reason}");
+        let error = Error::protocol(self.body.address(), text);
         self.body.break_off(error.clone());
         error
     }
@@ -165,49 +165,49 @@ impl<'a> Answer<'a> {
     fn records(&mut self) -> Next {
         let buffer = &mut self.buffers.current;
         let left = self.parser.records_left();
-        let here = buffer.len().min(left);
+        let received = buffer.len().min(left);
         if !self.edges.cut {
-            self.edges.scan(buffer.get(..here).unwrap_or_default(), left);
+            self.edges.scan(buffer.get(..received).unwrap_or_default(), left);
         }
-        let Edges { whole, lacks, cut } = self.edges;
-        if cut && whole == 0 {
-            return self.pass(left);
+        let Edges { complete, missing, cut } = self.edges;
+        if cut && complete == 0 {
+            return self.skip_cut_batch(left);
         }
-        let room = buffer.capacity() - buffer.len();
-        let stop = here == left || cut || (whole >= CHUNK && (whole == here || lacks > room));
-        if whole > 0 && stop {
-            self.edges.whole = 0;
-            self.parser.take_records(whole);
-            return Next::Told(Told::Records(buffer.split_to(whole).freeze()));
+        let free = buffer.capacity() - buffer.len();
+        let stop = received == left || cut || (complete >= CHUNK && (complete == received || missing > free));
+        if complete > 0 && stop {
+            self.edges.complete = 0;
+            self.parser.take_records(complete);
+            return Next::Event(ResponseEvent::Records(buffer.split_to(complete).freeze()));
         }
-        if here == left {
+        if received == left {
             // Fewer bytes than a batch starts with.
-            return self.pass(left);
+            return self.skip_cut_batch(left);
         }
-        Next::Read(match lacks {
-            0 => CHUNK.saturating_sub(here).max(PREFIX),
-            lacks if here < CHUNK => lacks.max(CHUNK - here),
-            lacks => lacks,
+        Next::Read(match missing {
+            0 => CHUNK.saturating_sub(received).max(PREFIX),
+            missing if received < CHUNK => missing.max(CHUNK - received),
+            missing => missing,
         })
     }
 
     /// Passes over the cut batch at the end of the partition's records.
-    fn pass(&mut self, left: usize) -> Next {
+    fn skip_cut_batch(&mut self, left: usize) -> Next {
         let buffer = &mut self.buffers.current;
-        let here = buffer.len().min(left);
-        buffer.advance(here);
-        self.parser.take_records(here);
-        if here < left {
-            self.edges = Edges { cut: true, whole: 0, lacks: 0 };
-            return if here > 0 { Next::Told(Told::Cut(here)) } else { Next::Read(CHUNK) };
+        let received = buffer.len().min(left);
+        buffer.advance(received);
+        self.parser.take_records(received);
+        if received < left {
+            self.edges = Edges { cut: true, complete: 0, missing: 0 };
+            return if received > 0 { Next::Event(ResponseEvent::Cut(received)) } else { Next::Read(CHUNK) };
         }
-        Next::Told(Told::Cut(here))
+        Next::Event(ResponseEvent::Cut(received))
     }
 }
 
 enum Next {
-    Told(Told),
-    Again,
+    Event(ResponseEvent),
+    Continue,
     /// At most this many bytes more.
     Read(usize),
 }
@@ -222,14 +222,14 @@ mod tests {
         bytes
     }
 
-    fn edges(here: &[u8], all: usize) -> (usize, usize, bool) {
+    fn edges(received: &[u8], total: usize) -> (usize, usize, bool) {
         let mut edges = Edges::default();
-        edges.scan(here, all);
-        (edges.whole, edges.lacks, edges.cut)
+        edges.scan(received, total);
+        (edges.complete, edges.missing, edges.cut)
     }
 
     #[test]
-    fn batches_are_found_as_far_as_they_are_here() {
+    fn scan_finds_complete_batches() {
         let data = [batch(100), batch(50), batch(70)].concat();
         assert_eq!(edges(&data, 220), (220, 0, false));
         assert_eq!(edges(&data[..219], 220), (150, 1, false));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_batch_is_one_chunk() {
+    fn invalid_bytes_are_one_chunk() {
         let mut data = [batch(100), batch(50)].concat();
         data[108..112].copy_from_slice(&(-7i32).to_be_bytes());
         assert_eq!(edges(&data[..120], 150), (100, 30, false));

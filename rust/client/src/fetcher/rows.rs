@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_after_the_last_row_of_each_partition() {
+    fn commits_the_offset_after_the_last_row_of_each_partition() {
         let names = ["a", "a", "b", "b", "a"];
         let dictionary: DictionaryArray<Int32Type> = names.into_iter().collect();
         for topics in [Arc::new(dictionary) as Arc<dyn Array>, Arc::new(StringArray::from(names.to_vec()))] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_in_the_metadata_go_past_what_has_no_row() {
+    fn positions_in_metadata_skip_offsets_without_rows() {
         let names: DictionaryArray<Int32Type> = ["a", "a", "b"].into_iter().collect();
         let next = |topic: &str, last_row, offset| NextOffset {
             partition: TopicPartition::new(topic, 0),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_others_is_rejected() {
+    fn rejects_foreign_metadata() {
         let rows = batch(Arc::new(StringArray::from(vec!["a"])), vec![0], vec![0]);
         let metadata = HashMap::from([(METADATA_KEY.to_owned(), "[1]".to_owned())]);
         let schema = Schema::new_with_metadata(rows.schema_ref().fields().clone(), metadata);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn other_batches_are_refused() {
+    fn rejects_batches_without_required_columns() {
         let one = batch(Arc::new(Int32Array::from(vec![1])), vec![0], vec![0]);
         assert!(ends_of(&one).unwrap_err().to_string().contains("column topic"));
         let empty = RecordBatch::new_empty(Arc::new(Schema::empty()));

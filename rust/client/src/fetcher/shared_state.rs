@@ -23,11 +23,11 @@ pub(crate) struct Shared {
     /// Memory of decoded columns.
     pub(super) pool: Pool,
     /// Rings for `poll`: something is in the queue, or a position is known.
-    ready: Notify,
+    poll_ready: Notify,
     /// Rings for all tasks: something may have to be fetched from elsewhere, or its start found.
-    work: watch::Sender<()>,
+    tasks_changed: watch::Sender<()>,
     /// Notifies fetch tasks: of the same, and with each poll, which may have freed capacity.
-    room: watch::Sender<()>,
+    capacity_changed: watch::Sender<()>,
 }
 
 impl Shared {
@@ -37,9 +37,9 @@ impl Shared {
             state: Mutex::new(State::new(memory)),
             topics: Topics::default(),
             pool: Pool::new(memory),
-            ready: Notify::new(),
-            work: watch::Sender::new(()),
-            room: watch::Sender::new(()),
+            poll_ready: Notify::new(),
+            tasks_changed: watch::Sender::new(()),
+            capacity_changed: watch::Sender::new(()),
         }
     }
 
@@ -47,78 +47,78 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn ring_ready(&self) {
-        self.ready.notify_waiters();
+    pub(crate) fn notify_poll(&self) {
+        self.poll_ready.notify_waiters();
     }
 
     /// Parts of answers are in the queue now, or have their place there.
-    pub(super) fn placed(&self, parts: &[(TopicPartition, u64)]) {
+    pub(super) fn mark_queued(&self, partitions: &[(TopicPartition, u64)]) {
         let mut state = self.lock();
-        for (tp, version) in parts {
+        for (tp, version) in partitions {
             if let Some(cursor) = state.at_version(tp, *version) {
                 cursor.undecoded.0 = cursor.undecoded.0.saturating_sub(1);
             }
         }
-        let waited = std::mem::take(&mut state.overtaking);
+        let blocked = std::mem::take(&mut state.blocked_on_decode);
         drop(state);
-        if waited {
-            self.ring_work();
+        if blocked {
+            self.notify_tasks();
         }
     }
 
-    pub(super) fn ring_work(&self) {
-        self.work.send_replace(());
-        self.ring_room();
+    pub(super) fn notify_tasks(&self) {
+        self.tasks_changed.send_replace(());
+        self.notify_capacity();
     }
 
-    pub(super) fn ring_room(&self) {
-        self.room.send_replace(());
+    pub(super) fn notify_capacity(&self) {
+        self.capacity_changed.send_replace(());
     }
 
-    pub(super) fn work(&self) -> watch::Receiver<()> {
-        self.work.subscribe()
+    pub(super) fn task_changes(&self) -> watch::Receiver<()> {
+        self.tasks_changed.subscribe()
     }
 
-    pub(super) fn room(&self) -> watch::Receiver<()> {
-        self.room.subscribe()
+    pub(super) fn capacity_changes(&self) -> watch::Receiver<()> {
+        self.capacity_changed.subscribe()
     }
 
     pub(super) fn push(&self, item: Item) {
         self.lock().queue.push_back(item);
-        self.ring_ready();
+        self.notify_poll();
     }
 
-    /// Waits until `look` finds something, or `deadline`.
+    /// Waits until `condition` finds something, or `deadline`.
     pub(super) async fn wait_for<T>(
         &self,
         deadline: tokio::time::Instant,
-        mut look: impl FnMut(&mut State) -> Option<T>,
+        mut condition: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
         loop {
-            let bell = self.ready.notified();
-            tokio::pin!(bell);
+            let notified = self.poll_ready.notified();
+            tokio::pin!(notified);
             // Listening starts before looking: a ring in between is not missed.
-            bell.as_mut().enable();
-            if let Some(found) = look(&mut self.lock()) {
-                return Some(found);
+            notified.as_mut().enable();
+            if let Some(result) = condition(&mut self.lock()) {
+                return Some(result);
             }
-            if tokio::time::timeout_at(deadline, bell).await.is_err() {
-                return look(&mut self.lock());
+            if tokio::time::timeout_at(deadline, notified).await.is_err() {
+                return condition(&mut self.lock());
             }
         }
     }
 
     /// Waits until [`take`](Self::take) may find something, or until `deadline`; `first` returns true if an event of a
     /// higher priority is available.
-    pub(crate) async fn ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
+    pub(crate) async fn wait_ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
         let _waiting = Waiting::new(self);
-        self.polled();
+        self.record_poll();
         self.wait_for(deadline, |state| {
-            let found = state.closed || first() || state.has_next();
-            if !found && state.is_stuck() {
-                self.ring_room();
+            let result = state.closed || first() || state.has_next();
+            if !result && state.is_blocked_on_decode() {
+                self.notify_capacity();
             }
-            found.then_some(())
+            result.then_some(())
         })
         .await;
     }
@@ -131,45 +131,45 @@ impl Shared {
         first: impl FnOnce() -> Option<Result<T>>,
         rows: impl FnOnce(Rows) -> T,
     ) -> Option<Result<T>> {
-        let (found, wanted) = {
+        let (result, notify) = {
             let mut state = self.lock();
-            let waited = state.queue.len();
-            let found = match state.closed {
+            let queue_length = state.queue.len();
+            let result = match state.closed {
                 true => Some(Err(Error::closed("the consumer"))),
                 false => first().or_else(|| {
                     let next = state.next(limit?)?;
-                    let renewed = |Rows { batch, next }| {
+                    let with_topics = |Rows { batch, next }| {
                         let batch = batch.map(|batch| self.with_topics(batch)).transpose()?;
                         Ok(rows(Rows { batch, next }))
                     };
-                    Some(next.and_then(renewed))
+                    Some(next.and_then(with_topics))
                 }),
             };
             // Unneeded records may have been dropped: capacity for the records that polls wait for is free, or their
             // slot is the first now.
-            let made = found.as_ref().map_or(state.queue.len() < waited, Result::is_ok);
-            (found, made && state.wants_room())
+            let freed = result.as_ref().map_or(state.queue.len() < queue_length, Result::is_ok);
+            (result, freed && state.take_ready_waiter())
         };
-        match &found {
+        match &result {
             // The partition that it was about is fetched again.
-            Some(Err(_)) => self.ring_work(),
-            _ if wanted => self.ring_room(),
+            Some(Err(_)) => self.notify_tasks(),
+            _ if notify => self.notify_capacity(),
             _ => {}
         }
-        found
+        result
     }
 
     /// A batch with all topics in its dictionary that any batch before had.
     pub(crate) fn with_topics(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let refused = |error| Error::corrupt(format!("Arrow refuses the dictionary of topics: {error}"));
-        self.topics.renew(batch).map_err(refused)
+        let rejected = |error| Error::corrupt(format!("Arrow refuses the dictionary of topics: {error}"));
+        self.topics.renew(batch).map_err(rejected)
     }
 
     /// Registers that a poll waits: changes of the application are complete.
-    pub(super) fn polled(&self) {
-        let awaited = self.lock().take_awaits_poll();
-        if awaited {
-            self.ring_room();
+    pub(super) fn record_poll(&self) {
+        let notify = self.lock().take_awaits_poll();
+        if notify {
+            self.notify_capacity();
         }
     }
 
@@ -180,14 +180,14 @@ impl Shared {
     pub(crate) fn close(&self) {
         self.lock().close();
         self.pool.close();
-        self.ring_work();
-        self.ring_ready();
+        self.notify_tasks();
+        self.notify_poll();
     }
 
     /// The task that read from `node` has failed: others may go on with what it had.
     pub(super) fn recover(&self, node: i32) {
         self.lock().recover(node);
-        self.ring_work();
+        self.notify_tasks();
     }
 }
 
@@ -222,7 +222,7 @@ impl Source for Shared {
             sink.number(Id::RecordsLag, Label::Partition(tp.clone()), behind as f64);
             if let Some(start) = log.start {
                 let ahead = position.saturating_sub(start).max(0);
-                lead = Some(lead.map_or(ahead, |least| least.min(ahead)));
+                lead = Some(lead.map_or(ahead, |min| min.min(ahead)));
                 sink.number(Id::RecordsLead, Label::Partition(tp.clone()), ahead as f64);
             }
         }
@@ -239,11 +239,11 @@ impl Shared {
     /// The next rows, once there are any until `deadline`.
     pub(super) async fn poll(&self, limit: usize, deadline: tokio::time::Instant) -> Option<Result<RecordBatch>> {
         loop {
-            let found = self.take(Some(limit), || None, |rows| rows.batch).and_then(Result::transpose);
-            if found.is_some() || tokio::time::Instant::now() >= deadline {
-                return found;
+            let result = self.take(Some(limit), || None, |rows| rows.batch).and_then(Result::transpose);
+            if result.is_some() || tokio::time::Instant::now() >= deadline {
+                return result;
             }
-            self.ready(deadline, || false).await;
+            self.wait_ready(deadline, || false).await;
         }
     }
 

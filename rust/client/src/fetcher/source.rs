@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::decode_pool::Cores;
+use super::decode_pool::DecodePool;
 use super::shared_state::Shared;
 use crate::cluster::Cluster;
 use crate::config::ConsumerOptions;
@@ -13,5 +13,5 @@ pub(super) struct Source {
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Cluster,
     pub(super) options: ConsumerOptions,
-    pub(super) cores: Arc<Cores>,
+    pub(super) decode_pool: Arc<DecodePool>,
 }

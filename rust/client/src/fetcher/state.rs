@@ -10,10 +10,10 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 
 use super::cursor::Cursor;
-use super::decode_slots::Places;
+use super::decode_slots::DecodeSlots;
 use super::old_topics::OldTopics;
-use super::partition_request::Asked;
-use super::paused_buffer::Withheld;
+use super::partition_request::FetchPartitionRequest;
+use super::paused_buffer::PausedBuffer;
 use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, offset_at, take};
 use super::rows::{NextOffset, Rows};
 use crate::clock::now_ms;
@@ -22,7 +22,7 @@ use crate::metrics::ReadMeters;
 use crate::types::{TopicPartition, join_limited};
 
 /// Delay before a partition is fetched again after an error.
-pub(super) const RETRY: Duration = Duration::from_millis(100);
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Behind one short lock that is never held across an await.
 #[derive(Debug, Default)]
@@ -30,9 +30,9 @@ pub(super) struct State {
     pub(super) cursors: BTreeMap<TopicPartition, Cursor>,
     pub(super) queue: VecDeque<Item>,
     /// Places in the queue for what is not decoded yet.
-    pub(super) places: Places,
+    pub(super) decode_slots: DecodeSlots,
     /// Rows of paused partitions.
-    pub(super) withheld: Withheld,
+    pub(super) paused_buffer: PausedBuffer,
     /// The most that may be queued.
     pub(super) memory: usize,
     /// Bytes of the chunks in the queue, and of what waits to be decoded in its place there.
@@ -40,11 +40,11 @@ pub(super) struct State {
     /// Bytes that requests under way may still bring.
     pub(super) reserved: usize,
     /// Brokers that share the memory, when a round was last planned.
-    pub(super) sharers: usize,
+    pub(super) fetching_brokers: usize,
     /// Capacity that idle brokers wait for; 0 if another reason has ended with a poll.
-    pub(super) idle: Option<usize>,
+    pub(super) wanted_capacity: Option<usize>,
     /// Time of the last Fetch response of each broker.
-    pub(super) answered: HashMap<i32, Instant>,
+    pub(super) last_response: HashMap<i32, Instant>,
     pub(super) closed: bool,
     /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
     /// waiting for the answer, which may take `fetch.max.wait.ms`.
@@ -56,9 +56,9 @@ pub(super) struct State {
     /// Polls that wait for rows: a seek beside them is read without another poll.
     pub(super) waiting: usize,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
-    pub(super) overtaking: bool,
+    pub(super) blocked_on_decode: bool,
     /// Position and epoch before the rows of the last poll, which the application may not have finished.
-    given: HashMap<TopicPartition, (Option<i64>, i32)>,
+    last_delivered: HashMap<TopicPartition, (Option<i64>, i32)>,
     /// A position has reached the end of a bounded read since the last poll returned.
     end_reached: bool,
     versions: u64,
@@ -89,7 +89,7 @@ impl State {
 
     /// Returns true if [`next`](Self::next) would return or keep something.
     pub(super) fn has_next(&self) -> bool {
-        self.end_reached || self.queue.front().is_some_and(|item| !matches!(item, Item::Kept(_)))
+        self.end_reached || self.queue.front().is_some_and(|item| !matches!(item, Item::Slot(_)))
     }
 
     /// The next rows or the next error, if there are any. Positions move past the rows that are returned. Without rows if
@@ -98,13 +98,13 @@ impl State {
         loop {
             match self.queue.pop_front() {
                 None => return std::mem::take(&mut self.end_reached).then(|| Ok(Rows::default())),
-                Some(kept @ Item::Kept(_)) => {
-                    self.queue.push_front(kept);
+                Some(slot @ Item::Slot(_)) => {
+                    self.queue.push_front(slot);
                     return std::mem::take(&mut self.end_reached).then(|| Ok(Rows::default()));
                 }
                 Some(item) => {
-                    if let Some(found) = self.take_item(item, limit) {
-                        return Some(found);
+                    if let Some(result) = self.take_item(item, limit) {
+                        return Some(result);
                     }
                 }
             }
@@ -113,10 +113,10 @@ impl State {
 
     fn take_item(&mut self, item: Item, limit: usize) -> Option<Result<Rows>> {
         match item {
-            Item::Kept(_) => None,
+            Item::Slot(_) => None,
             Item::Error(error) => Some(Err(error)),
             Item::Failed(failed) => {
-                let failed = self.hold_failed(failed);
+                let failed = self.park_failed(failed);
                 self.take_failed(failed).map(Err)
             }
             Item::Chunk(chunk) => {
@@ -138,9 +138,9 @@ impl State {
         self.queued = self.queued.saturating_sub(chunk.bytes);
         let cursors = &self.cursors;
         let fate = |segment: &Segment| match cursors.get(&segment.tp).filter(|c| c.version == segment.version) {
-            Some(cursor) if cursor.paused || cursor.is_at_end() => Fate::Hold,
-            Some(_) => Fate::Give,
-            None => Fate::Void,
+            Some(cursor) if cursor.paused || cursor.is_at_end() => Fate::Park,
+            Some(_) => Fate::Deliver,
+            None => Fate::Drop,
         };
         let taken = take(chunk, limit, fate, |segment| cursors.get(&segment.tp)?.until);
         let now = Instant::now();
@@ -154,8 +154,8 @@ impl State {
             row += segment.rows;
             let last_row = if segment.rows == 0 { None } else { offset_at(&taken.rows, row - 1) };
             // Not `at_version`: the borrow would be of all of self.
-            let found = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
-            if let Some(cursor) = found {
+            let cursor = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
+            if let Some(cursor) = cursor {
                 let before = (cursor.position, cursor.position_epoch);
                 let epoch = segment.epochs.before(segment.next_offset);
                 cursor.advance(segment.next_offset, epoch, last_row);
@@ -172,41 +172,41 @@ impl State {
                 } else if let Some(after) = next.get_mut(&segment.tp) {
                     (after.offset, after.leader_epoch) = (segment.next_offset, epoch);
                 }
-                self.given.entry(segment.tp).or_insert(before);
+                self.last_delivered.entry(segment.tp).or_insert(before);
             }
         }
         if let Some(rest) = taken.rest {
             self.queued += rest.bytes;
             self.queue.push_front(Item::Chunk(rest));
         }
-        if let Some((tp, chunk)) = taken.held {
-            self.hold(&tp, chunk);
+        if let Some((tp, chunk)) = taken.parked {
+            self.park(&tp, chunk);
         }
         (taken.rows.num_rows() > 0).then_some(taken.rows)
     }
 
     /// Keeps rows of a paused partition, or lets them be fetched again later if those kept take half of the memory.
-    fn hold(&mut self, tp: &TopicPartition, chunk: Chunk) {
-        if self.withheld.bytes() + chunk.bytes <= self.memory / 2 {
-            return self.withheld.push(tp, Item::Chunk(chunk));
+    fn park(&mut self, tp: &TopicPartition, chunk: Chunk) {
+        if self.paused_buffer.bytes() + chunk.bytes <= self.memory / 2 {
+            return self.paused_buffer.push(tp, Item::Chunk(chunk));
         }
-        let again = self.next_version();
+        let version = self.next_version();
         let Some(cursor) = self.cursors.get_mut(tp) else { return };
-        cursor.rewind(again);
-        if let Some((offset, epoch)) = self.withheld.end(tp) {
+        cursor.rewind(version);
+        if let Some((offset, epoch)) = self.paused_buffer.end(tp) {
             cursor.fetch_offset = Some(offset);
             cursor.last_epoch = epoch;
-            self.withheld.renew(tp, again);
+            self.paused_buffer.set_version(tp, version);
         }
     }
 
     /// Keeps an error for paused partitions; returns the remainder, which concerns others.
-    fn hold_failed(&mut self, Failed { partitions, error }: Failed) -> Failed {
+    fn park_failed(&mut self, Failed { partitions, error }: Failed) -> Failed {
         let mut others = Vec::with_capacity(partitions.len());
         for (tp, version) in partitions {
             if self.at_version(&tp, version).is_some_and(|cursor| cursor.paused) {
                 let failed = Failed { partitions: vec![(tp.clone(), version)], error: error.clone() };
-                self.withheld.push(&tp, Item::Failed(failed));
+                self.paused_buffer.push(&tp, Item::Failed(failed));
             } else {
                 others.push((tp, version));
             }
@@ -217,17 +217,17 @@ impl State {
     /// Returns the error, if it still concerns an assigned partition. Such partitions are fetched again from their
     /// positions, unless they seek past it.
     pub(super) fn take_failed(&mut self, Failed { partitions, error }: Failed) -> Option<Error> {
-        let of: Vec<_> = partitions.into_iter().filter(|(tp, version)| self.rewind(tp, *version)).collect();
-        match of.len() {
+        let partitions: Vec<_> = partitions.into_iter().filter(|(tp, version)| self.rewind(tp, *version)).collect();
+        match partitions.len() {
             0 => None,
             1 => Some(error),
-            _ => Some(error.context(format!("reading {}", join_limited(of.iter().map(|(tp, _)| tp))))),
+            _ => Some(error.context(format!("reading {}", join_limited(partitions.iter().map(|(tp, _)| tp))))),
         }
     }
 
     /// Registers that the application has finished the rows returned so far.
     pub(super) fn finish(&mut self) {
-        self.given.clear();
+        self.last_delivered.clear();
         self.polls += 1;
     }
 
@@ -245,21 +245,21 @@ impl State {
 
     /// Position and epoch without what the last poll gave.
     pub(super) fn finished(&self, tp: &TopicPartition, cursor: &Cursor) -> (Option<i64>, i32) {
-        self.given.get(tp).copied().unwrap_or((cursor.position, cursor.position_epoch))
+        self.last_delivered.get(tp).copied().unwrap_or((cursor.position, cursor.position_epoch))
     }
 
     // ---- what the user changes ----
 
     /// Assigns exactly these; those that were assigned before stay as they are.
     pub(super) fn assign(&mut self, partitions: &[TopicPartition]) {
-        let wanted: HashSet<&TopicPartition> = partitions.iter().collect();
-        let gone: Vec<_> = self.cursors.keys().filter(|tp| !wanted.contains(tp)).cloned().collect();
-        for tp in gone {
+        let requested: HashSet<&TopicPartition> = partitions.iter().collect();
+        let removed: Vec<_> = self.cursors.keys().filter(|tp| !requested.contains(tp)).cloned().collect();
+        for tp in removed {
             if let Some(cursor) = self.cursors.remove(&tp).filter(|cursor| !cursor.topic_id.is_zero()) {
                 self.topic_ids.insert(tp.clone(), cursor.topic_id);
             }
-            self.withheld.take(&tp);
-            self.given.remove(&tp);
+            self.paused_buffer.take(&tp);
+            self.last_delivered.remove(&tp);
         }
         for tp in partitions {
             if !self.cursors.contains_key(tp) {
@@ -282,8 +282,8 @@ impl State {
 
     /// Drops rows that are withheld, and what was finished before the last poll.
     pub(super) fn forget_rows(&mut self, tp: &TopicPartition) {
-        self.withheld.take(tp);
-        self.given.remove(tp);
+        self.paused_buffer.take(tp);
+        self.last_delivered.remove(tp);
     }
 
     /// Gives no more rows of a partition, or those first that were withheld.
@@ -308,7 +308,7 @@ impl State {
 
     /// Puts withheld rows of a partition back at the front of the queue.
     fn release(&mut self, tp: &TopicPartition) {
-        for item in self.withheld.take(tp).into_iter().rev() {
+        for item in self.paused_buffer.take(tp).into_iter().rev() {
             self.queued += item.bytes();
             self.queue.push_front(item);
         }
@@ -325,15 +325,15 @@ impl State {
 
     /// Fetches again from the position; returns false if the cursor has moved since.
     fn rewind(&mut self, tp: &TopicPartition, version: u64) -> bool {
-        let again = self.next_version();
+        let new_version = self.next_version();
         let Some(cursor) = self.at_version(tp, version) else { return false };
-        cursor.rewind(again);
-        self.withheld.take(tp);
+        cursor.rewind(new_version);
+        self.paused_buffer.take(tp);
         true
     }
 
     /// The task that decoded these parts of answers has failed: they are fetched again.
-    pub(super) fn lost(&mut self, partitions: &[(TopicPartition, u64)]) {
+    pub(super) fn refetch(&mut self, partitions: &[(TopicPartition, u64)]) {
         for (tp, version) in partitions {
             self.rewind(tp, *version);
         }
@@ -343,7 +343,7 @@ impl State {
     pub(super) fn recover(&mut self, node: i32) {
         let undecoded = self.cursors.iter().filter(|(_, c)| c.undecoded.0 > 0 && c.undecoded.1 == node);
         let lost: Vec<_> = undecoded.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect();
-        self.lost(&lost);
+        self.refetch(&lost);
     }
 
     /// The partition stops until the error was raised.
@@ -353,16 +353,16 @@ impl State {
         cursor.failing = None;
         // Applies however often the application polls.
         cursor.retry_at = Some(Instant::now() + cursor.next_raise());
-        let one = (tp.clone(), version);
+        let partition = (tp.clone(), version);
         match self.queue.back_mut() {
-            Some(Item::Failed(failed)) if failed.has_cause_of(&error) => failed.partitions.push(one),
-            _ => self.queue.push_back(Item::Failed(Failed { partitions: vec![one], error })),
+            Some(Item::Failed(failed)) if failed.has_cause_of(&error) => failed.partitions.push(partition),
+            _ => self.queue.push_back(Item::Failed(Failed { partitions: vec![partition], error })),
         }
     }
 
     /// Continues a partition at `offset`: at once, or behind what is queued already. Returns the offset before, if it was
     /// not in the log.
-    pub(super) fn place(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) -> Option<i64> {
+    pub(super) fn set_start(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) -> Option<i64> {
         let cursor = self.at_version(tp, version)?;
         let out_of_range = cursor.out_of_range.take();
         cursor.fetch_offset = Some(offset);
@@ -382,69 +382,77 @@ impl State {
     }
 
     /// Records that no broker returned a start offset of a partition.
-    pub(super) fn unanswered(&mut self, tp: &TopicPartition, version: u64, error: Error) {
+    pub(super) fn record_unanswered(&mut self, tp: &TopicPartition, version: u64, error: Error) {
         if let Some(cursor) = self.at_version(tp, version) {
-            cursor.fails(error, Instant::now());
+            cursor.record_failure(error, Instant::now());
         }
     }
 
     /// Returns those partitions that had no response for longer than `patience`; each is reported once.
-    pub(super) fn unheard_of(&mut self, asked: &[Asked], patience: Duration) -> Vec<TopicPartition> {
+    pub(super) fn unreachable(
+        &mut self,
+        requests: &[FetchPartitionRequest],
+        patience: Duration,
+    ) -> Vec<TopicPartition> {
         let now = Instant::now();
-        let mut found = Vec::new();
-        for one in asked {
-            let Some(cursor) = self.at_version(&one.tp, one.version) else { continue };
+        let mut unreachable = Vec::new();
+        for request in requests {
+            let Some(cursor) = self.at_version(&request.tp, request.version) else { continue };
             if let Some(failing) = &mut cursor.failing
                 && failing.error.unanswered()
                 && !failing.logged
                 && now - failing.since > patience
             {
                 failing.logged = true;
-                found.push(one.tp.clone());
+                unreachable.push(request.tp.clone());
             }
         }
-        found
+        unreachable
     }
 
     /// Records that the answer for each of these was an error that may heal; raises it when it did not for `patience`.
     /// In one step: what has one cause then is one error.
-    pub(super) fn partitions_failed(&mut self, failed: Vec<(&Asked, Error)>, patience: Duration) {
+    pub(super) fn partitions_failed(&mut self, failed: Vec<(&FetchPartitionRequest, Error)>, patience: Duration) {
         let now = Instant::now();
-        for (asked, error) in failed {
+        for (request, error) in failed {
             // Java's client takes this one for a passing trouble of the broker too.
-            let passes = error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code());
-            self.failed(asked, error, patience, now, !passes);
+            let is_retriable = error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code());
+            self.failed(request, error, patience, now, !is_retriable);
         }
     }
 
     /// The same for one, whatever the error says of itself: raised only when it lasts.
-    pub(super) fn partition_stuck(&mut self, asked: &Asked, error: Error, patience: Duration) {
-        self.failed(asked, error, patience, Instant::now(), false);
+    pub(super) fn partition_no_progress(&mut self, request: &FetchPartitionRequest, error: Error, patience: Duration) {
+        self.failed(request, error, patience, Instant::now(), false);
     }
 
     /// The same for partitions that failed together: raised for all when it lasted for one.
-    pub(super) fn round_failed(&mut self, asked: &[Asked], error: &Error, patience: Duration) {
+    pub(super) fn request_failed(&mut self, requests: &[FetchPartitionRequest], error: &Error, patience: Duration) {
         let now = Instant::now();
-        let last = |cursor: &Cursor| {
-            let alike = cursor.failing.as_ref().filter(|failing| failing.error.unanswered() == error.unanswered());
-            alike.is_some_and(|failing| now - failing.since > patience)
+        let is_lasting = |cursor: &Cursor| {
+            let same_kind = cursor.failing.as_ref().filter(|failing| failing.error.unanswered() == error.unanswered());
+            same_kind.is_some_and(|failing| now - failing.since > patience)
         };
-        let lasts = asked.iter().any(|one| self.at_version(&one.tp, one.version).is_some_and(|cursor| last(cursor)));
-        let patience = if lasts { Duration::ZERO } else { patience };
-        let of = |one: &Asked| error.clone().context(format!("Fetch of {} at offset {}", one.tp, one.offset));
-        self.partitions_failed(asked.iter().map(|one| (one, of(one))).collect(), patience);
+        let any_lasting = requests
+            .iter()
+            .any(|request| self.at_version(&request.tp, request.version).is_some_and(|cursor| is_lasting(cursor)));
+        let patience = if any_lasting { Duration::ZERO } else { patience };
+        let error_of = |request: &FetchPartitionRequest| {
+            error.clone().context(format!("Fetch of {} at offset {}", request.tp, request.offset))
+        };
+        self.partitions_failed(requests.iter().map(|request| (request, error_of(request))).collect(), patience);
     }
 
-    fn failed(&mut self, asked: &Asked, error: Error, patience: Duration, now: Instant, raise: bool) {
-        let Some(cursor) = self.at_version(&asked.tp, asked.version) else { return };
+    fn failed(&mut self, request: &FetchPartitionRequest, error: Error, patience: Duration, now: Instant, raise: bool) {
+        let Some(cursor) = self.at_version(&request.tp, request.version) else { return };
         // The leader knows best.
         cursor.replica = None;
         cursor.ends = None;
-        let since = cursor.fails(error.clone(), now);
-        cursor.retry_at = Some(now + RETRY);
+        let since = cursor.record_failure(error.clone(), now);
+        cursor.retry_at = Some(now + RETRY_DELAY);
         // Brokers that do not answer are waited for, as Java's client does.
         if raise || !error.unanswered() && (patience.is_zero() || now - since > patience) {
-            self.raise(&asked.tp, asked.version, error);
+            self.raise(&request.tp, request.version, error);
         }
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::decode_pool::Cores;
+use super::decode_pool::DecodePool;
 use super::leader_lookup::find_leaders;
-use super::offset_reset::Positioner;
+use super::offset_reset::OffsetResetter;
 use super::queue::Item;
 use super::shared_state::Shared;
 use super::source::Source;
@@ -21,14 +21,14 @@ use crate::metrics::{self, ReadMeters};
 use crate::retry::backoff::Backoff;
 
 /// A task that fails again within this time has a cause that starting it again does not heal.
-const RECENTLY: Duration = Duration::from_secs(60);
+const RECENT_FAILURE: Duration = Duration::from_secs(60);
 
 /// All tasks of a consumer; they end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) shared: Arc<Shared>,
     tasks: Mutex<Option<JoinSet<()>>>,
-    parts: Mutex<Option<(Arc<Positioner>, Arc<Source>)>>,
+    components: Mutex<Option<(Arc<OffsetResetter>, Arc<Source>)>>,
 }
 
 impl Fetcher {
@@ -37,11 +37,11 @@ impl Fetcher {
         let shared = Arc::new(Shared::new(options.consumer.queued_max_bytes));
         let metrics = &options.common.metrics;
         shared.lock().meters = ReadMeters::new(metrics.windows, metrics.by_row);
-        let measured: Arc<dyn metrics::Source> = Arc::clone(&shared) as _;
-        cluster.metrics().add(Arc::downgrade(&measured));
+        let metrics_source: Arc<dyn metrics::Source> = Arc::clone(&shared) as _;
+        cluster.metrics().add(Arc::downgrade(&metrics_source));
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         cluster.keep(Arc::downgrade(&user));
-        let positioner = Positioner {
+        let resetter = OffsetResetter {
             shared: Arc::clone(&shared),
             cluster: cluster.clone(),
             coordinator,
@@ -53,26 +53,29 @@ impl Fetcher {
             shared: Arc::clone(&shared),
             cluster: cluster.with_connections(ConnectionKind::Fetch),
             options: options.consumer.clone(),
-            cores: Arc::new(Cores::new(&shared, &options.consumer)),
+            decode_pool: Arc::new(DecodePool::new(&shared, &options.consumer)),
         };
-        Self { shared, tasks: Mutex::default(), parts: Mutex::new(Some((Arc::new(positioner), Arc::new(source)))) }
+        Self { shared, tasks: Mutex::default(), components: Mutex::new(Some((Arc::new(resetter), Arc::new(source)))) }
     }
 
     /// Starts the tasks, once. Must be called within a tokio runtime.
     pub(crate) fn start(&self) {
-        let Some((positioner, source)) = self.parts.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some((resetter, source)) = self.components.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
         let mut tasks = JoinSet::new();
         let backoff = source.cluster.backoff();
-        let kept =
-            |name: &str| Kept { name: name.to_owned(), shared: Arc::clone(&self.shared), backoff: backoff.clone() };
-        let place = move || Arc::clone(&positioner).run();
-        tasks.spawn(kept("the search for positions").keep(place, |_| {}));
+        let restarting = |name: &str| RestartingTask {
+            name: name.to_owned(),
+            shared: Arc::clone(&self.shared),
+            backoff: backoff.clone(),
+        };
+        let reset_offsets = move || Arc::clone(&resetter).run();
+        tasks.spawn(restarting("the search for positions").run(reset_offsets, |_| {}));
         let (shared, cluster) = (Arc::clone(&self.shared), source.cluster.clone());
-        let find = move || find_leaders(Arc::clone(&shared), cluster.clone());
-        tasks.spawn(kept("the search for leaders").keep(find, |_| {}));
-        tasks.spawn(Arc::clone(&source.cores).run());
+        let find_leaders_task = move || find_leaders(Arc::clone(&shared), cluster.clone());
+        tasks.spawn(restarting("the search for leaders").run(find_leaders_task, |_| {}));
+        tasks.spawn(Arc::clone(&source.decode_pool).run());
         tasks.spawn(supervise(source));
         *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = Some(tasks);
     }
@@ -96,13 +99,13 @@ impl TopicUser for Shared {
 
 /// Keeps one task running for every broker that assigned partitions are read from.
 async fn supervise(source: Arc<Source>) {
-    let mut work = source.shared.work();
+    let mut task_changes = source.shared.task_changes();
     let mut metadata_changes = source.cluster.watch();
-    let mut served = HashSet::new();
+    let mut running = HashSet::new();
     // Dropping the set, as this task ends, ends the others.
     let mut brokers = JoinSet::new();
     loop {
-        work.borrow_and_update();
+        task_changes.borrow_and_update();
         let metadata = metadata_changes.borrow_and_update().clone();
         source.shared.compare_topic_ids(&source.cluster, &metadata, source.options.auto_offset_reset);
         {
@@ -113,9 +116,9 @@ async fn supervise(source: Arc<Source>) {
             }
             for (tp, cursor) in state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_some() && !c.failed) {
                 if let Some((node, _)) = cursor.read_from(tp, &metadata, now)
-                    && served.insert(node)
+                    && running.insert(node)
                 {
-                    let kept = Kept {
+                    let restarting = RestartingTask {
                         name: format!("reading from broker {node}"),
                         shared: Arc::clone(&source.shared),
                         backoff: source.cluster.backoff(),
@@ -125,28 +128,28 @@ async fn supervise(source: Arc<Source>) {
                         let source = Arc::clone(&source);
                         async move { source.run(node).await }
                     };
-                    brokers.spawn(kept.keep(read, move |shared| shared.recover(node)));
+                    brokers.spawn(restarting.run(read, move |shared| shared.recover(node)));
                 }
             }
         }
         tokio::select! {
-            _ = work.changed() => {}
+            _ = task_changes.changed() => {}
             _ = metadata_changes.changed() => {}
         }
     }
 }
 
 /// A task that is started again when it fails.
-struct Kept {
+struct RestartingTask {
     name: String,
     shared: Arc<Shared>,
     backoff: Backoff,
 }
 
-impl Kept {
+impl RestartingTask {
     /// Runs a task until it completes. A panic is logged, and returned by `poll` if it is not the first; `recover`
     /// undoes partial changes.
-    async fn keep<F>(mut self, mut start: impl FnMut() -> F, recover: impl Fn(&Shared))
+    async fn run<F>(mut self, mut start: impl FnMut() -> F, recover: impl Fn(&Shared))
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -161,7 +164,7 @@ impl Kept {
             tracing::error!(task = name, reason, "a task of the consumer failed: it is started again");
             recover(&self.shared);
             match before.replace(Instant::now()) {
-                Some(before) if before.elapsed() < RECENTLY => {
+                Some(before) if before.elapsed() < RECENT_FAILURE => {
                     let error = format!("{name} failed again, which is a defect of samsarrow: {reason}");
                     self.shared.push(Item::Error(Error::State(error)));
                 }
@@ -184,20 +187,20 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test]
-    async fn another_broker_goes_on_with_what_a_task_that_failed_has_left() {
+    async fn other_broker_continues_after_a_failed_task() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
-        let mut room = shared.room();
-        let wanted_of_another = || shared.lock().cursors[&tp].wants(4, Instant::now());
+        let mut capacity_changes = shared.capacity_changes();
+        let fetchable_by_other = || shared.lock().cursors[&tp].fetchable_offset(4, Instant::now());
         shared.lock().cursors.get_mut(&tp).unwrap().undecoded = (1, 3);
-        assert_eq!(wanted_of_another(), None);
-        room.mark_unchanged();
+        assert_eq!(fetchable_by_other(), None);
+        capacity_changes.mark_unchanged();
         shared.recover(3);
-        assert_eq!(wanted_of_another(), Some(0));
-        assert!(room.has_changed().unwrap());
+        assert_eq!(fetchable_by_other(), Some(0));
+        assert!(capacity_changes.has_changed().unwrap());
     }
 
     #[tokio::test]
-    async fn a_task_that_fails_is_started_again_and_told_of_if_it_fails_again() {
+    async fn failed_task_is_restarted_and_reported_if_it_fails_again() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         // Fetched up to 9, and not decoded.
         let taken = |shared: &Shared| {
@@ -207,7 +210,7 @@ mod tests {
         };
         let starts = Arc::new(AtomicUsize::new(0));
         let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(2));
-        let kept = Kept { name: "reading".into(), shared: Arc::clone(&shared), backoff };
+        let restarting = RestartingTask { name: "reading".into(), shared: Arc::clone(&shared), backoff };
         let (count, state) = (Arc::clone(&starts), Arc::clone(&shared));
         let start = move || {
             let failing = count.fetch_add(1, Ordering::SeqCst) < 2;
@@ -220,7 +223,7 @@ mod tests {
                 }
             }
         };
-        kept.keep(start, |shared| shared.lock().recover(3)).await;
+        restarting.run(start, |shared| shared.lock().recover(3)).await;
         assert_eq!(starts.load(Ordering::SeqCst), 3);
         assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(0));
         let now = tokio::time::Instant::now();
