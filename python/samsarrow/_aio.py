@@ -19,7 +19,7 @@ def attach(running: AbstractEventLoop, bridge: _core.Bridge) -> bool:
         running.add_reader(bridge.fileno(), bridge.drain)
     except NotImplementedError:
         # The Proactor loop of Windows watches no sockets.
-        bridge.by_thread()
+        bridge.wake_by_thread()
         return False
     return True
 

@@ -234,7 +234,7 @@ class ConsumerBase(Runner):
         return subscribed if isinstance(subscribed, set) else {tp.topic for tp in self.assignment()}
 
     def _empty_batch(self, core: _core.Consumer) -> pa.RecordBatch:
-        return core.nothing() if self._typed is None else self._typed.empty(core.nothing())
+        return core.empty_batch() if self._typed is None else self._typed.empty(core.empty_batch())
 
     async def _decode(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
         """Decodes fetched rows, and sends bad ones to the dead letter topic.
@@ -441,7 +441,7 @@ class ConsumerBase(Runner):
         # Results are taken in this thread after all waits, so that a cancelled wait loses nothing.
         while not (until_assigned and self._is_assigned()):
             error = self._next_decode_error(core)
-            result = core.look(not until_assigned and error is None)
+            result = core.try_poll(not until_assigned and error is None)
             if isinstance(result, pa.RecordBatch):
                 if typed is None:
                     return result
@@ -462,7 +462,7 @@ class ConsumerBase(Runner):
             elif remaining <= 0.0:
                 return self._empty_batch(core)
             else:
-                await self._run_or_cancel(core.ready(remaining))
+                await self._run_or_cancel(core.wait_ready(remaining))
             remaining = deadline.left()
         return self._empty_batch(core)
 
@@ -489,7 +489,7 @@ class ConsumerBase(Runner):
             prepared = await self._run_or_cancel(core.prepare(event, remaining))
         finally:
             if not prepared:
-                core.give_back()
+                core.requeue_rebalance()
         if prepared:
             notified = False
             try:
@@ -505,7 +505,7 @@ class ConsumerBase(Runner):
                     core.acknowledge(event)
                     self._has_assignment = event.kind == "assigned" or bool(core.assignment())
                 else:
-                    core.give_back()
+                    core.requeue_rebalance()
         return prepared
 
     async def _notify_listener(self, kind: str, partitions: list[tuple[str, int]]) -> None:
@@ -653,7 +653,7 @@ class ConsumerBase(Runner):
     async def _run_last_callbacks(self, core: _core.Consumer) -> None:
         """Calls commit callbacks, and the listener for the partitions that are given up, unless it is being called."""
         await self._run_commit_callbacks(core)
-        if not self._revoking and (event := core.to_give_up()):
+        if not self._revoking and (event := core.final_rebalance()):
             await self._notify_listener(*event)
 
 

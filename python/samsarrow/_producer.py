@@ -105,7 +105,7 @@ class ProducerBase(Runner):
         timestamp: int | None,
         on_delivery: OnDelivery | None,
     ) -> _core.Delivery:
-        if on_delivery is not None and (too_many := _core.callbacks_crowd()) is not None:
+        if on_delivery is not None and (too_many := _core.callbacks_backlog()) is not None:
             await self._run(too_many)
         if self._partitioner is not None and partition is None:
             count = await self._run(core.partition_count(topic))
@@ -113,13 +113,13 @@ class ProducerBase(Runner):
         result = core.send(topic, value, key, headers, partition, timestamp)
         delivery = result if isinstance(result, _core.Delivery) else await self._send_reserved(result)
         if on_delivery is not None:
-            delivery._tell(on_delivery)
+            delivery._notify(on_delivery)
         return delivery
 
-    async def _send_reserved(self, call: _core.Call[_core.Room]) -> _core.Delivery:
+    async def _send_reserved(self, call: _core.Call[_core.Reservation]) -> _core.Delivery:
         """Waits for buffer memory, and sends the record; a cancelled caller has sent nothing."""
         try:
-            reservation: _core.Room = await self._run(call)
+            reservation: _core.Reservation = await self._run(call)
         finally:
             call.cancel()
         return reservation.send()

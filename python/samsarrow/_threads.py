@@ -43,7 +43,7 @@ def allocate_lock() -> Any:
     return _native.allocate_lock()
 
 
-def start(lane: _core.Lane, name: str, in_application: bool) -> None:
+def start(lane: _core.CallbackQueue, name: str, in_application: bool) -> None:
     """Starts the thread that runs queued calls. It does not keep the process from exiting.
 
     Args:
@@ -55,7 +55,7 @@ def start(lane: _core.Lane, name: str, in_application: bool) -> None:
     if notify is None:
         run_in_thread(_serve, lane, name)
     else:
-        lane.serve_in_program()
+        lane.serve_in_application()
         run_in_thread(_notify, lane, notify)
 
 
@@ -102,7 +102,7 @@ def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
     return notify
 
 
-def _notify(lane: _core.Lane, notify: Callable[[], None]) -> None:
+def _notify(lane: _core.CallbackQueue, notify: Callable[[], None]) -> None:
     # gevent destroys the loop with its thread, and `notify` raises; other threads then run the queued calls while they
     # wait.
     with suppress(ValueError):
@@ -110,18 +110,18 @@ def _notify(lane: _core.Lane, notify: Callable[[], None]) -> None:
             notify()
 
 
-def serve(lane: _core.Lane) -> None:
+def serve(lane: _core.CallbackQueue) -> None:
     """Runs queued calls, unless another greenlet runs them."""
     if not lane.begin_serving():
         return
     try:
-        while calls := lane.rest():
+        while calls := lane.take_remaining():
             _call_all(calls)
     finally:
         lane.end_serving()
 
 
-def _serve(lane: _core.Lane, name: str) -> None:
+def _serve(lane: _core.CallbackQueue, name: str) -> None:
     # Name, trace and profile functions are set as `threading` sets them for its own threads.
     threading.current_thread().name = name
     if (trace := threading.gettrace()) is not None:
@@ -160,10 +160,10 @@ def _failure(arguments: tuple[Any, ...]) -> object:
     return None
 
 
-def finish(lane: _core.Lane, seconds: float) -> None:
+def finish(lane: _core.CallbackQueue, seconds: float) -> None:
     """Runs pending calls for up to `seconds`, in the thread that finalizes the interpreter."""
     deadline = _core.Deadline(seconds)
-    while (calls := lane.rest()) and not deadline.passed():
+    while (calls := lane.take_remaining()) and not deadline.passed():
         _call_all(calls)
 
 

@@ -227,7 +227,7 @@ class _Records:
     async def __anext__(self) -> ConsumerRecord:
         if self._rows is None:
             batch = await self._consumer.poll(self._timeout)
-            self._rows = _core.Rows(batch) if (typed := self._consumer._typed) is None else typed.records(batch)
+            self._rows = _core.RecordIter(batch) if (typed := self._consumer._typed) is None else typed.records(batch)
         for row in self._rows:
             return row
         raise StopAsyncIteration

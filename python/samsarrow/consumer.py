@@ -139,7 +139,7 @@ class Consumer(Blocking, ConsumerBase):
     def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
         """Iterates over the rows of one `poll`."""
         batch = self.poll(timeout)
-        return _core.Rows(batch) if self._typed is None else self._typed.records(batch)
+        return _core.RecordIter(batch) if self._typed is None else self._typed.records(batch)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yields non-empty batches as they arrive, until the consumer is closed."""

@@ -258,8 +258,8 @@ def test_records_of_both_layouts(servers: str) -> None:
                     ConsumerRecord("t", 0, 0, 5, 0, b"k", None, [("a", b"1"), ("a", None)] if headers else []),
                     ConsumerRecord("t", 0, 1, 6, 0, None, b"x" * 100, []),
                 ]
-    with pytest.raises(TypeError, match="batches that a consumer gave"):
-        _core.Rows(pa.record_batch({"a": [1]}))
+    with pytest.raises(TypeError, match="batches that a consumer returned"):
+        _core.RecordIter(pa.record_batch({"a": [1]}))
 
 
 def test_invalid_calls_raise_when_awaited(servers: str) -> None:

@@ -193,7 +193,7 @@ class Store:
 
 def _refusal(writer: tuple[str, Sequence[str]], reader: tuple[str, Sequence[str]]) -> str | None:
     try:
-        return _core.avro_refusal(writer, reader)
+        return _core.avro_incompatibility(writer, reader)
     except ConfigurationError:
         # One that has no Arrow type, such as one that contains itself, is a schema all the same.
         return None

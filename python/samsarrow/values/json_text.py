@@ -41,7 +41,7 @@ class JsonTextEncoder:
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[pa.RecordBatch] | None, _Bad | None]:
         """Returns the texts, in several batches if they are large, or the first row that does not fit the schema."""
-        if (bad := _core.json_refusal(batch)) is not None:
+        if (bad := _core.json_non_finite(batch)) is not None:
             return None, bad
         done: list[pa.RecordBatch] = []
         start, column = 0, batch.column("value")

@@ -83,7 +83,7 @@ struct State {
     notified: u64,
     /// True while the application makes calls, in a greenlet or in a waiting client call.
     busy: bool,
-    /// True if no thread serves the queue.
+    /// True once no thread serves the queue.
     closed: bool,
     /// True if the queue closes after the next batch.
     closing: bool,
@@ -306,7 +306,7 @@ impl CallbackQueue {
 }
 
 /// Python's handle of a queue.
-#[pyclass(frozen, module = "samsarrow._core", name = "Lane")]
+#[pyclass(frozen, module = "samsarrow._core", name = "CallbackQueue")]
 #[derive(Debug)]
 pub struct Worker(Arc<CallbackQueue>);
 
@@ -330,7 +330,7 @@ impl Worker {
     }
 
     /// Returns waiting calls of a queue that has no thread, or that the exiting thread has taken over.
-    fn rest(&self, py: Python<'_>) -> Vec<PyCall> {
+    fn take_remaining(&self, py: Python<'_>) -> Vec<PyCall> {
         if !self.0.is_of_this_process() {
             return Vec::new();
         }
@@ -338,7 +338,7 @@ impl Worker {
     }
 
     /// Records that the application makes the calls, on this thread's hub.
-    fn serve_in_program(&self) {
+    fn serve_in_application(&self) {
         let _ = self.0.hub.set(thread::current().id());
         ANY_IN_APPLICATION.store(true, Ordering::Relaxed);
     }
@@ -386,8 +386,8 @@ pub fn serve(py: Python<'_>, start: Instant) -> PyResult<()> {
     let here = thread::current().id();
     let queues = [logging::current(), CALLBACKS.started(), EVENTS.started()];
     for queue in queues.into_iter().flatten() {
-        let is_hub = queue.hub.get().is_some_and(|hub| *hub == here || start.elapsed() > STALL_TIMEOUT);
-        if is_hub && !queue.lock().jobs.is_empty() {
+        let may_serve = queue.hub.get().is_some_and(|hub| *hub == here || start.elapsed() > STALL_TIMEOUT);
+        if may_serve && !queue.lock().jobs.is_empty() {
             py.import("samsarrow._threads")?.getattr("serve")?.call1((Worker(queue),))?;
         }
     }

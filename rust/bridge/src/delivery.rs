@@ -24,7 +24,8 @@ use crate::runtime::{Owned, run, seconds};
 /// Timeout that never expires in practice, about 31 years.
 pub const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
-/// The pending result of one record: waited for, awaited, or given to a callback. Several may wait, and the result stays.
+/// The pending result of one record, to be waited for, awaited, or passed to a callback. Several callers may wait, and
+/// the result stays available.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct Delivery {
     core: Owned<CoreDelivery>,
@@ -48,37 +49,39 @@ impl Delivery {
 
 #[pymethods]
 impl Delivery {
-    /// Waits for the broker's answer.
+    /// Waits for the broker's response.
     ///
     /// Args:
-    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///     timeout: seconds; by default until the result is available (at most `delivery.timeout.ms`).
     ///
     /// Raises:
-    ///     KafkaTimeoutError: there was none in time.
-    ///     KafkaError: why the record was not delivered.
+    ///     KafkaTimeoutError: no result was available in time.
+    ///     KafkaError: the record was not delivered.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         metadata(py, self.outcome(py, timeout)?.map_err(|error| to_py(py, &error))?)
     }
 
-    /// Waits as `result` does; gives why the record was not delivered, None if it was.
+    /// Waits as `result` does, and returns the error, or None if the record was delivered.
     ///
     /// Args:
-    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///     timeout: seconds; by default until the result is available (at most `delivery.timeout.ms`).
     ///
     /// Raises:
-    ///     KafkaTimeoutError: there was no answer in time.
+    ///     KafkaTimeoutError: no result was available in time.
     #[pyo3(signature = (timeout=None))]
     fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.outcome(py, timeout)?.err().map(|error| to_py_value(py, &error)))
     }
 
-    /// Whether the result is there.
+    /// Returns True if the result is available.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.core.get(py)?.is_done())
     }
 
-    /// Calls `fn(delivery)` once the result is there, on a thread of the client's, as `on_delivery` of `send` is called.
+    /// Calls `fn(delivery)` on a client thread once the result is available.
+    ///
+    /// It is called in the same way as `on_delivery` of `send`.
     #[pyo3(signature = (r#fn))]
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
         callable(r#fn.bind(py))?;
@@ -91,7 +94,7 @@ impl Delivery {
     }
 
     /// Queues a call of `callback(metadata, error)` for when the result is available; one of the two is None.
-    fn _tell(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+    fn _notify(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
         let (queue, context) = (CALLBACKS.get(py)?, Context::current(py)?);
         self.core.get(py)?.on_done(Box::new(move |outcome| {
             queue.push(usize::MAX, move |py| callback_call(py, &context, callback, outcome));
@@ -128,7 +131,8 @@ impl Delivery {
     }
 }
 
-/// The pending result of a `send_batch`; its length is the number of rows. Several may wait, and the result stays.
+/// The pending result of a `send_batch`; its length is the number of rows. Several callers may wait, and the result stays
+/// available.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub struct BatchDelivery {
     parts: Owned<Vec<CoreBatch>>,
@@ -196,14 +200,14 @@ impl BatchDelivery {
 
 #[pymethods]
 impl BatchDelivery {
-    /// Waits for the brokers' answers to all rows.
+    /// Waits for the brokers' responses to all rows.
     ///
     /// Args:
-    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///     timeout: seconds; by default until all results are available (at most `delivery.timeout.ms`).
     ///
     /// Raises:
-    ///     KafkaTimeoutError: they were not there in time.
-    ///     KafkaError: why a row was not delivered; its `outcomes` are those of all rows.
+    ///     KafkaTimeoutError: not all results were available in time.
+    ///     KafkaError: a row was not delivered; the error's `outcomes` are those of all rows.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         match self.outcome(py, timeout)? {
@@ -212,8 +216,9 @@ impl BatchDelivery {
         }
     }
 
-    /// Returns the result of each run of rows so far, in the order in which they were queued; runs without an answer are
-    /// left out.
+    /// Returns the results available so far, one per run of rows, in the order in which the rows were queued.
+    ///
+    /// Runs without a response are left out.
     fn outcomes(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let parts = self.parts.get(py)?;
@@ -230,13 +235,13 @@ impl BatchDelivery {
         Ok(all.collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
     }
 
-    /// Waits as `result` does; gives why a row was not delivered, None if all were.
+    /// Waits as `result` does, and returns the first error, or None if all rows were delivered.
     ///
     /// Args:
-    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///     timeout: seconds; by default until all results are available (at most `delivery.timeout.ms`).
     ///
     /// Raises:
-    ///     KafkaTimeoutError: not all answers came in time.
+    ///     KafkaTimeoutError: not all results were available in time.
     #[pyo3(signature = (timeout=None))]
     fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
         match self.outcome(py, timeout)? {
@@ -245,13 +250,14 @@ impl BatchDelivery {
         }
     }
 
-    /// Whether every row has its result.
+    /// Returns True if all rows have a result.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.parts.get(py)?.iter().all(CoreBatch::is_done))
     }
 
-    /// Calls `fn(delivery)` once every row has its result, on a thread of the client's, as `on_delivery` of `send` is
-    /// called.
+    /// Calls `fn(delivery)` on a client thread once all rows have a result.
+    ///
+    /// It is called in the same way as `on_delivery` of `send`.
     #[pyo3(signature = (r#fn))]
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
         callable(r#fn.bind(py))?;
@@ -315,7 +321,7 @@ impl CompletionListener for aio::Inbox {
 
 /// Returns a call that waits until fewer callbacks are pending; None if no wait is needed.
 #[pyfunction]
-pub fn callbacks_crowd() -> Option<Call> {
+pub fn callbacks_backlog() -> Option<Call> {
     let queue = CALLBACKS.started().filter(|queue| queue.is_backlogged())?;
     Some(Call::without_result(async move {
         queue.wait_for_capacity().await;

@@ -41,7 +41,7 @@ pub fn fork_error(py: Python<'_>, what: &str, pid: u32) -> PyErr {
     make(py, "ForkError", &text, None, Flags { fatal: true, ..Flags::default() })
 }
 
-/// How an application may handle an error.
+/// Error properties that decide how an application may handle it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     retriable: bool,

@@ -52,12 +52,12 @@ impl Reply {
 
 #[pymethods]
 impl Reply {
-    fn give(&self, found: &Bound<'_, PyAny>) {
-        self.complete(Ok(found));
+    fn give(&self, result: &Bound<'_, PyAny>) {
+        self.complete(Ok(result));
     }
 
-    fn fail(&self, why: String) {
-        self.complete(Err(why));
+    fn fail(&self, reason: String) {
+        self.complete(Err(reason));
     }
 }
 

@@ -133,7 +133,7 @@ impl Consumer {
     /// otherwise None. Python calls the listener, so that user code has no Rust frames below it.
     ///
     /// The schema's metadata contains the positions after the rows. Without `rows`, no rows are returned.
-    fn look(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
+    fn try_poll(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
         let core = self.core.get(py)?;
         let polled = if rows { core.look() } else { core.look_for_events() };
         Ok(match polled.map_err(|error| to_py(py, &error))? {
@@ -148,7 +148,7 @@ impl Consumer {
     }
 
     /// Waits until `try_poll` may return something.
-    fn ready(&self, py: Python<'_>, timeout: f64) -> PyResult<Call> {
+    fn wait_ready(&self, py: Python<'_>, timeout: f64) -> PyResult<Call> {
         let core = self.arc(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
         Ok(Call::without_result(async move {
@@ -173,13 +173,13 @@ impl Consumer {
     }
 
     /// Reports that the listener was not called: the next poll returns the rebalance again.
-    fn give_back(&self, py: Python<'_>) -> PyResult<()> {
+    fn requeue_rebalance(&self, py: Python<'_>) -> PyResult<()> {
         self.core.get(py)?.give_back();
         Ok(())
     }
 
     /// Returns a batch without rows, for a poll that timed out.
-    fn nothing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn empty_batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let batch = self.core.get(py)?.nothing().map_err(|error| to_py(py, &error))?;
         arrow_ffi::to_pyarrow(py, &batch)
     }
@@ -252,7 +252,7 @@ impl Consumer {
     }
 
     /// Returns the event that the listener must receive before `close` or `unsubscribe`: kind and partitions.
-    fn to_give_up(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
+    fn final_rebalance(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
         Ok(self.core.get(py)?.to_give_up().as_ref().map(kind_and_partitions))
     }
 

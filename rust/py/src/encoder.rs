@@ -124,7 +124,7 @@ pub(crate) fn avro_name(py: Python<'_>, schema: &str, needed: Vec<String>) -> Py
 
 /// Returns the first row of a batch's column with a number that JSON cannot represent.
 #[pyfunction]
-pub(crate) fn json_refusal(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<BadRow>> {
+pub(crate) fn json_non_finite(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<BadRow>> {
     let column = column(batch)?;
     let checked = interpreter_guard::detach(py, || json::check_finite(&column));
     Ok(checked.err().map(|bad| (bad.row, None, bad.path, bad.reason, None)))

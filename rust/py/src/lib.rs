@@ -88,13 +88,13 @@ mod _core {
     #[pymodule_export]
     use super::conversions::{ends_of, offsets_of};
     #[pymodule_export]
-    use super::encoder::{ValueEncoder, avro_name, avro_schema, is_bytes, json_refusal, with_schema_header};
+    use super::encoder::{ValueEncoder, avro_name, avro_schema, is_bytes, json_non_finite, with_schema_header};
     #[pymodule_export]
     use super::infer::infer_json;
     #[pymodule_export]
     use super::metrics::{Metrics, exposition, metric_table, metrics_markdown, opentelemetry_conventions};
     #[pymodule_export]
-    use super::producer::{Batches, Begin, Producer, Room};
+    use super::producer::{Batches, Begin, Producer, Reservation};
     #[pymodule_export]
     use super::rebalance::RebalanceEvent;
     #[pymodule_export]
@@ -110,7 +110,7 @@ mod _core {
     #[pymodule_export]
     use super::token_provider::TokenReply;
     #[pymodule_export]
-    use super::values::{ValueDecoder, avro_refusal};
+    use super::values::{ValueDecoder, avro_incompatibility};
     #[pymodule_export]
     use samsarrow_bridge::aio::{Bridge, loop_wake_ups};
     #[pymodule_export]
@@ -120,7 +120,7 @@ mod _core {
     #[pymodule_export]
     use samsarrow_bridge::deadline::Deadline;
     #[pymodule_export]
-    use samsarrow_bridge::delivery::{BatchDelivery, Delivery, callbacks_crowd};
+    use samsarrow_bridge::delivery::{BatchDelivery, Delivery, callbacks_backlog};
     #[pymodule_export]
     use samsarrow_bridge::record_iter::RecordIter;
 

@@ -119,7 +119,7 @@ impl Producer {
             Err(TrySendError::Full | TrySendError::NeedsMetadata) => {
                 let (core, record) = (Arc::clone(&core), record.to_record());
                 let room = async move { core.reserve(record).await };
-                let room = Call::new(room, |py, room| Ok(Py::new(py, Room(Mutex::new(Some(room))))?.into_any()));
+                let room = Call::new(room, |py, room| Ok(Py::new(py, Reservation(Mutex::new(Some(room))))?.into_any()));
                 Ok(Py::new(py, room)?.into_any())
             }
             Err(TrySendError::Error(error)) => Err(to_py(py, &error)),
@@ -234,18 +234,18 @@ impl Producer {
         Ok(Call::without_result(async move { core.abort_transaction(timeout).await }))
     }
 
-    /// Adds offsets of a group. `who` is the group, member id, generation and instance id.
-    #[pyo3(signature = (offsets, who, timeout))]
+    /// Adds offsets of a group. `member` is the group, member id, generation and instance id.
+    #[pyo3(signature = (offsets, member, timeout))]
     fn send_offsets_to_transaction(
         &self,
         py: Python<'_>,
         offsets: Vec<(Tp, Committed)>,
-        who: (String, String, i32, Option<String>),
+        member: (String, String, i32, Option<String>),
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
         let timeout = timeout.map(|value| seconds(py, Some(value), FOREVER)).transpose()?;
-        let (group, member_id, generation, instance_id) = who;
+        let (group, member_id, generation, instance_id) = member;
         let member = GroupMember { group, member: MemberIdentity { member_id, generation, instance_id } };
         let offsets = to_offsets(offsets);
         Ok(Call::without_result(async move { core.send_offsets_to_transaction(offsets, member, timeout).await }))
@@ -338,10 +338,10 @@ async fn wait_for_callbacks(queue: Option<Arc<CallbackQueue>>, limit: Duration) 
 /// Buffer memory reserved for a record that had to wait for it.
 #[pyclass(frozen, module = "samsarrow._core")]
 #[derive(Debug)]
-pub(crate) struct Room(Mutex<Option<CoreReservation>>);
+pub(crate) struct Reservation(Mutex<Option<CoreReservation>>);
 
 #[pymethods]
-impl Room {
+impl Reservation {
     /// Queues the record.
     fn send(&self, py: Python<'_>) -> PyResult<Delivery> {
         let room = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();

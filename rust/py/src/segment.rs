@@ -90,7 +90,7 @@ pub(crate) struct SegmentReader {
 impl SegmentReader {
     #[new]
     #[pyo3(signature = (
-        source, path, place, layout, include_headers, include_control, check_crcs, from_offset, until_offset, batch_rows,
+        source, path, partition, layout, include_headers, include_control, check_crcs, from_offset, until_offset, batch_rows,
         batch_bytes
     ))]
     #[allow(clippy::too_many_arguments, reason = "the keyword arguments of the Python function")]
@@ -98,7 +98,7 @@ impl SegmentReader {
         py: Python<'_>,
         #[pyo3(from_py_with = source)] source: Box<dyn Source>,
         path: String,
-        place: Option<(String, i32)>,
+        partition: Option<(String, i32)>,
         layout: &str,
         include_headers: bool,
         include_control: bool,
@@ -117,7 +117,7 @@ impl SegmentReader {
             max_bytes: batch_bytes,
             ..Default::default()
         };
-        let topic_partition = place.map(|(topic, partition)| (Arc::from(topic), partition));
+        let topic_partition = partition.map(|(topic, partition)| (Arc::from(topic), partition));
         let options = SegmentOptions { decode, topic_partition, from_offset, until_offset, max_rows: batch_rows };
         Ok(Self { path, reader: Mutex::new(Reader::new(source, options)) })
     }

@@ -42,10 +42,10 @@ fn python_exception(py: Python<'_>, module: &str, class: &str, error: &Error) ->
 /// Parses the options of a read, and returns those that the Python source uses. `streaming` is None if Spark does not
 /// report it.
 #[pyfunction]
-#[pyo3(signature = (given, streaming))]
+#[pyo3(signature = (options, streaming))]
 pub(crate) fn spark_options<'py>(
     py: Python<'py>,
-    given: BTreeMap<String, String>,
+    options: BTreeMap<String, String>,
     streaming: Option<bool>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let reading = match streaming {
@@ -53,7 +53,7 @@ pub(crate) fn spark_options<'py>(
         Some(false) => Reading::Batch,
         Some(true) => Reading::Stream,
     };
-    let options = ReadOptions::parse(&given, reading).map_err(|error| to_exception(py, &error))?;
+    let options = ReadOptions::parse(&options, reading).map_err(|error| to_exception(py, &error))?;
     let kafka: BTreeMap<&str, &str> = options.kafka().map(|(name, value)| (name, value.reveal())).collect();
     let columns: Vec<&str> = options.columns.iter().map(|column| column.name()).collect();
     let text = [("key", options.text.key), ("value", options.text.value)];
@@ -73,14 +73,14 @@ pub(crate) fn spark_options<'py>(
 /// Parses the options of a write and its columns, given as names and Spark types, and returns those that the Python
 /// sink uses.
 #[pyfunction]
-#[pyo3(signature = (given, columns))]
+#[pyo3(signature = (options, columns))]
 pub(crate) fn spark_write_options<'py>(
     py: Python<'py>,
-    given: BTreeMap<String, String>,
+    options: BTreeMap<String, String>,
     columns: Vec<(String, String)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields: Vec<Field> = columns.into_iter().map(|(name, kind)| Field { name, kind }).collect();
-    let options = WriteOptions::parse(&given, &fields).map_err(|error| to_exception(py, &error))?;
+    let options = WriteOptions::parse(&options, &fields).map_err(|error| to_exception(py, &error))?;
     let kafka: BTreeMap<&str, &str> = options.kafka().map(|(name, value)| (name, value.reveal())).collect();
     let sent: Vec<&str> = options.columns.iter().map(|column| column.name()).collect();
     let result = PyDict::new(py);
@@ -108,13 +108,13 @@ pub(crate) struct SparkDriver {
 
 #[pymethods]
 impl SparkDriver {
-    /// `given` are the options of the read; `consumer` and `admin` those of the clients, adapted to this process.
+    /// `options` are the options of the read; `consumer` and `admin` those of the clients, adapted to this process.
     #[new]
-    fn new(py: Python<'_>, given: BTreeMap<String, String>, consumer: Pairs<'_>, admin: Pairs<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: BTreeMap<String, String>, consumer: Pairs<'_>, admin: Pairs<'_>) -> PyResult<Self> {
         let client_error = |error: ClientError| to_py(py, &error);
         let consumer = Consumer::new(&config::parse(py, ClientKind::Consumer, consumer)?).map_err(client_error)?;
         let admin = Admin::new(&config::parse(py, ClientKind::Admin, admin)?).map_err(client_error)?;
-        let driver = Driver::over(Arc::new(given), Brokers::over(consumer, admin));
+        let driver = Driver::over(Arc::new(options), Brokers::over(consumer, admin));
         Ok(Self { core: Owned::new("planner of a Spark source", Arc::new(Mutex::new(driver))) })
     }
 

@@ -155,7 +155,7 @@ impl Errors {
 
 /// Returns why some values of the writer's schema cannot be read with the reader's schema; None if all can.
 #[pyfunction]
-pub(crate) fn avro_refusal(
+pub(crate) fn avro_incompatibility(
     py: Python<'_>,
     writer: (String, Vec<String>),
     reader: (String, Vec<String>),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pyarrow as pa
 
-from samsarrow._core import Lines
+from samsarrow._core import TextWriter
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.consume.filters import Filters
 from samsarrow.cli.consume.formats import CODECS, LINES, SUFFIXES, Rotation
@@ -258,10 +258,10 @@ def _shape(
         takes = f"takes {', '.join(CODECS[form])}" if form in CODECS else "is not compressed here: pipe it on"
         raise click.UsageError(f"-z {compress} does not go with {form}, which {takes}")
     typed.check(form, unpack)
-    lines: Lines | TypedLines | None = None
+    lines: TextWriter | TypedLines | None = None
     if form in LINES:
         objects = typed and template is None and form != "value"
-        lines = Lines("ndjson" if objects else form, template)
+        lines = TextWriter("ndjson" if objects else form, template)
         lines = TypedLines(lines, typed.columns, bool(objects), form == "json") if typed else lines
     return Shape(form, lines, text, unpack, compress, typed.columns)
 

@@ -111,7 +111,7 @@ impl Bridge {
     }
 
     /// Switches to wake-ups by a thread, for a loop that cannot watch sockets.
-    fn by_thread(&self, py: Python<'_>) -> PyResult<()> {
+    fn wake_by_thread(&self, py: Python<'_>) -> PyResult<()> {
         let queue = LOOP_WAKER.get(py)?;
         self.state.inbox()?.lock().wakeup = Wakeup::Thread(queue);
         drop(self.state.socket.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -53,7 +53,7 @@ fn acl(acl: AclBinding) -> Acl {
     )
 }
 
-fn acl_filter((resource_type, resource_name, pattern, principal, host, operation, permission): Filter) -> AclFilter {
+fn to_acl_filter((resource_type, resource_name, pattern, principal, host, operation, permission): Filter) -> AclFilter {
     AclFilter {
         resource_type: ResourceType::of(resource_type),
         resource_name,
@@ -140,14 +140,14 @@ pub(crate) fn admin_alter_users(
 }
 
 #[pyfunction]
-#[pyo3(signature = (admin, wanted, timeout))]
+#[pyo3(signature = (admin, acl_filter, timeout))]
 pub(crate) fn admin_describe_acls(
     py: Python<'_>,
     admin: &Admin,
-    wanted: Filter,
+    acl_filter: Filter,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let work = |core: Core, time| async move { core.describe_acls(&acl_filter(wanted), time).await };
+    let work = |core: Core, time| async move { core.describe_acls(&to_acl_filter(acl_filter), time).await };
     admin.call(py, timeout, work, |py, bindings| list_of(py, bindings, acl))
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn admin_delete_acls(
     filters: Vec<Filter>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let filters: Vec<_> = filters.into_iter().map(acl_filter).collect();
+    let filters: Vec<_> = filters.into_iter().map(to_acl_filter).collect();
     let work = |core: Core, time| async move { core.delete_acls(&filters, time).await };
     admin.call(py, timeout, work, |py, done| {
         let filter_tuple = |f: AclFilter| {

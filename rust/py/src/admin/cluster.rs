@@ -13,7 +13,7 @@ use super::{Admin, Core, codes, keyed_results};
 /// Node id and directory id.
 type Voter = (i32, Vec<u8>);
 
-fn voter((id, directory): Voter) -> (i32, Uuid) {
+fn voter_key((id, directory): Voter) -> (i32, Uuid) {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(directory).for_each(|(to, from)| *to = from);
     (id, Uuid(bytes))
@@ -71,16 +71,16 @@ pub(crate) fn admin_describe_quorum(py: Python<'_>, admin: &Admin, timeout: Opti
 }
 
 #[pyfunction]
-#[pyo3(signature = (admin, cluster_id, who, endpoints, timeout))]
+#[pyo3(signature = (admin, cluster_id, voter, endpoints, timeout))]
 pub(crate) fn admin_add_raft_voter(
     py: Python<'_>,
     admin: &Admin,
     cluster_id: Option<String>,
-    who: Voter,
+    voter: Voter,
     endpoints: Vec<(String, String, u16)>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let voter = voter(who);
+    let voter = voter_key(voter);
     let work = move |core: Core, time| async move {
         core.add_raft_voter(cluster_id.as_deref(), voter, &endpoints, time).await
     };
@@ -88,15 +88,15 @@ pub(crate) fn admin_add_raft_voter(
 }
 
 #[pyfunction]
-#[pyo3(signature = (admin, cluster_id, who, timeout))]
+#[pyo3(signature = (admin, cluster_id, voter, timeout))]
 pub(crate) fn admin_remove_raft_voter(
     py: Python<'_>,
     admin: &Admin,
     cluster_id: Option<String>,
-    who: Voter,
+    voter: Voter,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let voter = voter(who);
+    let voter = voter_key(voter);
     let work = move |core: Core, time| async move { core.remove_raft_voter(cluster_id.as_deref(), voter, time).await };
     admin.call(py, timeout, work, |py, ()| Ok(py.None()))
 }

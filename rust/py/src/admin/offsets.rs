@@ -94,15 +94,15 @@ fn target(timestamp: i64) -> ListTarget {
 }
 
 #[pyfunction]
-#[pyo3(signature = (admin, wanted, committed, timeout))]
+#[pyo3(signature = (admin, targets, committed, timeout))]
 pub(crate) fn admin_list_offsets(
     py: Python<'_>,
     admin: &Admin,
-    wanted: Vec<(Tp, i64)>,
+    targets: Vec<(Tp, i64)>,
     committed: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let targets: Vec<_> = wanted.iter().map(|(pair, timestamp)| (tp(pair), target(*timestamp))).collect();
+    let targets: Vec<_> = targets.iter().map(|(pair, timestamp)| (tp(pair), target(*timestamp))).collect();
     let level = isolation(committed);
     let work = |core: Core, time| async move { core.list_offsets(&targets, level, time).await };
     admin.call(py, timeout, work, |py, done: Vec<Listed>| {

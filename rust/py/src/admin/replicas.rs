@@ -29,15 +29,15 @@ pub(crate) fn admin_elect_leaders(
 }
 
 #[pyfunction]
-#[pyo3(signature = (admin, wanted, allow_replication_factor_change, timeout))]
+#[pyo3(signature = (admin, reassignments, allow_replication_factor_change, timeout))]
 pub(crate) fn admin_alter_reassignments(
     py: Python<'_>,
     admin: &Admin,
-    wanted: Vec<(Tp, Option<Vec<i32>>)>,
+    reassignments: Vec<(Tp, Option<Vec<i32>>)>,
     allow_replication_factor_change: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let reassignments = wanted.into_iter().map(|(pair, replicas)| (tp(&pair), replicas)).collect();
+    let reassignments = reassignments.into_iter().map(|(pair, replicas)| (tp(&pair), replicas)).collect();
     let work = move |core: Core, time| async move {
         core.alter_reassignments(&reassignments, allow_replication_factor_change, time).await
     };
@@ -87,14 +87,14 @@ pub(crate) fn admin_log_dirs(
 }
 
 #[pyfunction]
-#[pyo3(signature = (admin, wanted, timeout))]
+#[pyo3(signature = (admin, moves, timeout))]
 pub(crate) fn admin_move_replicas(
     py: Python<'_>,
     admin: &Admin,
-    wanted: Vec<((Tp, i32), String)>,
+    moves: Vec<((Tp, i32), String)>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let moves = wanted.into_iter().map(|((pair, broker), dir)| ((tp(&pair), broker), dir)).collect();
+    let moves = moves.into_iter().map(|((pair, broker), dir)| ((tp(&pair), broker), dir)).collect();
     let work = |core: Core, time| async move { core.move_replicas(&moves, time).await };
     admin.call(py, timeout, work, |py, done| {
         keyed_results(py, done, |(tp, broker): Replica| (tuple(&tp), broker), |()| ())

@@ -105,16 +105,16 @@ pub(crate) fn admin_describe_topics(
 type NewCount = (String, i32, Option<Vec<Vec<i32>>>);
 
 #[pyfunction]
-#[pyo3(signature = (admin, wanted, validate_only, timeout))]
+#[pyo3(signature = (admin, counts, validate_only, timeout))]
 pub(crate) fn admin_create_partitions(
     py: Python<'_>,
     admin: &Admin,
-    wanted: Vec<NewCount>,
+    counts: Vec<NewCount>,
     validate_only: bool,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
     let convert = |(name, count, assignment): NewCount| (name, NewPartitions { count, assignment });
-    let counts = wanted.into_iter().map(convert).collect();
+    let counts = counts.into_iter().map(convert).collect();
     let work = move |core: super::Core, time| async move { core.create_partitions(&counts, validate_only, time).await };
     admin.call(py, timeout, work, |py, done| keyed_results(py, done, |name| name, |()| ()))
 }
