@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition, infer_schema
-from samsarrow.cli.consume.reading import Membership
+from samsarrow.cli.consume.reading import GroupReader
 from support.waiting import until
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
@@ -454,7 +454,7 @@ def test_member_does_not_seek_back_to_earlier_ends(servers, monkeypatch):
         admin.commit_offsets("g", {tp: 15})
         with Consumer(bootstrap_servers=servers, group_id="g", enable_auto_commit=False) as consumer:
             monkeypatch.setattr(consumer, "end_offsets", lambda partitions: dict.fromkeys(partitions, 10))
-            membership = Membership(consumer, False, 60, lambda: True)
+            membership = GroupReader(consumer, False, 60, lambda: True)
             consumer.subscribe(["t"], listener=membership)
             assert sum(batch.num_rows for batch in membership.batches()) == 0
             assert membership.final_offsets()[tp].offset == consumer.position(tp) == 15
@@ -468,7 +468,7 @@ def test_written_offsets_are_committed_on_revocation_only(servers):
         with Consumer(
             bootstrap_servers=servers, group_id="g", enable_auto_commit=False, auto_offset_reset="earliest"
         ) as consumer:
-            membership = Membership(consumer, False, 60, lambda: True)
+            membership = GroupReader(consumer, False, 60, lambda: True)
             consumer.subscribe(["four"], listener=membership)
             for batch in membership.batches():
                 membership.add_written(batch)
@@ -492,7 +492,7 @@ def test_written_offsets_are_not_committed_to_a_recreated_topic(servers):
             auto_offset_reset="earliest",
             metadata_max_age_ms=100,
         ) as consumer:
-            membership = Membership(consumer, True, 60, lambda: True)
+            membership = GroupReader(consumer, True, 60, lambda: True)
             consumer.subscribe(["t"], listener=membership)
             batches = membership.batches()
             membership.add_written(next(batch for batch in batches if batch.num_rows))

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from samsarrow.cli.consume.formats import Rotation
-from samsarrow.cli.consume.range import Place, partitions_option
+from samsarrow.cli.consume.range import Position, partitions_option
 from samsarrow.cli.offsets_lookup import beginnings, ends
 from samsarrow.cli.times import instant_of, span_of
 from samsarrow.exceptions import KafkaError
@@ -68,19 +68,19 @@ def test_invalid_timestamps_are_rejected(text):
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Place("beginning")), ("end", Place("end")), ("group", Place("group")),
-        ("17", Place("offset", 17)),
-        ("0", Place("offset", 0)), ("-5", Place("back", 5)), ("@1793527200000", Place("time", 1793527200000)),
+        ("beginning", Position("beginning")), ("end", Position("end")), ("group", Position("group")),
+        ("17", Position("offset", 17)),
+        ("0", Position("offset", 0)), ("-5", Position("back", 5)), ("@1793527200000", Position("time", 1793527200000)),
     ],
 )  # fmt: skip
 def test_offset_positions(text, place):
-    assert Place.of(text) == place
+    assert Position.parse(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "@", "@never", "9223372036854775808", "+5"])
 def test_invalid_offset_positions_are_rejected(text):
     with pytest.raises(click.BadParameter):
-        Place.of(text)
+        Position.parse(text)
 
 
 def test_partition_lists():
@@ -91,11 +91,11 @@ def test_partition_lists():
 
 
 def test_rotation_limits():
-    assert Rotation.of("100MB,1h,1000000") == Rotation(rows=1_000_000, size=100_000_000, seconds=3600)
-    assert Rotation.of("1 GiB") == Rotation(size=2**30)
+    assert Rotation.parse("100MB,1h,1000000") == Rotation(rows=1_000_000, size=100_000_000, seconds=3600)
+    assert Rotation.parse("1 GiB") == Rotation(size=2**30)
     for text in ("", "0", "much", "1TBx", "0s", "5MB,"):
         with pytest.raises(click.BadParameter):
-            Rotation.of(text)
+            Rotation.parse(text)
 
 
 def test_a_partition_without_a_first_offset_or_end_is_an_error(monkeypatch):

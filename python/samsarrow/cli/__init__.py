@@ -16,7 +16,7 @@ from samsarrow.exceptions import KafkaError
 EXIT_CODES = """\b
 Exit codes:
   0  done
-  1  failed: nothing was done, or what was done is said
+  1  failed: nothing was done, or the output says what was done
   2  wrong usage: nothing was done
   3  failed in part: each failure is on standard error
   130, 143  interrupted by Ctrl-C or SIGTERM
@@ -24,38 +24,38 @@ Exit codes:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are run: none pays for the others.
+    """A group whose commands are imported when they are run, so that each command starts fast.
 
     Args:
-        commands: what each does, in a line, by its name. The command `dump-log` is `dump_log` in `dump_log`.
-        package: where the modules are.
-        **settings: of click.
+        commands: one-line help by command. The command `dump-log` is the function `dump_log` of the module `dump_log`.
+        package: package of the modules.
+        **settings: arguments of `click.Group`.
     """
 
     def __init__(self, *args: Any, commands: Mapping[str, str], package: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._lines = dict(commands)
+        self._summaries = dict(commands)
         self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in order."""
-        return sorted(self._lines)
+        """Returns the names in alphabetical order."""
+        return sorted(self._summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports a command."""
-        if cmd_name not in self._lines:
+        if cmd_name not in self._summaries:
             return None
         name = cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(f"{self._package}.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help, without importing any."""
+        """Writes the list of commands for the help, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(self._lines.items()))
+            formatter.write_dl(sorted(self._summaries.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs a command; what reads our output may stop reading, and the user may interrupt."""
+        """Runs a command; handles closed pipes, interrupts and errors of the operating system."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -64,10 +64,10 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt as interrupted:
             sys.exit(getattr(interrupted, "exit_code", 130))
         except KafkaError:
-            # One of them is a TimeoutError, which is an OSError.
+            # KafkaTimeoutError is a TimeoutError, which is an OSError.
             raise
         except OSError as error:
-            # A disk that is full, a file that may not be read.
+            # For example a full disk, or a file without read permission.
             _forget_output()
             raise click.ClickException(str(error)) from None
 
@@ -105,8 +105,8 @@ def cli() -> None:
 
 
 def _forget_output() -> None:
-    """Nobody takes it any more: not even the interpreter's last flush may fail."""
-    # What stands for it in a test has no descriptor.
+    """Redirects stdout to the null device after its reader has closed it, so that the flush at exit does not fail."""
+    # In tests stdout may be an object without a file descriptor.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""`samsarrow acls`: who may do what to which resources."""
+"""`samsarrow acls`: access control lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from samsarrow.access import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.output import complain, confirm, dry_run_option, output_option, show, yes_option
+from samsarrow.cli.output import confirm, dry_run_option, output_option, report_errors, show, yes_option
 from samsarrow.cli.tables import table
 from samsarrow.exceptions import KafkaError
 from samsarrow.results import PartialFailureError
@@ -20,7 +20,7 @@ from samsarrow.results import PartialFailureError
 E = TypeVar("E", bound=Enum)
 
 Op = AclOperation
-# What brokers ask for; an ACL with anything else would be taken, and mean nothing.
+# Operations that brokers check by resource type; they accept ACLs for others, which have no effect.
 OPERATIONS = {
     ResourceType.TOPIC: (
         Op.READ, Op.WRITE, Op.CREATE, Op.DELETE, Op.ALTER, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS,
@@ -53,12 +53,12 @@ def acls() -> None:
 
 
 def _named(kind: type[E], text: str) -> E:
-    """A name of Kafka's in any spelling: `DESCRIBE_CONFIGS`, `describe-configs`, `DescribeConfigs`."""
-    kinds = {one.name.replace("_", "").lower(): one for one in kind if one.name not in ("UNKNOWN", "ANY")}
-    found = kinds.get(text.replace("_", "").replace("-", "").lower())
-    if found is None:
-        raise click.BadParameter(f"{text!r} is none of {', '.join(map(_word, kinds.values()))}")
-    return found
+    """Parses a Kafka name in any spelling: `DESCRIBE_CONFIGS`, `describe-configs`, `DescribeConfigs`."""
+    members = {one.name.replace("_", "").lower(): one for one in kind if one.name not in ("UNKNOWN", "ANY")}
+    member = members.get(text.replace("_", "").replace("-", "").lower())
+    if member is None:
+        raise click.BadParameter(f"{text!r} is none of {', '.join(map(_word, members.values()))}")
+    return member
 
 
 def _operation_names(
@@ -88,8 +88,8 @@ def _principals(_context: click.Context, _parameter: click.Parameter, values: tu
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What the command line says of ACLs; what is empty was left open."""
+class AclSelection:
+    """ACLs selected on the command line; empty parts match anything."""
 
     resources: Resources
     principals: tuple[str, ...]
@@ -97,7 +97,7 @@ class Chosen:
     operations: tuple[AclOperation, ...]
 
     def filters(self, pattern: PatternType, permission: AclPermission) -> list[AclFilter]:
-        """Those that match any of the resources and any of the principals and so on."""
+        """Returns one filter per combination of resource, principal, host and operation."""
         return [
             AclFilter(kind, name, principal, operation, permission, host, pattern)
             for (kind, name), principal, host, operation in product(
@@ -109,8 +109,8 @@ class Chosen:
         ]
 
 
-def choosing(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that choose ACLs, as a `Chosen`."""
+def acl_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that select ACLs to a command, which receives them as an `AclSelection`."""
 
     def with_chosen(
         connection: Connection,
@@ -136,8 +136,8 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
         resources = tuple(dict.fromkeys((kind, name) for kind, names in named for name in names))
         if any(not name for _, name in resources):
             raise click.UsageError("the name of a resource is empty; * stands for all")
-        given = (tuple(dict.fromkeys(principals)), tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys(operations)))
-        command(connection, Chosen(resources, *given), **arguments)
+        parts = (tuple(dict.fromkeys(principals)), tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys(operations)))
+        command(connection, AclSelection(resources, *parts), **arguments)
 
     with_chosen.__name__, with_chosen.__doc__ = command.__name__, command.__doc__
     with_chosen.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
@@ -147,10 +147,10 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
             "--operation", "operations", multiple=True, callback=_operation_names, metavar="OPERATION",
             help="read, write, describe and so on, or all; repeatable.",
         ),
-        click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="From where; repeatable."),
+        click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="The address of a client; repeatable."),
         click.option(
             "--principal", "principals", multiple=True, callback=_principals, metavar="TYPE:NAME",
-            help="Who, for example User:alice, or User:* for all; repeatable.",
+            help="A principal, for example User:alice, or User:* for all; repeatable.",
         ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
         click.option("--user", "users", **several, help="A user for whom others create tokens, TYPE:NAME; repeatable."),
@@ -176,8 +176,8 @@ def _print(found: Iterable[AclBinding]) -> None:
 
 
 def _matching(connection: Connection, filters: Iterable[AclFilter]) -> list[AclBinding]:
-    found = {acl: None for one in filters for acl in connection.admin.describe_acls(one)}
-    return sorted(found, key=_row)
+    matching = {acl: None for acl_filter in filters for acl in connection.admin.describe_acls(acl_filter)}
+    return sorted(matching, key=_row)
 
 
 permission_option = click.option(
@@ -188,7 +188,7 @@ prefixed_option = click.option("--prefixed", is_flag=True, help="The names are p
 
 @acls.command("list")
 @connected
-@choosing
+@acl_options
 @permission_option
 @click.option(
     "--pattern",
@@ -199,7 +199,7 @@ prefixed_option = click.option("--prefixed", is_flag=True, help="The names are p
 )
 @output_option
 def list_acls(
-    connection: Connection, chosen: Chosen, permission: AclPermission, pattern: str, form: str | None
+    connection: Connection, chosen: AclSelection, permission: AclPermission, pattern: str, form: str | None
 ) -> None:
     """List ACLs: all, or those of some resources, principals, hosts and operations."""
     if pattern == "match" and not chosen.resources:
@@ -210,18 +210,24 @@ def list_acls(
 
 @acls.command("add")
 @connected
-@choosing
+@acl_options
 @prefixed_option
 @click.option("--deny", is_flag=True, help="Deny, which no other ACL can undo.")
 @click.option("--producer", is_flag=True, help="The operations of a producer on these topics and transactional ids.")
 @click.option("--consumer", is_flag=True, help="The operations of a consumer on these topics and groups.")
 @dry_run_option
 def add(
-    connection: Connection, chosen: Chosen, prefixed: bool, deny: bool, producer: bool, consumer: bool, dry_run: bool
+    connection: Connection,
+    chosen: AclSelection,
+    prefixed: bool,
+    deny: bool,
+    producer: bool,
+    consumer: bool,
+    dry_run: bool,
 ) -> None:
-    """Add ACLs: each principal may do each operation to each resource, from each host, by default from all.
+    """Add ACLs for each combination of principal, operation, resource and host, by default all hosts.
 
-    What is there already stays.
+    Existing ACLs stay.
 
     \b
       samsarrow acls add -b HOST:PORT --principal User:alice --topic orders --operation read --operation describe
@@ -235,51 +241,51 @@ def add(
         raise click.UsageError("--cluster has no names with a prefix: add its ACLs without --prefixed")
     permission = AclPermission.DENY if deny else AclPermission.ALLOW
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
-    wanted = [
+    acls = [
         AclBinding(kind, name, principal, operation, permission, host, pattern)
         for kind, name in chosen.resources
         for principal in chosen.principals
         for operation in _operations(kind, chosen.operations, producer, consumer)
         for host in chosen.hosts or ("*",)
     ]
-    _print(wanted)
+    _print(acls)
     if dry_run:
         click.echo("dry run: nothing is added")
         return
     failures: Mapping[AclBinding, KafkaError] = {}
     try:
-        connection.admin.create_acls(wanted)
+        connection.admin.create_acls(acls)
     except PartialFailureError as some:
         failures = some.failures
-    click.echo(f"{len(wanted) - len(failures)} ACLs added, or already present")
-    complain({" ".join(_row(acl)): error for acl, error in failures.items()}, len(wanted), "ACLs")
+    click.echo(f"{len(acls) - len(failures)} ACLs added, or already present")
+    report_errors({" ".join(_row(acl)): error for acl, error in failures.items()}, len(acls), "ACLs")
 
 
 def _operations(
     kind: ResourceType, given: tuple[AclOperation, ...], producer: bool, consumer: bool
 ) -> list[AclOperation]:
-    """What an ACL is added for.
+    """Returns the operations to add ACLs for.
 
     Raises:
-        click.UsageError: it would mean nothing, so more likely something else was meant.
+        click.UsageError: an operation has no effect on this type of resource.
     """
     for operation in given:
         if operation is not Op.ALL and operation not in OPERATIONS[kind]:
             possible = ", ".join(map(_word, (*OPERATIONS[kind], Op.ALL)))
             raise click.UsageError(f"{_word(operation)} is not an operation on a {_noun(kind)}; use {possible}")
-    roles = [role for role, wanted in ((PRODUCER, producer), (CONSUMER, consumer)) if wanted]
-    found = dict.fromkeys([*given, *(operation for role in roles for operation in role.get(kind, ()))])
-    if not found:
+    roles = [role for role, selected in ((PRODUCER, producer), (CONSUMER, consumer)) if selected]
+    operations = dict.fromkeys([*given, *(operation for role in roles for operation in role.get(kind, ()))])
+    if not operations:
         raise click.UsageError(
             f"a {'producer' if producer else 'consumer'} does not use a {_noun(kind)}: add its ACLs with a separate "
             "command"
         )
-    return list(found)
+    return list(operations)
 
 
 @acls.command("remove")
 @connected
-@choosing
+@acl_options
 @permission_option
 @prefixed_option
 @click.option("--all", "everything", is_flag=True, help="All ACLs of the cluster.")
@@ -287,16 +293,16 @@ def _operations(
 @dry_run_option
 def remove(
     connection: Connection,
-    chosen: Chosen,
+    chosen: AclSelection,
     permission: AclPermission,
     prefixed: bool,
     everything: bool,
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Remove ACLs of some resources, principals, hosts and operations; what is left open may be anything.
+    """Remove ACLs of some resources, principals, hosts and operations; unspecified parts match anything.
 
-    Named resources are meant as they stand in ACLs: --topic * are the ACLs of *, and with --prefixed those of a prefix.
+    Resource names match literally: --topic * removes the ACLs of *, and with --prefixed those of a prefix.
     """
     named = bool(
         chosen.resources
@@ -326,13 +332,13 @@ def remove(
     if yes:
         _print(sorted(removed, key=_row))
     click.echo(f"{len(removed)} ACLs removed")
-    complain({_filter_text(one): error for one, error in failures.items()}, len(filters), "filters")
+    report_errors({_filter_text(one): error for one, error in failures.items()}, len(filters), "filters")
 
 
-def _filter_text(wanted: AclFilter) -> str:
-    """A filter for a sentence: what it leaves open is *any*."""
+def _filter_text(acl_filter: AclFilter) -> str:
+    """Returns a filter as text, with *any* for unspecified parts."""
     parts = (
-        wanted.resource_type.name, wanted.resource_name, wanted.pattern_type.name, wanted.principal, wanted.host,
-        wanted.operation.name, wanted.permission.name,
+        acl_filter.resource_type.name, acl_filter.resource_name, acl_filter.pattern_type.name, acl_filter.principal,
+        acl_filter.host, acl_filter.operation.name, acl_filter.permission.name,
     )  # fmt: skip
     return " ".join("any" if part is None else part for part in parts)

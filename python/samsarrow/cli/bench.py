@@ -1,4 +1,4 @@
-"""`samsarrow bench`: how fast this cluster takes and gives records, and how soon."""
+"""`samsarrow bench`: throughput and latency of a cluster."""
 
 from __future__ import annotations
 
@@ -17,38 +17,49 @@ from samsarrow.cli.signals import Signals
 from samsarrow.cli.times import bytes_of, seconds_option
 from samsarrow.exceptions import KafkaTimeoutError, WakeupError
 
-# Rows that are handed over at a time.
+# Rows per `send_batch`.
 BATCH = 20_000
 
 
 @click.group()
 def bench() -> None:
-    """Measure how fast a cluster takes and gives records, and how soon one comes through.
+    """Measure throughput and latency of a cluster.
 
-    What is measured is this machine, the network and the cluster together. `produce` and `latency` write to the topic.
+    Results include this machine, the network and the cluster. `produce` and `latency` write to the topic.
     """
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
-    found = int(text) if text.isdecimal() else bytes_of(text)
-    if found is None or not 1 <= found <= 1 << 30:
+    size = int(text) if text.isdecimal() else bytes_of(text)
+    if size is None or not 1 <= size <= 1 << 30:
         raise click.BadParameter(f"{text!r} is not a size from 1 byte to 1 GiB, for example 100 or 1KiB")
-    return found
+    return size
 
 
 records_option = click.option(
-    "-n", "--records", type=click.IntRange(1), default=1_000_000, show_default=True, metavar="N", help="How many."
+    "-n",
+    "--records",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    metavar="N",
+    help="The number of records.",
 )
 size_option = click.option(
-    "--size", callback=_size, default="100", show_default=True, metavar="BYTES", help="Of a value: 100 or 1KiB."
+    "--size",
+    callback=_size,
+    default="100",
+    show_default=True,
+    metavar="BYTES",
+    help="The size of a value: 100 or 1KiB.",
 )
 
 
 def check_topic(connection: Connection, topic: str) -> None:
-    """Refuses a topic that there is not, before anything waits for it.
+    """Rejects a topic that does not exist, since a client would wait for it.
 
     Raises:
-        click.UsageError: there is no such topic.
+        click.UsageError: the topic does not exist.
     """
     listed = connection.admin.list_topics([topic])
     if topic in listed.errors:
@@ -86,7 +97,7 @@ def produce(
     keys: int | None,
     form: str | None,
 ) -> None:
-    """Write records to a topic, and say how fast.
+    """Write records to a topic, and measure the throughput.
 
     Values are random text, which compresses to about three quarters.
     """
@@ -96,13 +107,13 @@ def produce(
         check_topic(connection, topic)
         rows = _rows(min(BATCH, max(1, (64 << 20) // size), records), size, keys)
         with Signals(), progress("producing", records) as update:
-            started, cpu, left, waiting = time.perf_counter(), time.process_time(), records, []
-            while left:
-                part = rows.slice(0, left)
-                waiting.append((producer.send_batch(topic, part), part.num_rows))
-                left -= part.num_rows
-                while waiting and (waiting[0][0].done() or not left):
-                    delivery, count = waiting.pop(0)
+            started, cpu, remaining, pending = time.perf_counter(), time.process_time(), records, []
+            while remaining:
+                part = rows.slice(0, remaining)
+                pending.append((producer.send_batch(topic, part), part.num_rows))
+                remaining -= part.num_rows
+                while pending and (pending[0][0].done() or not remaining):
+                    delivery, count = pending.pop(0)
                     delivery.result()
                     update(count)
             seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -118,7 +129,7 @@ def produce(
 def _rows(count: int, size: int, keys: int | None) -> Any:
     import pyarrow as pa
 
-    # Of base64's 64 letters: six bits in each byte.
+    # 64 different bytes, so that each has six bits of entropy.
     text = os.urandom(count * size).translate(bytes(ord("0") + byte % 64 for byte in range(256)))
     offsets = pa.array(range(0, count * size + 1, size), pa.int64())
     values = pa.LargeBinaryArray.from_buffers(
@@ -142,25 +153,25 @@ def _rows(count: int, size: int, keys: int | None) -> Any:
 )
 @output_option
 def consume(connection: Connection, topic: str, records: int | None, form: str | None) -> None:
-    """Read a topic from its beginning into Arrow columns, and say how fast. Nothing is committed."""
+    """Read a topic from its beginning into Arrow columns, and measure the throughput. Nothing is committed."""
     import pyarrow.compute as pc
 
     from samsarrow.cli.consume.range import partitions_of
-    from samsarrow.cli.consume.reading import Progress, by_hand
+    from samsarrow.cli.consume.reading import Progress, read_partitions
 
     consumer = connection.consumer(enable_auto_commit="false", auto_offset_reset="earliest")
     tps = partitions_of(connection, [topic], frozenset())
     starts, ends = consumer.beginning_offsets(tps), consumer.end_offsets(tps)
-    at, count, size, shown = Progress(), 0, 0, 0
+    position, count, size, shown = Progress(), 0, 0, 0
     with Signals() as signals, progress("consuming", sum(ends.values()) - sum(starts.values())) as update:
         signals.wake = consumer.wakeup
         started, cpu = time.perf_counter(), time.process_time()
         try:
-            for batch in by_hand(consumer, starts, ends, at):
+            for batch in read_partitions(consumer, starts, ends, position):
                 count += batch.num_rows
                 size += sum(pc.sum(pc.binary_length(batch.column(name))).as_py() or 0 for name in ("key", "value"))
-                update(at.done - shown)
-                shown = at.done
+                update(position.done - shown)
+                shown = position.done
                 if records is not None and count >= records:
                     break
         except WakeupError:
@@ -172,14 +183,27 @@ def consume(connection: Connection, topic: str, records: int | None, form: str |
 @bench.command()
 @click.argument("topic", shell_complete=topics)
 @reads_and_writes_topics
-@click.option("-n", "--records", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "-n",
+    "--records",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="The number of records.",
+)
 @size_option
 @click.option(
-    "--interval", callback=seconds_option, default="10ms", show_default=True, metavar="SECONDS", help="Between two."
+    "--interval",
+    callback=seconds_option,
+    default="10ms",
+    show_default=True,
+    metavar="SECONDS",
+    help="The interval between records.",
 )
 @output_option
 def latency(connection: Connection, topic: str, records: int, size: int, interval: float, form: str | None) -> None:
-    """Send records one at a time, and say how long each takes to come back to a consumer.
+    """Send records one at a time, and measure the time until a consumer receives each.
 
     The topic's partition 0 is written to and read from its end.
     """
@@ -192,9 +216,9 @@ def latency(connection: Connection, topic: str, records: int, size: int, interva
     check_topic(connection, topic)
     tp = TopicPartition(topic, 0)
     consumer.assign([tp])
-    # At an offset, not at an end that is looked up later: a record could be sent before that, and never be seen.
+    # Seeks to an offset: an end that is looked up later could be after the first record.
     consumer.seek(tp, consumer.end_offsets([tp])[tp])
-    through = []
+    latencies = []
     value = os.urandom((size + 1) // 2).hex()[:size].encode()
     limit = connection.timeout or 30.0
     try:
@@ -206,13 +230,13 @@ def latency(connection: Connection, topic: str, records: int, size: int, interva
                 while not _holds(consumer.poll(0.2), key):
                     if time.perf_counter() - started > limit:
                         raise KafkaTimeoutError(f"a record did not come back from {topic}-0 within {limit:g} s")
-                through.append(time.perf_counter() - started)
+                latencies.append(time.perf_counter() - started)
                 delivery.result(limit)
                 update(1)
                 time.sleep(interval)
     finally:
         producer.close(errors="log")
-    show(form, ("records", "p50_ms", "p95_ms", "p99_ms", "max_ms"), [(records, *_percentiles(through))])
+    show(form, ("records", "p50_ms", "p95_ms", "p99_ms", "max_ms"), [(records, *_percentiles(latencies))])
 
 
 def _holds(batch: Any, key: bytes) -> bool:

@@ -38,7 +38,7 @@ def broker(port: int, brokers: int, topics: dict[str, int]) -> None:
     """
     from samsarrow.testing import Broker
 
-    # A supervisor's SIGTERM ends it as Ctrl-C does.
+    # SIGTERM is handled like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         started = Broker(brokers=brokers, topics=topics, port=port)

@@ -11,16 +11,16 @@ from samsarrow.exceptions import UnsupportedVersionError
 
 @click.group()
 def cluster() -> None:
-    """Look at a cluster: its brokers and controller, its features, who keeps its metadata."""
+    """Show a cluster: brokers, controller, features and metadata quorum."""
 
 
 @cluster.command()
 @connected
 @output_option
 def describe(connection: Connection, form: str | None) -> None:
-    """Describe the cluster in a line: id, controller, brokers, metadata version, leader and voters of the quorum.
+    """Describe the cluster in one line: id, controller, brokers, metadata version, leader and voters of the quorum.
 
-    What brokers are too old to say is left open: features before Kafka 2.7, the quorum before 3.3 or with ZooKeeper.
+    Values that brokers do not support are empty: features before Kafka 2.7, the quorum before 3.3 or with ZooKeeper.
     """
     admin = connection.admin
     found = admin.describe_cluster()
@@ -44,7 +44,7 @@ def describe(connection: Connection, form: str | None) -> None:
 @click.option("--fenced", is_flag=True, help="Include brokers that are registered but fenced (Kafka 4.0).")
 @output_option
 def brokers(connection: Connection, fenced: bool, form: str | None) -> None:
-    """List brokers: where they are reached, and which one is the controller, or leads to it."""
+    """List brokers: their addresses, and which one is the controller, or forwards requests to it."""
     found = connection.admin.describe_cluster(include_fenced=fenced)
     rows = [(b.id, b.host, b.port, b.rack, b.id == found.controller, b.fenced) for b in found.brokers]
     show(form, ("broker", "host", "port", "rack", "controller", "fenced"), rows)
@@ -54,12 +54,12 @@ def brokers(connection: Connection, fenced: bool, form: str | None) -> None:
 @connected
 @output_option
 def features(connection: Connection, form: str | None) -> None:
-    """List features: the level that is in use, and those that the broker that answers supports (KIP-584)."""
+    """List features: the level in use, and the levels that the responding broker supports (KIP-584)."""
     found = connection.admin.describe_features()
     rows = []
     for name in sorted({*found.finalized, *found.supported}):
-        levels, can = found.finalized.get(name), found.supported.get(name, (None, None))
-        rows.append((name, None if levels is None else levels[1], *can))
+        levels, supported = found.finalized.get(name), found.supported.get(name, (None, None))
+        rows.append((name, None if levels is None else levels[1], *supported))
     show(form, ("feature", "level", "lowest", "highest"), rows)
 
 
@@ -67,7 +67,7 @@ def features(connection: Connection, form: str | None) -> None:
 @connected
 @output_option
 def quorum(connection: Connection, form: str | None) -> None:
-    """List who keeps the metadata: voters and observers, and how far behind the leader they are (KIP-836, Kafka 3.3).
+    """List the nodes of the metadata quorum: voters and observers with their lag (KIP-836, Kafka 3.3).
 
     Times are milliseconds since 1970.
     """

@@ -1,4 +1,4 @@
-"""What a shell offers behind Tab: names of topics, groups, profiles and whatever has settings."""
+"""Shell completion: names of topics, groups, subjects, profiles and resources with settings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from samsarrow import Admin
     from samsarrow.cli.connection import Connection
 
-# A topic that was just made may be missing for that long; the shell waits that long at most.
+# Lifetime of cached names, so a new topic may be missing that long; and the maximum wait for the cluster.
 FRESH_SECONDS = 60
 LIMIT_SECONDS = 0.3
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def profiles(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Names of profiles."""
+    """Completes names of profiles."""
     from samsarrow.cli.settings import profile_names
 
     try:
@@ -34,18 +34,18 @@ def profiles(_context: click.Context, _parameter: click.Parameter, typed: str) -
         return []
 
 
-def _listed(kind: str, ask: Callable[[Connection], list[str]]) -> Completer:
+def _completer(kind: str, list_names: Callable[[Connection], list[str]]) -> Completer:
     def complete(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
         try:
-            return [CompletionItem(name) for name in _names(context, kind, ask) if name.startswith(typed)]
+            return [CompletionItem(name) for name in _names(context, kind, list_names) if name.startswith(typed)]
         except Exception:
-            # A shell that completes shows no errors; the command itself will.
+            # Completion must not print errors; the command itself reports them.
             return []
 
     return complete
 
 
-def _names(context: click.Context, kind: str, ask: Callable[[Connection], list[str]]) -> list[str]:
+def _names(context: click.Context, kind: str, list_names: Callable[[Connection], list[str]]) -> list[str]:
     from samsarrow.cli.connection import Connection
     from samsarrow.cli.settings import REGISTRY, layered, properties_file
 
@@ -58,32 +58,32 @@ def _names(context: click.Context, kind: str, ask: Callable[[Connection], list[s
     named = context.params.get("from_file")
     from_file = named if isinstance(named, dict) else properties_file(Path(named)) if named else {}
     options = layered(context.params.get("profile"), from_file, given)
-    # Which cluster, as whom: in a hash, as options may be secrets.
-    which = hashlib.sha256(json.dumps([kind, sorted(options.items())]).encode()).hexdigest()[:32]
+    # The cache file is named by a hash of the cluster and login, since options may be secret.
+    digest = hashlib.sha256(json.dumps([kind, sorted(options.items())]).encode()).hexdigest()[:32]
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    cache = Path(home) / "samsarrow" / f"{which}.json"
+    cache = Path(home) / "samsarrow" / f"{digest}.json"
     try:
         if 0 <= time.time() - cache.stat().st_mtime < FRESH_SECONDS:
-            found: list[str] = json.loads(cache.read_text("utf-8"))
-            return found
+            names: list[str] = json.loads(cache.read_text("utf-8"))
+            return names
     except (OSError, ValueError):
         pass
-    # What it says of brokers that it cannot reach would be among what the user types.
+    # Log lines about unreachable brokers would appear in the user's prompt.
     logging.disable(logging.CRITICAL)
     connection = Connection(options, LIMIT_SECONDS)
     try:
-        found = sorted(ask(connection))
+        names = sorted(list_names(connection))
     finally:
         connection.close()
     cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = cache.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(found), "utf-8")
+    draft.write_text(json.dumps(names), "utf-8")
     draft.replace(cache)
-    return found
+    return names
 
 
 def _several(given: object) -> list[str]:
-    """What `-X` gave: a mapping already, where click called its callback."""
+    """Returns the values of `-X`, which are a mapping if click has already called its callback."""
     if isinstance(given, dict):
         return [f"{name}={value}" for name, value in given.items()]
     return [text for text in given if "=" in text] if isinstance(given, tuple | list) else []
@@ -92,11 +92,11 @@ def _several(given: object) -> list[str]:
 def _client_metrics(admin: Admin) -> list[str]:
     from samsarrow.admin_types import ConfigResourceType
 
-    found = admin.list_config_resources([ConfigResourceType.CLIENT_METRICS], timeout=LIMIT_SECONDS)
-    return [one.name for one in found]
+    resources = admin.list_config_resources([ConfigResourceType.CLIENT_METRICS], timeout=LIMIT_SECONDS)
+    return [resource.name for resource in resources]
 
 
-# What has settings, by its kind on the command line, and who knows the names.
+# Lookup of the names of resources with settings, by their type on the command line.
 _RESOURCES: dict[str, Callable[[Admin], list[str]]] = {
     "topic": lambda admin: [t.name for t in admin.list_topics(timeout=LIMIT_SECONDS).values()],
     "broker": lambda admin: [str(b.id) for b in admin.describe_cluster(timeout=LIMIT_SECONDS).brokers],
@@ -115,32 +115,32 @@ def _subjects(connection: Connection) -> list[str]:
     return connection.registry.subjects()
 
 
-topics = _listed("topics", lambda connection: _RESOURCES["topic"](connection.admin))
-groups = _listed("groups", lambda connection: _RESOURCES["group"](connection.admin))
-subjects = _listed("subjects", _subjects)
+topics = _completer("topics", lambda connection: _RESOURCES["topic"](connection.admin))
+groups = _completer("groups", lambda connection: _RESOURCES["group"](connection.admin))
+subjects = _completer("subjects", _subjects)
 
 
 def resources(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Resources that have settings: kinds first, then those of the kind, topic:orders.
+    """Completes resources that have settings: first the type, then names of that type, as in topic:orders.
 
-    A shell that takes the colon for the end of a word, as bash does, asks for what stands behind it alone.
+    Shells that split words at a colon, such as bash, complete only the part after it.
     """
-    given = context.params.get(parameter.name or "") or ()
-    before = (given,) if isinstance(given, str) else tuple(given)
+    earlier = context.params.get(parameter.name or "") or ()
+    before = (earlier,) if isinstance(earlier, str) else tuple(earlier)
     if typed == ":" and before[-1:] and before[-1] in _RESOURCES:
         return _of_kind(before[-1], "", context, parameter, "")
     if before[-1:] == (":",) and before[-2:-1] and before[-2] in _RESOURCES:
         return _of_kind(before[-2], typed, context, parameter, "")
     kind, colon, name = typed.partition(":")
-    matching = [one for one in _RESOURCES if one.startswith(kind)]
+    matching = [resource_type for resource_type in _RESOURCES if resource_type.startswith(kind)]
     if colon or len(matching) == 1:
-        found = kind if colon else matching[0]
-        return _of_kind(found, name, context, parameter, f"{found}:") if found in _RESOURCES else []
-    return [CompletionItem(f"{one}:") for one in matching]
+        full = kind if colon else matching[0]
+        return _of_kind(full, name, context, parameter, f"{full}:") if full in _RESOURCES else []
+    return [CompletionItem(f"{resource_type}:") for resource_type in matching]
 
 
 def _of_kind(
     kind: str, typed: str, context: click.Context, parameter: click.Parameter, before: str
 ) -> list[CompletionItem]:
-    found = _listed(f"{kind}s", lambda connection: _RESOURCES[kind](connection.admin))(context, parameter, typed)
-    return [CompletionItem(f"{before}{one.value}") for one in found]
+    items = _completer(f"{kind}s", lambda connection: _RESOURCES[kind](connection.admin))(context, parameter, typed)
+    return [CompletionItem(f"{before}{item.value}") for item in items]

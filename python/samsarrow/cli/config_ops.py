@@ -1,4 +1,4 @@
-"""Changes of settings, as commands take them: NAME=VALUE, NAME+=VALUE, NAME-=VALUE."""
+"""Config changes on the command line: NAME=VALUE, NAME+=VALUE, NAME-=VALUE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from samsarrow.admin_types import ConfigChange
 
-# What stands before the first = is the name: values may have any sign in them.
+# The name ends at the first `=`; values may contain further signs.
 _CHANGE = re.compile(r"\s*([^=\s]+?)\s*(\+=|-=|=)(.*)", re.DOTALL)
 
 unset_option = click.option(
@@ -18,14 +18,14 @@ unset_option = click.option(
 
 
 def changes_of(given: Sequence[str], unset: Sequence[str] = ()) -> ConfigChange:
-    """The changes that a command line names.
+    """Parses config changes of the command line.
 
     Args:
-        given: `retention.ms=1000` sets, `cleanup.policy+=compact` adds to a list, `cleanup.policy-=delete` takes out.
-        unset: names of settings that get their defaults.
+        given: `retention.ms=1000` sets, `cleanup.policy+=compact` adds to a list, `cleanup.policy-=delete` removes.
+        unset: names of settings to reset to their defaults.
 
     Raises:
-        click.UsageError: one is no change, or a setting is named twice.
+        click.UsageError: a text is not a change, or a setting is changed twice.
     """
     kinds: dict[str, dict[str, str]] = {"=": {}, "+=": {}, "-=": {}}
     names = [name.strip() for name in unset]

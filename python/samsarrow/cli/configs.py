@@ -12,14 +12,22 @@ from samsarrow.admin_types import ConfigEntry, ConfigResource, ConfigSource
 from samsarrow.cli.completion import resources as complete_resources
 from samsarrow.cli.config_ops import changes_of, unset_option
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.output import attempt, complain, dry_run_option, output_option, settle, show, told
+from samsarrow.cli.output import (
+    dry_run_option,
+    each_result,
+    output_option,
+    print_outcomes,
+    report_errors,
+    run_batch,
+    show,
+)
 from samsarrow.cli.resources import KINDS, resource_of, resources_of, text_of
 from samsarrow.exceptions import KafkaError
 
 
 @click.group()
 def configs() -> None:
-    """Look at, change and compare settings of topics, brokers, loggers, groups and client metrics.
+    """Show, change and compare settings of topics, brokers, loggers, groups and client metrics.
 
     A resource is topic:NAME, broker:ID, broker for what all brokers share, logger:ID (KIP-412), group:NAME or
     client-metrics:NAME (KIP-714). Names may be patterns: 'topic:orders-*', 'broker:*'.
@@ -37,7 +45,7 @@ def _described(
     found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
     errors: dict[str, KafkaError] = {}
     described = connection.admin.describe_configs(resources, synonyms=synonyms, documentation=documentation)
-    for resource, entries in told(described):
+    for resource, entries in each_result(described):
         if isinstance(entries, KafkaError):
             errors[text_of(resource)] = entries
         else:
@@ -50,7 +58,7 @@ def _described(
 @connected
 @output_option
 def list_resources(connection: Connection, kinds: tuple[str, ...], form: str | None) -> None:
-    """List what has settings (Kafka 4.1; client-metrics since 3.7): topic, broker, logger, group, client-metrics."""
+    """List resources with settings (Kafka 4.1; client-metrics since 3.7): topic, broker, group and so on."""
     found = connection.admin.list_config_resources([KINDS[kind] for kind in kinds])
     show(form, ("resource",), [(text_of(resource),) for resource in found])
 
@@ -81,12 +89,12 @@ def get(
             if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
                 continue
             if patterns or everything or entry.source is not ConfigSource.DEFAULT:
-                more = (entry.type.name.lower(), entry.documentation) if docs else ()
+                extra = (entry.type.name.lower(), entry.documentation) if docs else ()
                 row = (text_of(resource), name, entry.value, entry.source.name, entry.read_only, entry.sensitive)
-                rows.append((*row, *more))
+                rows.append((*row, *extra))
     heads = ("resource", "name", "value", "source", "read_only", "sensitive", *(("type", "documentation") * docs))
     show(form, heads, rows)
-    complain(errors, len(resources), "resources")
+    report_errors(errors, len(resources), "resources")
 
 
 @configs.command("set")
@@ -98,9 +106,9 @@ def get(
 def set_settings(
     connection: Connection, name: str, texts: tuple[str, ...], unset: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Change settings of a resource, or of all of a pattern; those that are not named stay (KIP-339, Kafka 2.3).
+    """Change settings of a resource, or of all that match a pattern; other settings stay (KIP-339, Kafka 2.3).
 
-    With --dry-run brokers check the changes, and make none.
+    With --dry-run brokers only check the changes.
 
     \b
       samsarrow configs set topic:orders retention.ms=86400000 cleanup.policy+=compact
@@ -111,8 +119,8 @@ def set_settings(
     changes = changes_of(texts, unset)
     resources = resources_of(connection, [name])
     change = connection.admin.alter_configs
-    outcomes = attempt(resources, lambda: change(dict.fromkeys(resources, changes), validate_only=dry_run))
-    settle(
+    outcomes = run_batch(resources, lambda: change(dict.fromkeys(resources, changes), validate_only=dry_run))
+    print_outcomes(
         ((text_of(resource), error) for resource, error in outcomes.items()),
         "would be changed" if dry_run else "changed",
     )
@@ -126,38 +134,40 @@ def set_settings(
 def diff(connection: Connection, name: str, other: str | None, form: str | None) -> None:
     """Compare the settings of two resources of a kind, or of one with Kafka's defaults.
 
-    Only what differs is printed. Secrets are not compared: brokers give them to nobody. A default has a name where the
-    broker's setting counts in another unit, such as log.retention.hours for retention.ms.
+    Only differences are printed. Secrets are not compared, since brokers do not return them. A default has a name if
+    the broker's setting has another unit, such as log.retention.hours for retention.ms.
     """
-    wanted = [resource_of(text) for text in (name, other) if text is not None]
-    if other is not None and wanted[0].type is not wanted[1].type:
+    resources = [resource_of(text) for text in (name, other) if text is not None]
+    if other is not None and resources[0].type is not resources[1].type:
         raise click.UsageError(f"{name} and {other} have different settings: pass two resources of one type")
-    for text, resource in zip((name, other), wanted, strict=False):
+    for text, resource in zip((name, other), resources, strict=False):
         if set("*?[") & set(resource.name):
             raise click.UsageError(f"{text} is a pattern: compare two resources, or one with the defaults")
-    found, errors = _described(connection, wanted, synonyms=other is None)
+    found, errors = _described(connection, resources, synonyms=other is None)
     if errors:
-        complain(errors, len(errors), "resources")
+        report_errors(errors, len(errors), "resources")
     if other is None:
-        entries = found[wanted[0]]
-        differ = [entries[one] for one in sorted(entries) if entries[one].source is not ConfigSource.DEFAULT]
-        rows = [(one.name, one.value, _default(one), one.source.name) for one in differ]
+        entries = found[resources[0]]
+        differ = [
+            entries[setting] for setting in sorted(entries) if entries[setting].source is not ConfigSource.DEFAULT
+        ]
+        rows = [(entry.name, entry.value, _default(entry), entry.source.name) for entry in differ]
         show(form, ("name", "value", "default", "source"), rows)
         return
-    left, right = found[wanted[0]], found[wanted[1]]
-    both = [(one, _of(left, one), _of(right, one)) for one in sorted({*left, *right})]
+    left, right = found[resources[0]], found[resources[1]]
+    both = [(setting, _value(left, setting), _value(right, setting)) for setting in sorted({*left, *right})]
     show(form, ("name", "left", "right"), [row for row in both if row[1] != row[2]])
 
 
-def _of(entries: Mapping[str, ConfigEntry], name: str) -> str | None:
+def _value(entries: Mapping[str, ConfigEntry], name: str) -> str | None:
     return entries[name].value if name in entries else None
 
 
 def _default(entry: ConfigEntry) -> str | None:
-    its = [one for one in entry.synonyms if one.source is ConfigSource.DEFAULT]
-    if not its or its[-1].value is None:
+    defaults = [synonym for synonym in entry.synonyms if synonym.source is ConfigSource.DEFAULT]
+    if not defaults or defaults[-1].value is None:
         return None
-    last = its[-1]
-    # Topics take hours and minutes of brokers as milliseconds; what counts in what, names end with.
-    same = last.name.rpartition(".")[2] == entry.name.rpartition(".")[2]
-    return last.value if same else f"{last.name}={last.value}"
+    last = defaults[-1]
+    # Topics convert hours and minutes of brokers to milliseconds; the last part of a name is the unit.
+    same_unit = last.name.rpartition(".")[2] == entry.name.rpartition(".")[2]
+    return last.value if same_unit else f"{last.name}={last.value}"

@@ -1,4 +1,4 @@
-"""How commands reach a cluster: their options, and clients that close with the command."""
+"""Connection options of commands, and clients that are closed at the end of a command."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Connection:
-    """A cluster to be reached; clients are made when first needed and closed with the command."""
+    """Connection to a cluster; clients are created at first use and closed at the end of the command."""
 
-    # Any of them may be a secret.
+    # Not in repr: options may be secret.
     options: dict[str, str] = field(repr=False)
     timeout: float | None
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -32,12 +32,12 @@ class Connection:
 
     @property
     def servers(self) -> str:
-        """Where the cluster was looked for."""
+        """Bootstrap servers of the cluster."""
         return self.options["bootstrap.servers"]
 
     @property
     def admin(self) -> Admin:
-        """One for the whole command."""
+        """Admin client of the command."""
         from samsarrow import Admin
 
         if self._admin is None:
@@ -46,56 +46,57 @@ class Connection:
 
     @property
     def registry(self) -> SchemaRegistry:
-        """One for the whole command.
+        """Schema registry client of the command.
 
         Raises:
-            click.UsageError: none is named.
+            click.UsageError: no registry is configured.
         """
         if self._registry is None:
             from samsarrow import SchemaRegistry
 
-            its = self._registry_options
-            url = its.pop("url", None)
+            options = self._registry_options
+            url = options.pop("url", None)
             if url is None:
                 raise click.UsageError(
                     f"no schema registry: pass --registry URL, {REGISTRY}url in a --command-config file or in "
                     "a --profile, or SAMSARROW_SCHEMA_REGISTRY_URL"
                 )
-            context = its.pop("context", None)
-            self._registry = self._open.enter_context(SchemaRegistry(url, context=context, **its))
+            context = options.pop("context", None)
+            self._registry = self._open.enter_context(SchemaRegistry(url, context=context, **options))
         return self._registry
 
     @property
     def has_registry(self) -> bool:
-        """Whether a schema registry is named."""
+        """True if a schema registry is configured."""
         return f"{REGISTRY}url" in self.options
 
     @property
     def _registry_options(self) -> dict[str, str]:
-        its = {name.removeprefix(REGISTRY): text for name, text in self.options.items() if name.startswith(REGISTRY)}
+        options = {
+            name.removeprefix(REGISTRY): text for name, text in self.options.items() if name.startswith(REGISTRY)
+        }
         if self.timeout is None:
-            return its
+            return options
         milliseconds = str(max(1, round(self.timeout * 1000)))
-        return {"http.connect.timeout.ms": milliseconds, "http.read.timeout.ms": milliseconds, **its}
+        return {"http.connect.timeout.ms": milliseconds, "http.read.timeout.ms": milliseconds, **options}
 
     def consumer(self, typed: Mapping[str, Any] | None = None, **fixed: str | bool) -> Consumer:
-        """A consumer that closes with the command.
+        """Creates a consumer that is closed at the end of the command.
 
         Args:
-            typed: its formats, and what becomes of what they cannot read.
-            **fixed: options that the command needs so.
+            typed: arguments for formats and decode errors.
+            **fixed: options that override those of the user.
         """
         from samsarrow import Consumer
 
-        # Without committing by itself: the command knows what is done.
         named = {name.replace("_", "."): value for name, value in fixed.items()}
         return self._open.enter_context(Consumer({**self.options_of("consumer"), **named}, **(typed or {})))
 
     def producer(self, **fixed: str) -> Producer:
-        """A producer, which the command closes: that may fail.
+        """Creates a producer, which the command itself closes, since closing may fail.
 
         Args:
-            **fixed: options that the command needs so.
+            **fixed: options that override those of the user.
         """
         from samsarrow import Producer
 
@@ -103,18 +104,18 @@ class Connection:
         return Producer({**self.options_of("producer"), **named})
 
     def options_of(self, client: str) -> dict[str, str]:
-        """The options that a client has: files and profiles have those of others too."""
+        """Returns the options of a kind of client: files and profiles may have those of other clients, too."""
         from samsarrow.config import options_of
 
-        its = options_of(client, self.options)
-        # What no client knows is refused by the client, with the name that was meant.
+        options = options_of(client, self.options)
+        # Unknown options are passed on: the client rejects them and suggests a name.
         others = {name: value for name, value in self.options.items() if not name.startswith(REGISTRY)}
-        its |= {name: value for name, value in others.items() if kind_of(name) == "unknown"}
+        options |= {name: value for name, value in others.items() if kind_of(name) == "unknown"}
         limit = {} if self.timeout is None else {"default.api.timeout.ms": str(round(self.timeout * 1000))}
-        return {**(limit if client != "producer" else {}), **its}
+        return {**(limit if client != "producer" else {}), **options}
 
     def close(self) -> None:
-        """Closes what was opened."""
+        """Closes all clients."""
         self._open.close()
 
 
@@ -125,10 +126,10 @@ def _settings(_context: click.Context, _parameter: click.Parameter, values: tupl
         if not equals or not name.strip():
             raise click.BadParameter(f"{value!r} is not NAME=VALUE, for example client.id=me")
         settings[name.strip()] = text.strip()
-    # References such as ${env:NAME} are no secrets.
-    shown = [name for name, text in settings.items() if kind_of(name) == "secret" and not text.startswith("${")]
-    if shown:
-        _warn(", ".join(shown))
+    # References such as ${env:NAME} are not secret.
+    secrets = [name for name, text in settings.items() if kind_of(name) == "secret" and not text.startswith("${")]
+    if secrets:
+        _warn(", ".join(secrets))
     return settings
 
 
@@ -137,12 +138,12 @@ def _warn(names: str) -> None:
 
 
 def _login(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[str, str]:
-    """What logs in to a registry: a name and a password, or a token."""
+    """Returns the registry options of a login: a name and a password, or a token."""
     if text is None:
         return {}
     _warn("--registry-auth")
     basic, token = f"{REGISTRY}basic.auth.user.info", f"{REGISTRY}bearer.auth.token"
-    # It takes the place of either: an empty one is none.
+    # Sets both options, one to empty, to override those of other sources.
     return {basic: text, token: ""} if ":" in text else {basic: "", token: text}
 
 
@@ -156,14 +157,15 @@ def connected_as(
     clients: Sequence[str] = ("admin",),
     registry: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of the connection, and the `Connection` as its first argument.
+    """Adds the connection options to a command, which receives a `Connection` as its first argument.
 
     Args:
-        kind: makes it, of options and seconds for each request.
-        check: refuses options that the command has no use for.
-        clients: which the command makes. What the command line gives must be an option of one of them; files, profiles
-            and the environment are for all commands.
-        registry: whether it asks a schema registry. Without clients it asks nobody else, and no cluster is needed.
+        kind: creates the connection from options and the timeout of each request in seconds.
+        check: rejects options that the command does not support.
+        clients: kinds of clients that the command uses. Options of the command line must belong to one of them; files,
+            profiles and the environment may have others.
+        registry: whether the command uses a schema registry. Without `clients` it uses nothing else, and no cluster is
+            needed.
     """
     servers_option = click.option("-b", "--bootstrap-servers", metavar="HOST:PORT,...", help="Bootstrap brokers.")
 
@@ -190,7 +192,7 @@ def connected_as(
             "--profile",
             metavar="NAME",
             shell_complete=profiles,
-            help="Of ~/.config/samsarrow/config.toml; also SAMSARROW_PROFILE.",
+            help="A profile of ~/.config/samsarrow/config.toml; also SAMSARROW_PROFILE.",
         )
         @click.option("--timeout", callback=seconds_option, metavar="SECONDS", help="For each request; 5, 500ms, 1m.")
         def with_connection(
@@ -246,20 +248,20 @@ _registry_auth = click.option(
     "registry_login",
     callback=_login,
     metavar="NAME:PASSWORD",
-    help="How it is logged in to; without a colon it is a token. Others can see it: better in a profile, as "
+    help="The login of the registry; without a colon a token. Other users can see it: prefer a profile with "
     "schema_registry_basic_auth_user_info or schema_registry_bearer_auth_token.",
 )
 
 
 def _check_given(given: Mapping[str, str], clients: Sequence[str], registry: bool) -> None:
-    """Refuses what the command has no use for. What nobody knows the client refuses, if there is one."""
+    """Rejects options that the command does not use. Unknown options are rejected by the client, if there is one."""
     from samsarrow.config import options_of
 
     users = [*clients, *(["schema registry"] if registry else [])]
     for name in given:
-        its = name.replace("_", ".").startswith(REGISTRY)
-        if its or not clients or kind_of(name) != "unknown":
-            if registry if its else any(options_of(client, {name: ""}) for client in clients):
+        of_registry = name.replace("_", ".").startswith(REGISTRY)
+        if of_registry or not clients or kind_of(name) != "unknown":
+            if registry if of_registry else any(options_of(client, {name: ""}) for client in clients):
                 continue
             hint = "" if clients else f": names of its options begin with {REGISTRY}"
             raise click.UsageError(f"{name} is not an option of the {' and the '.join(users)} of this command{hint}")

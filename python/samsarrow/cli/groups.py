@@ -15,8 +15,18 @@ from samsarrow.admin_types import OffsetSpec, RemovedMember
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.offsets_lookup import look_up
-from samsarrow.cli.output import attempt, confirm, dry_run_option, listed, output_option, settle, show, told, yes_option
-from samsarrow.cli.output import complain as complain_of
+from samsarrow.cli.output import (
+    confirm,
+    dry_run_option,
+    each_result,
+    listed,
+    output_option,
+    print_outcomes,
+    report_errors,
+    run_batch,
+    show,
+    yes_option,
+)
 from samsarrow.cli.share_groups import check_not_share, explain, without_share_groups
 from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
@@ -25,9 +35,9 @@ from samsarrow.types import GroupDescription, GroupListing, MemberDescription, T
 
 @click.group()
 def groups() -> None:
-    """Look at groups: their members, their offsets and their lag; put members out, delete groups.
+    """Show groups with their members, offsets and lag; remove members, delete groups.
 
-    `samsarrow offsets` moves their offsets. Where names are taken, so are patterns: 'billing-*'.
+    `samsarrow offsets` changes their offsets. Names may be patterns: 'billing-*'.
     """
 
 
@@ -38,27 +48,29 @@ states_option = click.option("--state", "states", multiple=True, help="Only thos
 def chosen(
     connection: Connection, names: tuple[str, ...], states: tuple[str, ...] = (), *, share: bool = False
 ) -> list[str]:
-    """The groups of these names and patterns; all where there are none.
+    """Returns the groups of these names and patterns; all without any.
 
-    A name without a pattern is taken as it is: whether it exists, the coordinator says. Patterns match share groups
-    only with `share`.
+    Names that are not patterns are returned without a check that the group exists. Patterns match share groups only
+    with `share`.
 
     Raises:
-        click.UsageError: a pattern is no group's.
+        click.UsageError: a pattern matches no group.
     """
     if names and not states and all(not set("*?[") & set(name) for name in names):
         return list(dict.fromkeys(names))
-    wanted = {state.lower() for state in states}
+    requested = {state.lower() for state in states}
     listed: Mapping[str, GroupListing] = connection.admin.list_groups()
     if not share:
         listed = without_share_groups(listed)
-    there = [name for name, group in sorted(listed.items()) if not wanted or (group.state or "").lower() in wanted]
+    candidates = [
+        name for name, group in sorted(listed.items()) if not requested or (group.state or "").lower() in requested
+    ]
     found: dict[str, None] = {}
     for name in names or ("*",):
-        its = [group for group in there if fnmatchcase(group, name)]
-        if not its and name != "*" and not states:
+        matching = [group for group in candidates if fnmatchcase(group, name)]
+        if not matching and name != "*" and not states:
             raise click.UsageError(f"there is no group {name} at {connection.servers}, or you may not see it")
-        found.update(dict.fromkeys(its))
+        found.update(dict.fromkeys(matching))
     return list(found)
 
 
@@ -69,11 +81,11 @@ def chosen(
 @output_option
 def list_groups(connection: Connection, patterns: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
     """List groups: their state, type and protocol."""
-    wanted = {state.lower() for state in states}
+    requested = {state.lower() for state in states}
     rows = [
         (group.group, group.state, group.type, group.protocol_type)
         for name, group in sorted(connection.admin.list_groups().items())
-        if (not wanted or (group.state or "").lower() in wanted)
+        if (not requested or (group.state or "").lower() in requested)
         and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
     ]
     show(form, ("group", "state", "type", "protocol_type"), rows)
@@ -81,7 +93,7 @@ def list_groups(connection: Connection, patterns: tuple[str, ...], states: tuple
 
 @dataclass(frozen=True)
 class Row:
-    """A partition that a group has an offset of, or a member."""
+    """A partition for which a group has an offset or a member."""
 
     group: str
     partition: TopicPartition
@@ -90,48 +102,52 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """Offsets before the end."""
+        """Number of offsets between the committed offset and the end."""
         return None if self.offset is None or self.end is None else max(self.end - self.offset, 0)
 
 
 def lags(
     connection: Connection, names: list[str], owned: dict[str, set[TopicPartition]] | None = None
 ) -> tuple[list[Row], dict[str, KafkaError]]:
-    """Offsets and ends of all groups: one request a coordinator, and one a leader.
+    """Looks up committed offsets and ends of groups, with one request per coordinator and one per leader.
 
     Args:
-        connection: to the cluster.
-        names: of the groups.
-        owned: partitions to be there though the group has no offset of them.
+        connection: connection to the cluster.
+        names: names of the groups.
+        owned: assigned partitions by group, which have a row even without an offset.
 
     Returns:
-        The rows, and what went wrong by group.
+        The rows, and errors by group.
     """
     errors: dict[str, KafkaError] = {}
     offsets: dict[str, dict[TopicPartition, int | None]] = {}
     ends: dict[TopicPartition, int | None] = {}
-    for name, found in told(connection.admin.group_lag(names)) if names else ():
+    for name, found in each_result(connection.admin.group_lag(names)) if names else ():
         if isinstance(found, KafkaError):
             errors[name] = found
             continue
         offsets[name] = dict.fromkeys((owned or {}).get(name, ()))
-        offsets[name] |= {one.partition: one.committed.offset for one in found.partitions}
-        ends |= {one.partition: one.end for one in found.partitions}
-        # Of topics that were deleted offsets stay for a while.
-        lost = [one.error for one in found.partitions if not isinstance(one.error, UnknownTopicOrPartitionError)]
-        if failed := [error for error in lost if isinstance(error, KafkaError)]:
+        offsets[name] |= {lag.partition: lag.committed.offset for lag in found.partitions}
+        ends |= {lag.partition: lag.end for lag in found.partitions}
+        # Committed offsets of deleted topics stay for a while.
+        results = [lag.error for lag in found.partitions if not isinstance(lag.error, UnknownTopicOrPartitionError)]
+        if failed := [error for error in results if isinstance(error, KafkaError)]:
             errors[name] = failed[0]
-    # A group that does not exist has no offsets either.
-    if silent := [name for name, of in offsets.items() if not of]:
-        described = connection.admin.describe_groups(silent)
-        errors |= {name: found for name, found in told(described) if isinstance(found, KafkaError)}
-    unread = sorted({tp for of in offsets.values() for tp in of} - ends.keys())
-    for tp, at in told(look_up(connection, unread, OffsetSpec.LATEST)):
-        if isinstance(at, KafkaError):
-            errors |= {name: at for name, of in offsets.items() if tp in of}
-        elif at is not None:
-            ends[tp] = at.offset
-    rows = [Row(name, tp, at, ends.get(tp)) for name, of in offsets.items() for tp, at in sorted(of.items())]
+    # A group without offsets may not exist.
+    if empty := [name for name, by_partition in offsets.items() if not by_partition]:
+        described = connection.admin.describe_groups(empty)
+        errors |= {name: found for name, found in each_result(described) if isinstance(found, KafkaError)}
+    missing = sorted({tp for by_partition in offsets.values() for tp in by_partition} - ends.keys())
+    for tp, end in each_result(look_up(connection, missing, OffsetSpec.LATEST)):
+        if isinstance(end, KafkaError):
+            errors |= {name: end for name, by_partition in offsets.items() if tp in by_partition}
+        elif end is not None:
+            ends[tp] = end.offset
+    rows = [
+        Row(name, tp, offset, ends.get(tp))
+        for name, by_partition in offsets.items()
+        for tp, offset in sorted(by_partition.items())
+    ]
     return rows, errors
 
 
@@ -142,11 +158,11 @@ def lags(
 @output_option
 def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], form: str | None) -> None:
     """Describe groups: each partition with offset, end, lag and member; members without partitions, too."""
-    wanted = chosen(connection, names, states)
-    described = connection.admin.describe_groups(wanted) if wanted else {}
+    selected = chosen(connection, names, states)
+    described = connection.admin.describe_groups(selected) if selected else {}
     known: dict[str, GroupDescription] = {}
     errors: dict[str, KafkaError] = {}
-    for name, found in told(described):
+    for name, found in each_result(described):
         if isinstance(found, KafkaError):
             errors[name] = found
         else:
@@ -159,10 +175,10 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
     by_group = _by_group(rows)
     lines: list[tuple[Any, ...]] = []
     for name, group in known.items():
-        its = by_group.get(name, [])
-        lines += [_line(group, row, owners.get((name, row.partition))) for row in its]
+        partitions = by_group.get(name, [])
+        lines += [_line(group, row, owners.get((name, row.partition))) for row in partitions]
         lines += [_line(group, None, member) for member in group.members if not member.assignment]
-        if not its and not group.members and name not in failed:
+        if not partitions and not group.members and name not in failed:
             lines.append(_line(group, None, None))
     show(
         form,
@@ -181,20 +197,20 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
         ),
         lines,
     )
-    complain(connection, {**errors, **failed}, len(wanted))
+    report_group_errors(connection, {**errors, **failed}, len(selected))
 
 
 def _line(group: GroupDescription, row: Row | None, member: MemberDescription | None) -> tuple[Any, ...]:
-    place = (None, None) if row is None else tuple(row.partition)
+    partition = (None, None) if row is None else tuple(row.partition)
     numbers = (None, None, None) if row is None else (row.offset, row.end, row.lag)
-    who = (None,) * 4 if member is None else (member.client_id, member.host, member.member_id, member.instance_id)
-    return (group.group, group.state, *place, *numbers, *who)
+    owner = (None,) * 4 if member is None else (member.client_id, member.host, member.member_id, member.instance_id)
+    return (group.group, group.state, *partition, *numbers, *owner)
 
 
-def complain(connection: Connection, errors: dict[str, KafkaError], asked: int) -> None:
-    """Says which groups failed, and ends the command if any did."""
+def report_group_errors(connection: Connection, errors: dict[str, KafkaError], total: int) -> None:
+    """Prints which of `total` groups failed, and ends the command if any did."""
     errors = explain(connection.admin, errors)
-    complain_of({f"group {name}": error for name, error in errors.items()}, asked, "groups")
+    report_errors({f"group {name}": error for name, error in errors.items()}, total, "groups")
 
 
 @groups.command()
@@ -204,31 +220,32 @@ def complain(connection: Connection, errors: dict[str, KafkaError], asked: int) 
 @click.option("--partitions", "each", is_flag=True, help="Each partition, instead of sums.")
 @output_option
 def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...], each: bool, form: str | None) -> None:
-    """How far groups are behind: offsets between theirs and the ends, all groups or some."""
-    wanted = chosen(connection, names, states)
-    rows, errors = lags(connection, wanted)
+    """Show the lag of all groups or some: the offsets between their committed offsets and the ends."""
+    selected = chosen(connection, names, states)
+    rows, errors = lags(connection, selected)
     if each:
         lines = [(row.group, *row.partition, row.offset, row.end, row.lag) for row in rows]
         show(form, ("group", "topic", "partition", "offset", "end", "lag"), lines)
     else:
-        show(form, ("group", "topics", "partitions", "lag"), _sums(wanted, rows, errors))
-    complain(connection, errors, len(wanted))
+        show(form, ("group", "topics", "partitions", "lag"), _sums(selected, rows, errors))
+    report_group_errors(connection, errors, len(selected))
 
 
 def _by_group(rows: list[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    by_group: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.group, []).append(row)
-    return found
+        by_group.setdefault(row.group, []).append(row)
+    return by_group
 
 
 def _sums(names: list[str], rows: list[Row], errors: dict[str, KafkaError]) -> list[tuple[Any, ...]]:
-    found = []
+    sums = []
     by_group = _by_group(rows)
     for name in (name for name in names if name not in errors):
-        its = by_group.get(name, [])
-        found.append((name, len({row.partition.topic for row in its}), len(its), sum(row.lag or 0 for row in its)))
-    return found
+        group = by_group.get(name, [])
+        topics = {row.partition.topic for row in group}
+        sums.append((name, len(topics), len(group), sum(row.lag or 0 for row in group)))
+    return sums
 
 
 @groups.command()
@@ -248,33 +265,33 @@ def _sums(names: list[str], rows: list[Row], errors: dict[str, KafkaError]) -> l
 def watch(
     connection: Connection, names: tuple[str, ...], interval: float, count: int | None, form: str | None
 ) -> None:  # fmt: skip
-    """Watch the lag of groups until Ctrl-C: a table that is drawn anew, or a line of JSON a group and look."""
-    drawn = (form or ("table" if sys.stdout.isatty() else "ndjson")) == "table"
+    """Watch the lag of groups until Ctrl-C: a table that is redrawn, or one line of JSON per group and check."""
+    as_table = (form or ("table" if sys.stdout.isatty() else "ndjson")) == "table"
     before: dict[str, tuple[float, int]] = {}
-    looks = 0
+    checks = 0
     while True:
-        wanted = chosen(connection, names)
-        rows, errors = lags(connection, wanted)
-        now, at = time.time(), time.monotonic()
+        selected = chosen(connection, names)
+        rows, errors = lags(connection, selected)
+        now, clock = time.time(), time.monotonic()
         lines = []
         by_group = _by_group(rows)
-        for name, topics, partitions, behind in _sums(wanted, rows, errors):
+        for name, topics, partitions, behind in _sums(selected, rows, errors):
             done = sum(row.offset or 0 for row in by_group.get(name, []))
-            was = before.get(name)
-            rate = None if was is None or at <= was[0] else round((done - was[1]) / (at - was[0]), 1)
-            before[name] = (at, done)
+            last = before.get(name)
+            rate = None if last is None or clock <= last[0] else round((done - last[1]) / (clock - last[0]), 1)
+            before[name] = (clock, done)
             lines.append((round(now, 3), name, topics, partitions, behind, rate))
-        if drawn and sys.stdout.isatty():
+        if as_table and sys.stdout.isatty():
             click.clear()
             click.echo(time.strftime("%H:%M:%S", time.localtime(now)))
         heads = ("time", "group", "topics", "partitions", "lag", "offsets_per_second")
-        cut = 1 if drawn else 0
-        show(form, heads[cut:], [line[cut:] for line in lines])
+        first = 1 if as_table else 0
+        show(form, heads[first:], [line[first:] for line in lines])
         sys.stdout.flush()
         for name, error in explain(connection.admin, errors).items():
             click.echo(f"group {name}: {error}", err=True)
-        looks += 1
-        if looks == count:
+        checks += 1
+        if checks == count:
             return
         time.sleep(interval)
 
@@ -288,19 +305,19 @@ def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: b
     """Delete groups with their offsets; they must have no members."""
     found = chosen(connection, names, share=True)
     if dry_run:
-        there = connection.admin.list_groups()
-        share = [name for name in found if name in there and name not in without_share_groups(there)]
+        existing = connection.admin.list_groups()
+        share = [name for name in found if name in existing and name not in without_share_groups(existing)]
         rest = [name for name in found if name not in share]
         rows, errors = lags(connection, rest)
         lines = _sums(rest, rows, errors) + [(name, None, None, None) for name in share]
         show(None, ("group", "topics", "partitions", "lag"), lines)
         click.echo("dry run: nothing is deleted", err=True)
-        complain(connection, errors, len(found))
+        report_group_errors(connection, errors, len(found))
         return
     confirm(f"Deleting {listed(found)}", yes)
 
-    outcomes = attempt(found, lambda: connection.admin.delete_groups(found))
-    settle(outcomes.items(), "deleted")
+    outcomes = run_batch(found, lambda: connection.admin.delete_groups(found))
+    print_outcomes(outcomes.items(), "deleted")
 
 
 @groups.command()
@@ -332,9 +349,9 @@ def kick(
     dry_run: bool,
     form: str | None,
 ) -> None:
-    """Put members out of a group: a consumer that hangs, a static member that does not come back (KIP-345).
+    """Remove members from a group: a consumer that hangs, a static member that does not come back (KIP-345).
 
-    Those that still run join again. `groups describe` has the ids. -o is how --dry-run prints who would go.
+    Members that still run rejoin. `groups describe` shows the ids. -o sets the format of --dry-run.
     """
     if bool(ids or instances) == everyone:
         raise click.UsageError("select members with --member and --instance, or pass --all")
@@ -343,22 +360,22 @@ def kick(
     except GroupIdNotFoundError:
         check_not_share(connection.admin, name)
         raise
-    wanted = [member for member in found if everyone or member.member_id in ids or member.instance_id in instances]
-    for given, there in ((ids, {m.member_id for m in found}), (instances, {m.instance_id for m in found})):
-        if missing := [one for one in given if one not in there]:
+    selected = [member for member in found if everyone or member.member_id in ids or member.instance_id in instances]
+    for given, existing in ((ids, {m.member_id for m in found}), (instances, {m.instance_id for m in found})):
+        if missing := [member_id for member_id in given if member_id not in existing]:
             raise click.ClickException(f"group {name} has no member {missing[0]}: nothing was done")
     if dry_run:
-        rows = [(m.member_id, m.instance_id, m.client_id, m.host, len(m.assignment)) for m in wanted]
+        rows = [(m.member_id, m.instance_id, m.client_id, m.host, len(m.assignment)) for m in selected]
         show(form, ("member_id", "instance_id", "client_id", "host", "partitions"), rows)
         click.echo("dry run: no member is removed", err=True)
         return
-    if not wanted:
+    if not selected:
         click.echo(f"group {name} has no members", err=True)
         return
-    confirm(f"Removing {len(wanted)} of {len(found)} members from {name}", yes, "makes the group rebalance")
-    # Brokers take a static member by its instance, and one that has rejoined with it.
+    confirm(f"Removing {len(selected)} of {len(found)} members from {name}", yes, "makes the group rebalance")
+    # Static members are removed by instance id, which also matches one that has rejoined since.
     removed = {
-        RemovedMember(instance_id=m.instance_id) if m.instance_id else RemovedMember(m.member_id): m for m in wanted
+        RemovedMember(instance_id=m.instance_id) if m.instance_id else RemovedMember(m.member_id): m for m in selected
     }
-    outcomes = attempt(removed, lambda: connection.admin.remove_members(name, list(removed), reason=reason))
-    settle(((removed[one].member_id, error) for one, error in outcomes.items()), "removed")
+    outcomes = run_batch(removed, lambda: connection.admin.remove_members(name, list(removed), reason=reason))
+    print_outcomes(((removed[member].member_id, error) for member, error in outcomes.items()), "removed")

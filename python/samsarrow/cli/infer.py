@@ -1,4 +1,4 @@
-"""`samsarrow schema infer`: what the values of a topic are."""
+"""`samsarrow schema infer`: inference of a schema from the values of a topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import samsarrow
 from samsarrow import _core
 from samsarrow.cli.consume.range import partitions_of
-from samsarrow.cli.consume.reading import Progress, by_hand
+from samsarrow.cli.consume.reading import Progress, read_partitions
 from samsarrow.exceptions import BadValueError
 from samsarrow.values.subjects import record_name
 
@@ -23,22 +23,22 @@ _JSON = "arrow.json"
 
 
 def inferred(connection: Connection, topic: str, limit: int) -> pa.Schema:
-    """Columns for the first values of a topic, which are JSON.
+    """Infers columns from the first values of a topic, which must be JSON.
 
     Raises:
-        click.UsageError: there is no such topic.
-        BadValueError: a value is no JSON; the text names its offset.
-        ConfigurationError: there are no values, or they are no objects.
+        click.UsageError: the topic does not exist.
+        BadValueError: a value is not JSON; the text names its offset.
+        ConfigurationError: the topic has no values, or they are not objects.
     """
     partitions = partitions_of(connection, [topic], frozenset())
     consumer = connection.consumer()
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     batches: list[pa.RecordBatch] = []
-    for batch in by_hand(consumer, starts, ends, Progress()):
-        some = batch.select(["partition", "offset", "value"])
-        some = some.filter(pc.is_valid(some.column("value"))).slice(0, limit)
-        batches.append(some)
-        limit -= some.num_rows
+    for batch in read_partitions(consumer, starts, ends, Progress()):
+        sample = batch.select(["partition", "offset", "value"])
+        sample = sample.filter(pc.is_valid(sample.column("value"))).slice(0, limit)
+        batches.append(sample)
+        limit -= sample.num_rows
         if not limit:
             break
     rows = pa.Table.from_batches(batches) if batches else pa.table({"value": pa.array([], pa.binary())})
@@ -50,28 +50,28 @@ def inferred(connection: Connection, topic: str, limit: int) -> pa.Schema:
 
 
 def decoded(connection: Connection, topic: str, form: str) -> pa.Schema:
-    """Columns that values of a topic are decoded to, by the latest schema in the registry.
+    """Returns the columns that values of a topic are decoded to, by the latest schema in the registry.
 
     Raises:
-        click.UsageError: values are no records.
+        click.UsageError: values are not records.
     """
-    of = getattr(samsarrow, form)(connection.registry)
-    kind = samsarrow.decode_values(pa.array([], pa.binary()), of, topic=topic).type
+    value_format = getattr(samsarrow, form)(connection.registry)
+    kind = samsarrow.decode_values(pa.array([], pa.binary()), value_format, topic=topic).type
     if not pa.types.is_struct(kind):
         raise click.UsageError(f"values of {topic} are no records: they are {kind}")
     return pa.schema(list(kind))
 
 
 def text_of(schema: pa.Schema, form: str, topic: str) -> str:
-    """A schema as text.
+    """Returns a schema as text.
 
     Args:
-        schema: of rows.
-        form: `arrow`, a line for each column; or `avro` or `json-schema`, which a registry takes.
-        topic: after which a record is called.
+        schema: schema of the rows.
+        form: `arrow`, a line for each column; or `avro` or `json-schema`, for a registry.
+        topic: topic, for the name of the record.
 
     Raises:
-        click.UsageError: a column has no type there.
+        click.UsageError: the format does not support the type of a column.
     """
     if form == "arrow":
         return "\n".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
@@ -87,21 +87,24 @@ def _json_schema(field: pa.Field) -> dict[str, Any]:
     metadata = field.metadata or {}
     if _JSON in (getattr(kind, "extension_name", None), metadata.get(b"ARROW:extension:name", b"").decode()):
         return {}
-    of = _described(field)
-    return of if not field.nullable or of["type"] == "null" else of | {"type": [of["type"], "null"]}
+    described = _type_schema(field)
+    if not field.nullable or described["type"] == "null":
+        return described
+    return described | {"type": [described["type"], "null"]}
 
 
-def _described(field: pa.Field) -> dict[str, Any]:
+def _type_schema(field: pa.Field) -> dict[str, Any]:
     kind, types = field.type, pa.types
     if types.is_struct(kind):
-        required = [one.name for one in kind if not one.nullable]
-        of: dict[str, Any] = {"type": "object", "properties": {one.name: _json_schema(one) for one in kind}}
-        return of | {"required": required} if required else of
+        required = [member.name for member in kind if not member.nullable]
+        members = {member.name: _json_schema(member) for member in kind}
+        described: dict[str, Any] = {"type": "object", "properties": members}
+        return described | {"required": required} if required else described
     if types.is_list(kind):
         return {"type": "array", "items": _json_schema(kind.value_field)}
     if types.is_map(kind) and types.is_string(kind.key_type):
         return {"type": "object", "additionalProperties": _json_schema(kind.item_field)}
-    for matches, given in (
+    for matches, scalar in (
         (types.is_boolean, {"type": "boolean"}),
         (types.is_integer, {"type": "integer"}),
         (types.is_floating, {"type": "number"}),
@@ -113,5 +116,5 @@ def _described(field: pa.Field) -> dict[str, Any]:
         (types.is_timestamp, {"type": "string", "format": "date-time"}),
     ):
         if matches(kind):
-            return given
+            return scalar
     raise click.UsageError(f"field {field.name} is {kind}, for which there is no JSON Schema: --as arrow shows it")

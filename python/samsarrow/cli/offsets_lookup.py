@@ -1,4 +1,4 @@
-"""Offsets that leaders know of partitions: first ones, ends, and those of a time."""
+"""Lookup of partition offsets with ListOffsets: first offsets, end offsets, and offsets for a time."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from samsarrow.exceptions import KafkaError
 from samsarrow.results import Results
 from samsarrow.types import OffsetAndTimestamp, TopicPartition
 
-Found = Results[TopicPartition, OffsetAndTimestamp | None]
+OffsetResults = Results[TopicPartition, OffsetAndTimestamp | None]
 
 
 def beginnings(connection: Connection, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The first offsets that are there."""
+    """Returns the first available offset of each partition."""
     return _all(look_up(connection, partitions, OffsetSpec.EARLIEST), "first offset")
 
 
 def ends(connection: Connection, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The offsets that records to come will have."""
+    """Returns the end offset of each partition."""
     return _all(look_up(connection, partitions, OffsetSpec.LATEST), "end")
 
 
 def at(connection: Connection, partitions: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
-    """The first offsets at or after a time in milliseconds; partitions that have none are left out."""
+    """Returns the first offset at or after a time in milliseconds, of partitions that have one."""
     return _known(look_up(connection, partitions, time))
 
 
-def look_up(connection: Connection, partitions: Iterable[TopicPartition], what: OffsetSpec | int) -> Found:
-    """Asks each leader once for all of its partitions. A partition that does not exist is an error of its own."""
+def look_up(connection: Connection, partitions: Iterable[TopicPartition], what: OffsetSpec | int) -> OffsetResults:
+    """Looks up offsets with one request per leader. A partition that does not exist has an error as its result."""
     return connection.admin.list_offsets(dict.fromkeys(partitions, what))
 
 
-def _all(found: Found, what: str) -> dict[TopicPartition, int]:
-    """The offsets of all partitions, each of which has one; the first error is raised."""
+def _all(found: OffsetResults, what: str) -> dict[TopicPartition, int]:
+    """Returns the offsets of all partitions; raises the first error, or an error for a missing offset."""
     known = _known(found)
     for tp in found:
         if tp not in known:
@@ -42,7 +42,7 @@ def _all(found: Found, what: str) -> dict[TopicPartition, int]:
     return known
 
 
-def _known(found: Found) -> dict[TopicPartition, int]:
-    """The offsets; the first error is raised."""
+def _known(found: OffsetResults) -> dict[TopicPartition, int]:
+    """Returns the known offsets; raises the first error."""
     each = ((tp, found[tp]) for tp in found)
     return {tp: offset.offset for tp, offset in each if offset is not None}

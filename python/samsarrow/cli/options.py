@@ -1,4 +1,4 @@
-"""`samsarrow options`: every option, from the one table that the clients check against."""
+"""`samsarrow options`: all client options, from the table that the clients use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: tables for people on a terminal, JSON lines in a pipe, or as `-o` says."""
+"""Output of commands: tables on a terminal, JSON lines in a pipe, or the format of `-o`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def show(form: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]]) 
     """Prints rows.
 
     Args:
-        form: of `FORMS`; None to decide by where it goes.
-        names: of the columns, as JSON has them; tables have them in capitals.
-        rows: their values: text, numbers, None, and lists and mappings, which are JSON in tables.
+        form: one of `FORMS`; None for table on a terminal and ndjson otherwise.
+        names: names of the columns; tables show them in capitals.
+        rows: values of the columns: text, numbers, None, lists and mappings.
     """
     form = form or ("table" if sys.stdout.isatty() else "ndjson")
     if form == "ndjson":
@@ -64,18 +64,18 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """One cell: what has parts is written as people write it."""
+    """Returns a value for a cell; lists and mappings are joined with commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ",".join(str(_cell(one)) for one in value)
+        return ",".join(str(_cell(item)) for item in value)
     if isinstance(value, dict):
-        return ",".join(f"{key}={one}" for key, one in value.items())
+        return ",".join(f"{key}={item}" for key, item in value.items())
     return _plain(value) if isinstance(value, Enum | UUID) else value
 
 
-def told(found: Mapping[K, V | KafkaError]) -> Iterator[tuple[K, V | KafkaError]]:
-    """Each item with what is known of it, or its error, be that in the mapping or raised by looking there."""
+def each_result(found: Mapping[K, V | KafkaError]) -> Iterator[tuple[K, V | KafkaError]]:
+    """Yields each key with its result or error; an error may be a value of the mapping or raised by the lookup."""
     for key in found:
         try:
             yield key, found[key]
@@ -84,44 +84,44 @@ def told(found: Mapping[K, V | KafkaError]) -> Iterator[tuple[K, V | KafkaError]
 
 
 def named(partition: TopicPartition) -> str:
-    """A partition for a sentence: orders-0."""
+    """Returns a partition as text: orders-0."""
     return f"{partition.topic}-{partition.partition}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a sentence, the first ten of many."""
+    """Returns names as text, at most the first ten."""
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def confirm(what: str, yes: bool, why: str = "cannot be undone") -> None:
-    """Asks before what cannot be undone.
+def confirm(action: str, yes: bool, reason: str = "cannot be undone") -> None:
+    """Asks the user to confirm an action.
 
     Args:
-        what: is about to be done.
-        yes: whether the answer is known.
-        why: it is asked.
+        action: the action, as the beginning of a sentence.
+        yes: skips the prompt.
+        reason: reason for the prompt, as the rest of the sentence.
 
     Raises:
-        click.UsageError: there is nobody to ask.
-        click.Abort: the answer is no.
+        click.UsageError: standard input is not a terminal.
+        click.Abort: the user declined.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{what} {why}, and there is no terminal to confirm: pass --yes")
-    click.confirm(f"{what} {why}. Continue?", abort=True, err=True)
+        raise click.UsageError(f"{action} {reason}, and there is no terminal to confirm: pass --yes")
+    click.confirm(f"{action} {reason}. Continue?", abort=True, err=True)
 
 
-def settle(outcomes: Iterable[tuple[str, KafkaError | None]], done: str) -> None:
-    """Prints what was done and what failed, each as it comes.
+def print_outcomes(outcomes: Iterable[tuple[str, KafkaError | None]], done: str) -> None:
+    """Prints the outcome of each item as it becomes available.
 
     Args:
-        outcomes: names with None or the error.
-        done: what happened to those without one: `created`.
+        outcomes: names of items with None or their error.
+        done: word for success, such as `created`.
 
     Raises:
-        PartialFailure: some failed, some did not.
-        click.ClickException: all failed.
+        PartialFailure: some items failed, some succeeded.
+        click.ClickException: all items failed.
     """
     failed, succeeded = 0, 0
     for name, error in outcomes:
@@ -137,12 +137,12 @@ def settle(outcomes: Iterable[tuple[str, KafkaError | None]], done: str) -> None
         raise click.ClickException("nothing was done" if failed == 1 else f"all {failed} failed")
 
 
-def attempt(keys: Iterable[K], write: Callable[[], object]) -> dict[K, KafkaError | None]:
-    """What became of each of several things that one call writes: None, or its error.
+def run_batch(keys: Iterable[K], write: Callable[[], object]) -> dict[K, KafkaError | None]:
+    """Runs a call that writes several items; returns None or the error for each.
 
     Args:
-        keys: of the things, in the order in which they are shown.
-        write: the call. What fails as a whole is raised.
+        keys: keys of the items, in the order of the result.
+        write: the call. An error other than PartialFailureError is raised.
     """
     try:
         write()
@@ -152,16 +152,16 @@ def attempt(keys: Iterable[K], write: Callable[[], object]) -> dict[K, KafkaErro
 
 
 def one_by_one(names: Sequence[str], work: Callable[[str], object], what: str) -> None:
-    """Does the same for each of several things. What fails with one of them keeps no other from it.
+    """Processes several items one after the other; a failure does not affect the others, except for timeouts.
 
     Args:
-        names: of the things.
-        work: what is done. It says itself what became of it.
-        what: they are: `group`.
+        names: names of the items.
+        work: processes one item and prints its outcome.
+        what: kind of the items, such as `group`.
 
     Raises:
-        PartialFailure: some failed.
-        Exception: what the only one failed with.
+        PartialFailure: some items failed.
+        Exception: error of a single item.
     """
     if len(names) == 1:
         work(names[0])
@@ -178,7 +178,7 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], what: str) -
             click.echo(f"{what} {name}: {text}", err=True)
             failed += 1
             done += bool(isinstance(error, PartialFailureError) and error.succeeded)
-            # A cluster that does not answer would keep the rest waiting as long each.
+            # If the cluster does not respond, every further item would time out, too.
             if isinstance(error, KafkaTimeoutError) and names[number + 1 :]:
                 click.echo(f"not tried: {what} {listed(names[number + 1 :])}", err=True)
                 failed = len(names) - number
@@ -189,21 +189,21 @@ def one_by_one(names: Sequence[str], work: Callable[[str], object], what: str) -
         raise click.ClickException(f"all {failed} failed")
 
 
-def complain(errors: Mapping[str, KafkaError], asked: int, what: str) -> None:
-    """Says what could not be found out.
+def report_errors(errors: Mapping[str, KafkaError], total: int, what: str) -> None:
+    """Prints errors of lookups.
 
     Args:
-        errors: by what they concern: `group g`.
-        asked: how many things there are, with those that failed.
-        what: they are: `groups`.
+        errors: errors by item, such as `group g`.
+        total: number of items, including those that failed.
+        what: kind of the items, such as `groups`.
 
     Raises:
-        PartialFailure: some failed.
-        click.ClickException: all did.
+        PartialFailure: some items failed.
+        click.ClickException: all items failed.
     """
     for name, error in errors.items():
         click.echo(f"{name}: {error}", err=True)
-    if errors and len(errors) < asked:
-        raise PartialFailure(f"{len(errors)} of {asked} {what} failed")
+    if errors and len(errors) < total:
+        raise PartialFailure(f"{len(errors)} of {total} {what} failed")
     if errors:
-        raise click.ClickException(f"{asked} of {asked} {what} failed")
+        raise click.ClickException(f"{total} of {total} {what} failed")

@@ -1,4 +1,4 @@
-"""Commands of which a part failed."""
+"""Error of commands that failed in part."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import click
 
 
 class PartialFailure(click.ClickException):
-    """Some of it is done, some failed: exit code 3."""
+    """Some items of a command succeeded and some failed: exit code 3."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal only, and on standard error."""
+"""Progress bars on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import click
 
 
 @contextlib.contextmanager
-def progress(label: str, length: int, *, wanted: bool = True) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, if that is a terminal; called with how many more are done.
+def progress(label: str, length: int, *, enabled: bool = True) -> Iterator[Callable[[int], None]]:
+    """Shows a progress bar on stderr if that is a terminal; yields a function that advances it.
 
     Args:
-        label: stands before it.
-        length: how many there are in all.
-        wanted: False where it would be among other lines.
+        label: text before the bar.
+        length: value of the completed bar.
+        enabled: False if other lines are printed to the same terminal.
     """
-    if not wanted or not sys.stderr.isatty():
+    if not enabled or not sys.stderr.isatty():
         yield lambda _: None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:

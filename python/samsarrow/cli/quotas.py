@@ -1,4 +1,4 @@
-"""`samsarrow quotas`: how much users, clients and addresses may have."""
+"""`samsarrow quotas`: quotas of users, clients and addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import Any
 import click
 
 from samsarrow.cli.connection import Connection, connected
-from samsarrow.cli.output import attempt, confirm, dry_run_option, listed, output_option, settle, show, yes_option
+from samsarrow.cli.output import (
+    confirm,
+    dry_run_option,
+    listed,
+    output_option,
+    print_outcomes,
+    run_batch,
+    show,
+    yes_option,
+)
 from samsarrow.cli.times import bytes_of
 from samsarrow.cluster_types import QuotaEntity
 
@@ -20,15 +29,15 @@ Parts = dict[str, tuple[str | None, ...]]
 
 @click.group()
 def quotas() -> None:
-    """Look at, set and delete quotas (KIP-546, Kafka 2.6).
+    """Show, set and delete quotas (KIP-546, Kafka 2.6).
 
-    A quota is for a user, a client id, both together, or an address. --default-user and its like are all that have
-    none of their own.
+    A quota is for a user, a client id, both together, or an address. --default-user and similar options mean all
+    without a quota of their own.
     """
 
 
-def choosing(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that say whose quotas are meant, and `parts` with them."""
+def quota_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that select quota entities to a command, which receives them as `parts`."""
 
     def with_parts(*arguments: Any, **options: Any) -> None:
         parts: Parts = {}
@@ -58,10 +67,10 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def entities_of(parts: Parts) -> list[QuotaEntity]:
-    """Each user with each client id.
+    """Returns the entities of each combination of user and client id.
 
     Raises:
-        click.UsageError: nobody is named.
+        click.UsageError: no entity is selected.
     """
     if not parts:
         raise click.UsageError("select quotas with --user, --client-id, --ip, or --default-user and similar options")
@@ -69,7 +78,7 @@ def entities_of(parts: Parts) -> list[QuotaEntity]:
 
 
 def text_of(entity: QuotaEntity) -> str:
-    """An entity for a sentence: user alice, default client-id."""
+    """Returns an entity as text: user alice, default client-id."""
     parts = [(kind, entity.parts[kind]) for kind in TYPES if kind in entity.parts]
     return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in parts)
 
@@ -83,11 +92,11 @@ def _cell(entity: QuotaEntity, kind: str) -> str | None:
 
 @quotas.command("list")
 @connected
-@choosing
+@quota_options
 @click.option("--strict", is_flag=True, help="Only entities without other parts: users without a client id.")
 @output_option
 def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | None) -> None:
-    """List quotas: all, or those of some users, clients and addresses. (default) are all without one of their own."""
+    """List quotas: all, or those of some users, clients and addresses. (default) means all without their own quota."""
     if strict and not parts:
         raise click.UsageError("--strict needs --user, --client-id or --ip")
     found: dict[QuotaEntity, dict[str, float]] = {}
@@ -95,8 +104,8 @@ def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | 
         found |= connection.admin.describe_quotas(dict(zip(parts, names, strict=True)) or None, strict=strict)
     rows = [
         (*(_cell(entity, kind) for kind in TYPES), name, _short(value))
-        for entity, its in sorted(found.items(), key=lambda item: text_of(item[0]))
-        for name, value in sorted(its.items())
+        for entity, values in sorted(found.items(), key=lambda item: text_of(item[0]))
+        for name, value in sorted(values.items())
     ]
     show(form, ("user", "client_id", "ip", "quota", "value"), rows)
 
@@ -127,10 +136,10 @@ def _values(_context: click.Context, _parameter: click.Parameter, given: tuple[s
 @quotas.command("set")
 @click.argument("values", nargs=-1, required=True, callback=_values, metavar="QUOTA=VALUE...")
 @connected
-@choosing
+@quota_options
 @dry_run_option
 def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, dry_run: bool) -> None:
-    """Set quotas; others of the same user or client stay. All go in one request.
+    """Set quotas; others of the same user or client stay. All are sent in one request.
 
     producer_byte_rate and consumer_byte_rate are bytes per second of each broker, request_percentage is of a broker's
     threads, controller_mutation_rate partitions a second, connection_creation_rate connections a second of an address.
@@ -146,28 +155,28 @@ def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, d
 @quotas.command()
 @click.argument("names", nargs=-1, metavar="[QUOTA]...")
 @connected
-@choosing
+@quota_options
 @yes_option
 @dry_run_option
 def delete(connection: Connection, names: tuple[str, ...], parts: Parts, yes: bool, dry_run: bool) -> None:
     """Delete quotas of users, clients and addresses, all of them or some."""
-    wanted: dict[QuotaEntity, dict[str, float | None]] = {}
+    changes: dict[QuotaEntity, dict[str, float | None]] = {}
     for entity in entities_of(parts):
-        its = connection.admin.describe_quotas(entity.parts, strict=True).get(entity, {})
-        if going := {name: None for name in its if not names or name in names}:
-            wanted[entity] = dict(going)
+        quotas = connection.admin.describe_quotas(entity.parts, strict=True).get(entity, {})
+        if removed := {name: None for name in quotas if not names or name in names}:
+            changes[entity] = dict(removed)
         else:
             click.echo(f"{text_of(entity)}: nothing to delete", err=True)
-    if not wanted:
+    if not changes:
         return
     if not dry_run:
-        confirm(f"Deleting the quotas of {listed([text_of(entity) for entity in wanted])}", yes)
-    _alter(connection, wanted, "would be deleted" if dry_run else "deleted", dry_run)
+        confirm(f"Deleting the quotas of {listed([text_of(entity) for entity in changes])}", yes)
+    _alter(connection, changes, "would be deleted" if dry_run else "deleted", dry_run)
 
 
 def _alter(connection: Connection, changes: dict[QuotaEntity, Any], done: str, dry_run: bool) -> None:
-    outcomes = attempt(changes, lambda: connection.admin.alter_quotas(changes, validate_only=dry_run))
-    settle(
+    outcomes = run_batch(changes, lambda: connection.admin.alter_quotas(changes, validate_only=dry_run))
+    print_outcomes(
         ((f"{text_of(entity)}, {', '.join(changes[entity])}", error) for entity, error in outcomes.items()),
         done,
     )

@@ -1,4 +1,4 @@
-"""`samsarrow replicas`: who leads, where replicas are going, on which disks they are."""
+"""`samsarrow replicas`: leader elections, reassignments and disks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of, partitions_option
 from samsarrow.cli.output import (
-    attempt,
-    complain,
     confirm,
     dry_run_option,
+    each_result,
     named,
     output_option,
-    settle,
+    print_outcomes,
+    report_errors,
+    run_batch,
     show,
-    told,
     yes_option,
 )
 from samsarrow.cli.times import seconds_option
@@ -36,7 +36,7 @@ Plan = dict[TopicPartition, tuple[int, ...]]
 
 @click.group()
 def replicas() -> None:
-    """Elect leaders, move replicas to other brokers, look at what is under way and at disks.
+    """Elect leaders, move replicas to other brokers, show moves in progress and disks.
 
     `samsarrow topics describe` has the replicas of topics.
     """
@@ -50,17 +50,17 @@ partition_option = click.option(
 
 
 def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]) -> list[TopicPartition]:
-    """Partitions of topics of these names and patterns; of all but Kafka's own where there are none.
+    """Returns the partitions of topics of these names and patterns; of all but internal topics without any.
 
     Raises:
-        click.UsageError: there is no such topic or partition, or partitions have no topic.
+        click.UsageError: a topic or partition does not exist, or partitions are selected without a topic.
     """
     if numbers and not names:
         raise click.UsageError("--partition needs a topic")
     if names:
         return partitions_of(connection, chosen(connection, names), numbers)
-    there = connection.admin.list_topics()
-    return partitions_of(connection, sorted(name for name in there if not there[name].internal), numbers)
+    listed = connection.admin.list_topics()
+    return partitions_of(connection, sorted(name for name in listed if not listed[name].internal), numbers)
 
 
 @replicas.command()
@@ -82,32 +82,32 @@ def elect(
     dry_run: bool,
     form: str | None,
 ) -> None:
-    """Let the preferred replicas lead again, those that are listed first: of all topics, or of some (KIP-183).
+    """Elect the preferred replicas as leaders, those that are listed first: of all topics, or of some (KIP-183).
 
-    With --unclean partitions without a leader get one, even if it misses records (KIP-460). Prints what was elected.
+    With --unclean partitions without a leader get one, even if it lacks records (KIP-460). Prints the elected leaders.
     """
     if unclean and not names:
         raise click.UsageError("--unclean needs topics, because it may lose their records")
     tps = _tps(connection, names, numbers)
     now: dict[TopicPartition, tuple[int | None, tuple[int, ...]]] = {}
-    for _, topic in told(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in tps))):
+    for _, topic in each_result(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in tps))):
         if isinstance(topic, KafkaError):
             raise topic
-        now |= {TopicPartition(topic.name, one.partition): (one.leader, one.replicas) for one in topic.partitions}
-    wanted = [tp for tp in tps if tp in now and (now[tp][0] is None if unclean else now[tp][1][:1] != (now[tp][0],))]
+        now |= {TopicPartition(topic.name, p.partition): (p.leader, p.replicas) for p in topic.partitions}
+    selected = [tp for tp in tps if tp in now and (now[tp][0] is None if unclean else now[tp][1][:1] != (now[tp][0],))]
     heads = ("topic", "partition", "leader", "replicas")
     if dry_run:
-        show(form, heads, [(*tp, *now[tp]) for tp in wanted])
+        show(form, heads, [(*tp, *now[tp]) for tp in selected])
         click.echo("dry run: nothing is elected", err=True)
         return
-    if not wanted:
+    if not selected:
         click.echo("no election is needed", err=True)
         return
     if unclean:
-        confirm(f"Electing leaders that may miss records, of {len(wanted)} partitions,", yes)
+        confirm(f"Electing leaders that may miss records, of {len(selected)} partitions,", yes)
     kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-    outcomes = attempt(wanted, lambda: connection.admin.elect_leaders(wanted, election=kind))
-    settle(((named(tp), error) for tp, error in outcomes.items()), "elected")
+    outcomes = run_batch(selected, lambda: connection.admin.elect_leaders(selected, election=kind))
+    print_outcomes(((named(tp), error) for tp, error in outcomes.items()), "elected")
 
 
 @replicas.command("list")
@@ -116,55 +116,55 @@ def elect(
 @partition_option
 @output_option
 def list_moves(connection: Connection, names: tuple[str, ...], numbers: frozenset[int], form: str | None) -> None:
-    """List replicas that are on their way to other brokers (KIP-455, Kafka 2.4), of all topics or some."""
+    """List replicas that are being moved to other brokers (KIP-455, Kafka 2.4), of all topics or some."""
     tps = _tps(connection, names, numbers) if names or numbers else None
     found = connection.admin.list_reassignments(tps)
-    rows = [(*tp, one.replicas, one.adding, one.removing) for tp, one in sorted(found.items())]
+    rows = [(*tp, move.replicas, move.adding, move.removing) for tp, move in sorted(found.items())]
     show(form, ("topic", "partition", "replicas", "adding", "removing"), rows)
 
 
 def _targets(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[int, tuple[int, ...]]:
-    """Callback of `--to 0=1:2`."""
-    found: dict[int, tuple[int, ...]] = {}
+    """Parses `--to 0=1:2`."""
+    targets: dict[int, tuple[int, ...]] = {}
     for value in values:
         match = re.fullmatch(r"(\d{1,6})=(\d{1,9}(?::\d{1,9})*)", value.strip())
         if match is None:
             raise click.BadParameter(
                 f"{value!r} is not PARTITION=BROKER:BROKER, for example 0=1:2 for partition 0 on the brokers 1 and 2"
             )
-        if int(match[1]) in found:
+        if int(match[1]) in targets:
             raise click.BadParameter(f"partition {match[1]} is given twice")
-        found[int(match[1])] = tuple(map(int, match[2].split(":")))
-    return found
+        targets[int(match[1])] = tuple(map(int, match[2].split(":")))
+    return targets
 
 
 def plan_of(file: TextIO) -> Plan:
-    """The partitions of a file of kafka-reassign-partitions.sh.
+    """Reads a plan in the format of kafka-reassign-partitions.sh.
 
     Raises:
-        click.UsageError: it is none.
+        click.UsageError: the file is not a valid plan.
     """
     try:
-        read = json.load(file)
-        found: Plan = {}
-        for one in read["partitions"]:
-            tp = TopicPartition(one["topic"], one["partition"])
-            brokers = tuple(one["replicas"])
+        parsed = json.load(file)
+        plan: Plan = {}
+        for item in parsed["partitions"]:
+            tp = TopicPartition(item["topic"], item["partition"])
+            brokers = tuple(item["replicas"])
             numbers = all(type(number) is int and number >= 0 for number in (tp.partition, *brokers))
             if not (isinstance(tp.topic, str) and brokers and numbers):
-                raise ValueError(f"{one} names no partition and its brokers")
-            if tp in found:
+                raise ValueError(f"{item} names no partition and its brokers")
+            if tp in plan:
                 raise ValueError(f"{named(tp)} is in it twice")
-            found[tp] = brokers
+            plan[tp] = brokers
     except KeyError as error:
         raise click.UsageError(f"the file is no plan of reassignments: {error} is missing") from None
     except (ValueError, TypeError) as error:
         raise click.UsageError(f"the file is no plan of reassignments: {error}") from None
-    if not found:
+    if not plan:
         raise click.UsageError("the file has no partitions")
-    return found
+    return plan
 
 
 @replicas.command()
@@ -179,7 +179,7 @@ def plan_of(file: TextIO) -> Plan:
     help='Instead of TOPIC, a plan as kafka-reassign-partitions.sh takes it; - for standard input.',
 )  # fmt: skip
 @click.option(
-    "--cancel", is_flag=True, help="Give up what is under way: of TOPIC, which may be a pattern, or the file's."
+    "--cancel", is_flag=True, help="Cancel moves in progress: of TOPIC, which may be a pattern, or of the file."
 )
 @click.option("--wait", is_flag=True, help="Wait until the replicas have moved.")
 @click.option(
@@ -199,7 +199,7 @@ def reassign(
     dry_run: bool,
     form: str | None,
 ) -> None:
-    """Move replicas to other brokers (KIP-455, Kafka 2.4). They are copied; `replicas list` has what is under way.
+    """Move replicas to other brokers (KIP-455, Kafka 2.4), by copying. `replicas list` shows moves in progress.
 
     \b
       samsarrow replicas reassign orders --to 0=1:2 --to 1=2:3 --wait
@@ -226,12 +226,12 @@ def reassign(
     if dry_run:
         _show_plan(connection, plan, form)
         return
-    outcomes = attempt(plan, lambda: connection.admin.alter_reassignments(plan))
+    outcomes = run_batch(plan, lambda: connection.admin.alter_reassignments(plan))
     begun = [tp for tp, error in outcomes.items() if error is None]
     while wait and begun and (moving := connection.admin.list_reassignments(begun)):
         click.echo(f"{len(moving)} of {len(begun)} partitions are still moving", err=True)
         time.sleep(interval)
-    settle(((named(tp), error) for tp, error in outcomes.items()), "moved" if wait else "moving")
+    print_outcomes(((named(tp), error) for tp, error in outcomes.items()), "moved" if wait else "moving")
 
 
 def _show_plan(connection: Connection, plan: Plan, form: str | None) -> None:
@@ -239,35 +239,35 @@ def _show_plan(connection: Connection, plan: Plan, form: str | None) -> None:
     rows: list[tuple[Any, ...]] = []
     errors: dict[str, KafkaError] = {}
     now: dict[TopicPartition, tuple[int, ...]] = {}
-    for name, found in told(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in plan))):
+    for name, found in each_result(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in plan))):
         if isinstance(found, KafkaError):
             errors[f"topic {name}"] = found
         else:
-            now |= {TopicPartition(found.name, one.partition): one.replicas for one in found.partitions}
+            now |= {TopicPartition(found.name, p.partition): p.replicas for p in found.partitions}
     for tp, brokers in plan.items():
-        if strangers := [broker for broker in brokers if broker not in known]:
-            raise click.UsageError(f"{named(tp)}: there is no broker {strangers[0]} at {connection.servers}")
+        if unknown := [broker for broker in brokers if broker not in known]:
+            raise click.UsageError(f"{named(tp)}: there is no broker {unknown[0]} at {connection.servers}")
         if tp in now:
             rows.append((*tp, now[tp], brokers))
         elif f"topic {tp.topic}" not in errors:
             raise click.UsageError(f"topic {tp.topic} has no partition {tp.partition}")
     show(form, ("topic", "partition", "replicas", "target"), rows)
     click.echo("dry run: nothing moves", err=True)
-    complain(errors, len({tp.topic for tp in plan}), "topics")
+    report_errors(errors, len({tp.topic for tp in plan}), "topics")
 
 
 def _cancel(connection: Connection, tps: list[TopicPartition], dry_run: bool, form: str | None) -> None:
     moving = connection.admin.list_reassignments(tps)
     if dry_run:
-        rows = [(*tp, one.replicas, one.adding, one.removing) for tp, one in sorted(moving.items())]
+        rows = [(*tp, move.replicas, move.adding, move.removing) for tp, move in sorted(moving.items())]
         show(form, ("topic", "partition", "replicas", "adding", "removing"), rows)
         click.echo("dry run: nothing is given up", err=True)
         return
     if not moving:
         click.echo("nothing is under way", err=True)
         return
-    outcomes = attempt(moving, lambda: connection.admin.alter_reassignments(dict.fromkeys(moving)))
-    settle(((named(tp), error) for tp, error in outcomes.items()), "given up")
+    outcomes = run_batch(moving, lambda: connection.admin.alter_reassignments(dict.fromkeys(moving)))
+    print_outcomes(((named(tp), error) for tp, error in outcomes.items()), "given up")
 
 
 @replicas.command("log-dirs")
@@ -279,32 +279,32 @@ def _cancel(connection: Connection, tps: list[TopicPartition], dry_run: bool, fo
 def log_dirs(
     connection: Connection, names: tuple[str, ...], brokers: tuple[int, ...], each: bool, form: str | None
 ) -> None:
-    """Look at the disks of brokers: what is on them, in bytes, and how much is free (KIP-113).
+    """Show the disks of brokers: used and free bytes (KIP-113).
 
-    With TOPICs, or --replicas, each replica: its size, how far it is behind, whether it is a copy in the making.
+    With TOPICs, or --replicas, each replica: its size, its lag, and whether it is an incomplete copy.
     """
     topics = chosen(connection, names) if names else None
     found = connection.admin.log_dirs(list(dict.fromkeys(brokers)) or None)
     errors: dict[str, KafkaError] = {}
     rows: list[tuple[Any, ...]] = []
-    asked = 0
-    for broker, dirs in told(found):
+    total = 0
+    for broker, dirs in each_result(found):
         if isinstance(dirs, KafkaError):
             errors[f"broker {broker}"] = dirs
-            asked += 1
+            total += 1
             continue
         for disk in dirs:
-            asked += 1
+            total += 1
             if isinstance(disk.error, KafkaError):
                 errors[f"broker {broker}, {disk.path}"] = disk.error
             elif each or topics is not None:
                 rows += [
-                    (broker, disk.path, *one.partition, one.size, one.offset_lag, one.future)
-                    for one in sorted(disk.replicas, key=lambda one: one.partition)
-                    if topics is None or one.partition.topic in topics
+                    (broker, disk.path, *replica.partition, replica.size, replica.offset_lag, replica.future)
+                    for replica in sorted(disk.replicas, key=lambda replica: replica.partition)
+                    if topics is None or replica.partition.topic in topics
                 ]
             else:
-                size = sum(one.size for one in disk.replicas)
+                size = sum(replica.size for replica in disk.replicas)
                 rows.append((
                     broker, disk.path, len(disk.replicas), size, disk.total_bytes, disk.usable_bytes, disk.cordoned
                 ))  # fmt: skip
@@ -312,4 +312,4 @@ def log_dirs(
         show(form, ("broker", "path", "topic", "partition", "size", "offset_lag", "future"), rows)
     else:
         show(form, ("broker", "path", "replicas", "size", "total", "usable", "cordoned"), rows)
-    complain(errors, asked, "disks")
+    report_errors(errors, total, "disks")

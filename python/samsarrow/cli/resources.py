@@ -1,4 +1,4 @@
-"""What has settings, as commands name it: topic:orders, broker:0, broker for all, group:g, client-metrics:m."""
+"""Resources with settings on the command line: topic:orders, broker:0, broker for all, group:g, client-metrics:m."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _OF_BROKERS = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 
 
 def text_of(resource: ConfigResource) -> str:
-    """A resource as the command line has it."""
+    """Returns a resource in its command-line form."""
     kind = _NAMES.get(resource.type, resource.type.name.lower())
     return f"{kind}:{resource.name}" if resource.name else kind
 
 
 def resource_of(text: str) -> ConfigResource:
-    """A resource of the command line, be its name a pattern or not.
+    """Parses a resource of the command line, whose name may be a pattern.
 
     Raises:
-        click.UsageError: it is none.
+        click.UsageError: the text is not a resource.
     """
     kind, _, name = text.partition(":")
     if kind not in KINDS or (not name and kind != "broker"):
@@ -45,23 +45,23 @@ def resource_of(text: str) -> ConfigResource:
 
 
 def resources_of(connection: Connection, texts: Sequence[str]) -> list[ConfigResource]:
-    """Resources of the command line; patterns stand for all that there are, except Kafka's own topics.
+    """Parses resources of the command line; patterns match all existing ones except internal topics.
 
     Raises:
-        click.UsageError: one is none, or a pattern is that of none.
+        click.UsageError: a text is not a resource, or a pattern matches none.
     """
     found: dict[ConfigResource, None] = {}
-    there: dict[ConfigResourceType, list[str]] = {}
+    existing: dict[ConfigResourceType, list[str]] = {}
     for text, resource in [(text, resource_of(text)) for text in texts]:
         if not _pattern(resource.name):
             found[resource] = None
             continue
-        if resource.type not in there:
-            there[resource.type] = _all(connection, resource.type)
-        its = [name for name in there[resource.type] if fnmatchcase(name, resource.name)]
-        if not its:
+        if resource.type not in existing:
+            existing[resource.type] = _all(connection, resource.type)
+        matching = [name for name in existing[resource.type] if fnmatchcase(name, resource.name)]
+        if not matching:
             raise click.UsageError(f"there is no {text} at {connection.servers}, or you may not see it")
-        found.update((ConfigResource(resource.type, name), None) for name in its)
+        found.update((ConfigResource(resource.type, name), None) for name in matching)
     return list(found)
 
 

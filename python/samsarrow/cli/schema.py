@@ -1,4 +1,4 @@
-"""`samsarrow schema`: what a schema registry has."""
+"""`samsarrow schema`: schemas of a registry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from samsarrow.cli.completion import subjects as complete_subjects
 from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, asks_registry, reads_values
 from samsarrow.cli.consume.typed import SCHEMAS
-from samsarrow.cli.output import complain, output_option, show
+from samsarrow.cli.output import output_option, report_errors, show
 from samsarrow.exceptions import KafkaError
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 TYPES: dict[str, SchemaType] = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 SUFFIXES = {".avsc": "avro", ".proto": "protobuf"}
-# Subjects that are asked about at a time.
-AT_ONCE = 8
+# Concurrent lookups of subjects.
+CONCURRENCY = 8
 
 
 @click.group()
 def schema() -> None:
-    """Look at schemas of a registry, check and register them.
+    """Show, check and register schemas of a registry.
 
-    The registry is named by --registry, or by schema_registry_url in a profile, which also has its other options, as
+    The registry is set by --registry, or by schema_registry_url in a profile, which may have its other options, such as
     schema_registry_basic_auth_user_info and schema_registry_ssl_ca_location.
     """
 
@@ -60,9 +60,9 @@ def _references(
 
     found = []
     for text in texts:
-        # Addresses may have an =, and subjects a colon.
-        name, _, where = text.rpartition("=")
-        subject, _, version = where.rpartition(":")
+        # Names may contain an `=`, and subjects a colon.
+        name, _, target = text.rpartition("=")
+        subject, _, version = target.rpartition(":")
         if not name or not subject or not version.isdecimal():
             raise click.BadParameter(f"{text!r} is not NAME=SUBJECT:VERSION, as com.example.User=users-value:1")
         found.append(SchemaReference(name, subject, int(version)))
@@ -74,7 +74,7 @@ file_argument = click.argument(
     "path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 )
 type_option = click.option(
-    "--type", "kind", type=click.Choice(list(TYPES)), help="By default that of the suffix, .avsc or .proto."
+    "--type", "kind", type=click.Choice(list(TYPES)), help="The type; by default from the suffix, .avsc or .proto."
 )
 reference_option = click.option(
     "--reference",
@@ -91,64 +91,65 @@ reference_option = click.option(
 @asks_registry
 @output_option
 def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str | None) -> None:
-    """List subjects with their versions; type and id are the latest's. All, or those of some names and patterns."""
+    """List subjects with their versions, and type and id of the latest. All, or those of some names and patterns."""
     from concurrent.futures import ThreadPoolExecutor
 
     registry = connection.registry
-    there = sorted(registry.subjects())
-    wanted = [one for one in there if not patterns or any(fnmatchcase(one, pattern) for pattern in patterns)]
+    subjects = sorted(registry.subjects())
+    selected = [name for name in subjects if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
     for pattern in patterns:
-        if not any(fnmatchcase(one, pattern) for one in there):
+        if not any(fnmatchcase(name, pattern) for name in subjects):
             raise click.UsageError(f"there is no subject {pattern} in the registry, or you may not see it")
 
-    def look(subject: str) -> tuple[object, ...] | KafkaError:
+    def look_up(subject: str) -> tuple[object, ...] | KafkaError:
         try:
             versions, latest = registry.versions(subject), registry.schema(subject=subject)
         except KafkaError as error:
             return error
         return subject, versions, latest.schema_type, latest.id
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(look, wanted))
-    rows = [one for one in found if not isinstance(one, KafkaError)]
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        found = list(pool.map(look_up, selected))
+    rows = [row for row in found if not isinstance(row, KafkaError)]
     show(form, ("subject", "versions", "type", "id"), rows)
-    errors = {f"subject {name}": one for name, one in zip(wanted, found, strict=True) if isinstance(one, KafkaError)}
-    complain(errors, len(wanted), "subjects")
+    pairs = zip(selected, found, strict=True)
+    errors = {f"subject {name}": error for name, error in pairs if isinstance(error, KafkaError)}
+    report_errors(errors, len(selected), "subjects")
 
 
 @schema.command("show")
 @click.argument("subject", required=False, shell_complete=complete_subjects)
 @asks_registry
-@click.option("--version", callback=_version, metavar="N", help="Of the subject; by default latest.")
-@click.option("--id", "number", type=click.IntRange(min=0), metavar="N", help="In the place of a subject.")
-@click.option("--guid", callback=_guid, metavar="GUID", help="In the place of a subject.")
+@click.option("--version", callback=_version, metavar="N", help="The version of the subject; by default latest.")
+@click.option("--id", "number", type=click.IntRange(min=0), metavar="N", help="An id, instead of a subject.")
+@click.option("--guid", callback=_guid, metavar="GUID", help="A GUID, instead of a subject.")
 @click.option(
     "-o",
     "--output",
     "form",
     type=click.Choice(["text", "json", "ndjson"]),
     default="text",
-    help="By default the schema's text, and what is known of it on standard error.",
+    help="By default the schema's text, with its metadata on standard error.",
 )
 def show_schema(
     connection: Connection, subject: str | None, version: int | str, number: int | None, guid: UUID | None, form: str
 ) -> None:
     """Show a schema: of a subject, an id or a GUID.
 
-    On a terminal JSON is indented; elsewhere the text is as the registry has it.
+    On a terminal JSON is indented; elsewhere the registry's text is unchanged.
     """
-    if sum(one is not None for one in (subject, number, guid)) != 1:
+    if sum(choice is not None for choice in (subject, number, guid)) != 1:
         raise click.UsageError("one of SUBJECT, --id and --guid says which schema")
     if subject is None and version != "latest":
         raise click.UsageError("--version is of a subject")
     found = connection.registry.schema(id=number, guid=guid, subject=subject, version=version)  # type: ignore[arg-type]
-    refers = [f"{one.name}={one.subject}:{one.version}" for one in found.references]
+    references = [f"{ref.name}={ref.subject}:{ref.version}" for ref in found.references]
     if form == "text":
-        _say(found, refers)
+        _print_metadata(found, references)
         click.echo(_readable(found.schema) if sys.stdout.isatty() else found.schema)
         return
     names = ("subject", "version", "id", "guid", "type", "references", "schema")
-    row = (found.subject, found.version, found.id, found.guid, found.schema_type, refers, found.schema)
+    row = (found.subject, found.version, found.id, found.guid, found.schema_type, references, found.schema)
     if form == "ndjson":
         show(form, names, [row])
     else:
@@ -156,7 +157,7 @@ def show_schema(
         click.echo(json.dumps(known, ensure_ascii=False, indent=2, default=str))
 
 
-def _say(found: RegisteredSchema, refers: list[str]) -> None:
+def _print_metadata(found: RegisteredSchema, references: list[str]) -> None:
     known = [
         found.subject,
         found.version and f"version {found.version}",
@@ -164,9 +165,9 @@ def _say(found: RegisteredSchema, refers: list[str]) -> None:
         found.guid and f"GUID {found.guid}",
         found.schema_type,
     ]
-    click.echo(", ".join(str(one) for one in known if one), err=True)
-    for one in refers:
-        click.echo(f"uses {one}", err=True)
+    click.echo(", ".join(str(part) for part in known if part), err=True)
+    for reference in references:
+        click.echo(f"uses {reference}", err=True)
 
 
 def _readable(text: str) -> str:
@@ -185,7 +186,7 @@ def _readable(text: str) -> str:
 def check(
     connection: Connection, subject: str, path: Path, kind: str | None, references: tuple[SchemaReference, ...]
 ) -> None:
-    """Check whether a schema may be a subject's next. Nothing is registered. Exit code 1: it may not be."""
+    """Check whether a schema is compatible with a subject, without registering it. Exit code 1: it is not."""
     text, schema_type = _text(path, kind)
     registry = connection.registry
     registry.check(subject, text, schema_type=schema_type, references=references)
@@ -209,7 +210,7 @@ def register(
     normalize: bool,
     form: str | None,
 ) -> None:
-    """Register a schema as the next of a subject, and print its id. One that is there already keeps its id."""
+    """Register a schema as the next version of a subject, and print its id. A registered schema keeps its id."""
     text, schema_type = _text(path, kind)
     number = connection.registry.register(
         subject, text, schema_type=schema_type, references=references, normalize=normalize
@@ -225,26 +226,26 @@ def register(
     "kind",
     type=click.Choice(list(TYPES)),
     default="json",
-    help="What values are, by default json: these are read. Of others the registry has the schema.",
+    help="The format of values. Schemas of json, the default, are inferred; those of others are the registry's.",
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=10_000, metavar="N", help="Values that are read; by default 10000."
+    "--limit", type=click.IntRange(min=1), default=10_000, metavar="N", help="Values to read; by default 10000."
 )
 @click.option(
     "--as",
     "form",
     type=click.Choice(["arrow", "avro", "json-schema"]),
     default="arrow",
-    help="By default arrow, a line for each column; the others are what a registry takes.",
+    help="By default arrow, a line for each column; the others are for a registry.",
 )
 def infer(connection: Connection, topic: str, kind: str, limit: int, form: str) -> None:
-    """Find columns that the first values of a topic fit into. Nothing is registered.
+    """Infer columns that fit the first values of a topic. Nothing is registered.
 
     \b
       samsarrow schema infer orders --as json-schema > orders.json
       samsarrow schema register orders-value orders.json --type json
     """  # noqa: D301 - the character that click wants
-    # What reads records takes its time to be imported: help and completion do without.
+    # Imported here because it is slow, and help and completion do not need it.
     from samsarrow.cli import infer
 
     if kind == "json":
@@ -256,10 +257,10 @@ def infer(connection: Connection, topic: str, kind: str, limit: int, form: str) 
 
 
 def _text(path: Path, kind: str | None) -> tuple[str, SchemaType]:
-    """A schema and its type.
+    """Reads a schema and its type.
 
     Raises:
-        click.UsageError: neither option nor suffix says the type, or it is no text.
+        click.UsageError: neither the option nor the suffix determines the type, or the file is not UTF-8.
     """
     kind = kind or SUFFIXES.get(path.suffix.lower())
     if kind is None:

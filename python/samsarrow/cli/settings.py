@@ -1,4 +1,4 @@
-"""Where settings come from: the command line, a properties file, a profile, the environment."""
+"""Sources of settings: the command line, a properties file, a profile, the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 from samsarrow.exceptions import ConfigurationError
 
 PREFIX = "SAMSARROW_"
-# Options of a schema registry's client, beside those of brokers' clients; what follows are its own names.
+# Prefix of the options of a schema registry's client.
 REGISTRY = "schema.registry."
 _REGISTRY_SECRETS = ("basic.auth.user.info", "bearer.auth.token")
 _REGISTRY_PLAIN = (
@@ -28,29 +28,29 @@ _COMMAND_SECONDS = 60
 
 
 class SettingsError(click.UsageError):
-    """A profile or a file is not as it must be."""
+    """A profile or a settings file is invalid."""
 
 
 def config_file() -> Path:
-    """`$SAMSARROW_CONFIG`, or `config.toml` where the user's settings are."""
-    if given := os.environ.get("SAMSARROW_CONFIG"):
-        return Path(given)
+    """Returns `$SAMSARROW_CONFIG`, or `samsarrow/config.toml` in the user's configuration folder."""
+    if path := os.environ.get("SAMSARROW_CONFIG"):
+        return Path(path)
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(home) / "samsarrow" / "config.toml"
 
 
 def properties_file(path: Path) -> dict[str, str]:
-    """Options from a properties file, as Kafka's own tools take it.
+    """Reads options from a properties file, in the format of Kafka's own tools.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: the file cannot be read, or is not a properties file.
     """
     from samsarrow._core import properties
 
     try:
         return dict(properties(path.read_text("utf-8")))
     except (ConfigurationError, UnicodeDecodeError) as error:
-        # The text of the other has bytes of the file, which may hold secrets.
+        # The text of a UnicodeDecodeError has bytes of the file, which may be secret.
         why = str(error) if isinstance(error, ConfigurationError) else "it is not UTF-8"
         raise SettingsError(f"{click.format_filename(path)} is no properties file: {why}") from None
     except OSError as error:
@@ -58,7 +58,7 @@ def properties_file(path: Path) -> dict[str, str]:
 
 
 def kind_of(name: str) -> str:
-    """Whether an option of a client or of a schema registry is `secret`, `path` or `plain`, or `unknown`."""
+    """Returns `secret`, `path` or `plain` for an option of a client or schema registry, or `unknown`."""
     from samsarrow import config
 
     dotted = name.replace("_", ".")
@@ -69,7 +69,7 @@ def kind_of(name: str) -> str:
 
 
 def _profiles(path: Path) -> tuple[dict[str, Any], str | None]:
-    """The profiles of a file, and which one is meant when none is named."""
+    """Returns the profiles of a file, and the name of its default profile."""
     try:
         whole = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -92,37 +92,37 @@ def _profiles(path: Path) -> tuple[dict[str, Any], str | None]:
 
 
 def profile_names() -> list[str]:
-    """What there is, for completion."""
+    """Returns the names of all profiles, for completion."""
     return sorted(_profiles(config_file())[0])
 
 
 def profile(name: str | None) -> dict[str, str]:
-    """The options of a profile, by default of `SAMSARROW_PROFILE` or of the file's `default_profile`.
+    """Returns the options of a profile, by default of `SAMSARROW_PROFILE` or of the file's `default_profile`.
 
-    Commands that give secrets are run, those of a name that is given elsewhere too.
+    Commands that print secrets are run, even if another source overrides the option.
 
     Raises:
-        SettingsError: there is no such profile, or it is not as it must be.
+        SettingsError: the profile does not exist, or is invalid.
     """
     path = config_file()
     profiles, default = _profiles(path)
-    wanted = name or os.environ.get("SAMSARROW_PROFILE") or default
-    if wanted is None:
+    selected = name or os.environ.get("SAMSARROW_PROFILE") or default
+    if selected is None:
         return {}
-    if wanted not in profiles:
-        there = f"it has {', '.join(sorted(profiles))}" if profiles else "it has none"
+    if selected not in profiles:
+        existing = f"it has {', '.join(sorted(profiles))}" if profiles else "it has none"
         missing = "" if path.exists() else ", which does not exist"
         raise SettingsError(
-            f"there is no profile {wanted!r} in {path}{missing or f': {there}'}; a profile is a table "
-            f"[profiles.{wanted}] with options such as bootstrap_servers"
+            f"there is no profile {selected!r} in {path}{missing or f': {existing}'}; a profile is a table "
+            f"[profiles.{selected}] with options such as bootstrap_servers"
         )
-    options = _flat(profiles[wanted], f"profile {wanted!r} in {path}")
+    options = _flat(profiles[selected], f"profile {selected!r} in {path}")
     _check_mode(path, options)
-    return _with_secrets(options, f"profile {wanted!r}")
+    return _with_secrets(options, f"profile {selected!r}")
 
 
 def _flat(table: Mapping[str, Any], where: str, before: str = "") -> dict[str, Any]:
-    """TOML makes tables of dotted names: they are names of options again."""
+    """Joins nested TOML tables, which dotted names create, to names of options again."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = before + key.replace("_", ".")
@@ -132,7 +132,7 @@ def _flat(table: Mapping[str, Any], where: str, before: str = "") -> dict[str, A
             found[name] = "true" if value else "false"
         elif isinstance(value, str | int | float):
             found[name] = str(value)
-        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
             found[name] = value if name.endswith(_COMMAND) else ",".join(value)
         else:
             raise SettingsError(f"{where}: {name} must be text, a number, true or false, or a list of texts")
@@ -140,14 +140,14 @@ def _flat(table: Mapping[str, Any], where: str, before: str = "") -> dict[str, A
 
 
 def _check_mode(path: Path, options: Mapping[str, Any]) -> None:
-    """Says so if others can read a secret."""
+    """Prints a warning if other users can read a file with secrets."""
     secrets = [n for n, v in options.items() if kind_of(n) == "secret" and not str(v).startswith("${")]
     if secrets and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         click.echo(f"{path} holds {secrets[0]} and others can read it: chmod 600, or use password_command", err=True)
 
 
 def _with_secrets(options: dict[str, Any], where: str) -> dict[str, str]:
-    """Runs the commands that give secrets: `password_command` is for `sasl.password`."""
+    """Runs the commands that print secrets: `password_command` sets `sasl.password`."""
     found = {name: value for name, value in options.items() if not name.endswith(_COMMAND)}
     for name in options.keys() - found.keys():
         secret = name.removesuffix(_COMMAND)
@@ -161,7 +161,7 @@ def _with_secrets(options: dict[str, Any], where: str) -> dict[str, str]:
 
 
 def _run(command: str | list[str], where: str) -> str:
-    """The first line that a command prints. No shell takes part in it."""
+    """Runs a command without a shell, and returns the first line of its output."""
     try:
         words = shlex.split(command) if isinstance(command, str) else command
     except ValueError as error:
@@ -174,7 +174,7 @@ def _run(command: str | list[str], where: str) -> str:
         raise SettingsError(f"{where}: {words[0]} cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise SettingsError(f"{where}: {words[0]} took longer than {_COMMAND_SECONDS} s") from None
-    # What it printed may be the secret, or part of it: it is in no message.
+    # Errors do not contain the output, since it may contain the secret.
     if done.returncode:
         raise SettingsError(f"{where}: {words[0]} ended with exit code {done.returncode}")
     try:
@@ -187,7 +187,7 @@ def _run(command: str | list[str], where: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Options from `SAMSARROW_BOOTSTRAP_SERVERS` and the like; names that are no option's are for others."""
+    """Returns options from variables such as `SAMSARROW_BOOTSTRAP_SERVERS`; other variables are ignored."""
     found = {}
     for name, value in os.environ.items():
         if name.startswith(PREFIX) and value:
@@ -198,15 +198,15 @@ def environment() -> dict[str, str]:
 
 
 def _known(option: str) -> bool:
-    # The table of options is in the core: it is loaded for names that nobody else has only.
+    # Checked first, to load the extension module with the table of options only if necessary.
     return option not in ("profile", "config") and kind_of(option) != "unknown"
 
 
 def layered(named_profile: str | None, from_file: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """All options, by Kafka's names.
+    """Merges all sources of options, by their Kafka names.
 
-    What is nearer wins: the command line, then the file of `-F`, then the environment, then the profile. A profile that
-    the command line names replaces the environment, which is then of another cluster.
+    Precedence: the command line, the file of `-F`, the environment, the profile. A profile that is selected on the
+    command line replaces the environment, which may be for another cluster.
     """
     from samsarrow.config import kafka_name
 

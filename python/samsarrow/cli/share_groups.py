@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), which the commands on committed offsets and lag leave out."""
+"""Share groups (KIP-932), which commands on committed offsets and lag do not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a command that reads or writes ends between two batches, with what it has done in order."""
+"""Handling of Ctrl-C and SIGTERM: commands end cleanly between two batches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import FrameType, TracebackType
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user, or a supervisor, wants the command to end.
+    """The command was interrupted by a signal.
 
     Attributes:
-        exit_code: as shells have it, 128 and the number of the signal.
+        exit_code: 128 plus the number of the signal, as in shells.
     """
 
     def __init__(self, number: int) -> None:
@@ -20,7 +20,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Signals:
-    """Calls `wake` at the first signal; the second one, or one while there is nothing to wake, is raised at once."""
+    """Calls `wake` on the first signal; raises `Interrupted` on the second, or immediately if `wake` is not set."""
 
     def __init__(self) -> None:
         self.wake: Callable[[], object] | None = None
@@ -34,7 +34,7 @@ class Signals:
         self.wake()
 
     def raise_received(self) -> None:
-        """Ends the command with the exit code of the signal, if there was one."""
+        """Raises `Interrupted` with the exit code of the received signal, if any."""
         if self.received is not None:
             raise Interrupted(self.received)
 

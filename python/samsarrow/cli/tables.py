@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Text tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Lines with columns below each other; numbers stand at the right."""
+    """Yields the lines of a table with aligned columns; columns of numbers are right-aligned."""
     cells = [[_cell(value) for value in row] for row in rows]
     right = [bool(cells) and all(re.fullmatch(r"-?\d+|-", row[i]) for row in cells) for i in range(len(head))]
     widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]

@@ -1,4 +1,4 @@
-"""Times and sizes as people write them."""
+"""Parsing of times, durations and sizes on the command line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import click
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-# ISO 8601, as Kafka's tools take it.
+# ISO 8601 durations, as in Kafka's tools.
 _ISO_SPAN = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _ISO_UNITS = ("d", "h", "m", "s")
-# What fits into Kafka's 64 bits, and into what a year may be.
+# Last millisecond of the year 9999, the maximum of `datetime`.
 _LIMIT = 253_402_300_799_999
 
 
@@ -22,7 +22,7 @@ def span_of(text: str) -> float:
     """Returns the seconds of a span such as `90s`, `1h30m` and `500ms`, or of ISO 8601 such as `P1DT2H`.
 
     Raises:
-        ValueError: it is no time span.
+        ValueError: the text is not a time span.
     """
     iso = _ISO_SPAN.fullmatch(text.upper())
     if iso is not None and any(iso.groups()):
@@ -34,12 +34,12 @@ def span_of(text: str) -> float:
 
 
 def instant_of(text: str) -> int:
-    """Milliseconds since 1970 of `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now` or milliseconds themselves.
+    """Returns the milliseconds since 1970 of `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now` or milliseconds themselves.
 
-    Times without a time zone are local, as everywhere in Python.
+    Times without a time zone are local, as in Python.
 
     Raises:
-        ValueError: it is no time.
+        ValueError: the text is not a time.
     """
     if text == "now":
         return round(time.time() * 1000)
@@ -61,13 +61,13 @@ def instant_of(text: str) -> int:
 
 
 def bytes_of(text: str) -> int | None:
-    """Bytes of `100MB` or `64MiB`; None for what has no unit of size."""
+    """Returns the bytes of `100MB` or `64MiB`; None for a text without a unit of size."""
     found = re.fullmatch(r"(\d+)\s*([kmg]i?b|b)", text.strip().lower())
     return None if found is None else int(found[1]) * SIZES[found[2]]
 
 
 def instant_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    """Returns the milliseconds of an option that takes what `instant_of` takes."""
+    """Parses an option with `instant_of`."""
     try:
         return None if value is None else instant_of(value)
     except ValueError as error:
@@ -75,7 +75,7 @@ def instant_option(_context: click.Context, _parameter: click.Parameter, value: 
 
 
 def duration_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> timedelta | None:
-    """Returns the duration of an option that takes what `span_of` takes."""
+    """Parses an option with `span_of`."""
     try:
         return None if value is None else timedelta(seconds=span_of(value))
     except (ValueError, OverflowError) as error:
@@ -83,7 +83,7 @@ def duration_option(_context: click.Context, _parameter: click.Parameter, value:
 
 
 def seconds_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """A callback for options that take `5`, `500ms` or `1h`."""
+    """Parses an option such as `5`, `500ms` or `1h` as seconds."""
     if value is None:
         return None
     try:

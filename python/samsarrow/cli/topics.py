@@ -15,16 +15,16 @@ from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of, partitions_option
 from samsarrow.cli.offsets_lookup import at, beginnings, ends, look_up
 from samsarrow.cli.output import (
-    attempt,
-    complain,
     confirm,
     dry_run_option,
+    each_result,
     listed,
     named,
     output_option,
-    settle,
+    print_outcomes,
+    report_errors,
+    run_batch,
     show,
-    told,
     yes_option,
 )
 from samsarrow.cli.times import instant_of
@@ -34,9 +34,9 @@ from samsarrow.types import NewTopic, TopicListing, TopicPartition
 
 @click.group()
 def topics() -> None:
-    """Look at topics, create, change, trim and delete them.
+    """Show, create, change, trim and delete topics.
 
-    Where names are taken, so are patterns: 'orders-*'. Quote them, or the shell takes them first.
+    Names may be patterns: 'orders-*'. Quote them, or the shell expands them.
     """
 
 
@@ -44,19 +44,19 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="TOPIC
 
 
 def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicListing]:
-    """The topics of these names and patterns, in their order; patterns find none of Kafka's own.
+    """Returns the topics of these names and patterns, in their order; patterns do not match internal topics.
 
     Raises:
-        click.UsageError: a name is no topic's, or a pattern no topic's either.
+        click.UsageError: a topic does not exist, or a pattern matches none.
     """
     plain = all(not set("*?[") & set(name) for name in names)
-    there = connection.admin.list_topics(dict.fromkeys(names) if plain else None)
+    listed = connection.admin.list_topics(dict.fromkeys(names) if plain else None)
     found: dict[str, TopicListing] = {}
     for name in names:
-        its = [t for t in there if t == name or (fnmatchcase(t, name) and not there[t].internal)]
-        if not its:
+        matching = [t for t in listed if t == name or (fnmatchcase(t, name) and not listed[t].internal)]
+        if not matching:
             raise click.UsageError(f"there is no topic {name} at {connection.servers}, or you may not see it")
-        found.update((t, there[t]) for t in sorted(its))
+        found.update((t, listed[t]) for t in sorted(matching))
     return found
 
 
@@ -87,8 +87,8 @@ def describe(
 ) -> None:
     """Describe the partitions of topics: leader, replicas, those in sync, first offset, end, offsets between them.
 
-    What lies between need not be a record: compaction removes some, transactions leave markers. A partition without a
-    leader has no offsets.
+    Not every offset between them has a record: compaction removes records, transactions leave markers. A partition
+    without a leader has no offsets.
     """
     if settings_only and under_replicated:
         raise click.UsageError("--settings and --under-replicated contradict each other: settings are of whole topics")
@@ -98,18 +98,18 @@ def describe(
         return
     errors: dict[str, KafkaError] = {}
     partitions: dict[TopicPartition, PartitionDescription] = {}
-    for name, topic in told(connection.admin.describe_topics(found)):
+    for name, topic in each_result(connection.admin.describe_topics(found)):
         if isinstance(topic, KafkaError):
             errors[f"topic {name}"] = topic
         else:
-            partitions |= {TopicPartition(topic.name, one.partition): one for one in topic.partitions}
+            partitions |= {TopicPartition(topic.name, p.partition): p for p in topic.partitions}
     if under_replicated:
-        partitions = {tp: one for tp, one in partitions.items() if len(one.isr) < len(one.replicas)}
-    led = [tp for tp, one in partitions.items() if one.leader is not None]
+        partitions = {tp: p for tp, p in partitions.items() if len(p.isr) < len(p.replicas)}
+    led = [tp for tp, p in partitions.items() if p.leader is not None]
     offsets: list[dict[TopicPartition, int]] = []
     for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
         known: dict[TopicPartition, int] = {}
-        for tp, offset in told(look_up(connection, led, spec)):
+        for tp, offset in each_result(look_up(connection, led, spec)):
             if isinstance(offset, KafkaError):
                 errors[named(tp)] = offset
             elif offset is not None:
@@ -118,25 +118,27 @@ def describe(
     first, last = offsets
     rows = [
         (
-            *tp, one.leader, one.replicas, one.isr, first.get(tp), last.get(tp),
+            *tp, p.leader, p.replicas, p.isr, first.get(tp), last.get(tp),
             last[tp] - first[tp] if tp in first and tp in last else None,
         )
-        for tp, one in partitions.items()
+        for tp, p in partitions.items()
     ]  # fmt: skip
     show(form, ("topic", "partition", "leader", "replicas", "isr", "beginning", "end", "offsets"), rows)
-    complain(errors, len(partitions) + sum(name.startswith("topic ") for name in errors), "partitions")
+    report_errors(errors, len(partitions) + sum(name.startswith("topic ") for name in errors), "partitions")
 
 
 def _describe_settings(connection: Connection, names: list[str], form: str | None) -> None:
     rows, errors = [], {}
-    for resource, entries in told(connection.admin.describe_configs([ConfigResource.topic(name) for name in names])):
+    for resource, entries in each_result(
+        connection.admin.describe_configs([ConfigResource.topic(name) for name in names])
+    ):
         if isinstance(entries, KafkaError):
             errors[f"topic {resource.name}"] = entries
             continue
         differ = [entries[name] for name in sorted(entries) if entries[name].source is not ConfigSource.DEFAULT]
-        rows += [(resource.name, one.name, one.value, one.source.name) for one in differ]
+        rows += [(resource.name, entry.name, entry.value, entry.source.name) for entry in differ]
     show(form, ("topic", "name", "value", "source"), rows)
-    complain(errors, len(names), "topics")
+    report_errors(errors, len(names), "topics")
 
 
 @topics.command()
@@ -169,7 +171,7 @@ def _partitions(found: dict[str, TopicListing]) -> list[TopicPartition]:
 
 
 def settings(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Callback of `--set NAME=VALUE`."""
+    """Parses `--set NAME=VALUE`."""
     found = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -182,7 +184,7 @@ def settings(_context: click.Context, _parameter: click.Parameter, values: tuple
 def assignment_option(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> tuple[tuple[int, ...], ...]:
-    """Callback of `--assignment`: `0:1,1:2` puts the first partition on brokers 0 and 1, the second on 1 and 2."""
+    """Parses `--assignment`: `0:1,1:2` puts the first partition on brokers 0 and 1, the second on 1 and 2."""
     if value is None:
         return ()
     found = []
@@ -203,7 +205,7 @@ def assignment_option(
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
 @connected
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1, 1_000_000), metavar="N", help="By default as many as brokers give."
+    "-p", "--partitions", type=click.IntRange(1, 1_000_000), metavar="N", help="By default the brokers' num.partitions."
 )
 @click.option("-r", "--replication-factor", type=click.IntRange(1, 32767), metavar="N", help="By default the brokers'.")
 @click.option("--set", "configs", multiple=True, callback=settings, metavar="NAME=VALUE", help="A setting; repeatable.")
@@ -226,19 +228,19 @@ def create(
     """Create topics. With --dry-run the controller checks all, and creates nothing."""
     if assignment and (partitions or replication_factor):
         raise click.UsageError("--assignment says how many partitions and replicas there are: leave -p and -r out")
-    wanted = {
+    new_topics = {
         name: NewTopic(name, configs=configs, assignment=assignment)
         if assignment
         else NewTopic(name, partitions or -1, replication_factor or -1, configs)
         for name in names
     }
     create_topics = connection.admin.create_topics
-    outcomes = attempt(wanted, lambda: create_topics(list(wanted.values()), validate_only=dry_run))
-    there = [name for name, error in outcomes.items() if isinstance(error, TopicAlreadyExistsError)]
+    outcomes = run_batch(new_topics, lambda: create_topics(list(new_topics.values()), validate_only=dry_run))
+    existing = [name for name, error in outcomes.items() if isinstance(error, TopicAlreadyExistsError)]
     if if_not_exists:
-        outcomes |= dict.fromkeys(there)
+        outcomes |= dict.fromkeys(existing)
     done = "would be created" if dry_run else "created"
-    settle(outcomes.items(), f"{done}, or there already" if if_not_exists else done)
+    print_outcomes(outcomes.items(), f"{done}, or there already" if if_not_exists else done)
 
 
 @topics.command()
@@ -269,9 +271,9 @@ def alter(
     unset: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Give topics more partitions, and change their settings. With --dry-run brokers check all, and change nothing.
+    """Add partitions to topics, and change their settings. With --dry-run brokers check all, and change nothing.
 
-    Records with keys go to other partitions once there are more.
+    With more partitions, keys map to other partitions.
     """
     if assignment and partitions is None:
         raise click.UsageError("--assignment is for new partitions: set the number of partitions with -p")
@@ -282,17 +284,17 @@ def alter(
 
     def outcomes() -> Iterator[tuple[str, KafkaError | None]]:
         if partitions is not None:
-            more = NewPartitions(partitions, assignment or None)
-            grow = connection.admin.create_partitions
-            grown = attempt(found, lambda: grow(dict.fromkeys(found, more), validate_only=dry_run))
-            yield from ((f"{name}, partitions", error) for name, error in grown.items())
+            new = NewPartitions(partitions, assignment or None)
+            create = connection.admin.create_partitions
+            created = run_batch(found, lambda: create(dict.fromkeys(found, new), validate_only=dry_run))
+            yield from ((f"{name}, partitions", error) for name, error in created.items())
         if sets or unset:
             resources = [ConfigResource.topic(name) for name in found]
             change = connection.admin.alter_configs
-            set_ = attempt(resources, lambda: change(dict.fromkeys(resources, changes), validate_only=dry_run))
+            set_ = run_batch(resources, lambda: change(dict.fromkeys(resources, changes), validate_only=dry_run))
             yield from ((f"{resource.name}, settings", error) for resource, error in set_.items())
 
-    settle(outcomes(), "would be changed" if dry_run else "changed")
+    print_outcomes(outcomes(), "would be changed" if dry_run else "changed")
 
 
 @topics.command()
@@ -321,8 +323,8 @@ def trim(
 ) -> None:
     """Delete the oldest records of topics (KIP-107), up to an offset, a time, or all.
 
-    A time is that of the first record at or after it: older ones behind that stay. What comes while the command runs
-    stays, too. Topics that are only compacted refuse.
+    A time means the first record at or after it: older records behind that one stay, and so do records that arrive
+    while the command runs. Topics that are only compacted cannot be trimmed.
     """
     if (before is not None) + (when is not None) + everything != 1:
         raise click.UsageError("pass one of --before OFFSET, --before-time TIME and --all")
@@ -346,34 +348,34 @@ def trim(
     count = sum(to - first[tp] for tp, to in wanted.items())
     confirm(f"Deleting {count} offsets of {len(wanted)} partitions of {listed(list(names))}", yes)
     done: dict[TopicPartition, int] = {}
-    outcomes = attempt(wanted, lambda: done.update(connection.admin.delete_records(wanted)))
+    outcomes = run_batch(wanted, lambda: done.update(connection.admin.delete_records(wanted)))
     deleted = [tp for tp, error in outcomes.items() if error is None]
     rows = [(*tp, first[tp], done.get(tp, wanted[tp]), done.get(tp, wanted[tp]) - first[tp]) for tp in deleted]
     show(form, heads, rows)
-    complain({named(tp): error for tp, error in outcomes.items() if error is not None}, len(wanted), "partitions")
+    report_errors({named(tp): error for tp, error in outcomes.items() if error is not None}, len(wanted), "partitions")
 
 
 def _since(
     connection: Connection, tps: list[TopicPartition], time: int, last: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Where records at or after a time begin; partitions that have none are left out: all that is in them may go.
+    """Returns the first offset at or after a time, of partitions that have one.
 
-    That takes a second witness, so that a lookup that goes wrong empties no partition.
+    A second lookup confirms that a partition has none, so that a wrong result does not delete all its records.
 
     Raises:
-        click.ClickException: the newest record of a partition without such a record is one.
+        click.ClickException: the two lookups of a partition disagree.
     """
     found = at(connection, tps, time)
     newest = look_up(connection, [tp for tp in tps if tp not in found], OffsetSpec.MAX_TIMESTAMP)
-    for tp, one in told(newest):
-        # Brokers before Kafka 3.0 cannot say. What came after the ends were looked up stays in any case.
-        if isinstance(one, UnsupportedVersionError) or one is None:
+    for tp, record in each_result(newest):
+        # Brokers before Kafka 3.0 do not support it. Records after the looked-up ends stay in any case.
+        if isinstance(record, UnsupportedVersionError) or record is None:
             continue
-        if isinstance(one, KafkaError):
-            raise one
-        if one.timestamp >= time and one.offset < last[tp]:
+        if isinstance(record, KafkaError):
+            raise record
+        if record.timestamp >= time and record.offset < last[tp]:
             raise click.ClickException(
-                f"{named(tp)}: its leader finds no record at or after the time, but has one at offset {one.offset}: "
+                f"{named(tp)}: its leader finds no record at or after the time, but has one at offset {record.offset}: "
                 "nothing was done. Give the offset by --before"
             )
     return found
@@ -385,12 +387,12 @@ def _since(
 @yes_option
 @dry_run_option
 def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
-    """Delete topics with all that is in them."""
+    """Delete topics with all their records."""
     found = chosen(connection, names)
     if dry_run:
         show(None, ("topic", "partitions"), [(topic.name, topic.partitions) for topic in found.values()])
         click.echo("dry run: nothing is deleted", err=True)
         return
     confirm(f"Deleting {listed(list(found))}", yes)
-    outcomes = attempt(found, lambda: connection.admin.delete_topics(list(found)))
-    settle(outcomes.items(), "deleted")
+    outcomes = run_batch(found, lambda: connection.admin.delete_topics(list(found)))
+    print_outcomes(outcomes.items(), "deleted")

@@ -1,4 +1,4 @@
-"""`samsarrow txns`: transactions, those that hang, and how they are ended."""
+"""`samsarrow txns`: transactions, including hanging ones."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from samsarrow.cli.completion import topics as complete_topics
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.consume.range import partitions_of
 from samsarrow.cli.output import (
-    attempt,
-    complain,
     confirm,
     dry_run_option,
+    each_result,
     named,
     output_option,
-    settle,
+    print_outcomes,
+    report_errors,
+    run_batch,
     show,
-    told,
     yes_option,
 )
-from samsarrow.cli.output import listed as sentence
+from samsarrow.cli.output import listed as joined
 from samsarrow.cli.times import seconds_option
 from samsarrow.exceptions import KafkaError
 
 
 @click.group()
 def txns() -> None:
-    """Look at transactions (KIP-664, Kafka 3.0), find those that hang, and end them.
+    """Show transactions (KIP-664, Kafka 3.0), find hanging ones, and end them.
 
-    One that is open keeps what comes after it from consumers that read only what is committed.
+    An open transaction hides the records after it from consumers with isolation.level=read_committed.
     """
 
 
 def longer_option(default: str | None, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """`--longer-than`."""
+    """Returns the option `--longer-than`."""
     return click.option(
         "--longer-than", "longer", default=default, show_default=default is not None, callback=seconds_option,
         metavar="SECONDS", help=text,
@@ -61,7 +61,7 @@ def list_transactions(
     found = connection.admin.list_transactions(
         states=states, producer_ids=producers, longer_than=longer, pattern=pattern
     )
-    rows = [(one.transactional_id, one.producer_id, one.state) for _, one in sorted(found.items())]
+    rows = [(txn.transactional_id, txn.producer_id, txn.state) for _, txn in sorted(found.items())]
     show(form, ("transactional_id", "producer_id", "state"), rows)
 
 
@@ -70,39 +70,39 @@ def list_transactions(
 @connected
 @output_option
 def describe(connection: Connection, names: tuple[str, ...], form: str | None) -> None:
-    """Describe transactional ids: coordinator, producer, and the transaction that is open.
+    """Describe transactional ids: coordinator, producer, and the open transaction.
 
-    It began at `start`, milliseconds since 1970, and its coordinator ends it after `timeout_ms`.
+    A transaction began at `start`, milliseconds since 1970, and its coordinator ends it after `timeout_ms`.
     """
-    wanted = list(dict.fromkeys(names))
+    ids = list(dict.fromkeys(names))
     rows, errors = [], {}
-    for name, one in told(connection.admin.describe_transactions(wanted)):
-        if isinstance(one, KafkaError):
-            errors[f"transactional id {name}"] = one
+    for name, txn in each_result(connection.admin.describe_transactions(ids)):
+        if isinstance(txn, KafkaError):
+            errors[f"transactional id {name}"] = txn
             continue
         rows.append((
-            name, one.state, one.coordinator, one.producer_id, one.producer_epoch, one.timeout_ms,
-            one.start_timestamp, [named(tp) for tp in one.partitions],
+            name, txn.state, txn.coordinator, txn.producer_id, txn.producer_epoch, txn.timeout_ms,
+            txn.start_timestamp, [named(tp) for tp in txn.partitions],
         ))  # fmt: skip
     heads = ("transactional_id", "state", "coordinator", "producer_id", "epoch", "timeout_ms", "start", "partitions")
     show(form, heads, rows)
-    complain(errors, len(wanted), "transactional ids")
+    report_errors(errors, len(ids), "transactional ids")
 
 
 @txns.command()
 @click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
 @connected
-@longer_option("15m", "How long nothing was written: at least the brokers' transaction.max.timeout.ms.")
+@longer_option("15m", "The time since the last write: at least the brokers' transaction.max.timeout.ms.")
 @output_option
 def hanging(connection: Connection, names: tuple[str, ...], longer: float, form: str | None) -> None:
     """Find transactions that no coordinator will end, in all topics or some; `txns abort` ends them."""
     tps = partitions_of(connection, names, frozenset()) if names else None
     rows = [
         (
-            *one.partition, one.producer.producer_id, one.producer.producer_epoch, one.producer.transaction_start,
-            one.producer.last_timestamp, one.transactional_id,
+            *txn.partition, txn.producer.producer_id, txn.producer.producer_epoch, txn.producer.transaction_start,
+            txn.producer.last_timestamp, txn.transactional_id,
         )
-        for one in connection.admin.find_hanging(tps, longer_than=longer)
+        for txn in connection.admin.find_hanging(tps, longer_than=longer)
     ]  # fmt: skip
     heads = ("topic", "partition", "producer_id", "epoch", "start_offset", "last_write", "transactional_id")
     show(form, heads, rows)
@@ -118,33 +118,33 @@ def hanging(connection: Connection, names: tuple[str, ...], longer: float, form:
 def abort(
     connection: Connection, topic: str, partition: int, producer_id: int, yes: bool, dry_run: bool
 ) -> None:  # fmt: skip
-    """End a transaction that hangs in a partition, as aborted, whatever its coordinator thinks.
+    """Abort a hanging transaction in a partition, as found by `txns hanging`, without its coordinator.
 
-    What `txns hanging` finds. A transaction that its coordinator still knows is refused: records of it would be lost.
-    That one `txns fence` ends.
+    A transaction that its coordinator still knows is rejected, since its records would be lost: `txns fence` ends it.
     """
     [tp] = partitions_of(connection, [topic], frozenset([partition]))
     producers = connection.admin.describe_producers([tp])[tp]
-    its = [one for one in producers if one.producer_id == producer_id and one.transaction_start is not None]
-    if not its:
+    matching = [p for p in producers if p.producer_id == producer_id and p.transaction_start is not None]
+    if not matching:
         raise click.ClickException(f"producer {producer_id} has no open transaction in {named(tp)}: nothing was done")
     known = connection.admin.list_transactions(producer_ids=[producer_id])
-    for name, one in told(connection.admin.describe_transactions(known)):
-        if isinstance(one, KafkaError):
-            raise one
-        if tp in one.partitions and one.producer_id == producer_id:
+    for name, txn in each_result(connection.admin.describe_transactions(known)):
+        if isinstance(txn, KafkaError):
+            raise txn
+        if tp in txn.partitions and txn.producer_id == producer_id:
             raise click.ClickException(
                 f"the coordinator knows the transaction in {named(tp)}, as {name}: nothing was done. "
                 f"`samsarrow txns fence {name}` ends it as a whole"
             )
     if dry_run:
-        click.echo(f"{named(tp)}, producer {producer_id}: would be aborted from offset {its[0].transaction_start} on")
+        start = matching[0].transaction_start
+        click.echo(f"{named(tp)}, producer {producer_id}: would be aborted from offset {start} on")
         return
     confirm(f"Aborting the transaction of producer {producer_id} in {named(tp)}", yes)
     connection.admin.abort_transaction(
-        tp, producer_id, its[0].producer_epoch, coordinator_epoch=its[0].coordinator_epoch
+        tp, producer_id, matching[0].producer_epoch, coordinator_epoch=matching[0].coordinator_epoch
     )
-    settle([(f"{named(tp)}, producer {producer_id}", None)], "aborted")
+    print_outcomes([(f"{named(tp)}, producer {producer_id}", None)], "aborted")
 
 
 @txns.command()
@@ -153,16 +153,16 @@ def abort(
 @yes_option
 @dry_run_option
 def fence(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
-    """Fence the producers of transactional ids: their open transactions are aborted, and they can do no more."""
-    wanted = list(dict.fromkeys(names))
-    # An id that nobody knows would be made by fencing it.
-    described = connection.admin.describe_transactions(wanted)
-    known = {name: one for name, one in told(described) if not isinstance(one, KafkaError)}
+    """Fence the producers of transactional ids: open transactions are aborted, and these producers cannot continue."""
+    ids = list(dict.fromkeys(names))
+    # Looked up first, since fencing an unknown id would create it.
+    described = connection.admin.describe_transactions(ids)
+    known = {name: txn for name, txn in each_result(described) if not isinstance(txn, KafkaError)}
     if known and not dry_run:
-        confirm(f"Fencing {sentence(list(known))}", yes)
+        confirm(f"Fencing {joined(list(known))}", yes)
     outcomes: dict[str, KafkaError | None] = dict(described.errors)
     if known and dry_run:
         outcomes |= dict.fromkeys(known)
     elif known:
-        outcomes |= attempt(known, lambda: connection.admin.fence_producers(list(known)))
-    settle([(name, outcomes[name]) for name in wanted], "would be fenced" if dry_run else "fenced")
+        outcomes |= run_batch(known, lambda: connection.admin.fence_producers(list(known)))
+    print_outcomes([(name, outcomes[name]) for name in ids], "would be fenced" if dry_run else "fenced")

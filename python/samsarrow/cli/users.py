@@ -1,4 +1,4 @@
-"""`samsarrow users`: who may log in with a password that the cluster keeps."""
+"""`samsarrow users`: users with SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from samsarrow.access import (
 )
 from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.output import (
-    attempt,
-    complain,
     confirm,
     dry_run_option,
+    each_result,
     listed,
     output_option,
-    settle,
+    print_outcomes,
+    report_errors,
+    run_batch,
     show,
-    told,
     yes_option,
 )
 from samsarrow.config import Secret
@@ -36,7 +36,7 @@ FOR_NEW_USERS = ScramMechanism.SCRAM_SHA_512
 
 @click.group()
 def users() -> None:
-    """Look at and change users that log in by SCRAM (KIP-554).
+    """Show and change users that log in by SCRAM (KIP-554).
 
     Passwords are salted and hashed here: the cluster never sees them. Changes need ALTER on the cluster, lists
     DESCRIBE.
@@ -50,7 +50,7 @@ def _mechanisms(
 
 
 def mechanism_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """`--mechanism`, repeatable."""
+    """Returns the repeatable option `--mechanism`."""
     kinds = click.Choice(list(MECHANISMS), case_sensitive=False)
     return click.option("--mechanism", "mechanisms", multiple=True, type=kinds, callback=_mechanisms, help=text)
 
@@ -59,16 +59,16 @@ Credentials = dict[str, tuple[ScramCredentialInfo, ...]]
 
 
 def credentials_of(connection: Connection, names: Sequence[str]) -> tuple[Credentials, dict[str, KafkaError]]:
-    """What users have, nothing for those that there are not; and whose could not be found out."""
+    """Returns the credentials of users, empty for unknown users, and errors by user."""
     found: Credentials = {}
     errors: dict[str, KafkaError] = {}
-    for user, one in told(connection.admin.describe_users(names or None)):
-        if isinstance(one, ResourceNotFoundError):
+    for user, credentials in each_result(connection.admin.describe_users(names or None)):
+        if isinstance(credentials, ResourceNotFoundError):
             found[user] = ()
-        elif isinstance(one, KafkaError):
-            errors[f"user {user}"] = one
+        elif isinstance(credentials, KafkaError):
+            errors[f"user {user}"] = credentials
         else:
-            found[user] = one
+            found[user] = credentials
     return found, errors
 
 
@@ -81,16 +81,16 @@ def list_users(connection: Connection, names: tuple[str, ...], form: str | None)
     found, errors = credentials_of(connection, names)
     for user in (user for user, credentials in found.items() if not credentials):
         click.echo(f"user {user} has no password here", err=True)
-    rows = [(user, c.mechanism.mechanism_name, c.iterations) for user, of in found.items() for c in of]
+    rows = [(user, c.mechanism.mechanism_name, c.iterations) for user, own in found.items() for c in own]
     show(form, ("user", "mechanism", "iterations"), rows)
-    complain(errors, len(found) + len(errors), "users")
+    report_errors(errors, len(found) + len(errors), "users")
 
 
 def _password(user: str, from_stdin: bool, variable: str | None) -> Secret:
-    """From where it shows to nobody.
+    """Reads a password from a source that other users cannot see.
 
     Raises:
-        click.UsageError: it is nowhere, or in two places.
+        click.UsageError: no source has a password, or two are given.
     """
     if from_stdin and variable is not None:
         raise click.UsageError("give --password-stdin or --password-env, not both")
@@ -131,13 +131,13 @@ def set_password(
     from_stdin: bool,
     variable: str | None,
 ) -> None:
-    """Set a user's password, which is asked for on a terminal. A new user is made by it.
+    """Set a user's password, which is prompted for on a terminal. An unknown user is created.
 
-    It has no option: what is on a command line other users see.
+    The password is not an option, since other users can see command lines.
     """
     password = _password(user, from_stdin, variable)
     found, errors = credentials_of(connection, [user])
-    complain(errors, 1, "users")
+    report_errors(errors, 1, "users")
     had = [credential.mechanism for credential in found[user]]
     chosen = mechanisms or tuple(m for m in had if m is not ScramMechanism.UNKNOWN) or (FOR_NEW_USERS,)
     changes = [UserScramCredentialUpsertion(user, mechanism, password, iterations) for mechanism in chosen]
@@ -159,21 +159,21 @@ def delete(
 ) -> None:
     """Delete users' passwords, of all mechanisms or some. ACLs of the users stay.
 
-    A user that has none is no error. Connections that are open stay so.
+    Users without a password are not an error. Open connections stay open.
     """
     changes = []
     found, errors = credentials_of(connection, names)
     for user, credentials in found.items():
-        going = [c.mechanism for c in credentials if c.mechanism in (mechanisms or MECHANISMS.values())]
-        changes += [UserScramCredentialDeletion(user, mechanism) for mechanism in going]
-        named = " and ".join(mechanism.mechanism_name for mechanism in going)
-        click.echo(f"user {user}: {f'the password for {named} goes' if going else 'nothing to delete'}")
+        deleted = [c.mechanism for c in credentials if c.mechanism in (mechanisms or MECHANISMS.values())]
+        changes += [UserScramCredentialDeletion(user, mechanism) for mechanism in deleted]
+        named = " and ".join(mechanism.mechanism_name for mechanism in deleted)
+        click.echo(f"user {user}: {f'the password for {named} goes' if deleted else 'nothing to delete'}")
     if dry_run:
         click.echo("dry run: nothing is deleted")
         return
     outcomes: dict[str, KafkaError | None] = dict(errors)
-    if going_users := list(dict.fromkeys(change.user for change in changes)):
-        confirm(f"Deleting passwords of {listed(going_users)}", yes)
-        done = attempt(going_users, lambda: connection.admin.alter_users(changes))
+    if users := list(dict.fromkeys(change.user for change in changes)):
+        confirm(f"Deleting passwords of {listed(users)}", yes)
+        done = run_batch(users, lambda: connection.admin.alter_users(changes))
         outcomes |= {f"user {user}": error for user, error in done.items()}
-    settle(outcomes.items(), "deleted")
+    print_outcomes(outcomes.items(), "deleted")

@@ -9,7 +9,7 @@
     with Registry() as registry:
         SchemaRegistry(registry.url)
 
-pytest finds the fixture `samsarrow_broker` automatically once samsarrow is installed.
+Once samsarrow is installed, pytest loads the fixture `samsarrow_broker` automatically.
 """
 
 import importlib
@@ -33,7 +33,7 @@ __all__ = ["Broker", "ClientCertificate", "Connections", "Logins", "Registry", "
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded at its first use (PEP 562): pytest imports this package in every run, for its fixture.
+    # Modules are imported at first use (PEP 562), since pytest imports this package in every run for its fixture.
     if name not in _HOMES:
         raise AttributeError(f"module 'samsarrow.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(f"samsarrow.testing.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What a registry for tests holds: contexts, subjects, versions, ids and GUIDs."""
+"""Storage of the in-memory schema registry: contexts, subjects, versions, ids and GUIDs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LEVELS = ("BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "F
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, not an error of the program
-    """What is answered in the place of what was asked for, by the registry's number of it."""
+class ErrorResponse(Exception):  # noqa: N818 - a response to the client, not an error of the registry
+    """An error response, with the registry's error code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not an error of the p
 
 @dataclass(frozen=True)
 class Schema:
-    """One schema, whatever subjects have it."""
+    """A schema, independent of its subjects."""
 
     text: str
     kind: str
@@ -39,39 +39,39 @@ class Schema:
 
     @property
     def guid(self) -> UUID:
-        said = json.dumps([self.text, self.kind, self.references, self.rules])
-        return UUID(bytes=hashlib.sha256(said.encode()).digest()[:16])
+        content = json.dumps([self.text, self.kind, self.references, self.rules])
+        return UUID(bytes=hashlib.sha256(content.encode()).digest()[:16])
 
-    def answer(self) -> dict[str, Any]:
-        """The part of answers that is about the schema alone."""
-        found: dict[str, Any] = {"schema": self.text, "guid": str(self.guid)}
+    def response(self) -> dict[str, Any]:
+        """Returns the members of a response that describe the schema itself."""
+        members: dict[str, Any] = {"schema": self.text, "guid": str(self.guid)}
         if self.kind != "AVRO":
-            found["schemaType"] = self.kind
+            members["schemaType"] = self.kind
         if self.references:
-            found["references"] = [{"name": n, "subject": s, "version": v} for n, s, v in self.references]
+            members["references"] = [{"name": n, "subject": s, "version": v} for n, s, v in self.references]
         if self.rules:
-            found["ruleSet"] = json.loads(self.rules)
-        return found
+            members["ruleSet"] = json.loads(self.rules)
+        return members
 
 
 @dataclass
 class Context:
-    """One space of ids."""
+    """A context: a separate namespace of ids and subjects."""
 
     ids: dict[int, Schema] = field(default_factory=dict)
     subjects: dict[str, dict[int, int]] = field(default_factory=dict)
-    # Versions of subjects that were deleted; registries give them with `deleted=true`, and their ids always.
+    # Versions of deleted subjects: registries return them with `deleted=true`, and their ids always.
     deleted: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 class Store:
-    """Subjects come with the name of their context, `:.name:subject`; without one they are the default's."""
+    """Contexts of the registry. Subjects are qualified as `:.context:subject`; others are in the default context."""
 
     def __init__(self, level: str) -> None:
         self.contexts: dict[str, Context] = {}
         self.level = checked(level)
         self.levels: dict[str, str] = {}
-        # What tests have said of subjects.
+        # Results of compatibility checks that tests have set, by subject.
         self.verdicts: dict[str, list[str]] = {}
 
     def context(self, subject: str) -> tuple[Context, str]:
@@ -79,19 +79,19 @@ class Store:
         return self.contexts.setdefault(name, Context()), bare
 
     def register(self, subject: str, schema: Schema) -> tuple[int, int]:
-        """Id and version."""
+        """Registers a schema as the next version of a subject; returns its id and version."""
         context, name = self.context(subject)
         self.validate(subject, schema)
-        known = next((number for number, one in context.ids.items() if one == schema), None)
+        known = next((number for number, registered in context.ids.items() if registered == schema), None)
         versions = context.subjects.get(name, {})
         for version, number in versions.items():
             if number == known:
                 return number, version
-        reasons = self.against(subject, schema)
+        reasons = self.incompatibilities(subject, schema)
         if reasons:
             details = "; ".join(reasons)
             text = f"Schema being registered is incompatible with an earlier schema for subject {subject!r}: {details}"
-            raise Refused(409, text)
+            raise ErrorResponse(409, text)
         number = known or max(context.ids, default=0) + 1
         context.ids[number] = schema
         version = max([*versions, *context.deleted.get(name, {})], default=0) + 1
@@ -101,7 +101,7 @@ class Store:
     def versions(self, subject: str) -> dict[int, int]:
         context, name = self.context(subject)
         if name not in context.subjects:
-            raise Refused(40401, f"Subject {subject!r} not found.")
+            raise ErrorResponse(40401, f"Subject {subject!r} not found.")
         return context.subjects[name]
 
     def version(self, subject: str, version: str, *, deleted: bool = False) -> dict[str, Any]:
@@ -110,14 +110,14 @@ class Store:
         versions = {**gone, **context.subjects.get(name, {})} if gone else self.versions(subject)
         number = max(versions) if version in ("latest", "-1") else int(version) if version.isdigit() else 0
         if number < 1:
-            raise Refused(42202, f"The specified version {version!r} is not a valid version id.")
+            raise ErrorResponse(42202, f"The specified version {version!r} is not a valid version id.")
         if number not in versions:
-            raise Refused(40402, f"Version {version} not found.")
+            raise ErrorResponse(40402, f"Version {version} not found.")
         schema = context.ids[versions[number]]
-        return {"subject": subject, "version": number, "id": versions[number], **schema.answer()}
+        return {"subject": subject, "version": number, "id": versions[number], **schema.response()}
 
     def delete(self, subject: str) -> list[int]:
-        """Deletes a subject, whose ids stay."""
+        """Deletes a subject; its ids stay valid."""
         versions = self.versions(subject)
         context, name = self.context(subject)
         context.deleted.setdefault(name, {}).update(context.subjects.pop(name))
@@ -127,7 +127,7 @@ class Store:
         context, _ = self.context(subject)
         schema = context.ids.get(int(number) if number.isdigit() else -1)
         if schema is None:
-            raise Refused(40403, f"Schema {number} not found.")
+            raise ErrorResponse(40403, f"Schema {number} not found.")
         return schema
 
     def by_guid(self, guid: str) -> Schema:
@@ -135,39 +135,40 @@ class Store:
             for schema in context.ids.values():
                 if str(schema.guid) == guid:
                     return schema
-        raise Refused(40403, f"Schema {guid} not found.")
+        raise ErrorResponse(40403, f"Schema {guid} not found.")
 
     def lookup(self, subject: str, schema: Schema) -> dict[str, Any]:
         context, _ = self.context(subject)
         for version, number in self.versions(subject).items():
             if context.ids[number] == schema:
                 return self.version(subject, str(version))
-        raise Refused(40403, "Schema not found.")
+        raise ErrorResponse(40403, "Schema not found.")
 
-    def needed(self, subject: str, schema: Schema) -> list[str]:
-        """The texts of what a schema refers to."""
+    def referenced_texts(self, subject: str, schema: Schema) -> list[str]:
+        """Returns the texts of the schemas that a schema refers to, directly or indirectly."""
         space, _ = split(subject)
-        found: list[str] = []
+        texts: list[str] = []
         for _, other, version in schema.references:
-            where = other if other.startswith(":.") else f"{space}{other}"
-            context, name = self.context(where)
+            qualified = other if other.startswith(":.") else f"{space}{other}"
+            context, name = self.context(qualified)
             number = context.subjects.get(name, {}).get(version)
             if number is None:
-                raise Refused(42201, f"Invalid schema: reference to version {version} of subject {other!r}.")
-            one = context.ids[number]
-            found += [text for text in [*self.needed(where, one), one.text] if text not in found]
-        return found
+                raise ErrorResponse(42201, f"Invalid schema: reference to version {version} of subject {other!r}.")
+            referenced = context.ids[number]
+            new = [*self.referenced_texts(qualified, referenced), referenced.text]
+            texts += [text for text in new if text not in texts]
+        return texts
 
     def validate(self, subject: str, schema: Schema) -> None:
-        self.needed(subject, schema)
+        self.referenced_texts(subject, schema)
         if schema.kind == "AVRO" and schema.text not in PRIMITIVES:
             try:
                 json.loads(schema.text)
             except ValueError:
-                raise Refused(42201, "Invalid schema: it is not JSON.") from None
+                raise ErrorResponse(42201, "Invalid schema: it is not JSON.") from None
 
-    def against(self, subject: str, schema: Schema, version: str | None = None) -> list[str]:
-        """Why a schema cannot be the next of a subject."""
+    def incompatibilities(self, subject: str, schema: Schema, version: str | None = None) -> list[str]:
+        """Returns the reasons why a schema is incompatible with a subject, or an empty list."""
         if subject in self.verdicts:
             return self.verdicts[subject]
         context, name = self.context(subject)
@@ -180,27 +181,28 @@ class Store:
             numbers = [number for number in numbers if str(number) == version]
         elif not level.endswith("TRANSITIVE"):
             numbers = numbers[:1]
-        new = (schema.text, self.needed(subject, schema))
+        new = (schema.text, self.referenced_texts(subject, schema))
         reasons = []
         for number in numbers:
             before = context.ids[versions[number]]
-            old = (before.text, self.needed(subject, before))
+            old = (before.text, self.referenced_texts(subject, before))
             pairs = [] if level.startswith("FORWARD") else [("BACKWARD", old, new)]
             pairs += [] if level.startswith("BACKWARD") else [("FORWARD", new, old)]
-            reasons += [f"version {number}, {how}: {said}" for how, *pair in pairs if (said := _refusal(*pair))]
+            checked_pairs = ((direction, _incompatibility(*pair)) for direction, *pair in pairs)
+            reasons += [f"version {number}, {direction}: {reason}" for direction, reason in checked_pairs if reason]
         return reasons
 
 
-def _refusal(writer: tuple[str, Sequence[str]], reader: tuple[str, Sequence[str]]) -> str | None:
+def _incompatibility(writer: tuple[str, Sequence[str]], reader: tuple[str, Sequence[str]]) -> str | None:
     try:
         return _core.avro_incompatibility(writer, reader)
     except ConfigurationError:
-        # One that has no Arrow type, such as one that contains itself, is a schema all the same.
+        # The schema is valid but has no Arrow type, for example because it is recursive.
         return None
 
 
 def split(subject: str) -> tuple[str, str]:
-    """The context's name with its colons, empty for the default one, and the rest."""
+    """Splits a subject into its context with colons, empty for the default context, and its name."""
     if subject.startswith(":."):
         name, _, bare = subject[1:].partition(":")
         return ("", bare) if name == "." else (f":{name}:", bare)
@@ -209,21 +211,21 @@ def split(subject: str) -> tuple[str, str]:
 
 def checked(level: str) -> str:
     if level not in LEVELS:
-        raise Refused(42203, f"Invalid compatibility level {level!r}: it is one of {', '.join(LEVELS)}.")
+        raise ErrorResponse(42203, f"Invalid compatibility level {level!r}: it is one of {', '.join(LEVELS)}.")
     return level
 
 
-def of_body(body: Mapping[str, Any]) -> Schema:
-    """The schema that is sent."""
-    references = tuple((one["name"], one["subject"], one["version"]) for one in body.get("references") or ())
+def schema_of_body(body: Mapping[str, Any]) -> Schema:
+    """Returns the schema in a request's body."""
+    references = tuple((ref["name"], ref["subject"], ref["version"]) for ref in body.get("references") or ())
     rules = json.dumps(body["ruleSet"]) if body.get("ruleSet") else None
     text = body.get("schema")
     if not isinstance(text, str) or not text:
-        raise Refused(42201, "Empty schema.")
+        raise ErrorResponse(42201, "Empty schema.")
     kind = body.get("schemaType") or "AVRO"
     if kind == "AVRO" and text not in PRIMITIVES:
         try:
             text = json.dumps(json.loads(text), separators=(",", ":"))
         except ValueError:
-            raise Refused(42201, "Invalid schema: it is not JSON.") from None
+            raise ErrorResponse(42201, "Invalid schema: it is not JSON.") from None
     return Schema(text, kind, references, rules)

@@ -115,7 +115,7 @@ class Broker:
         telemetry_delta: bool = True,
         telemetry_compression: Iterable[str] = ("zstd", "lz4", "gzip", "snappy"),
     ) -> None:
-        given = {
+        durations = {
             "group_initial_rebalance_delay": to_seconds(group_initial_rebalance_delay),
             "group_min_session_timeout": to_seconds(group_min_session_timeout),
             "group_max_session_timeout": to_seconds(group_max_session_timeout),
@@ -127,7 +127,7 @@ class Broker:
             "transactional_id_expiration": to_seconds(transactional_id_expiration),
             "producer_id_expiration": to_seconds(producer_id_expiration),
         }
-        times = {name: seconds for name, seconds in given.items() if seconds is not None}
+        times = {name: seconds for name, seconds in durations.items() if seconds is not None}
         named = list((topics or {}).items())
         if not 0 <= transaction_version <= 2:
             raise ValueError(f"transaction_version={transaction_version}: it must be 0, 1 or 2")
@@ -193,14 +193,14 @@ class Broker:
             mechanism: login mechanism: `"PLAIN"`, `"SCRAM-SHA-256"` or `"SCRAM-SHA-512"`.
 
         Raises:
-            ValueError: there is no such user.
+            ValueError: the broker does not have this user.
         """
         options = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self._security}
         if self._security in ("SSL", "SASL_SSL"):
             options["ssl.ca.pem"] = self.ca_pem
             if self._client_auth != "none":
-                shown = self.client_certificate(user or "client")
-                options |= {"ssl.certificate.pem": shown.certificate, "ssl.key.pem": shown.key}
+                own = self.client_certificate(user or "client")
+                options |= {"ssl.certificate.pem": own.certificate, "ssl.key.pem": own.key}
         if self._security in ("SASL_PLAINTEXT", "SASL_SSL"):
             user = next(iter(self._users), "") if user is None else user
             if user not in self._users:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from samsarrow._threads import replaced_by
-from samsarrow.testing._registry_store import Refused, Schema, Store, checked, of_body
+from samsarrow.testing._registry_store import ErrorResponse, Schema, Store, checked, schema_of_body
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -61,8 +61,8 @@ class Registry:
     ) -> None:
         try:
             self._store = Store(compatibility)
-        except Refused as refused:
-            raise ValueError(refused.message) from None
+        except ErrorResponse as error:
+            raise ValueError(error.message) from None
         self._lock = threading.RLock()
         self._login = None
         if isinstance(auth, str):
@@ -112,9 +112,9 @@ class Registry:
         body = {"schema": text, "schemaType": schema_type, "references": named, "ruleSet": rules}
         try:
             with self._lock:
-                return self._store.register(subject, of_body(body))[0]
-        except Refused as refused:
-            raise ValueError(refused.message) from None
+                return self._store.register(subject, schema_of_body(body))[0]
+        except ErrorResponse as error:
+            raise ValueError(error.message) from None
 
     def put(self, schema_id: int, schema: str, *, context: str = "", **more: Any) -> None:
         """Stores a schema under an id without checks, even one that a registry would reject.
@@ -138,12 +138,12 @@ class Registry:
     def remove(self, schema_id: int, *, context: str = "") -> None:
         """Removes the schema of an id, with all versions that have it."""
         with self._lock:
-            of = self._store.context(context)[0]
-            of.ids.pop(schema_id, None)
-            for versions in of.subjects.values():
+            store = self._store.context(context)[0]
+            store.ids.pop(schema_id, None)
+            for versions in store.subjects.values():
                 for version in [version for version, number in versions.items() if number == schema_id]:
                     del versions[version]
-            of.subjects = {name: versions for name, versions in of.subjects.items() if versions}
+            store.subjects = {name: versions for name, versions in store.subjects.items() if versions}
 
     def delete(self, subject: str) -> list[int]:
         """Deletes a subject as Confluent's registry does by default: its ids, and references to it, still work.
@@ -211,7 +211,7 @@ class Registry:
             )
 
     def down(self) -> None:
-        """Refuses connections until `up`. Registered schemas stay."""
+        """Stops accepting connections until `up`. Registered schemas stay."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -228,7 +228,7 @@ class Registry:
             self._server = _Server(self._port, self)
             self._port = self._server.server_address[1]
             if self._tls is not None:
-                # Handshakes are for the threads of connections: one that stalls keeps no other waiting.
+                # Handshakes run in the threads of connections, so that a stalled one does not block others.
                 listening = self._server.socket
                 self._server.socket = self._tls.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -246,46 +246,45 @@ class Registry:
     ) -> None:
         self.close()
 
-    def _answer(self, method: str, target: str, login: str | None, body: bytes) -> tuple[int, bytes]:
+    def _respond(self, method: str, target: str, login: str | None, body: bytes) -> tuple[int, bytes]:
         address = urlsplit(target)
         with self._lock:
             self._requests[f"{method} {target}"] += 1
-            fault = next((one for one in self._faults if address.path.startswith(one.path)), None)
+            fault = next((fault for fault in self._faults if address.path.startswith(fault.path)), None)
             if fault is not None and fault.times is not None:
                 fault.times -= 1
                 if fault.times <= 0:
                     self._faults.remove(fault)
         self._going.wait()
         if fault is not None:
-            said = json.dumps({"error_code": fault.status, "message": "injected"}).encode()
-            return fault.status, said if fault.body is None else fault.body
+            injected = json.dumps({"error_code": fault.status, "message": "injected"}).encode()
+            return fault.status, injected if fault.body is None else fault.body
         if self._login is not None and not hmac.compare_digest(login or "", self._login):
             return 401, b'{"error_code":401,"message":"Unauthorized"}'
         query = {name: values[-1] for name, values in parse_qs(address.query).items()}
         parts = [unquote(part) for part in address.path.strip("/").split("/")]
         try:
             with self._lock:
-                found = self._ask(method, parts, query, json.loads(body) if body else {})
-        except Refused as refused:
-            said = json.dumps({"error_code": refused.code, "message": refused.message}).encode()
-            return refused.status, said
+                response = self._handle(method, parts, query, json.loads(body) if body else {})
+        except ErrorResponse as error:
+            return error.status, json.dumps({"error_code": error.code, "message": error.message}).encode()
         except (ValueError, KeyError, TypeError, AttributeError):
             return 422, b'{"error_code":422,"message":"the body cannot be read"}'
-        return 200, json.dumps(found).encode()
+        return 200, json.dumps(response).encode()
 
-    def _ask(self, method: str, parts: list[str], query: dict[str, str], body: dict[str, Any]) -> Any:
+    def _handle(self, method: str, parts: list[str], query: dict[str, str], body: dict[str, Any]) -> Any:
         store = self._store
         match method, parts:
             case "GET", ["subjects"]:
                 return self._subjects(query.get("subjectPrefix", ""))
             case "POST", ["subjects", subject]:
-                return store.lookup(subject, of_body(body))
+                return store.lookup(subject, schema_of_body(body))
             case "GET", ["subjects", subject, "versions"]:
                 return sorted(store.versions(subject))
             case "POST", ["subjects", subject, "versions"]:
-                number, version = store.register(subject, of_body(body))
+                number, version = store.register(subject, schema_of_body(body))
                 schema = store.by_id(str(number), subject)
-                return {"id": number, "version": version, **schema.answer()}
+                return {"id": number, "version": version, **schema.response()}
             case "GET", ["subjects", subject, "versions", version]:
                 return store.version(subject, version, deleted=query.get("deleted") == "true")
             case "DELETE", ["subjects", subject]:
@@ -293,14 +292,16 @@ class Registry:
             case "GET", ["schemas", "types"]:
                 return ["AVRO", "JSON", "PROTOBUF"]
             case "GET", ["schemas", "ids", number]:
-                return store.by_id(number, query.get("subject", "")).answer()
+                return store.by_id(number, query.get("subject", "")).response()
             case "GET", ["schemas", "guids", guid]:
-                return store.by_guid(guid).answer()
+                return store.by_guid(guid).response()
             case "GET", ["config"]:
                 return {"compatibilityLevel": store.level}
             case "GET", ["config", subject]:
                 if subject not in store.levels and query.get("defaultToGlobal") != "true":
-                    raise Refused(40408, f"Subject {subject!r} does not have subject-level compatibility configured")
+                    raise ErrorResponse(
+                        40408, f"Subject {subject!r} does not have subject-level compatibility configured"
+                    )
                 return {"compatibilityLevel": store.levels.get(subject, store.level)}
             case "PUT", ["config", *subject]:
                 self.set_compatibility(body.get("compatibility", ""), *subject[:1])
@@ -308,12 +309,12 @@ class Registry:
             case "POST", ["compatibility", "subjects", subject, "versions", *version]:
                 if version:
                     store.versions(subject)
-                schema = of_body(body)
+                schema = schema_of_body(body)
                 store.validate(subject, schema)
-                reasons = store.against(subject, schema, *version[:1])
+                reasons = store.incompatibilities(subject, schema, *version[:1])
                 verbose = {"messages": reasons} if query.get("verbose") == "true" else {}
                 return {"is_compatible": not reasons, **verbose}
-        raise Refused(404, "HTTP 404 Not Found")
+        raise ErrorResponse(404, "HTTP 404 Not Found")
 
     def _subjects(self, prefix: str) -> list[str]:
         names = [f"{space}{name}" for space, context in self._store.contexts.items() for name in context.subjects]
@@ -330,7 +331,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Does nothing: a client that disconnects is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -340,17 +341,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        answer = self.server.registry._answer(self.command, self.path, self.headers.get("Authorization"), body)
-        status, said = answer
-        # One that waited no longer.
+        login = self.headers.get("Authorization")
+        status, response = self.server.registry._respond(self.command, self.path, login, body)
+        # The client may have disconnected.
         with suppress(OSError):
             self.send_response(status)
             self.send_header("Content-Type", TYPE)
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(response)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(response)
 
     do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - http.server's names
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Nothing is logged."""
+        """Does nothing: requests are not logged."""

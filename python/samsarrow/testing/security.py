@@ -23,7 +23,7 @@ class Connections:
     """Counts of client connections so far.
 
     Attributes:
-        accepted: accepted connections, including those refused later.
+        accepted: accepted connections, including those that failed their handshake later.
         refused: failed TLS handshakes.
         resumed: TLS handshakes that resumed an earlier session.
         with_certificate: clients that presented a valid certificate.

@@ -1,4 +1,4 @@
-"""`samsarrow config`: settings, ours and others'."""
+"""`samsarrow config`: settings of samsarrow, and conversion of those of other clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HIDDEN = "[hidden]"
 
 @click.group()
 def config() -> None:
-    """Look at settings, and take over those of other clients.
+    """Show settings, and convert those of other clients.
 
     \b
     Profiles are tables in ~/.config/samsarrow/config.toml:
@@ -33,13 +33,13 @@ def config() -> None:
       sasl_username = "ann"
       password_command = "pass show kafka/prod"
 
-    What is nearer wins: options of the command line, then the -F file, then SAMSARROW_BOOTSTRAP_SERVERS and the like,
-    then the profile. With --profile those variables are left alone.
+    Precedence: options of the command line, then the -F file, then variables such as SAMSARROW_BOOTSTRAP_SERVERS, then
+    the profile. With --profile the variables are ignored.
     """  # noqa: D301 - the character that click wants
 
 
 def shown(name: str, value: str) -> str:
-    """A value for the eye."""
+    """Returns a value for display, with secrets hidden."""
     return HIDDEN if kind_of(name) in ("secret", "unknown") and value and not value.startswith("${") else value
 
 
@@ -49,7 +49,7 @@ def shown(name: str, value: str) -> str:
 )
 @output_option
 def show_settings(name: str | None, form: str | None) -> None:
-    """Show what applies here: of the profile and of the environment. Secrets are hidden."""
+    """Show the settings in effect, from the profile and the environment. Secrets are hidden."""
     from samsarrow.config import kafka_name
 
     found = {kafka_name(option): (value, "profile") for option, value in profile(name).items()}
@@ -65,34 +65,34 @@ def show_settings(name: str | None, form: str | None) -> None:
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--kind", type=click.Choice(KINDS), help="The client that the settings are for; by default detected.")
 @click.option("--section", metavar="NAME", help="The profile of rpk or the cluster of kaf; by default the current one.")
-@click.option("--name", default="default", show_default=True, help="Of the profile that is printed.")
+@click.option("--name", default="default", show_default=True, help="The name of the printed profile.")
 @click.pass_context
 def check(context: click.Context, path: Path, kind: str | None, section: str | None, name: str) -> None:
-    """Read settings of librdkafka, Java, kcat, rpk or kaf: print them as a profile of ours, and what will differ.
+    """Convert settings of librdkafka, Java, kcat, rpk or kaf to a profile, and print what will differ.
 
-    Properties files, JSON objects as programs pass to confluent-kafka, and the YAML files of rpk and kaf are read.
-    Secrets are hidden. Exit code 1: an option would be refused.
+    The file is a properties file, a JSON object as for confluent-kafka, or a YAML file of rpk or kaf. Secrets are
+    hidden. Exit code 1: an option would be rejected.
     """
     from samsarrow.config import kafka_name
 
-    found = read(path, kind, section)
-    ours = {kafka_name(option): value for option, value in found.options.items()}
-    refused = _refused(found.options)
-    click.echo(f"# of {path.name}, read as settings of {found.kind}")
+    imported = read(path, kind, section)
+    ours = {kafka_name(option): value for option, value in imported.options.items()}
+    rejected = _rejected(imported.options)
+    click.echo(f"# of {path.name}, read as settings of {imported.kind}")
     click.echo(f"[profiles.{_toml_name(name)}]")
     for option, value in sorted(ours.items()):
-        if option not in refused:
+        if option not in rejected:
             click.echo(f"{_toml(option)} = {_toml(shown(option, value))}")
-    if whole := _whole(found.options, refused):
-        refused[""] = whole
-    lines = [(option, text) for option, text in refused.items()]
-    lines += list(found.remarks.items()) + differences(found.kind, ours)
+    if combined := _combined_rejection(imported.options, rejected):
+        rejected[""] = combined
+    lines = [(option, text) for option, text in rejected.items()]
+    lines += list(imported.remarks.items()) + differences(imported.kind, ours)
     if lines:
         sys.stdout.flush()
         click.echo("\nwhat will differ:", err=False)
         for option, text in lines:
             click.echo(f"  {option}: {text}" if option else f"  {text}")
-    if refused:
+    if rejected:
         context.exit(1)
 
 
@@ -107,7 +107,7 @@ def _toml_name(name: str) -> str:
 
 
 def _client(option: str) -> str:
-    """A client that has an option."""
+    """Returns a kind of client that has an option."""
     from samsarrow.config import options_of
 
     return next(
@@ -115,14 +115,14 @@ def _client(option: str) -> str:
     )
 
 
-def _try(client: str, options: dict[str, str]) -> str | None:
-    """Why a client would refuse options. Making one connects to nothing."""
+def _rejection(client: str, options: dict[str, str]) -> str | None:
+    """Returns the reason why a client rejects options, or None. Creating a client does not connect."""
     from samsarrow import _core
     from samsarrow.config import kafka_name, merge
 
     named = {kafka_name(option) for option in options}
-    somewhere = {} if "bootstrap.servers" in named else {"bootstrap.servers": "localhost:9092"}
-    pairs = merge({**somewhere, **options}, {})
+    servers = {} if "bootstrap.servers" in named else {"bootstrap.servers": "localhost:9092"}
+    pairs = merge({**servers, **options}, {})
     try:
         if client == "consumer":
             _core.Consumer(pairs, []).close(0.0).wait()
@@ -135,25 +135,25 @@ def _try(client: str, options: dict[str, str]) -> str | None:
     return None
 
 
-def _refused(options: dict[str, str]) -> dict[str, str]:
-    """Options of which one alone says why it is not taken: its name, or its value."""
+def _rejected(options: dict[str, str]) -> dict[str, str]:
+    """Returns the options that are invalid on their own, with the reasons."""
     from samsarrow.config import kafka_name
 
-    found = {}
+    reasons = {}
     for option, value in options.items():
         if option.startswith(REGISTRY) and kind_of(option) != "unknown":
             continue
-        # What belongs together, as a login, is looked at together.
+        # Options that depend on each other, such as those of a login, are checked together by `_combined_rejection`.
         alone = kind_of(option) in ("unknown", "plain") and not option.startswith(("sasl.", "ssl.", "security."))
-        if (alone or kind_of(option) == "unknown") and (why := _try(_client(option), {option: value})):
-            found[kafka_name(option)] = why
-    return found
+        if (alone or kind_of(option) == "unknown") and (reason := _rejection(_client(option), {option: value})):
+            reasons[kafka_name(option)] = reason
+    return reasons
 
 
-def _whole(options: dict[str, str], refused: dict[str, str]) -> str | None:
-    """Why all the rest of them together are refused."""
+def _combined_rejection(options: dict[str, str], rejected: dict[str, str]) -> str | None:
+    """Returns the reason why all other options together are rejected, or None."""
     from samsarrow.config import kafka_name, options_of
 
-    rest = {option: value for option, value in options.items() if kafka_name(option) not in refused}
-    reasons = [_try(client, options_of(client, rest)) for client in ("consumer", "producer", "admin")]
-    return next((why for why in reasons if why), None)
+    rest = {option: value for option, value in options.items() if kafka_name(option) not in rejected}
+    reasons = [_rejection(client, options_of(client, rest)) for client in ("consumer", "producer", "admin")]
+    return next((reason for reason in reasons if reason), None)

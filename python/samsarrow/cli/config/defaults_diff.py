@@ -1,4 +1,4 @@
-"""Where the defaults of others are not ours, and what that changes."""
+"""Differences between the defaults of other clients and those of samsarrow."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """An option that has another default elsewhere.
+    """An option with another default in another client.
 
     Attributes:
-        name: ours, which is Kafka's.
-        theirs: their default.
-        ours: our default.
-        meaning: what comes of it.
-        keep: whether their default can be given here.
+        name: Kafka's name of the option.
+        theirs: default of the other client.
+        ours: default of samsarrow.
+        meaning: effect of the difference.
+        keep: whether the other default can be set in samsarrow.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 _CLIENT_ID = "quotas and logs of brokers go by another name"
 _FETCH = Difference("max.partition.fetch.bytes", "1048576", "16777216", "one partition may fill more of an answer")
-# tests/interop/test_defaults.py holds both against the libraries: librdkafka 2.x, Java 4.3.
+# tests/interop/test_defaults.py compares both with the libraries: librdkafka 2.x, Java 4.3.
 LIBRDKAFKA = (
     Difference("partitioner", "consistent_random", "murmur2",
                "equal keys go to other partitions than those that librdkafka's producers write"),
@@ -51,14 +51,14 @@ JAVA = (
                "subscribing to a topic that is missing does not create it"),
     Difference("client.id", "", "samsarrow", _CLIENT_ID, keep=False),
 )  # fmt: skip
-OF = {"librdkafka": LIBRDKAFKA, "kcat": LIBRDKAFKA, "java": JAVA}
+BY_KIND = {"librdkafka": LIBRDKAFKA, "kcat": LIBRDKAFKA, "java": JAVA}
 
 
 def differences(kind: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Options that are not given and have another default here, and what that means."""
-    return [(one.name, _text(one)) for one in OF.get(kind, ()) if one.name not in options]
+    """Returns unset options whose defaults differ, with the effects."""
+    return [(entry.name, _text(entry)) for entry in BY_KIND.get(kind, ()) if entry.name not in options]
 
 
-def _text(one: Difference) -> str:
-    keeps = f"; {one.name}={one.theirs} keeps it" if one.keep else ""
-    return f"by default {one.theirs or 'made up'} there and {one.ours} here: {one.meaning}{keeps}"
+def _text(entry: Difference) -> str:
+    keeps = f"; {entry.name}={entry.theirs} keeps it" if entry.keep else ""
+    return f"by default {entry.theirs or 'made up'} there and {entry.ours} here: {entry.meaning}{keeps}"

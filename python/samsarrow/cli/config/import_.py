@@ -1,4 +1,4 @@
-"""Settings of other clients and tools, as ours."""
+"""Import of settings of other clients and tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samsarrow.cli.config.yaml import YamlError, parse
 from samsarrow.cli.settings import properties_file
 
 KINDS = ("java", "librdkafka", "kcat", "rpk", "kaf")
-# Names that only librdkafka has.
+# Options that only librdkafka has.
 LIBRDKAFKA = (
     "metadata.broker.list", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location",
     "ssl.certificate.location", "ssl.key.location", "enable.partition.eof", "queue.buffering.max.ms", "debug",
@@ -23,18 +23,18 @@ LIBRDKAFKA = (
 )  # fmt: skip
 
 
-class ForeignError(click.ClickException):
-    """The file is not what it should be."""
+class ImportFileError(click.ClickException):
+    """A settings file cannot be read, or has an unexpected format."""
 
 
 @dataclass
-class Foreign:
-    """What a file says.
+class ImportedSettings:
+    """Settings of a file.
 
     Attributes:
-        kind: whose it is, one of `KINDS`.
-        options: ours, or theirs by the same names.
-        remarks: what has no equal here, by what it is called there.
+        kind: client or tool of the file, one of `KINDS`.
+        options: options with samsarrow's or librdkafka's names.
+        remarks: notes on settings without an equivalent, by their names in the file.
     """
 
     kind: str
@@ -42,44 +42,44 @@ class Foreign:
     remarks: dict[str, str] = field(default_factory=dict)
 
 
-def read(path: Path, kind: str | None, section: str | None) -> Foreign:
-    """Reads a file.
+def read(path: Path, kind: str | None, section: str | None) -> ImportedSettings:
+    """Reads a settings file.
 
     Args:
-        path: of it.
-        kind: whose it is; None to find out.
+        path: path of the file.
+        kind: client or tool of the file; None to detect it.
         section: profile of rpk or cluster of kaf; None for the current one.
 
     Raises:
-        ForeignError: it cannot be read so.
+        ImportFileError: the file cannot be read, or has another format.
     """
     text = _text(path)
     if kind in ("rpk", "kaf") or (kind is None and path.suffix in (".yaml", ".yml")) or _looks_like_yaml(text):
         try:
             tree = parse(text)
         except YamlError as error:
-            raise ForeignError(f"{path}, {error}") from None
+            raise ImportFileError(f"{path}, {error}") from None
         if kind is None:
             kind = "kaf" if "clusters" in tree else "rpk"
         return (_kaf if kind == "kaf" else _rpk)(tree, path, section)
     if section is not None:
-        raise ForeignError(f"--section is for rpk and kaf; {path} has none")
+        raise ImportFileError(f"--section is for rpk and kaf; {path} has none")
     options = _json(text, path) if text.lstrip().startswith("{") else properties_file(path)
     if kind is None:
         kind = "librdkafka" if any(name in LIBRDKAFKA for name in options) else "java"
-    found = Foreign(kind, options)
+    imported = ImportedSettings(kind, options)
     if kind in ("librdkafka", "kcat"):
-        _topic_options(found)
-    return found
+        _topic_options(imported)
+    return imported
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        raise ForeignError(f"{path} cannot be read: {error.strerror}") from None
+        raise ImportFileError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ForeignError(f"{path} is not UTF-8") from None
+        raise ImportFileError(f"{path} is not UTF-8") from None
 
 
 def _looks_like_yaml(text: str) -> bool:
@@ -88,113 +88,115 @@ def _looks_like_yaml(text: str) -> bool:
 
 
 def _json(text: str, path: Path) -> dict[str, str]:
-    """A dictionary of options, as programs with confluent-kafka keep it."""
+    """Reads a JSON object of options, as applications pass to confluent-kafka."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
-        raise ForeignError(f"{path} is no JSON") from None
-    found = {}
+        raise ImportFileError(f"{path} is no JSON") from None
+    imported = {}
     for name, value in tree.items():
         if isinstance(value, bool):
-            found[name] = str(value).lower()
+            imported[name] = str(value).lower()
         elif isinstance(value, str | int | float):
-            found[name] = str(value)
+            imported[name] = str(value)
         elif isinstance(value, dict):
-            found.update({f"{name}.{inner}": str(one) for inner, one in value.items()})
+            imported.update({f"{name}.{inner}": str(text) for inner, text in value.items()})
         else:
-            raise ForeignError(f"{path}: {name} is neither text nor a number")
-    return found
+            raise ImportFileError(f"{path}: {name} is neither text nor a number")
+    return imported
 
 
-def _topic_options(found: Foreign) -> None:
-    """Librdkafka has had topics' options apart: they are options like others here."""
-    for name in list(found.options):
-        for before in ("default.topic.config.", "topic."):
-            if name.startswith(before) and not name.startswith("topic.metadata."):
-                found.options[name.removeprefix(before)] = found.options.pop(name)
+def _topic_options(imported: ImportedSettings) -> None:
+    """Removes the prefixes of librdkafka's topic options, which are normal options in samsarrow."""
+    for name in list(imported.options):
+        for prefix in ("default.topic.config.", "topic."):
+            if name.startswith(prefix) and not name.startswith("topic.metadata."):
+                imported.options[name.removeprefix(prefix)] = imported.options.pop(name)
 
 
-def _named(items: Any, wanted: str | None, what: str, path: Path) -> Mapping[str, Any]:
-    there = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    for item in there:
-        if wanted in (None, "", item.get("name")):
+def _named(items: Any, selected: str | None, kind: str, path: Path) -> Mapping[str, Any]:
+    candidates = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    for item in candidates:
+        if selected in (None, "", item.get("name")):
             return item
-    names = ", ".join(str(item.get("name")) for item in there) or "none"
-    raise ForeignError(f"{path} has no {what} {wanted!r}; it has {names}")
+    names = ", ".join(str(item.get("name")) for item in candidates) or "none"
+    raise ImportFileError(f"{path} has no {kind} {selected!r}; it has {names}")
 
 
-def _rpk(tree: Mapping[str, Any], path: Path, section: str | None) -> Foreign:
-    found = Foreign("rpk")
+def _rpk(tree: Mapping[str, Any], path: Path, section: str | None) -> ImportedSettings:
+    imported = ImportedSettings("rpk")
     if "profiles" in tree:
         profile = _named(tree["profiles"], section or tree.get("current_profile"), "profile", path)
     else:
         profile = tree.get("rpk") or {}
     api = profile.get("kafka_api") if isinstance(profile, dict) else None
     if not isinstance(api, dict):
-        raise ForeignError(f"{path} has no kafka_api: is it a file of rpk's?")
+        raise ImportFileError(f"{path} has no kafka_api: is it a file of rpk's?")
     tls = api.get("tls")
     sasl = api.get("sasl")
-    _connection(found, api.get("brokers"), tls is not None and tls is not False, isinstance(sasl, dict) and bool(sasl))
-    _files(found, tls if isinstance(tls, dict) else {}, {
+    _connection(
+        imported, api.get("brokers"), tls is not None and tls is not False, isinstance(sasl, dict) and bool(sasl)
+    )
+    _files(imported, tls if isinstance(tls, dict) else {}, {
         "ca_file": "ssl.ca.location", "truststore_file": "ssl.ca.location", "cert_file": "ssl.certificate.location",
         "key_file": "ssl.key.location",
     }, "insecure_skip_verify")  # fmt: skip
     if isinstance(sasl, dict):
-        _login(found, sasl, {"user": "sasl.username", "password": "sasl.password", "mechanism": "sasl.mechanism"})
+        _login(imported, sasl, {"user": "sasl.username", "password": "sasl.password", "mechanism": "sasl.mechanism"})
     for name in ("admin_api", "schema_registry", "cloud_auth"):
         if profile.get(name):
-            found.remarks[name] = "not for Kafka: ignored"
-    return found
+            imported.remarks[name] = "not for Kafka: ignored"
+    return imported
 
 
-def _kaf(tree: Mapping[str, Any], path: Path, section: str | None) -> Foreign:
-    found = Foreign("kaf")
+def _kaf(tree: Mapping[str, Any], path: Path, section: str | None) -> ImportedSettings:
+    imported = ImportedSettings("kaf")
     cluster = _named(tree.get("clusters"), section or tree.get("current-cluster"), "cluster", path)
     sasl, tls = cluster.get("SASL"), cluster.get("TLS")
     protocol = str(cluster.get("security-protocol") or "").upper()
     _connection(
-        found, cluster.get("brokers"), "SSL" in protocol or bool(tls), protocol.startswith("SASL") or bool(sasl)
+        imported, cluster.get("brokers"), "SSL" in protocol or bool(tls), protocol.startswith("SASL") or bool(sasl)
     )
-    _files(found, tls if isinstance(tls, dict) else {}, {
+    _files(imported, tls if isinstance(tls, dict) else {}, {
         "cafile": "ssl.ca.location", "clientfile": "ssl.certificate.location", "clientkeyfile": "ssl.key.location",
     }, "insecure")  # fmt: skip
     if isinstance(sasl, dict):
-        _login(found, sasl, {
+        _login(imported, sasl, {
             "mechanism": "sasl.mechanism", "username": "sasl.username", "password": "sasl.password",
             "clientID": "sasl.oauthbearer.client.id", "clientSecret": "sasl.oauthbearer.client.secret",
             "tokenURL": "sasl.oauthbearer.token.endpoint.url",
         })  # fmt: skip
     if cluster.get("schema-registry-url"):
-        found.options["schema.registry.url"] = str(cluster["schema-registry-url"])
+        imported.options["schema.registry.url"] = str(cluster["schema-registry-url"])
     if cluster.get("version"):
-        found.remarks["version"] = "not needed: brokers report the versions they support"
-    return found
+        imported.remarks["version"] = "not needed: brokers report the versions they support"
+    return imported
 
 
-def _connection(found: Foreign, brokers: Any, tls: bool, sasl: bool) -> None:
-    hosts = [str(one) for one in brokers] if isinstance(brokers, list) else [str(brokers)] if brokers else []
+def _connection(imported: ImportedSettings, brokers: Any, tls: bool, sasl: bool) -> None:
+    hosts = [str(broker) for broker in brokers] if isinstance(brokers, list) else [str(brokers)] if brokers else []
     if hosts:
-        found.options["bootstrap.servers"] = ",".join(hosts)
+        imported.options["bootstrap.servers"] = ",".join(hosts)
     if tls or sasl:
-        found.options["security.protocol"] = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
+        imported.options["security.protocol"] = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
 
 
-def _files(found: Foreign, tls: Mapping[str, Any], names: Mapping[str, str], unchecked: str) -> None:
+def _files(imported: ImportedSettings, tls: Mapping[str, Any], names: Mapping[str, str], unchecked: str) -> None:
     for theirs, value in tls.items():
         if theirs in names:
             if value:
-                found.options[names[theirs]] = str(value)
+                imported.options[names[theirs]] = str(value)
         elif theirs == unchecked:
             if value is True:
-                found.options["enable.ssl.certificate.verification"] = "false"
+                imported.options["enable.ssl.certificate.verification"] = "false"
         elif theirs != "enabled":
-            found.remarks[f"tls: {theirs}"] = "not known here"
+            imported.remarks[f"tls: {theirs}"] = "not known here"
 
 
-def _login(found: Foreign, sasl: Mapping[str, Any], names: Mapping[str, str]) -> None:
+def _login(imported: ImportedSettings, sasl: Mapping[str, Any], names: Mapping[str, str]) -> None:
     for theirs, value in sasl.items():
         if theirs in names:
             if value:
-                found.options[names[theirs]] = str(value)
+                imported.options[names[theirs]] = str(value)
         elif value:
-            found.remarks[f"sasl: {theirs}"] = "not known here"
+            imported.remarks[f"sasl: {theirs}"] = "not known here"

@@ -1,4 +1,4 @@
-"""As much YAML as tools write their settings in: mappings and lists by indentation, plain and quoted scalars."""
+"""Parser of the YAML subset in settings files: mappings and lists by indentation, plain and quoted scalars."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ DEEPEST = 50
 
 
 class YamlError(ValueError):
-    """Not YAML, or more of it than is read here."""
+    """Invalid or unsupported YAML."""
 
 
 @dataclass
 class Line:
-    """A line that says something."""
+    """A line with content."""
 
     number: int
     indent: int
@@ -25,10 +25,10 @@ class Line:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The mapping that a document is.
+    """Parses a document, which must be a mapping.
 
     Raises:
-        YamlError: with the line; no word of it, which may be a secret.
+        YamlError: the document is invalid; the text has the line number, and nothing of the line, which may be secret.
     """
     lines = []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -60,20 +60,20 @@ def _is_item(text: str) -> bool:
 
 
 def _list(lines: list[Line], at: int, indent: int, depth: int) -> tuple[list[Any], int]:
-    found = []
+    items = []
     while at < len(lines) and lines[at].indent == indent and _is_item(lines[at].text):
         line = lines[at]
         inner = line.text[1:].lstrip()
         if not inner:
             value, at = _nested(lines, at, indent, depth)
         elif _KEY.match(inner):
-            # A mapping that begins behind the dash: its names are as far in as the first of them.
+            # A mapping that begins after the dash: its names have the indentation of the first.
             lines[at] = Line(line.number, indent + len(line.text) - len(inner), inner)
             value, at = _mapping(lines, at, lines[at].indent, depth + 1)
         else:
             value, at = _scalar(inner, line), at + 1
-        found.append(value)
-    return found, at
+        items.append(value)
+    return items, at
 
 
 def _mapping(lines: list[Line], at: int, indent: int, depth: int) -> tuple[dict[str, Any], int]:
@@ -93,7 +93,7 @@ def _mapping(lines: list[Line], at: int, indent: int, depth: int) -> tuple[dict[
 
 
 def _nested(lines: list[Line], at: int, indent: int, depth: int) -> tuple[Any, int]:
-    """What stands below a name or dash; None for nothing. Lists of a mapping may stand as far in as its names."""
+    """Parses the block below a name or dash; None without one. Lists in a mapping may be indented like its names."""
     following = at + 1
     if following < len(lines):
         line = lines[following]

@@ -10,12 +10,12 @@ import click
 from samsarrow.cli.completion import groups, topics
 from samsarrow.cli.connection import Connection, reads_values
 from samsarrow.cli.consume.formats import CODECS, FORMATS, Rotation
-from samsarrow.cli.consume.range import partitions_option, place_option
-from samsarrow.cli.consume.typed import Typed, typed_options
+from samsarrow.cli.consume.range import partitions_option, position_option
+from samsarrow.cli.consume.typed import ReadFormats, typed_options
 
 
 def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Rotation | None:
-    return None if text is None else Rotation.of(text)
+    return None if text is None else Rotation.parse(text)
 
 
 @click.command()
@@ -24,16 +24,16 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
 @click.option(
     "--from",
     "start",
-    callback=place_option,
-    metavar="PLACE",
+    callback=position_option,
+    metavar="POSITION",
     help="beginning, end, OFFSET, -N (N before the end), @TIME (@2026-11-01T10:00, @-1h), or group: what --group has "
     "committed. By default beginning, with -f end.",
 )
 @click.option(
     "--until",
-    callback=place_option,
-    metavar="PLACE",
-    help="end, OFFSET, -N or @TIME: what is there is not read. By default the end at this moment, with -f none.",
+    callback=position_option,
+    metavar="POSITION",
+    help="end, OFFSET, -N or @TIME, exclusive. By default the current end, with -f none.",
 )
 @click.option("-n", "--count", type=click.IntRange(min=0), metavar="N", help="The maximum number of records to read.")
 @click.option(
@@ -49,8 +49,8 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "--group",
     shell_complete=groups,
     metavar="GROUP",
-    help="Read as a member of this group, and commit what is written. With --from group: from its offsets on, without "
-    "joining it and without committing.",
+    help="Read as a member of this group, and commit the offsets of written records. With --from group: start at its "
+    "offsets, without joining it and without committing.",
 )
 @click.option("--no-commit", is_flag=True, help="With -g: do not commit.")
 @click.option(
@@ -76,13 +76,13 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="By default that of the suffix of -O, or value: a line each.",
+    help="By default from the suffix of -O, otherwise value: one line per record.",
 )
 @click.option(
     "--template",
     metavar="TEXT",
-    help=r"A line each as you want it: '{offset}\t{key}\t{value}'; {value:json}, {key:hex} and so on. \c at its end "
-    "leaves out the newline.",
+    help=r"The format of each line: '{offset}\t{key}\t{value}'; {value:json}, {key:hex} and so on. \c at its end omits "
+    "the newline.",
 )
 @click.option("--text", is_flag=True, help="Keys and values as text in arrow and parquet, where they are bytes.")
 @click.option("--unpack", is_flag=True, help="Members of values as columns, in csv, arrow and parquet.")
@@ -90,7 +90,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "-z",
     "--compress",
     type=click.Choice(CODECS["parquet"]),
-    help="Of parquet, by default snappy, and of arrow, by default none.",
+    help="The compression of parquet, by default snappy, and of arrow, by default none.",
 )
 @click.option(
     "-O",
@@ -108,10 +108,10 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     help="With -g and -O: replace FILE, whose rows the group does not read again, instead of adding rows to it.",
 )  # fmt: skip
 def consume(connection: Connection, **options: Any) -> None:
-    """Read topics: what is there now, or with -f what comes.
+    """Read topics up to their current ends, or with -f continuously.
 
-    A read without -f ends at the ends that the partitions have now, whatever lies before them: markers of
-    transactions, what compaction removed, a group that others are members of.
+    Without -f a read ends at the current ends of the partitions, even if no records are before them because of
+    transaction markers or compaction, or if other members of a group read some partitions.
 
     \b
       samsarrow consume orders --tail 10
@@ -121,7 +121,7 @@ def consume(connection: Connection, **options: Any) -> None:
       samsarrow consume orders -f -g archive -O orders.parquet --rotate 100MB,1h
       samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
     """  # noqa: D301 - the character that click wants
-    # What reads records takes its time to be imported: help and completion do without.
+    # Imported here because it is slow, and help and completion do not need it.
     from samsarrow.cli.consume.job import Job
 
-    Job(connection, Typed.of(options), **options).run()
+    Job(connection, ReadFormats.take(options), **options).run()

@@ -1,4 +1,4 @@
-"""Which rows are shown: `--grep`, `--header`, `--where`."""
+"""Filters of rows: `--grep`, `--header`, `--where`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from samsarrow.cli.consume.json_text import with_texts
-from samsarrow.cli.consume.typed import Typed
+from samsarrow.cli.consume.typed import ReadFormats
 from samsarrow.cli.consume.where import TEXT, Where, check_pattern
 
 
 class Filters:
-    """All of them together: a row must pass each.
+    """Combined filters; a row must pass all of them.
 
     Args:
         grep: regular expression (RE2) for the value.
-        headers: `NAME=VALUE`, or `NAME` for one that is there with any value.
-        where: a condition.
-        typed: which keys and values are decoded. They are compared as what JSON has of them.
+        headers: `NAME=VALUE`, or `NAME` for a header with any value.
+        where: condition.
+        typed: formats of decoded keys and values, which are compared in their JSON form.
 
     Raises:
-        click.BadParameter: one of them makes no sense.
+        click.BadParameter: a filter is invalid.
     """
 
-    def __init__(self, grep: str | None, headers: tuple[str, ...], where: str | None, typed: Typed) -> None:
+    def __init__(self, grep: str | None, headers: tuple[str, ...], where: str | None, typed: ReadFormats) -> None:
         if grep is not None:
             check_pattern(grep)
         self._grep = grep
@@ -34,17 +34,17 @@ class Filters:
 
     @property
     def wants_headers(self) -> bool:
-        """Whether they read headers."""
+        """True if a filter reads headers."""
         return bool(self._headers) or (self._where is not None and self._where.wants_headers)
 
     def __bool__(self) -> bool:
         return self._grep is not None or bool(self._headers) or self._where is not None
 
     def rows(self, batch: pa.RecordBatch) -> pa.Array:
-        """The numbers of the rows that pass, rising.
+        """Returns the numbers of the rows that pass, in ascending order.
 
         Raises:
-            click.ClickException: a record has what cannot be compared.
+            click.ClickException: a value cannot be compared.
         """
         try:
             return self._rows(batch)
@@ -52,17 +52,17 @@ class Filters:
             raise click.ClickException(f"the records cannot be filtered this way: {error}") from None
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Array:
-        found = pa.array(range(batch.num_rows), pa.int64())
+        selected = pa.array(range(batch.num_rows), pa.int64())
         batch = with_texts(batch, (name for name in self._typed.columns if self._typed.kinds[name] == TEXT))
         if self._grep is not None:
             values = batch if self._typed.kinds["value"] == TEXT else with_texts(batch, ["value"])
             hits = pc.match_substring_regex(values.column("value"), self._grep)
-            found = found.filter(hits, null_selection_behavior="drop")
+            selected = selected.filter(hits, null_selection_behavior="drop")
         for name, value in self._headers:
-            found = found.filter(pc.is_in(found, _with_header(batch, name, value)))
-        if self._where is not None and len(found):
-            found = found.filter(pc.is_in(found, self._where.rows(batch)))
-        return found
+            selected = selected.filter(pc.is_in(selected, _with_header(batch, name, value)))
+        if self._where is not None and len(selected):
+            selected = selected.filter(pc.is_in(selected, self._where.rows(batch)))
+        return selected
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
@@ -73,9 +73,9 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 def _with_header(batch: pa.RecordBatch, name: str, value: bytes | None) -> pa.Array:
-    """The numbers of the rows that have such a header, some perhaps more than once."""
+    """Returns the numbers of the rows that have such a header; a row with several is repeated."""
     lists = batch.column("headers")
-    # Of a slice: both know where it begins.
+    # Both functions respect the offset of a slice.
     rows, entries = pc.list_parent_indices(lists), pc.list_flatten(lists)
     hits = pc.equal(pc.struct_field(entries, "key"), name)
     if value is not None:

@@ -1,4 +1,4 @@
-"""What rows are written as, and when a new file begins."""
+"""Output formats, and rotation of output files."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".arrows": 
 
 @dataclass(frozen=True)
 class Rotation:
-    """When the next file begins; None for never."""
+    """Limits of an output file; None for no limit."""
 
     rows: int | None = None
     size: int | None = None
     seconds: float | None = None
 
     @classmethod
-    def of(cls, text: str) -> Rotation:
-        """`100MB`, `1h`, `1000000` rows, or several with commas: whichever is first.
+    def parse(cls, text: str) -> Rotation:
+        """Parses `100MB`, `1h`, `1000000` rows, or several with commas: the first limit that is reached applies.
 
         Raises:
-            click.BadParameter: it is none of these.
+            click.BadParameter: the text is not a limit.
         """
-        found: dict[str, Any] = {}
+        limits: dict[str, Any] = {}
         for part in text.split(","):
             part = part.strip()
             if part.isdecimal():
-                found["rows"] = int(part)
+                limits["rows"] = int(part)
             elif (size := bytes_of(part)) is not None:
-                found["size"] = size
+                limits["size"] = size
             else:
                 try:
-                    found["seconds"] = span_of(part)
+                    limits["seconds"] = span_of(part)
                 except ValueError:
                     raise click.BadParameter(
                         f"{part!r} is not a size (100MB), time span (1h) or number of rows (1000000)"
                     ) from None
-        if any(value <= 0 for value in found.values()):
+        if any(value <= 0 for value in limits.values()):
             raise click.BadParameter("--rotate must be more than 0")
-        return cls(**found)
+        return cls(**limits)
 
     def due(self, rows: int, size: int, age: float) -> bool:
-        """Whether a file has enough."""
+        """Returns true if a file has reached a limit."""
         return (
             (self.rows is not None and rows >= self.rows)
             or (self.size is not None and size >= self.size)

@@ -1,4 +1,4 @@
-"""Where rows go: text for terminals and pipes, CSV, Arrow and Parquet; files that are changed at a size or an age."""
+"""Output of rows as text, CSV, Arrow or Parquet, to standard output or to files with rotation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import IO, Protocol
 import click
 import pyarrow as pa
 
-from samsarrow._core import Lines
+from samsarrow._core import TextWriter
 from samsarrow.cli.consume.formats import COLUMNS, Rotation
-from samsarrow.cli.consume.json_text import TypedLines
+from samsarrow.cli.consume.json_text import TypedTextWriter
 from samsarrow.offsets.disk import is_replaceable, sync_folder
 
-# Rows of a row group of Parquet, and bytes, whichever is first: what readers take at a time.
+# Maximum rows and bytes of a row group of Parquet, which readers load as a whole.
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 128 << 20
 TOPIC = pa.dictionary(pa.int32(), pa.string())
@@ -29,26 +29,26 @@ class Writer(Protocol):
     """Writes the rows of one file."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes rows."""
+        """Writes rows."""
 
     def close(self) -> None:
-        """Ends the file, which is whole then."""
+        """Completes the file."""
 
     def abandon(self) -> None:
-        """Ends without the rows that it holds: the file is thrown away, or stays as it is."""
+        """Closes the writer without its buffered rows: the file is discarded, or stays as it is."""
 
 
 class LineWriter:
-    """Text, rendered by the core."""
+    """Writer of text formats."""
 
-    def __init__(self, out: IO[bytes], lines: Lines | TypedLines, array: bool) -> None:
+    def __init__(self, out: IO[bytes], lines: TextWriter | TypedTextWriter, array: bool) -> None:
         self._out, self._lines = out, lines
         self._array, self._begun = array, False
 
     def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
         text = self._lines.render(batch)
         if self._array and not self._begun:
-            # Each item begins with the comma that parts it from the one before.
+            # Rendered items begin with a comma, which is removed from the first.
             self._begun = True
             text = b"[" + text[1:]
         self._out.write(text)
@@ -62,7 +62,7 @@ class LineWriter:
 
 
 class CsvWriter:
-    """CSV with a line of names, by pyarrow; its schema is that of the first rows."""
+    """Writer of CSV with a header line; the schema is that of the first rows."""
 
     def __init__(self, out: IO[bytes], schema: pa.Schema, names: bool = True) -> None:
         import pyarrow.csv
@@ -88,7 +88,7 @@ class CsvWriter:
 
 
 class ArrowWriter:
-    """Arrow IPC: a stream in a pipe, a file in a file."""
+    """Writer of Arrow IPC, in the stream or the file format."""
 
     def __init__(self, out: IO[bytes], schema: pa.Schema, stream: bool, codec: str | None) -> None:
         options = pa.ipc.IpcWriteOptions(compression=codec)
@@ -106,13 +106,13 @@ class ArrowWriter:
 
 
 class ParquetWriter:
-    """Parquet, with row groups of a size that readers like."""
+    """Writer of Parquet, with row groups of a suitable size for readers."""
 
     def __init__(self, out: IO[bytes], schema: pa.Schema, codec: str) -> None:
         import pyarrow.parquet
 
         self._schema = schema
-        # Keys and values seldom repeat, and nobody looks for the least of them: finding out costs a fifth of the time.
+        # No dictionaries and statistics for keys and values: they seldom repeat, and it takes a fifth of the time.
         payload = {"key", "value", "headers"} if schema.field("topic").type == TOPIC else set()
         payload -= {name for name in payload & set(schema.names) if pa.types.is_nested(schema.field(name).type)}
         payload |= {"headers", "raw_key", "raw_value"}
@@ -138,7 +138,7 @@ class ParquetWriter:
 
     def _write(self) -> None:
         if self._held:
-            # Chunks of topics may count differently in their dictionaries.
+            # Topic dictionaries of the batches may differ.
             table = pa.Table.from_batches(self._held, self._schema).unify_dictionaries()
             self._writer.write_table(table, row_group_size=GROUP_ROWS)
         self._held, self._rows, self._bytes = [], 0, 0
@@ -152,7 +152,7 @@ class ParquetWriter:
 
 
 def _paths(name: str, kind: pa.DataType) -> list[str]:
-    """The columns of Parquet that a column is written as."""
+    """Returns the paths of the Parquet columns that a column is written as."""
     if pa.types.is_struct(kind):
         return [path for field in kind for path in _paths(f"{name}.{field.name}", field.type)]
     if pa.types.is_list(kind):
@@ -163,20 +163,20 @@ def _paths(name: str, kind: pa.DataType) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How rows look in a format.
+class OutputFormat:
+    """Output format with its options.
 
     Attributes:
         form: one of `FORMATS`.
-        lines: renders it, for the formats of text.
+        lines: renderer of text formats.
         text: whether keys and values are text in Arrow and Parquet.
         unpack: whether members of JSON values become columns.
-        compress: the codec of arrow and parquet.
-        typed: which of `key` and `value` came decoded.
+        compress: codec of arrow and parquet.
+        typed: those of `key` and `value` that are decoded.
     """
 
     form: str
-    lines: Lines | TypedLines | None = None
+    lines: TextWriter | TypedTextWriter | None = None
     text: bool = False
     unpack: bool = False
     compress: str | None = None
@@ -184,13 +184,13 @@ class Shape:
 
     @property
     def wants_headers(self) -> bool:
-        """Whether headers are written."""
+        """True if headers are written."""
         return self.lines.wants_headers if self.lines is not None else self.form != "csv"
 
 
 @contextlib.contextmanager
 def _writable(form: str) -> Iterator[None]:
-    """Reports types that a format does not have, such as structs without fields in Parquet."""
+    """Reports types that a format does not support, such as structs without fields in Parquet."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -201,108 +201,110 @@ def _writable(form: str) -> Iterator[None]:
 
 
 class Output:
-    """Standard output, or a file, or one file after the other.
+    """Standard output, a file, or a sequence of files.
 
-    A file of columns is there when it is whole: until then it has another name. Lines can be followed as they come.
+    Arrow and Parquet files have another name until they are complete. Lines are visible as they are written.
 
     Args:
-        shape: of the rows.
-        path: of the file; None for standard output.
-        rotation: when the next file begins.
-        keep: whether rows go behind those that the file has, which a group will not read again.
+        output_format: format of the rows.
+        path: path of the file; None for standard output.
+        rotation: limits of each file.
+        keep: whether rows are appended to an existing file, since a group will not read its rows again.
 
     Raises:
         click.UsageError: the file has rows, and rows cannot be added to its format.
     """
 
-    def __init__(self, shape: Shape, path: Path | None, rotation: Rotation | None, keep: bool = False) -> None:
-        from samsarrow.cli.consume.layout import Shaper
+    def __init__(
+        self, output_format: OutputFormat, path: Path | None, rotation: Rotation | None, keep: bool = False
+    ) -> None:
+        from samsarrow.cli.consume.layout import Layout
 
-        self._shaper = Shaper(shape)
-        self._shape, self._path = shape, path
+        self._layout = Layout(output_format)
+        self._output_format, self._path = output_format, path
         self._rotation = rotation or Rotation()
-        # Devices and pipes keep nothing.
+        # Devices and pipes have no rows to keep.
         self._append = keep and rotation is None and path is not None and path.is_file() and path.stat().st_size > 0
-        if self._append and (self._whole or shape.form == "json"):
+        if self._append and (self._appears_complete or output_format.form == "json"):
             raise click.UsageError(
-                f"{path} exists, and no rows can be added to {shape.form}: its rows would be lost, as the "
+                f"{path} exists, and no rows can be added to {output_format.form}: its rows would be lost, as the "
                 "group does not read them again. Name another file, number the files with --rotate, or pass --overwrite"
             )
         self._number = 0
         self._writer: Writer | None = None
         self._out: IO[bytes] | None = None
         self._target: Path | None = None
-        self._rows, self._since = 0, 0.0
-        # Whether all that was written would outlive the process.
-        self.settled = True
+        self._rows, self._opened = 0, 0.0
+        # True if all written rows would survive the end of the process.
+        self.durable = True
 
-    def expect(self, schema: pa.Schema) -> None:
-        """Says what batches look like, for the case that none has rows.
+    def set_schema(self, schema: pa.Schema) -> None:
+        """Sets the schema of decoded batches, for an output without rows.
 
         Raises:
-            click.UsageError: they cannot be written so.
+            click.UsageError: the format does not support the schema.
         """
-        self._shaper.schema = schema
-        self._shaper.empty()
+        self._layout.schema = schema
+        self._layout.empty()
 
     @property
     def to_file(self) -> bool:
-        """Whether standard output is left alone."""
+        """True if rows are not written to standard output."""
         return self._path is not None
 
     @property
-    def _whole(self) -> bool:
-        """Whether a file is nothing before its end."""
-        return self._shape.form in COLUMNS and self._shape.form != "csv"
+    def _appears_complete(self) -> bool:
+        """True for formats whose files are unreadable until they are complete."""
+        return self._output_format.form in COLUMNS and self._output_format.form != "csv"
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes rows, some of which may lie in a file that is not yet whole: `settled` says so."""
+        """Writes rows; `durable` is false while some are in an incomplete file."""
         if self._path is not None and self._rotation.rows is not None:
-            room = self._rotation.rows
+            capacity = self._rotation.rows
             while batch.num_rows:
-                part = batch.slice(0, room - self._rows)
+                part = batch.slice(0, capacity - self._rows)
                 self._write(part)
                 batch = batch.slice(part.num_rows)
         else:
             self._write(batch)
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        shaped = self._shaper.shaped(batch)
-        with _writable(self._shape.form):
-            writer = self._writer or self._open(shaped.schema)
-            writer.write(shaped)
+        converted = self._layout.convert(batch)
+        with _writable(self._output_format.form):
+            writer = self._writer or self._open(converted.schema)
+            writer.write(converted)
         self._rows += batch.num_rows
-        self.settled = not self._whole
-        self.tick()
-        if not self._whole and self._out is not None:
+        self.durable = not self._appears_complete
+        self.check_rotation()
+        if not self._appears_complete and self._out is not None:
             self._out.flush()
 
-    def tick(self) -> None:
-        """Looks whether the next file is due, also when no rows come."""
+    def check_rotation(self) -> None:
+        """Completes the file if a limit is reached; called even without new rows."""
         if self._writer is None or self._path is None or self._out is None:
             return
-        if self._rotation.due(self._rows, self._out.tell(), time.monotonic() - self._since):
+        if self._rotation.due(self._rows, self._out.tell(), time.monotonic() - self._opened):
             self._complete()
 
     def _open(self, schema: pa.Schema) -> Writer:
         self._out = sys.stdout.buffer if self._path is None else self._create()
-        form, codec = self._shape.form, self._shape.compress
+        form, codec = self._output_format.form, self._output_format.compress
         stream = self._path is None or self._path.suffix == ".arrows"
-        if self._shape.lines is not None:
-            self._writer = LineWriter(self._out, self._shape.lines, form == "json")
+        if self._output_format.lines is not None:
+            self._writer = LineWriter(self._out, self._output_format.lines, form == "json")
         elif form == "csv":
             self._writer = CsvWriter(self._out, schema, names=not self._append or self._check_names(schema))
         elif form == "arrow":
             self._writer = ArrowWriter(self._out, schema, stream, None if codec == "none" else codec)
         else:
             self._writer = ParquetWriter(self._out, schema, codec or "snappy")
-        self._rows, self._since = 0, time.monotonic()
+        self._rows, self._opened = 0, time.monotonic()
         return self._writer
 
     def _create(self) -> IO[bytes]:
-        """A file; with rotation the first number that is free, so that what an earlier run wrote stays."""
+        """Creates a file; with rotation the first unused number, to keep the files of earlier runs."""
         assert self._path is not None
-        # A draft takes the place of the file that a link names, not of the link.
+        # Resolves links, so that a draft replaces the target of a link and not the link.
         self._target = self._path.resolve()
         if self._rotation != Rotation():
             while True:
@@ -313,7 +315,7 @@ class Output:
         try:
             out = self._draft.open("ab+" if self._append else "wb")
             if self._append:
-                # A command that was killed may have written a part of a line.
+                # A killed command may have written an incomplete line.
                 out.seek(-1, io.SEEK_END)
                 if out.read(1) != b"\n":
                     out.write(b"\n")
@@ -322,15 +324,15 @@ class Output:
             raise click.FileError(str(self._target), error.strerror) from None
 
     def _check_names(self, schema: pa.Schema) -> bool:
-        """Returns False, as the file that rows are added to has a line of names.
+        """Checks the header line of the file that rows are appended to; returns False, for no other header line.
 
         Raises:
-            click.UsageError: the names are others.
+            click.UsageError: the file has other columns.
         """
         assert self._path is not None
         names = CsvWriter.line_of_names(schema)
-        with self._path.open("rb") as there:
-            if there.read(len(names)).rstrip() != names.rstrip():
+        with self._path.open("rb") as existing:
+            if existing.read(len(names)).rstrip() != names.rstrip():
                 raise click.UsageError(
                     f"{self._path} exists and has other columns than {names.decode().strip()}: no rows can be added. "
                     "Name another file, or pass --overwrite"
@@ -344,19 +346,19 @@ class Output:
 
     @property
     def _is_special(self) -> bool:
-        """Returns whether the target is a device or a pipe, such as /dev/null: no file may replace it."""
+        """True if the target is a device or a pipe, such as /dev/null, which must not be replaced by a file."""
         return self._target is not None and not is_replaceable(self._target)
 
     @property
     def _has_draft(self) -> bool:
-        return self._whole and not self._is_special
+        return self._appears_complete and not self._is_special
 
     def _complete(self) -> None:
         import os
 
         if self._writer is None or self._out is None:
             return
-        with _writable(self._shape.form):
+        with _writable(self._output_format.form):
             self._writer.close()
         self._out.flush()
         if self._path is not None and self._target is not None:
@@ -368,21 +370,21 @@ class Output:
                 self._draft.replace(self._target)
                 sync_folder(self._target.parent)
         self._writer, self._out, self._rows = None, None, 0
-        self.settled = True
+        self.durable = True
 
     def close(self) -> None:
-        """Ends the file; one without rows is written too, with its columns, unless files follow each other."""
+        """Completes the file; without rows and rotation, a file with only the columns is written."""
         if self._writer is None and (self._path is None or self._rotation == Rotation()) and not self._number:
-            with _writable(self._shape.form):
-                self._open(self._shaper.empty().schema)
+            with _writable(self._output_format.form):
+                self._open(self._layout.empty().schema)
         self._complete()
         self._number = self._number or 1
 
     def abandon(self) -> None:
-        """Leaves no file that looks whole and is not."""
+        """Removes an incomplete file."""
         if self._out is not None and self._path is not None:
-            # A writer of pyarrow that is dropped open writes to its file, which is closed by then. The part that it
-            # has yet to write may not be writable; the file is incomplete in both cases.
+            # A pyarrow writer that is not closed would write to the closed file when it is garbage collected. Errors
+            # of the remaining data do not matter: the file is incomplete anyway.
             with contextlib.suppress(OSError, pa.ArrowException):
                 if self._writer is not None:
                     self._writer.abandon()

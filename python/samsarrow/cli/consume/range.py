@@ -1,4 +1,4 @@
-"""Where reading begins and where it ends: `--from`, `--until`, `--partition`."""
+"""Range of a read: `--from`, `--until`, `--partition`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place in each partition.
+class Position:
+    """A position in each partition.
 
     Attributes:
-        kind: `beginning`, `end`, `offset`, `back` (a number of records before the end), `time` or `group`.
-        number: the offset, how many, or milliseconds since 1970.
+        kind: `beginning`, `end`, `offset`, `back` (a number of offsets before the end), `time` or `group`.
+        number: the offset, the number of offsets, or milliseconds since 1970.
     """
 
     kind: str
     number: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Place:
-        """From the command line.
+    def parse(cls, text: str) -> Position:
+        """Parses a position of the command line.
 
         Raises:
-            click.BadParameter: it names no place.
+            click.BadParameter: the text is not a position.
         """
         if text in ("beginning", "end", "group"):
             return cls(text)
@@ -46,44 +46,44 @@ class Place:
                 return cls("time", instant_of(text[1:]))
             except ValueError as error:
                 raise click.BadParameter(str(error)) from None
-        found = re.fullmatch(r"(-?)(\d+)", text)
-        if found is None or int(found[2]) > _LARGEST:
+        match = re.fullmatch(r"(-?)(\d+)", text)
+        if match is None or int(match[2]) > _LARGEST:
             raise click.BadParameter(
                 f"{text!r} is none of beginning, end, OFFSET, -N (N before the end), @TIME "
                 "(@2026-11-01T10:00, @-1h), group"
             )
-        return cls("back" if found[1] else "offset", int(found[2]))
+        return cls("back" if match[1] else "offset", int(match[2]))
 
 
-def place_option(_context: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
-    """Callback of `--from` and `--until`."""
+def position_option(_context: click.Context, parameter: click.Parameter, value: str | None) -> Position | None:
+    """Parses `--from` and `--until`."""
     if value is None:
         return None
-    place = Place.of(value)
-    if parameter.name == "until" and place.kind in ("group", "beginning"):
+    position = Position.parse(value)
+    if parameter.name == "until" and position.kind in ("group", "beginning"):
         raise click.BadParameter(f"nothing can be read until {value}")
-    return place
+    return position
 
 
 def partitions_option(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[int]:
-    """Callback of `--partition`: `3`, `0,2`, `5-7`."""
+    """Parses `--partition`: `3`, `0,2`, `5-7`."""
     chosen: set[int] = set()
     for part in (part for value in values for part in value.split(",")):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip())
-        if found is None or int(found[2] or found[1]) < int(found[1]):
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip())
+        if match is None or int(match[2] or match[1]) < int(match[1]):
             raise click.BadParameter(f"{part!r} is not a partition or a range, for example 0 or 2-5")
-        chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+        chosen.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(chosen)
 
 
 def partitions_of(connection: Connection, topics: Iterable[str], chosen: frozenset[int]) -> list[TopicPartition]:
-    """All partitions of topics, or the chosen ones of each.
+    """Returns all partitions of topics, or the chosen ones of each.
 
     Raises:
-        click.UsageError: there is no such topic or partition.
+        click.UsageError: a topic or partition does not exist.
     """
     names = list(dict.fromkeys(topics))
-    # A consumer would wait for a topic that does not exist: it may be about to.
+    # Checked here because a consumer would wait for a missing topic to be created.
     listed = connection.admin.list_topics(names)
     found = []
     for topic in names:
@@ -96,19 +96,19 @@ def partitions_of(connection: Connection, topics: Iterable[str], chosen: frozens
     return found
 
 
-def offsets_at(consumer: Consumer, place: Place, beginnings: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """A place as an offset in each partition, no earlier than its beginning and no later than its end."""
-    if place.kind == "beginning":
+def offsets_at(consumer: Consumer, position: Position, beginnings: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
+    """Returns a position as an offset of each partition, limited to its beginning and end."""
+    if position.kind == "beginning":
         found = dict(beginnings)
-    elif place.kind == "end":
+    elif position.kind == "end":
         found = dict(ends)
-    elif place.kind == "offset":
-        found = dict.fromkeys(ends, place.number)
-    elif place.kind == "back":
-        found = {tp: end - place.number for tp, end in ends.items()}
-    elif place.kind == "time":
-        there = consumer.offsets_for_times(dict.fromkeys(ends, place.number))
-        found = {tp: ends[tp] if at is None else at.offset for tp, at in there.items()}
+    elif position.kind == "offset":
+        found = dict.fromkeys(ends, position.number)
+    elif position.kind == "back":
+        found = {tp: end - position.number for tp, end in ends.items()}
+    elif position.kind == "time":
+        by_time = consumer.offsets_for_times(dict.fromkeys(ends, position.number))
+        found = {tp: ends[tp] if at is None else at.offset for tp, at in by_time.items()}
     else:
         committed = consumer.committed(list(ends))
         found = {tp: beginnings[tp] if at is None else at.offset for tp, at in committed.items()}

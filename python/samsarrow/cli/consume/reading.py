@@ -1,4 +1,4 @@
-"""Batches from the first place to the last: of partitions read by hand, or as a member of a group."""
+"""Readers of batches: of assigned partitions between two offsets, or as a member of a group."""
 
 from __future__ import annotations
 
@@ -20,91 +20,95 @@ if TYPE_CHECKING:
 
 End = tuple[tuple[str, int], tuple[int, str, int | None], bytes]
 
-# For how long a poll waits: signals are heeded all the same, and ends looked at.
-PATIENCE = 1.0
-# A consumer waits for brokers as long as it takes; a command that is to end gives up.
+# Timeout of a poll, after which ends are checked; signals interrupt it.
+POLL_SECONDS = 1.0
+# Time without progress after which a command with an end fails: a consumer itself retries without limit.
 STALLED_SECONDS = 60.0
 
 
 @dataclass
 class Progress:
-    """How far reading has come, in offsets: rows may be fewer."""
+    """Progress of a read, in offsets; not every offset has a row."""
 
     done: int = 0
     total: int = 0
 
 
-def by_hand(
-    consumer: Consumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None, at: Progress
+def read_partitions(
+    consumer: Consumer,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int] | None,
+    progress: Progress,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads partitions from offsets on.
+    """Assigns partitions and reads them between two offsets.
 
-    It ends when all positions have reached the ends: positions move past what has no rows, such as the markers of
-    transactions and what compaction removed, so that these cannot keep it waiting.
+    Reading ends when all positions have reached the ends. Positions move past offsets without rows, such as transaction
+    markers and compacted records, so these do not delay the end.
 
     Args:
-        consumer: without a subscription.
-        starts: where to begin, by partition.
-        ends: where to end; None to follow for ever.
-        at: is kept up to date.
+        consumer: consumer without a subscription.
+        starts: first offset by partition.
+        ends: end offset by partition; None to read without an end.
+        progress: updated while reading.
     """
-    wanted = [tp for tp, start in starts.items() if ends is None or start < ends[tp]]
+    partitions = [tp for tp, start in starts.items() if ends is None or start < ends[tp]]
     if ends is not None:
-        at.total = sum(ends[tp] - starts[tp] for tp in wanted)
-    if not wanted:
+        progress.total = sum(ends[tp] - starts[tp] for tp in partitions)
+    if not partitions:
         return
     core = consumer._open
-    consumer.assign(wanted)
-    # Of an earlier read.
+    consumer.assign(partitions)
+    # Removes the ends of an earlier read.
     core.lift_ends()
-    for tp in wanted:
+    for tp in partitions:
         consumer.seek(tp, starts[tp])
     if ends is None:
         while True:
-            yield consumer.poll(PATIENCE)
-    set_ends(core, {tp: ends[tp] for tp in wanted})
+            yield consumer.poll(POLL_SECONDS)
+    set_ends(core, {tp: ends[tp] for tp in partitions})
 
-    def look(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
+    def update(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
         if without_end:
             raise KafkaError(f"{_names(without_end)} would be read without an end: the assignment has changed")
         # For the progress bar only: a position that is not known yet counts as the start.
-        left = (end - max(position or 0, starts[tp]) for tp, position, end in unfinished)
-        at.done = at.total - sum(left)
+        remaining = (end - max(position or 0, starts[tp]) for tp, position, end in unfinished)
+        progress.done = progress.total - sum(remaining)
 
-    yield from _until_ends(consumer, look)
+    yield from _until_ends(consumer, update)
 
 
 Unfinished = tuple[TopicPartition, int | None, int]
 
 
 def _until_ends(
-    consumer: Consumer, look: Callable[[list[Unfinished], list[TopicPartition]], None]
+    consumer: Consumer, update: Callable[[list[Unfinished], list[TopicPartition]], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Polls until all assigned partitions are at the ends that the core has of them.
+    """Polls until all assigned partitions have reached their ends.
 
-    The core returns no row past an end: nothing is moved back, and nothing can fail between a poll and its rows.
+    The Rust client returns no row past an end, so positions never have to be moved back.
 
     Args:
-        consumer: its ends are set by the caller, or by `look`.
-        look: takes partitions that are not at their ends, with positions and ends, and those without an end.
+        consumer: consumer whose ends are set by the caller or by `update`.
+        update: called before each poll with the partitions before their ends, with positions and ends, and with the
+            partitions without an end.
     """
     core = consumer._open
-    stall = Stall()
+    stall = StallDetector()
     while True:
         unfinished, without_end = core.bounds()
         open_ends = [(TopicPartition(*tp), position, end) for tp, position, end in unfinished]
-        look(open_ends, [TopicPartition(*tp) for tp in without_end])
+        update(open_ends, [TopicPartition(*tp) for tp in without_end])
         if without_end:
             continue
-        # A member that a rebalance has left without partitions waits for those that it gets.
+        # During a rebalance the member may have no partitions until it gets new ones.
         if not open_ends and consumer._is_assigned():
             return
         stall.check(hash(frozenset(open_ends)), [tp for tp, _, _ in open_ends])
-        yield consumer.poll(PATIENCE)
+        yield consumer.poll(POLL_SECONDS)
 
 
 def commit(consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Commits offsets, and repeats it once if a signal has woken the consumer."""
+    """Commits offsets; repeats the commit once if a signal interrupted it."""
     try:
         consumer.commit(offsets)
     except WakeupError:
@@ -115,8 +119,8 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(partitions)[:5])
 
 
-class Stall:
-    """Notices that a read with an end comes no nearer to it."""
+class StallDetector:
+    """Detects that a read with an end makes no progress."""
 
     def __init__(self) -> None:
         self._limit = STALLED_SECONDS
@@ -124,14 +128,14 @@ class Stall:
         self._before = -1
 
     def check(self, state: int, missing: Iterable[TopicPartition]) -> None:
-        """To be called after each poll.
+        """Checks for progress; called before each poll.
 
         Args:
-            state: is another number when something has moved.
-            missing: the partitions that are not at their ends.
+            state: a number that changes with any progress.
+            missing: the partitions before their ends.
 
         Raises:
-            KafkaTimeoutError: nothing has moved for too long.
+            KafkaTimeoutError: there was no progress for `STALLED_SECONDS`.
         """
         if state != self._before:
             self._before, self._deadline = state, _core.Deadline(self._limit)
@@ -142,44 +146,43 @@ class Stall:
             )
 
 
-class Membership(RebalanceListener):
-    """Reads as a member of a group, up to the ends that partitions have when the group assigns them.
+class GroupReader(RebalanceListener):
+    """Reads as a member of a group, up to the end that each partition has when it is assigned.
 
-    Rebalances may add and remove partitions: it ends when all that is assigned to this member is at its end. The
-    position that a partition is handed over with is never moved back, be it past the end.
+    Rebalances may add and remove partitions: reading ends when all partitions of this member are at their ends. The
+    position of an assigned partition is never moved back, even if it is past the end.
 
     Args:
-        consumer: that subscribes with this as its listener.
+        consumer: consumer that subscribes with this object as its listener.
         follow: whether to read on past the ends.
         limit: seconds for the group to assign partitions.
-        commits: whether what was written may be committed now.
+        may_commit: returns true if written rows may be committed.
     """
 
-    def __init__(self, consumer: Consumer, follow: bool, limit: float, commits: Callable[[], bool]) -> None:
+    def __init__(self, consumer: Consumer, follow: bool, limit: float, may_commit: Callable[[], bool]) -> None:
         super().__init__()
         self._consumer = consumer
         self._follow = follow
         self._limit = limit
-        self._commits = commits
+        self._may_commit = may_commit
         self._uncommitted = False
-        # Ends of rows with the ids of their topics: a topic that is deleted and created again has other offsets.
+        # Offsets after written rows, with topic ids: a topic that is deleted and recreated has other offsets.
         self._written: dict[TopicPartition, End] = {}
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Commits what was written of these, which other members go on with."""
+        """Commits the written rows of revoked partitions, before other members continue with them."""
         revoked = self._offsets([self._written[tp] for tp in partitions if tp in self._written])
-        if revoked and self._commits():
+        if revoked and self._may_commit():
             commit(self._consumer, revoked)
         self.on_partitions_lost(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Commits nothing of these from now on: other members may be past it."""
+        """Stops committing lost partitions: other members may be past their offsets."""
         for tp in partitions:
-            # A partition without written rows has no entry.
             self._written.pop(tp, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What comes; rows past the ends are left for the next who reads.
+        """Yields the batches up to the ends of the partitions, or without an end with `follow`.
 
         Raises:
             KafkaTimeoutError: the group assigned no partitions in time.
@@ -191,10 +194,10 @@ class Membership(RebalanceListener):
                     f"the group gave this member no partitions within {self._limit:g} s: "
                     "--timeout SECONDS waits longer, the log of the brokers says what it waits for"
                 )
-            run_sync(consumer._poll(PATIENCE, until_assigned=True))
+            run_sync(consumer._poll(POLL_SECONDS, until_assigned=True))
         if self._follow:
             while True:
-                yield consumer.poll(PATIENCE)
+                yield consumer.poll(POLL_SECONDS)
         yield from _until_ends(consumer, self._set_ends)
 
     def _set_ends(self, _unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
@@ -208,8 +211,8 @@ class Membership(RebalanceListener):
             self._uncommitted = True
 
     def commit_written(self) -> None:
-        """Commits in the background what was written, if it may be committed."""
-        if not self._uncommitted or not self._commits():
+        """Commits the offsets of written rows in the background, if that is allowed."""
+        if not self._uncommitted or not self._may_commit():
             return
         try:
             if offsets := self.written_offsets():
@@ -229,7 +232,7 @@ class Membership(RebalanceListener):
     def final_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets to commit after all rows up to the ends were written.
 
-        Positions go past what has no rows, and partitions without any row have one.
+        These are positions, which are past offsets without rows and also known for partitions without any row.
         """
         consumer = self._consumer
         found = self.written_offsets()

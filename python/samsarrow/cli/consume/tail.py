@@ -1,4 +1,4 @@
-"""The newest records: over all partitions, or of each."""
+"""Reading of the newest records, of all partitions together or of each."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from samsarrow.cli.consume.reading import Progress, by_hand
+from samsarrow.cli.consume.reading import Progress, read_partitions
 from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow import Consumer
 
 Offsets = Mapping[TopicPartition, int]
-# How much further back is looked when offsets turn out to hold fewer records than they count.
-FURTHER = 4
+# Growth of the range that is read if it had fewer records than offsets.
+GROWTH = 4
 
 
 def newest(
     consumer: Consumer, beginnings: Offsets, ends: Offsets, count: int, per_partition: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The newest `count` records, the oldest of them first.
+    """Yields the newest `count` records, in ascending order.
 
-    Offsets may be without a record: then more of them are looked at.
+    Since offsets may have no record, earlier ranges are read until there are enough records.
 
     Args:
-        consumer: without a subscription; what is assigned to it changes.
-        beginnings: of the partitions.
-        ends: of the partitions, in the same order.
-        count: how many, of all or of each.
-        per_partition: whether of each.
+        consumer: consumer without a subscription; its assignment changes.
+        beginnings: first offsets of the partitions.
+        ends: end offsets of the partitions, in the same order.
+        count: number of records, of all partitions together or of each.
+        per_partition: whether `count` is for each partition.
     """
     found: dict[TopicPartition, pa.Table] = {}
     reach, short = count, dict(ends)
@@ -39,21 +39,21 @@ def newest(
         starts = {tp: max(beginnings[tp], end - reach) for tp, end in short.items()}
         found.update(_rows(consumer, starts, short, count))
         short = {tp: end for tp, end in short.items() if found[tp].num_rows < count and starts[tp] > beginnings[tp]}
-        reach *= FURTHER
+        reach *= GROWTH
     table = pa.concat_tables(found.values()).unify_dictionaries()
     if not per_partition:
-        # What has no time comes first.
+        # Records without a timestamp come first.
         order = pc.sort_indices(pc.fill_null(table["timestamp"].cast(pa.int64()), -1))
         table = table.take(order[-count:])
     yield from table.combine_chunks().to_batches()
 
 
 def _rows(consumer: Consumer, starts: Offsets, ends: Offsets, count: int) -> dict[TopicPartition, pa.Table]:
-    """The last rows of each partition between two offsets."""
-    batches = list(by_hand(consumer, starts, ends, Progress()))
+    """Returns the last `count` rows of each partition between two offsets."""
+    batches = list(read_partitions(consumer, starts, ends, Progress()))
     table = pa.Table.from_batches(batches, consumer.schema)
-    found = {}
+    last = {}
     for tp in ends:
-        its = table.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
-        found[tp] = its.slice(max(0, its.num_rows - count))
-    return found
+        rows = table.filter((pc.field("topic") == tp.topic) & (pc.field("partition") == tp.partition))
+        last[tp] = rows.slice(max(0, rows.num_rows - count))
+    return last

@@ -1,4 +1,4 @@
-"""Keys and values that a format reads: `--key`, `--value`, and what belongs to them."""
+"""Formats of keys and values to decode: `--key`, `--value`, and their options."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from samsarrow.cli.completion import subjects
 if TYPE_CHECKING:
     from samsarrow.cli.connection import Connection
 
-# Formats with schemas, by the names of their classes in `samsarrow`, which are imported when they are used.
+# Classes of formats with schemas in `samsarrow`, which are imported at first use.
 SCHEMAS = {"avro": "Avro", "json": "Json", "protobuf": "Protobuf"}
-# Kafka's own, by what `--where` takes them for.
+# Types in `--where` of the formats of Kafka's built-in serializers.
 PLAIN = {"string": "text", "short": "number", "int": "number", "long": "number", "float": "number",
          "double": "number", "boolean": "truth", "uuid": "text"}  # fmt: skip
 FORMATS = click.Choice([*SCHEMAS, *PLAIN])
 FRAMINGS = ("auto", "confluent", "apicurio8", "none")
-# What the formats of lines keep as bytes.
-OF_BYTES = ("raw", "envelope")
+# Output formats that keep bytes.
+RAW_FORMATS = ("raw", "envelope")
 
 _SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -47,14 +47,14 @@ _OPTIONS = (
     click.option(
         "--on-decode-error",
         type=click.Choice(["raise", "null"]),
-        help="What cannot be read ends the command before it, or is null beside its bytes and the reason. By default "
-        "raise.",
+        help="On a key or value that cannot be read: raise ends the command before it, null writes null with its bytes "
+        "and the reason. By default raise.",
     ),
     click.option(
         "--value-schema",
         type=_SCHEMA_FILE,
         metavar="FILE",
-        help="What rows look like, in the place of what the registry has. Without a registry also what values were "
+        help="The schema of the rows, instead of the registry's. Without a registry also the schema that values were "
         "written with.",
     ),
     click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
@@ -62,18 +62,18 @@ _OPTIONS = (
         "--value-subject",
         shell_complete=subjects,
         metavar="SUBJECT[:VERSION]",
-        help="Where the registry has what rows look like; by default the latest version of TOPIC-value.",
+        help="The subject of the schema of the rows; by default the latest version of TOPIC-value.",
     ),
     click.option(
         "--key-subject",
         shell_complete=subjects,
         metavar="SUBJECT[:VERSION]",
-        help="As --value-subject; by default of TOPIC-key.",
+        help="As --value-subject, of keys; by default TOPIC-key.",
     ),
     click.option(
         "--message",
         metavar="NAME",
-        help="With --value protobuf or --key protobuf: which message of the file rows look like; by default the first.",
+        help="With --value protobuf or --key protobuf: the message of the file; by default the first.",
     ),
     click.option(
         "--import",
@@ -99,18 +99,18 @@ _OPTIONS = (
 
 
 def typed_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options, which `Typed.of` takes."""
+    """Adds the options of `ReadFormats` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 @dataclass(frozen=True)
-class Typed:
-    """What the options say.
+class ReadFormats:
+    """Formats of keys and values, with their options.
 
     Raises:
-        click.UsageError: they make no sense together.
+        click.UsageError: options contradict each other.
     """
 
     value: str | None = None
@@ -127,20 +127,20 @@ class Typed:
     framing: str | None = None
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> Typed:
-        """Takes its own out of the options of a command."""
-        return cls(**{one.name: options.pop(one.name) for one in fields(cls)})
+    def take(cls, options: dict[str, Any]) -> ReadFormats:
+        """Removes these options from those of a command."""
+        return cls(**{field.name: options.pop(field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
         schemas = " or ".join(SCHEMAS)
-        for given, of, option in (
+        for given, form, option in (
             (self.fields, self.value, "--fields"),
             (self.value_schema, self.value, "--value-schema"),
             (self.value_subject, self.value, "--value-subject"),
             (self.key_schema, self.key, "--key-schema"),
             (self.key_subject, self.key, "--key-subject"),
         ):
-            if given and of not in SCHEMAS:
+            if given and form not in SCHEMAS:
                 raise click.UsageError(f"{option} is for --{'key' if 'key' in option else 'value'} {schemas}")
         if self.framing is not None and not {self.key, self.value} & SCHEMAS.keys():
             raise click.UsageError(f"--framing is for --value {schemas}")
@@ -159,37 +159,37 @@ class Typed:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Which come decoded."""
+        """Those of `key` and `value` that are decoded."""
         return frozenset(name for name, form in (("key", self.key), ("value", self.value)) if form is not None)
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What `--where` takes keys and values for, as a whole."""
+        """Types of whole keys and values in `--where`."""
         return {name: PLAIN.get(form or "", "text") for name, form in (("key", self.key), ("value", self.value))}
 
     @property
     def integers(self) -> frozenset[str]:
-        """Which are integers as a whole."""
+        """Those of `key` and `value` that are integers."""
         return frozenset(
             name for name, form in (("key", self.key), ("value", self.value)) if form in ("short", "int", "long")
         )
 
     def check(self, form: str, unpack: bool) -> None:
-        """Refuses what a format of output cannot show.
+        """Rejects combinations that an output format does not support.
 
         Raises:
-            click.UsageError: it cannot.
+            click.UsageError: the output format keeps bytes, or values have no members to unpack.
         """
-        if self and form in OF_BYTES:
+        if self and form in RAW_FORMATS:
             raise click.UsageError(f"--format {form} is of the bytes as they are: --key and --value contradict it")
         if unpack and self.value is not None and self.value not in SCHEMAS:
             raise click.UsageError(f"--unpack makes columns of members, and --value {self.value} has none")
 
     def arguments(self, connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
-        """Those of `Consumer`.
+        """Returns the arguments of `Consumer`.
 
         Raises:
-            click.UsageError: it is not known what keys or values were written with.
+            click.UsageError: the schema of keys or values is unknown.
             ConfigurationError: a schema cannot be read.
         """
         if not self:
@@ -220,33 +220,33 @@ class Typed:
             )
         if registry is None and self.framing not in (None, "none"):
             raise click.UsageError(f"--framing {self.framing} needs a --registry: ids stand for what it has")
-        given: dict[str, Any] = {"framing": self.framing or ("auto" if registry is not None else "none")}
+        arguments: dict[str, Any] = {"framing": self.framing or ("auto" if registry is not None else "none")}
         if name == "value" and self.fields:
-            given["fields"] = list(self.fields)
-        given |= schema_options(form, self.message, self.imports, self.recursion)
+            arguments["fields"] = list(self.fields)
+        arguments |= schema_options(form, self.message, self.imports, self.recursion)
         if schema is not None:
-            given["schema"] = text_of(schema)
+            arguments["schema"] = text_of(schema)
         elif subject is not None:
-            whole, colon, version = subject.rpartition(":")
+            base, colon, version = subject.rpartition(":")
             numbered = bool(colon) and version.isdecimal()
-            given["subject"], given["version"] = (whole, int(version)) if numbered else (subject, "latest")
+            arguments["subject"], arguments["version"] = (base, int(version)) if numbered else (subject, "latest")
         elif topic is not None:
-            given["subject"] = f"{topic}-{name}"
+            arguments["subject"] = f"{topic}-{name}"
         elif registry is not None:
             raise click.UsageError(
                 f"several topics have one table: --{name}-subject SUBJECT or --{name}-schema FILE sets the schema "
                 "of its rows"
             )
-        return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)
+        return getattr(samsarrow, SCHEMAS[form])(registry=registry, **arguments)
 
 
 def check_schema_options(
     key: str | None, value: str | None, message: str | None, imports: tuple[Path, ...], recursion: int | None
 ) -> None:
-    """Rejects options of schemas that keys and values do not have.
+    """Rejects options that the formats of keys and values do not have.
 
     Raises:
-        click.UsageError: one is passed.
+        click.UsageError: such an option is passed.
     """
     for given, option, formats in (
         (message is not None, "--message", ("protobuf",)),
@@ -261,21 +261,21 @@ def schema_options(
     form: str | None, message: str | None, imports: tuple[Path, ...], recursion: int | None
 ) -> dict[str, Any]:
     """Returns the arguments of a format for these options."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if form == "protobuf" and message is not None:
-        given["message"] = message
+        arguments["message"] = message
     if form == "protobuf" and imports:
-        given["imports"] = {str(path): text_of(path) for path in imports}
+        arguments["imports"] = {str(path): text_of(path) for path in imports}
     if form in ("avro", "protobuf") and recursion is not None:
-        given["recursion"] = recursion
-    return given
+        arguments["recursion"] = recursion
+    return arguments
 
 
 def text_of(path: Path) -> str:
-    """A schema's text.
+    """Reads the text of a schema.
 
     Raises:
-        click.UsageError: it is not UTF-8.
+        click.UsageError: the file is not UTF-8.
     """
     try:
         return path.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""`--where "value.amount > 10 and topic != 'old'"`: parsed, made into an Arrow expression, never run as code."""
+"""Conditions of `--where`: parsed as Python, translated to an Arrow expression, and never run as code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from samsarrow.cli.times import instant_of
 
-LONGEST = 10_000
+MAX_LENGTH = 10_000
 FIELDS = "topic, partition, offset, timestamp, key, value, value.NAME, value['NAME'], value.LIST[0], header.NAME"
 FUNCTIONS = "startswith, endswith, contains, matches, lower, upper, length, number, text"
 NUMBER, TEXT, TRUTH, TIME, ANY = "number", "text", "truth", "time", "any"
@@ -29,10 +29,11 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: lambda a, b: a > b,
     ast.GtE: lambda a, b: a >= b,
 }
-# Numbers are doubles here: integers would be divided as such, and by 0 not at all.
+# Comparison operators with swapped operands.
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 }  # fmt: skip
+# Operands are converted to doubles: Arrow's integer division would truncate, and fail for zero.
 ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: pc.add, ast.Sub: pc.subtract, ast.Mult: pc.multiply, ast.Div: pc.divide,
 }  # fmt: skip
@@ -42,67 +43,68 @@ Path = tuple[str | int, ...]
 
 
 class WhereError(click.BadParameter):
-    """The expression is none, or asks for something that is not there."""
+    """The text is not a valid condition, or refers to an unknown field or function."""
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """A column that the expression reads: a field of the record, or a part of its value as a type."""
+class ColumnRef:
+    """A column that the expression reads: a field of the record, or a part of its JSON value as a type."""
 
     root: str
     path: Path = ()
     kind: str = ANY
-    # For a comparison with a number, which is made here: 64-bit ids and 10.5 are in no Arrow type both exact.
+    # Comparison of a JSON number with a constant, which Python evaluates: no Arrow type has both 64-bit ids and 10.5
+    # exactly.
     op: type[ast.cmpop] | None = None
     number: float | int | None = None
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of the expression: what makes its Arrow expression, and of which type; a JSON field takes any."""
+class Operand:
+    """An operand of the condition, with its type and a factory of its Arrow expression; JSON fields have any type."""
 
     kind: str
     make: Callable[[str], Any] = field(compare=False)
     literal: bool = False
     value: Any = None
-    # Of a JSON field that has no type yet.
+    # Path of a JSON field that has no type yet.
     path: Path | None = None
-    # Whether it is a column of integers.
+    # True for a column of integers.
     integer: bool = False
 
-    def as_(self, kind: str) -> Any:
-        """As an Arrow expression of a type."""
+    def to_type(self, kind: str) -> Any:
+        """Returns the operand as an Arrow expression of a type."""
         return self.make(kind)
 
 
 class Where:
     """A condition on records.
 
-    A comparison with what a record does not have, or has as another type, is neither true nor false (as SQL's null):
-    the record is left out, unless `or` finds another reason to take it.
+    A comparison with a missing field, or one of another type, is null as in SQL: the record is excluded, unless another
+    operand of `or` is true.
 
     Raises:
-        WhereError: the text is no such expression.
+        WhereError: the text is not a valid condition.
 
     Args:
-        text: of the condition.
-        kinds: what keys and values are as a whole, where that is no text.
-        integers: which of these are integers.
+        text: text of the condition.
+        kinds: types of whole keys and values other than text.
+        integers: those of them that are integers.
     """
 
     def __init__(self, text: str, kinds: Mapping[str, str] = COLUMNS, integers: Collection[str] = ()) -> None:
         self._kinds = {**COLUMNS, "value": TEXT, **kinds}
         self._integers = ("offset", "partition", *integers)
-        if len(text) > LONGEST:
-            raise WhereError(f"the expression has more than {LONGEST:,} characters")
+        if len(text) > MAX_LENGTH:
+            raise WhereError(f"the expression has more than {MAX_LENGTH:,} characters")
         self._text = text
-        self._leaves: dict[Leaf, str] = {}
+        self._columns: dict[ColumnRef, str] = {}
         try:
             tree = ast.parse(text.strip(), mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            why = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+            reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
             hint = "; == compares" if re.search(r"(?<![<>=!])=(?!=)", text) else ""
-            raise WhereError(f"{text!r} is not an expression: {why}{hint}") from None
+            raise WhereError(f"{text!r} is not an expression: {reason}{hint}") from None
         try:
             self._expression = self._truth(tree.body)
         except RecursionError:
@@ -110,48 +112,48 @@ class Where:
 
     @property
     def wants_headers(self) -> bool:
-        """Whether it reads headers."""
-        return any(leaf.root == "header" for leaf in self._leaves)
+        """True if the condition reads headers."""
+        return any(ref.root == "header" for ref in self._columns)
 
     def rows(self, batch: pa.RecordBatch) -> pa.Array:
-        """The numbers of the rows for which it is true, rising."""
+        """Returns the numbers of the rows for which the condition is true, in ascending order."""
         values: list[Any] | None = None
         columns: dict[str, Any] = {"row": pa.array(range(batch.num_rows), pa.int64())}
-        for leaf, name in self._leaves.items():
-            if leaf.root == "value":
-                values = _parsed(batch.column("value")) if values is None and leaf.path else values
-                columns[name] = _column(values if leaf.path else None, batch, leaf)
-            elif leaf.root == "header":
-                columns[name] = _header(batch, leaf)
+        for ref, name in self._columns.items():
+            if ref.root == "value":
+                values = _parsed(batch.column("value")) if values is None and ref.path else values
+                columns[name] = _column(values if ref.path else None, batch, ref)
+            elif ref.root == "header":
+                columns[name] = _header(batch, ref)
             else:
-                columns[name] = _plain(batch, leaf.root)
+                columns[name] = _plain(batch, ref.root)
         return pa.table(columns).filter(self._expression)["row"].combine_chunks()
 
-    # From the tree to an expression; each method refuses what it does not know.
+    # Methods that translate the syntax tree to an expression; they reject unsupported nodes.
 
     def _truth(self, node: ast.expr) -> Any:
         part = self._part(node)
         if part.kind not in (TRUTH, ANY):
             raise WhereError(f"{self._source(node)} is a {part.kind}, not a condition")
-        return part.as_(TRUTH)
+        return part.to_type(TRUTH)
 
-    def _part(self, node: ast.expr) -> Part:
+    def _part(self, node: ast.expr) -> Operand:
         match node:
             case ast.BoolOp(op=op, values=values):
                 truths = [self._truth(value) for value in values]
                 joined = truths[0]
                 for truth in truths[1:]:
                     joined = (joined & truth) if isinstance(op, ast.And) else (joined | truth)
-                return _settled(TRUTH, joined)
+                return _typed_expression(TRUTH, joined)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return _settled(TRUTH, ~self._truth(operand))
+                return _typed_expression(TRUTH, ~self._truth(operand))
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
                 return self._constant(-number, node)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return _settled(NUMBER, pc.negate(self._typed(operand, NUMBER)))
+                return _typed_expression(NUMBER, pc.negate(self._typed(operand, NUMBER)))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
                 made = ARITHMETIC[type(op)](_double(self._typed(left, NUMBER)), _double(self._typed(right, NUMBER)))
-                return _settled(NUMBER, made)
+                return _typed_expression(NUMBER, made)
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 return self._comparison([left, *comparators], ops)
             case ast.Constant(value=value):
@@ -171,9 +173,9 @@ class Where:
         part = self._part(node)
         if part.kind not in (kind, ANY):
             raise WhereError(f"{self._source(node)} is a {part.kind}, not a {kind}")
-        return part.as_(kind)
+        return part.to_type(kind)
 
-    def _constant(self, value: Any, node: ast.expr) -> Part:
+    def _constant(self, value: Any, node: ast.expr) -> Operand:
         if isinstance(value, bool):
             kind = TRUTH
         elif isinstance(value, int | float):
@@ -183,32 +185,32 @@ class Where:
         elif isinstance(value, str):
             kind = TEXT
         elif value is None:
-            return Part(ANY, lambda _: pc.scalar(None), literal=True)
+            return Operand(ANY, lambda _: pc.scalar(None), literal=True)
         else:
             raise WhereError(f"{self._source(node)} is not a number, text, true, false or null")
-        return Part(kind, lambda _: pc.scalar(value), literal=True, value=value)
+        return Operand(kind, lambda _: pc.scalar(value), literal=True, value=value)
 
-    def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Part:
+    def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Operand:
         made = None
         for left, op, right in zip(nodes, ops, nodes[1:], strict=False):
             if isinstance(op, ast.In | ast.NotIn):
-                one = self._membership(left, right)
-                one = ~one if isinstance(op, ast.NotIn) else one
+                result = self._membership(left, right)
+                result = ~result if isinstance(op, ast.NotIn) else result
             else:
-                one = self._pair(left, op, right)
-            made = one if made is None else made & one
-        return _settled(TRUTH, made)
+                result = self._pair(left, op, right)
+            made = result if made is None else made & result
+        return _typed_expression(TRUTH, made)
 
     def _membership(self, left: ast.expr, right: ast.expr) -> Any:
         if not isinstance(right, ast.List | ast.Tuple | ast.Set) or not right.elts:
             raise WhereError(
                 f"in takes a list, such as ['a', 'b'], not {self._source(right)}; contains() looks into text"
             )
-        alike = [self._pair(left, ast.Eq(), one) for one in right.elts]
-        made = alike[0]
-        for one in alike[1:]:
-            made = made | one
-        return made
+        equal = [self._pair(left, ast.Eq(), item) for item in right.elts]
+        joined = equal[0]
+        for result in equal[1:]:
+            joined = joined | result
+        return joined
 
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
         a, b = self._part(left), self._part(right)
@@ -225,25 +227,25 @@ class Where:
             raise WhereError("true and false have no order")
         if kind == NUMBER:
             return self._numbers(a, type(op), b)
-        x, y = (self._instant(p, n) if kind == TIME else p.as_(kind) for p, n in ((a, left), (b, right)))
+        x, y = (self._instant(p, n) if kind == TIME else p.to_type(kind) for p, n in ((a, left), (b, right)))
         return COMPARE[type(op)](x, y)
 
-    def _numbers(self, a: Part, op: type[ast.cmpop], b: Part) -> Any:
+    def _numbers(self, a: Operand, op: type[ast.cmpop], b: Operand) -> Any:
         if a.literal and not b.literal:
             a, op, b = b, FLIPPED[op], a
         if b.literal and a.path is not None:
-            return self._leaf(Leaf("value", a.path, TRUTH, op, b.value)).as_(TRUTH)
+            return self._column_operand(ColumnRef("value", a.path, TRUTH, op, b.value)).to_type(TRUTH)
         if b.literal and a.integer and isinstance(b.value, int):
-            return COMPARE[op](a.as_(NUMBER), b.as_(NUMBER))
-        return COMPARE[op](_double(a.as_(NUMBER)), _double(b.as_(NUMBER)))
+            return COMPARE[op](a.to_type(NUMBER), b.to_type(NUMBER))
+        return COMPARE[op](_double(a.to_type(NUMBER)), _double(b.to_type(NUMBER)))
 
     def _presence(self, node: ast.expr) -> Any:
-        """Whether something is null, of whatever type it is."""
+        """Returns an expression that is true if an operand of any type is null."""
         part = self._part(node)
-        return pc.is_null(part.as_(TEXT if part.kind == ANY else part.kind))
+        return pc.is_null(part.to_type(TEXT if part.kind == ANY else part.kind))
 
-    def _common(self, left: ast.expr, a: Part, op: ast.cmpop, right: ast.expr, b: Part) -> str:
-        """The type in which two parts are compared."""
+    def _common(self, left: ast.expr, a: Operand, op: ast.cmpop, right: ast.expr, b: Operand) -> str:
+        """Returns the type in which two operands are compared."""
         kinds = {a.kind, b.kind} - {ANY}
         if len(kinds) == 1:
             return kinds.pop()
@@ -255,16 +257,16 @@ class Where:
             f"{self._source(left)} is a {a.kind} and {self._source(right)} a {b.kind}, which cannot be compared"
         )
 
-    def _instant(self, part: Part, node: ast.expr) -> Any:
+    def _instant(self, part: Operand, node: ast.expr) -> Any:
         if not part.literal:
-            return part.as_(TIME)
+            return part.to_type(TIME)
         try:
             found = instant_of(str(part.value)) if part.kind == TEXT else int(part.value)
         except (ValueError, OverflowError) as error:
             raise WhereError(f"{self._source(node)}: {error}") from None
         return pc.scalar(pa.scalar(found, pa.timestamp("ms", "UTC")))
 
-    def _call(self, node: ast.Call) -> Part:
+    def _call(self, node: ast.Call) -> Operand:
         name = node.func.id if isinstance(node.func, ast.Name) else None
         arity = {"lower": 1, "upper": 1, "length": 1, "number": 1, "text": 1, "startswith": 2, "endswith": 2,
                  "contains": 2, "matches": 2}.get(name or "")  # fmt: skip
@@ -277,22 +279,22 @@ class Where:
             kind = NUMBER if name == "number" else TEXT
             if part.kind not in (ANY, kind):
                 raise WhereError(f"{self._source(node.args[0])} is a {part.kind}: {name} reads what is in JSON")
-            return _settled(kind, part.as_(kind))
-        of = self._typed(node.args[0], TEXT)
+            return _typed_expression(kind, part.to_type(kind))
+        text = self._typed(node.args[0], TEXT)
         if name in ("lower", "upper"):
-            return _settled(TEXT, pc.utf8_lower(of) if name == "lower" else pc.utf8_upper(of))
+            return _typed_expression(TEXT, pc.utf8_lower(text) if name == "lower" else pc.utf8_upper(text))
         if name == "length":
-            return _settled(NUMBER, pc.utf8_length(of))
+            return _typed_expression(NUMBER, pc.utf8_length(text))
         pattern = self._part(node.args[1])
         if not pattern.literal or pattern.kind != TEXT:
             raise WhereError(f"the second argument of {name} must be text in quotes")
         if name == "matches":
             check_pattern(pattern.value)
-            return _settled(TRUTH, pc.match_substring_regex(of, pattern.value))
-        return _settled(TRUTH, {"startswith": pc.starts_with, "endswith": pc.ends_with, "contains": pc.match_substring}
-                        [name](of, pattern.value))  # fmt: skip
+            return _typed_expression(TRUTH, pc.match_substring_regex(text, pattern.value))
+        functions = {"startswith": pc.starts_with, "endswith": pc.ends_with, "contains": pc.match_substring}
+        return _typed_expression(TRUTH, functions[name](text, pattern.value))
 
-    def _field(self, node: ast.expr) -> Part:
+    def _field(self, node: ast.expr) -> Operand:
         path: list[str | int] = []
         at: ast.expr = node
         while not isinstance(at, ast.Name):
@@ -310,30 +312,30 @@ class Where:
             at = inner
         root = {"headers": "header"}.get(at.id, at.id)
         if root in self._kinds and not path:
-            return self._leaf(Leaf(root, (), self._kinds[root]))
+            return self._column_operand(ColumnRef(root, (), self._kinds[root]))
         if root == "header" and len(path) == 1 and isinstance(path[0], str):
-            return self._leaf(Leaf(root, tuple(path), TEXT))
+            return self._column_operand(ColumnRef(root, tuple(path), TEXT))
         if root != "value":
             raise WhereError(f"there is no field {self._source(node)}; there are {FIELDS}")
         if self._kinds[root] != TEXT:
             raise WhereError(f"{self._source(node)} is not a field: value is a {self._kinds[root]}")
-        its = tuple(path)
-        return Part(ANY, lambda kind: self._leaf(Leaf("value", its, kind)).as_(kind), path=its)
+        full = tuple(path)
+        return Operand(ANY, lambda kind: self._column_operand(ColumnRef("value", full, kind)).to_type(kind), path=full)
 
-    def _leaf(self, leaf: Leaf) -> Part:
-        name = self._leaves.setdefault(leaf, f"c{len(self._leaves)}")
+    def _column_operand(self, ref: ColumnRef) -> Operand:
+        name = self._columns.setdefault(ref, f"c{len(self._columns)}")
         column = pc.field(name)
-        return Part(leaf.kind, lambda _: column, integer=leaf.root in self._integers)
+        return Operand(ref.kind, lambda _: column, integer=ref.root in self._integers)
 
     def _source(self, node: ast.AST) -> str:
         return ast.get_source_segment(self._text.strip(), node) or "this"
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuses what is no regular expression of RE2.
+    """Rejects an invalid regular expression (RE2).
 
     Raises:
-        WhereError: it is none.
+        WhereError: the pattern is not a regular expression.
     """
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
@@ -341,8 +343,8 @@ def check_pattern(pattern: str) -> None:
         raise WhereError(f"{pattern!r} is not a regular expression: {str(error).splitlines()[0]}") from None
 
 
-def _settled(kind: str, expression: Any) -> Part:
-    return Part(kind, lambda _: expression)
+def _typed_expression(kind: str, expression: Any) -> Operand:
+    return Operand(kind, lambda _: expression)
 
 
 def _double(expression: Any) -> Any:
@@ -369,29 +371,29 @@ def _at(value: Any, path: Path) -> Any:
     return value
 
 
-def _column(values: list[Any] | None, batch: pa.RecordBatch, leaf: Leaf) -> pa.Array:
+def _column(values: list[Any] | None, batch: pa.RecordBatch, ref: ColumnRef) -> pa.Array:
     if values is None:
         return _plain(batch, "value")
-    if leaf.op is not None:
-        compare = COMPARE[leaf.op]
-        numbers = [_as(_at(value, leaf.path), NUMBER) for value in values]
-        return pa.array([None if one is None else compare(one, leaf.number) for one in numbers], pa.bool_())
-    found = [_as(_at(value, leaf.path), leaf.kind) for value in values]
-    if leaf.kind == TIME:
+    if ref.op is not None:
+        compare = COMPARE[ref.op]
+        numbers = [_as(_at(value, ref.path), NUMBER) for value in values]
+        return pa.array([None if n is None else compare(n, ref.number) for n in numbers], pa.bool_())
+    found = [_as(_at(value, ref.path), ref.kind) for value in values]
+    if ref.kind == TIME:
         return pa.array(found, pa.timestamp("ms", "UTC"))
-    if leaf.kind == NUMBER:
-        found = [None if one is None else float(one) for one in found]
-    return pa.array(found, ARROW[leaf.kind])
+    if ref.kind == NUMBER:
+        found = [None if number is None else float(number) for number in found]
+    return pa.array(found, ARROW[ref.kind])
 
 
 def _as(value: Any, kind: str) -> Any:
-    """A part of a JSON value as a type; None for what is of another."""
+    """Returns a part of a JSON value as a type; None if it has another type."""
     if kind == TRUTH:
         return value if isinstance(value, bool) else None
     if kind == NUMBER:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        # Numbers of any length are JSON; what is longer than a double is infinite there, too.
+        # JSON numbers have any length; those beyond the range of a double become infinite.
         return value if isinstance(value, float) or value.bit_length() <= 1000 else math.copysign(math.inf, value)
     if kind == TIME:
         try:
@@ -404,7 +406,7 @@ def _as(value: Any, kind: str) -> Any:
 
 
 def texts(column: pa.Array) -> pa.Array:
-    """Bytes as text; what is no UTF-8 in them becomes U+FFFD."""
+    """Returns bytes as text; invalid UTF-8 becomes U+FFFD."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -418,9 +420,9 @@ def _plain(batch: pa.RecordBatch, name: str) -> pa.Array:
     return texts(column) if pa.types.is_binary(column.type) else column
 
 
-def _header(batch: pa.RecordBatch, leaf: Leaf) -> pa.Array:
-    """The last header of a name, as text."""
-    name = leaf.path[0]
+def _header(batch: pa.RecordBatch, ref: ColumnRef) -> pa.Array:
+    """Returns the last header with a name, as text."""
+    name = ref.path[0]
     found: list[str | None] = []
     for row in batch.column("headers").to_pylist():
         value = next((h["value"] for h in reversed(row or ()) if h["key"] == name), None)

@@ -1,4 +1,4 @@
-"""`samsarrow offsets`: looked at, written down, set, moved and deleted."""
+"""`samsarrow offsets`: show, export, set, copy and delete committed offsets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from samsarrow.cli.offsets.show import describe, export, list_groups
 
 @click.group()
 def offsets() -> None:
-    """Look at and move the offsets of consumer groups.
+    """Show and change the offsets of consumer groups.
 
-    Commands that write say what changes before they do, read back afterwards, and end right when they are run again.
-    Exit code 1 also says that something else was read back than written.
+    Commands that write print the changes first, read them back afterwards, and can be repeated. Exit code 1 also means
+    that the offsets read back differ from those written.
     """
 
 

@@ -1,4 +1,4 @@
-"""What the commands that write share: say what changes, write, read back."""
+"""Shared code of the commands that write offsets: print the changes, write them, read them back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from samsarrow.cli.offsets.common import Cluster, TopicChoice, shown
+from samsarrow.cli.offsets.common import Cluster, TopicChoice, offset_or_none
 from samsarrow.cli.progress import progress
 from samsarrow.cli.tables import table
 from samsarrow.offsets.kafka import BATCH, KafkaOffsetStore, ZooKeeperOffsetStore
@@ -16,41 +16,45 @@ from samsarrow.offsets.move import Change, apply, plan, stored
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 Store = KafkaOffsetStore | ZooKeeperOffsetStore
-Wanted = Mapping[TopicPartition, OffsetAndMetadata]
+Targets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 @dataclass(frozen=True)
-class Writing:
-    """How to write."""
+class WriteOptions:
+    """Options of commands that write."""
 
     dry_run: bool
     force: bool
     batch_size: int
 
 
-def writing(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of all that write, as a `Writing`."""
+def write_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of commands that write to a command, which receives them as `WriteOptions`."""
 
-    def with_writing(cluster: Cluster, dry_run: bool, force: bool, batch_size: int, **arguments: Any) -> None:
-        command(cluster, Writing(dry_run, force, batch_size), **arguments)
+    def with_options(cluster: Cluster, dry_run: bool, force: bool, batch_size: int, **arguments: Any) -> None:
+        command(cluster, WriteOptions(dry_run, force, batch_size), **arguments)
 
-    with_writing.__name__, with_writing.__doc__ = command.__name__, command.__doc__
-    with_writing.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    with_options.__name__, with_options.__doc__ = command.__name__, command.__doc__
+    with_options.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
         click.option(
-            "--batch-size", type=click.IntRange(min=1), default=BATCH, show_default=True, help="Partitions a request."
+            "--batch-size", type=click.IntRange(min=1), default=BATCH, show_default=True, help="Partitions per request."
         ),
         click.option("--force", is_flag=True, help="Also while the group has members."),
         click.option("--dry-run", is_flag=True, help="Only show what would change."),
     ):
-        with_writing = option(with_writing)
-    return with_writing
+        with_options = option(with_options)
+    return with_options
 
 
-def check_idle(cluster: Cluster, group: str, writing: Writing) -> None:
-    """That nobody in the group commits at the same time."""
+def check_idle(cluster: Cluster, group: str, write_options: WriteOptions) -> None:
+    """Rejects an active group, whose members may commit at the same time.
+
+    Raises:
+        click.ClickException: the group has members, and --force is not set.
+    """
     description = cluster.description(group)
-    if description is None or not description.active or writing.force:
+    if description is None or not description.active or write_options.force:
         return
     members = ", ".join(sorted({f"{m.client_id} at {m.host}" for m in description.members}))
     raise click.ClickException(
@@ -59,47 +63,49 @@ def check_idle(cluster: Cluster, group: str, writing: Writing) -> None:
     )
 
 
-def carry_out(cluster: Cluster, store: Store, wanted: Wanted, writing: Writing) -> list[Change]:
-    """Makes a store hold `wanted`: says what changes, writes, reads back."""
-    changes = plan(store, wanted)
-    say(store, changes, len(wanted) - len(changes))
-    if not changes or writing.dry_run:
+def apply_changes(cluster: Cluster, store: Store, targets: Targets, write_options: WriteOptions) -> list[Change]:
+    """Writes the target offsets to a store: prints the changes, writes them and reads them back."""
+    changes = plan(store, targets)
+    print_changes(store, changes, len(targets) - len(changes))
+    if not changes or write_options.dry_run:
         if changes:
             click.echo("dry run: nothing is written")
         return changes
-    check_idle(cluster, store.group, writing)
-    write(store, changes, writing)
+    check_idle(cluster, store.group, write_options)
+    write(store, changes, write_options)
     return changes
 
 
-def place(store: Store) -> str:
-    """Group and storage, for people."""
+def describe_store(store: Store) -> str:
+    """Returns the group and storage as text."""
     return f"group {store.group} in {'ZooKeeper' if isinstance(store, ZooKeeperOffsetStore) else 'Kafka'}"
 
 
-def say(store: Store, changes: list[Change], same: int) -> None:
-    """What is going to change."""
-    click.echo(f"{place(store)}: {len(changes)} partitions change, {same} are already right")
-    rows = [(*c.partition, shown(c.before), shown(c.after), c.after.metadata) for c in changes]
+def print_changes(store: Store, changes: list[Change], same: int) -> None:
+    """Prints the changes; `same` is the number of partitions without a change."""
+    click.echo(f"{describe_store(store)}: {len(changes)} partitions change, {same} are already right")
+    rows = [(*c.partition, offset_or_none(c.before), offset_or_none(c.after), c.after.metadata) for c in changes]
     if changes:
         for line in table(["TOPIC", "PARTITION", "BEFORE", "AFTER", "METADATA"], rows):
             click.echo(line)
 
 
-def write(store: Store, changes: list[Change], writing: Writing) -> None:
-    """Writes, and reads back."""
-    with progress(f"writing to {place(store)}", len(changes)) as update:
-        apply(store, changes, batch_size=writing.batch_size, progress=update)
-    click.echo(f"{place(store)}: {len(changes)} partitions written, read back and equal")
+def write(store: Store, changes: list[Change], write_options: WriteOptions) -> None:
+    """Writes the changes, and reads them back."""
+    with progress(f"writing to {describe_store(store)}", len(changes)) as update:
+        apply(store, changes, batch_size=write_options.batch_size, progress=update)
+    click.echo(f"{describe_store(store)}: {len(changes)} partitions written, read back and equal")
 
 
-def chosen(source: Store, topics: tuple[TopicChoice, ...]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a group has, of these partitions.
+def selected_offsets(source: Store, topics: tuple[TopicChoice, ...]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets of a group for these partitions.
 
     Raises:
-        click.ClickException: nothing, which is more likely a misspelt name than meant.
+        click.ClickException: the group has none of them, probably because of a misspelt name.
     """
     found = {tp: at for tp, at in stored(source).items() if not topics or any(topic.takes(tp) for topic in topics)}
     if not found:
-        raise click.ClickException(f"{place(source)} has no offsets" + (" of these partitions" if topics else ""))
+        raise click.ClickException(
+            f"{describe_store(source)} has no offsets" + (" of these partitions" if topics else "")
+        )
     return found

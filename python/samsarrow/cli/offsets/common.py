@@ -1,4 +1,4 @@
-"""What the commands on offsets share."""
+"""Shared code of the commands on offsets."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ STORAGES = click.Choice(["kafka", "zookeeper"])
 
 @dataclass
 class Cluster(Connection):
-    """A cluster whose offsets are looked at or moved."""
+    """Connection of the commands on offsets."""
 
     _consumer: Consumer | None = None
 
     @property
-    def ends(self) -> Consumer:
-        """A consumer for the whole command, without a group."""
+    def end_offsets_consumer(self) -> Consumer:
+        """Consumer without a group, for lookups of end offsets."""
         if self._consumer is None:
             self._consumer = self.consumer(allow_auto_create_topics="false")
         return self._consumer
 
     def store(self, storage: str, group: str) -> KafkaOffsetStore | ZooKeeperOffsetStore:
-        """Where a group's offsets are."""
+        """Returns the store of a group's offsets."""
         from samsarrow.offsets import KafkaOffsetStore, ZooKeeperOffsetStore
 
         kind = ZooKeeperOffsetStore if storage == "zookeeper" else KafkaOffsetStore
         return kind(group, admin=self.admin)
 
     def description(self, group: str) -> GroupDescription | None:
-        """Returns the description of a group; None if there is none, or brokers are too old.
+        """Returns the description of a group; None if the group does not exist, or brokers are too old.
 
         Raises:
             KafkaError: it is a share group.
@@ -59,10 +59,10 @@ class Cluster(Connection):
             return None
 
     def partitions(self, topics: Sequence[TopicChoice]) -> list[TopicPartition]:
-        """The partitions that `--topic` names.
+        """Returns the partitions that `--topic` selects.
 
         Raises:
-            click.UsageError: there is no such topic or partition.
+            click.UsageError: a topic or partition does not exist.
         """
         counts = {name: topic.partitions for name, topic in self.admin.list_topics().items()}
         chosen: dict[TopicPartition, None] = {}
@@ -87,8 +87,8 @@ class TopicChoice:
     partitions: tuple[int, ...] | None
 
     @classmethod
-    def of(cls, text: str) -> TopicChoice:
-        """From the command line."""
+    def parse(cls, text: str) -> TopicChoice:
+        """Parses a choice of the command line."""
         name, colon, numbers = text.partition(":")
         if not name:
             raise click.BadParameter(f"{text!r} names no topic")
@@ -96,24 +96,24 @@ class TopicChoice:
             return cls(name, None)
         partitions: list[int] = []
         for part in numbers.split(","):
-            found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
-            if found is None:
+            match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
+            if match is None:
                 raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION,..., for example flights:0,2,5-7")
-            first = int(found[1])
-            partitions += range(first, int(found[2] or first) + 1)
+            first = int(match[1])
+            partitions += range(first, int(match[2] or first) + 1)
         return cls(name, tuple(partitions))
 
     def takes(self, tp: TopicPartition) -> bool:
-        """Whether a partition is one of these."""
+        """Returns true if a partition is selected."""
         return tp.topic == self.name and (self.partitions is None or tp.partition in self.partitions)
 
 
 def _topics(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[TopicChoice, ...]:
-    return tuple(TopicChoice.of(value) for value in values)
+    return tuple(TopicChoice.parse(value) for value in values)
 
 
 def topic_option(text: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`--topic`, repeatable."""
+    """Returns the repeatable option `--topic`."""
     return click.option("--topic", "topics", multiple=True, callback=_topics, metavar="TOPIC[:P,...]", help=text)
 
 
@@ -135,6 +135,6 @@ def _check(options: dict[str, str]) -> None:
 connected = connected_as(Cluster, _check, clients=("admin", "consumer"))
 
 
-def shown(at: OffsetAndMetadata | None) -> int | None:
-    """The offset for a table."""
+def offset_or_none(at: OffsetAndMetadata | None) -> int | None:
+    """Returns the offset for a table, or None."""
     return None if at is None else at.offset

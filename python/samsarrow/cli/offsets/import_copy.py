@@ -1,4 +1,4 @@
-"""`samsarrow offsets import`, `copy` and `migrate`: from files, groups and storages to others."""
+"""`samsarrow offsets import`, `copy` and `migrate`: transfer of offsets between files, groups and storages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from samsarrow.cli.completion import groups as complete_groups
-from samsarrow.cli.offsets.apply import Store, Writing, carry_out, check_idle, chosen, place, writing
+from samsarrow.cli.offsets.apply import (
+    Store,
+    WriteOptions,
+    apply_changes,
+    check_idle,
+    describe_store,
+    selected_offsets,
+    write_options,
+)
 from samsarrow.cli.offsets.common import (
     STORAGES,
     Cluster,
@@ -26,7 +34,7 @@ from samsarrow.offsets.move import VerificationError, keep_equal
 @click.command("import")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @connected
-@writing
+@write_options
 @storage_option
 @click.option("--format", "form", type=click.Choice(FORMATS), help="By default detected.")
 @click.option("--group", help="The group of the file, if it has several or names none.")
@@ -35,7 +43,7 @@ from samsarrow.offsets.move import VerificationError, keep_equal
 @click.option("--keep-leader-epochs", is_flag=True, help="For the same cluster only: they mean nothing on another one.")
 def import_(
     cluster: Cluster,
-    writing: Writing,
+    write_options: WriteOptions,
     file: Any,
     storage: str,
     form: str | None,
@@ -44,29 +52,29 @@ def import_(
     topics: tuple[TopicChoice, ...],
     keep_leader_epochs: bool,
 ) -> None:
-    """Write offsets that `export` wrote down, or Kafka's own tools, back to their groups."""
+    """Import offsets from a file that `export` or Kafka's own tools wrote."""
     try:
         groups = parse(file.read(), form)
     except FormatError as error:
         raise click.UsageError(f"{click.format_filename(file.name)}: {error}") from None
     if group is not None:
-        # A file that names no groups is of the one that is given.
-        its = groups.get(group, groups.get("") if set(groups) == {""} else None)
-        if its is None:
+        # A file without group names has the offsets of the group of --group.
+        offsets = groups.get(group, groups.get("") if set(groups) == {""} else None)
+        if offsets is None:
             raise click.UsageError(f"the file has no group {group}, but {', '.join(sorted(groups)) or 'none'}")
-        groups = {group: its}
+        groups = {group: offsets}
     if "" in groups:
         raise click.UsageError("the file does not name its group: pass --group")
     if to_group is not None and len(groups) != 1:
         raise click.UsageError(f"--to-group needs one group, but the file has {len(groups)}: choose with --group")
 
     def write(name: str) -> None:
-        wanted = {
+        selected = {
             tp: at if keep_leader_epochs else at._replace(leader_epoch=None)
             for tp, at in groups[name].items()
             if not topics or any(topic.takes(tp) for topic in topics)
         }
-        carry_out(cluster, cluster.store(storage, to_group or name), wanted, writing)
+        apply_changes(cluster, cluster.store(storage, to_group or name), selected, write_options)
 
     one_by_one(list(groups), write, "group")
 
@@ -75,24 +83,31 @@ def import_(
 @click.argument("source", shell_complete=complete_groups)
 @click.argument("target", shell_complete=complete_groups)
 @connected
-@writing
+@write_options
 @topic_option("Only these partitions; repeatable.")
 @storage_option
 def copy(
-    cluster: Cluster, writing: Writing, source: str, target: str, topics: tuple[TopicChoice, ...], storage: str
+    cluster: Cluster,
+    write_options: WriteOptions,
+    source: str,
+    target: str,
+    topics: tuple[TopicChoice, ...],
+    storage: str,
 ) -> None:
     """Copy the offsets of one group to another, with their metadata."""
     if source == target:
         raise click.UsageError("a group cannot be copied to itself")
-    found = chosen(cluster.store(storage, source), topics)
-    carry_out(cluster, cluster.store(storage, target), found, writing)
+    found = selected_offsets(cluster.store(storage, source), topics)
+    apply_changes(cluster, cluster.store(storage, target), found, write_options)
 
 
 @click.command()
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
-@writing
-@click.option("--to", "target", type=STORAGES, required=True, help="From the other storage.")
+@write_options
+@click.option(
+    "--to", "target", type=STORAGES, required=True, help="The storage to write to; offsets are read from the other."
+)
 @topic_option("Only these partitions; repeatable.")
 @click.option(
     "--dual-commit",
@@ -110,17 +125,17 @@ def copy(
 )
 def migrate(
     cluster: Cluster,
-    writing: Writing,
+    write_options: WriteOptions,
     groups: tuple[str, ...],
     target: str,
     topics: tuple[TopicChoice, ...],
     dual_commit: timedelta | None,
     interval: timedelta,
 ) -> None:
-    """Bring the offsets of groups from ZooKeeper to Kafka, or back.
+    """Copy the offsets of groups from ZooKeeper to Kafka, or back.
 
-    Needs brokers that know both: before Kafka 4.0, with ZooKeeper. ZooKeeper keeps neither metadata nor leader epochs.
-    What is brought from stays as it is.
+    Needs brokers that support both: before Kafka 4.0, with ZooKeeper. ZooKeeper stores neither metadata nor leader
+    epochs. The source is not changed.
     """
     if dual_commit is not None and (len(groups) != 1 or topics):
         raise click.UsageError("--dual-commit is for one group and all of its partitions")
@@ -129,10 +144,10 @@ def migrate(
         old, new = (
             cluster.store(s, group) for s in (("zookeeper", "kafka") if target == "kafka" else ("kafka", "zookeeper"))
         )
-        if not writing.dry_run:
-            check_idle(cluster, group, writing)
-        carry_out(cluster, new, chosen(old, topics), writing)
-        if dual_commit is not None and not writing.dry_run:
+        if not write_options.dry_run:
+            check_idle(cluster, group, write_options)
+        apply_changes(cluster, new, selected_offsets(old, topics), write_options)
+        if dual_commit is not None and not write_options.dry_run:
             _dual_commit(cluster.store("zookeeper", group), cluster.store("kafka", group), dual_commit, interval)
 
     one_by_one(list(dict.fromkeys(groups)), move, "group")
@@ -141,19 +156,19 @@ def migrate(
 def _dual_commit(zookeeper: Store, kafka: Store, window: timedelta, interval: timedelta) -> None:
     click.echo(f"keeping ZooKeeper and Kafka equal for {window}; Ctrl-C ends it early")
 
-    def tell(to_zookeeper: int, to_kafka: int) -> None:
+    def print_round(to_zookeeper: int, to_kafka: int) -> None:
         if to_zookeeper or to_kafka:
             click.echo(f"{datetime.now():%H:%M:%S}  {to_zookeeper} offsets to ZooKeeper, {to_kafka} to Kafka")
 
     try:
-        refused = keep_equal(zookeeper, kafka, window, interval=interval, on_round=tell)
+        rejected = keep_equal(zookeeper, kafka, window, interval=interval, on_round=print_round)
     except KeyboardInterrupt:
         click.echo("ended early")
-        refused = keep_equal(zookeeper, kafka, 0, on_round=tell)
-    if refused:
-        name = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(refused)[:10])
+        rejected = keep_equal(zookeeper, kafka, 0, on_round=print_round)
+    if rejected:
+        name = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(rejected)[:10])
         raise VerificationError(
-            f"{place(zookeeper)} is ahead of Kafka in {len(refused)} partitions ({name}), and Kafka accepts no offsets "
-            "from outside while the group has members: a consumer still commits to ZooKeeper"
+            f"{describe_store(zookeeper)} is ahead of Kafka in {len(rejected)} partitions ({name}), and Kafka accepts "
+            "no offsets from outside while the group has members: a consumer still commits to ZooKeeper"
         )
     click.echo("both are equal")

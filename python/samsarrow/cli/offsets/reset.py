@@ -1,4 +1,4 @@
-"""`samsarrow offsets reset`: to another place in the partitions."""
+"""`samsarrow offsets reset`: setting of offsets to a position in the partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from pathlib import Path
 import click
 
 from samsarrow.cli.completion import groups as complete_groups
-from samsarrow.cli.offsets.apply import Store, Writing, carry_out, check_idle, place, say, write, writing
+from samsarrow.cli.offsets.apply import (
+    Store,
+    WriteOptions,
+    apply_changes,
+    check_idle,
+    describe_store,
+    print_changes,
+    write,
+    write_options,
+)
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
 from samsarrow.cli.times import duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
@@ -19,9 +28,9 @@ from samsarrow.offsets.store import OffsetStoreError
 @click.command()
 @click.argument("group", shell_complete=complete_groups)
 @connected
-@writing
+@write_options
 @storage_option
-@topic_option("Which partitions, with an offset or without; repeatable.")
+@topic_option("The partitions to reset, with an offset or without; repeatable.")
 @click.option("--all-topics", is_flag=True, help="Every partition that the group has an offset for.")
 @click.option("--to-earliest", is_flag=True, help="To the first available offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
@@ -39,11 +48,11 @@ from samsarrow.offsets.store import OffsetStoreError
 )
 @click.option("--shift-by", type=int, metavar="N", help="Move by N offsets, back if negative.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
-@click.option("--start-over", is_flag=True, help="Forget a shift that was not finished.")
+@click.option("--start-over", is_flag=True, help="Discard an unfinished shift.")
 @click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="The folder of unfinished shifts.")
 def reset(
     cluster: Cluster,
-    writing: Writing,
+    write_options: WriteOptions,
     group: str,
     storage: str,
     topics: tuple[TopicChoice, ...],
@@ -57,13 +66,13 @@ def reset(
     start_over: bool,
     state_dir: Path | None,
 ) -> None:
-    """Set the offsets of a group, within what its partitions hold.
+    """Set the offsets of a group, within the available offsets of its partitions.
 
-    Offsets before the beginning of a partition become the beginning, those after its end become the end. A shift that
-    was killed is finished by running it again: what it leads to was written down before the first change.
+    Offsets before the beginning of a partition become the beginning, those after its end become the end. To complete a
+    shift that was killed, run it again: its target offsets are stored before the first change.
     """
     now = instant_of("now")
-    ways = [
+    candidates = [
         To("earliest") if to_earliest else None,
         To("latest") if to_latest else None,
         To("time", to_datetime) if to_datetime is not None else None,
@@ -71,7 +80,7 @@ def reset(
         To("shift", shift_by) if shift_by is not None else None,
         To("offset", to_offset) if to_offset is not None else None,
     ]
-    chosen = [way for way in ways if way is not None]
+    chosen = [candidate for candidate in candidates if candidate is not None]
     if len(chosen) != 1:
         raise click.UsageError(
             "pass one of --to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by and --to-offset"
@@ -81,10 +90,10 @@ def reset(
     store = cluster.store(storage, group)
     [to] = chosen
     if to.kind == "shift":
-        _shift(cluster, store, topics, to, writing, start_over, state_dir or default_folder())
+        _shift(cluster, store, topics, to, write_options, start_over, state_dir or default_folder())
         return
     partitions = cluster.partitions(topics) if topics else sorted(stored(store))
-    carry_out(cluster, store, targets(cluster.ends, partitions, to, {}), writing)
+    apply_changes(cluster, store, targets(cluster.end_offsets_consumer, partitions, to, {}), write_options)
 
 
 def _shift(
@@ -92,37 +101,37 @@ def _shift(
     store: Store,
     topics: tuple[TopicChoice, ...],
     to: To,
-    writing: Writing,
+    write_options: WriteOptions,
     start_over: bool,
     folder: Path,
 ) -> None:
     scope = sorted(f"{t.name}:{'' if t.partitions is None else sorted(t.partitions)}" for t in topics)
     servers = ",".join(sorted(cluster.servers.split(",")))
-    journal = Journal(folder, [servers, place(store), str(to.value), *scope])
+    journal = Journal(folder, [servers, describe_store(store), str(to.value), *scope])
     before = None if start_over else journal.unfinished()
     if before is None:
         partitions = cluster.partitions(topics) if topics else sorted(stored(store))
         current = store.load(partitions)
-        wanted = targets(cluster.ends, partitions, to, current)
+        targets_by_partition = targets(cluster.end_offsets_consumer, partitions, to, current)
     else:
         when, planned = before
         click.echo(f"going on with the run of {when} that was not finished")
-        wanted = {change.partition: change.after for change in planned}
-        current = store.load(list(wanted))
+        targets_by_partition = {change.partition: change.after for change in planned}
+        current = store.load(list(targets_by_partition))
         try:
             resumable(planned, current)
         except OffsetStoreError as error:
             raise click.ClickException(
                 f"{error}. With --start-over the shift starts again from the current offsets"
             ) from None
-    changes = plan(store, wanted)
-    say(store, changes, len(wanted) - len(changes))
-    if writing.dry_run:
+    changes = plan(store, targets_by_partition)
+    print_changes(store, changes, len(targets_by_partition) - len(changes))
+    if write_options.dry_run:
         click.echo("dry run: nothing is written")
         return
     if changes:
-        check_idle(cluster, store.group, writing)
+        check_idle(cluster, store.group, write_options)
         if before is None:
             journal.begin(changes)
-        write(store, changes, writing)
+        write(store, changes, write_options)
     journal.end()

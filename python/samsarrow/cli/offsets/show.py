@@ -1,4 +1,4 @@
-"""`samsarrow offsets list`, `describe` and `export`: what is there; nothing is changed."""
+"""`samsarrow offsets list`, `describe` and `export`, which change nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samsarrow.admin_types import OffsetSpec
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
 from samsarrow.cli.offsets_lookup import look_up
-from samsarrow.cli.output import complain, named, output_option, show, told
+from samsarrow.cli.output import each_result, named, output_option, report_errors, show
 from samsarrow.cli.share_groups import check_not_share, without_share_groups
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
@@ -22,8 +22,8 @@ from samsarrow.offsets.move import stored
 from samsarrow.types import GroupDescription, MemberDescription, OffsetAndMetadata, TopicPartition
 
 
-def about_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the connection, and the options that choose groups, a storage and partitions."""
+def group_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the connection, and the options that select groups, a storage and partitions, to a command."""
     command = topic_option("Only these partitions; repeatable.")(command)
     command = storage_option(command)
     command = click.option("--all-groups", is_flag=True, help="All groups that Kafka lists.")(command)
@@ -37,10 +37,10 @@ def about_groups(command: Callable[..., None]) -> Callable[..., None]:
 def list_groups(cluster: Cluster, states: tuple[str, ...], form: str | None) -> None:
     """List groups: their state, type and protocol.
 
-    Groups that have offsets in ZooKeeper only are known to nobody but ZooKeeper.
+    Groups that have offsets only in ZooKeeper are not listed.
     """
-    wanted = {state.lower() for state in states}
-    groups = [g for g in cluster.admin.list_groups().values() if not wanted or (g.state or "").lower() in wanted]
+    requested = {state.lower() for state in states}
+    groups = [g for g in cluster.admin.list_groups().values() if not requested or (g.state or "").lower() in requested]
     show(
         form, ("group", "state", "type", "protocol_type"), [(g.group, g.state, g.type, g.protocol_type) for g in groups]
     )
@@ -48,7 +48,7 @@ def list_groups(cluster: Cluster, states: tuple[str, ...], form: str | None) -> 
 
 @dataclass(frozen=True)
 class Row:
-    """What is shown of a partition."""
+    """A partition of a group, as it is shown."""
 
     partition: TopicPartition
     at: OffsetAndMetadata | None
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets lie before the end."""
+        """Number of offsets between the committed offset and the end."""
         return None if self.at is None or self.end is None else max(self.end - self.at.offset, 0)
 
 
@@ -68,7 +68,7 @@ HEADS = (
 
 
 @click.command()
-@about_groups
+@group_options
 @output_option
 def describe(
     cluster: Cluster,
@@ -80,9 +80,9 @@ def describe(
 ) -> None:
     """Describe groups: offset, end, lag, metadata and member of each partition.
 
-    A group that Kafka does not know has no state; one without offsets has a line of its own.
+    Unknown groups have no state; groups without offsets have a single line.
     """
-    names = which(cluster, groups, all_groups)
+    names = selected_groups(cluster, groups, all_groups)
     lines: list[tuple[Any, ...]] = []
     errors: dict[str, KafkaError] = {}
     unread: dict[str, KafkaError] = {}
@@ -91,29 +91,29 @@ def describe(
             description = cluster.description(group)
             rows, without_end = _rows(cluster, group, storage, topics, description)
         except KafkaTimeoutError:
-            # A cluster that does not answer would keep each group waiting as long.
+            # If the cluster does not respond, every further group would time out, too.
             raise
         except KafkaError as error:
             errors[f"group {group}"] = error
             continue
         unread |= {f"the end of {named(tp)}": error for tp, error in without_end.items()}
-        about = (group, description and description.state)
-        lines += [(*about, *_line(row)) for row in rows] or [(*about, *[None] * (len(HEADS) - len(about)))]
+        first = (group, description and description.state)
+        lines += [(*first, *_line(row)) for row in rows] or [(*first, *[None] * (len(HEADS) - len(first)))]
     show(form, HEADS, lines)
     if unread:
-        complain(errors | unread, len(errors) + len(lines), "groups and partitions")
-    complain(errors, len(names), "groups")
+        report_errors(errors | unread, len(errors) + len(lines), "groups and partitions")
+    report_errors(errors, len(names), "groups")
 
 
 def _line(row: Row) -> tuple[Any, ...]:
     at, member = row.at, row.member
-    kept = (None, None) if at is None else (at.metadata, at.leader_epoch)
-    who = (None,) * 4 if member is None else (member.client_id, member.host, member.member_id, member.instance_id)
-    return (*row.partition, at and at.offset, row.end, row.lag, *kept, *who)
+    stored_fields = (None, None) if at is None else (at.metadata, at.leader_epoch)
+    owner = (None,) * 4 if member is None else (member.client_id, member.host, member.member_id, member.instance_id)
+    return (*row.partition, at and at.offset, row.end, row.lag, *stored_fields, *owner)
 
 
-def which(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[str]:
-    """The groups that a command is about."""
+def selected_groups(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[str]:
+    """Returns the groups that the command line selects."""
     if all_groups == bool(groups):
         raise click.UsageError("name groups, or pass --all-groups")
     return sorted(without_share_groups(cluster.admin.list_groups())) if all_groups else list(dict.fromkeys(groups))
@@ -122,19 +122,19 @@ def which(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[s
 def _rows(
     cluster: Cluster, group: str, storage: str, topics: tuple[TopicChoice, ...], description: GroupDescription | None
 ) -> tuple[list[Row], dict[TopicPartition, KafkaError]]:
-    """The partitions of a group, and why ends of some are not known."""
+    """Returns the partitions of a group, and errors of the lookup of their ends."""
     found = stored(
         cluster.store(storage, group), cluster.partitions(topics) if topics and storage == "zookeeper" else None
     )
-    # What ZooKeeper has is of other consumers than those that Kafka knows.
+    # Offsets in ZooKeeper belong to other consumers than the members of the group in Kafka.
     members = description.members if description is not None and storage == "kafka" else ()
     owners = {tp: member for member in members for tp in member.assignment}
     partitions = [tp for tp in sorted({*found, *owners}) if not topics or any(topic.takes(tp) for topic in topics)]
     counts = {name: topic.partitions for name, topic in cluster.admin.list_topics().items()}
-    there = [tp for tp in partitions if tp.partition < counts.get(tp.topic, 0)]
+    existing = [tp for tp in partitions if tp.partition < counts.get(tp.topic, 0)]
     ends: dict[TopicPartition, int] = {}
     errors: dict[TopicPartition, KafkaError] = {}
-    for tp, at in told(look_up(cluster, there, OffsetSpec.LATEST)) if there else ():
+    for tp, at in each_result(look_up(cluster, existing, OffsetSpec.LATEST)) if existing else ():
         if isinstance(at, KafkaError):
             errors[tp] = at
         elif at is not None:
@@ -143,8 +143,10 @@ def _rows(
 
 
 @click.command()
-@about_groups
-@click.option("--format", "form", type=click.Choice(FORMATS), default="json", show_default=True, help="Of the file.")
+@group_options
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="json", show_default=True, help="The format of the file."
+)
 @click.option(
     "-O", "--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A file instead of stdout."
 )
@@ -157,18 +159,18 @@ def export(
     form: str,
     output: Path | None,
 ) -> None:
-    """Write the offsets of groups down, for `import` and for people.
+    """Export the offsets of groups to a file or to standard output, for `import`.
 
     The format `zookeeper` is that of Kafka's old ExportZkOffsets: /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET.
     """
-    names = which(cluster, groups, all_groups)
+    names = selected_groups(cluster, groups, all_groups)
     snapshot: Snapshot = {}
     errors: dict[str, KafkaError] = {}
     if storage == "zookeeper":
         for name in names:
             snapshot[name] = stored(cluster.store(storage, name))
     else:
-        for name, found in told(cluster.admin.fetch_offsets_many(names)):
+        for name, found in each_result(cluster.admin.fetch_offsets_many(names)):
             if isinstance(found, KafkaError):
                 errors[f"group {name}"] = found
             else:
@@ -189,4 +191,4 @@ def export(
         write_whole(output, text)
         count = sum(map(len, snapshot.values()))
         click.echo(f"{count} offsets of {len(snapshot)} groups written to {click.format_filename(output)}", err=True)
-    complain(errors, len(names), "groups")
+    report_errors(errors, len(names), "groups")

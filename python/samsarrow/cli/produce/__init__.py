@@ -9,10 +9,10 @@ import click
 
 from samsarrow.cli.completion import topics
 from samsarrow.cli.connection import Connection, writes_values
-from samsarrow.cli.produce.typed import Written, written_options
+from samsarrow.cli.produce.typed import WriteFormats, written_options
 
 FORMATS = ("value", "ndjson", "json", "raw", "envelope", "csv", "arrow", "parquet")
-# Arrow's names of the types that a CSV column may have.
+# Arrow types of CSV columns, by their names on the command line.
 CSV_TYPES = {"string": "string", "short": "int16", "int": "int32", "long": "int64", "float": "float32",
              "double": "float64", "boolean": "bool"}  # fmt: skip
 ESCAPES = {"\\t": b"\t", "\\0": b"\0", "\\n": b"\n"}
@@ -59,14 +59,14 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="By default that of each file's suffix, or value: a line each. raw makes one record of a file.",
+    help="By default from each file's suffix, otherwise value: one record per line. raw makes one record of a file.",
 )
 @click.option(
     "-K",
     "--key-separator",
     callback=_separator,
     metavar="TEXT",
-    help=r"Lines are KEY TEXT VALUE, as in -K : or -K '\t'.",
+    help=r"The text between key and value of a line, as in -K : or -K '\t'.",
 )
 @click.option("--tombstone", is_flag=True, help="An empty value is null: it deletes its key in a compacted topic.")
 @click.option(
@@ -76,13 +76,13 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     multiple=True,
     callback=_headers,
     metavar="NAME=VALUE",
-    help="On every record; repeatable.",
+    help="A header of every record; repeatable.",
 )
 @click.option(
     "-z",
     "--compress",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    help="By default compression.type, or none.",
+    help="The compression; by default compression.type, or none.",
 )
 @click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="The partition of all records.")
 @click.option(
@@ -90,16 +90,16 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
     is_flag=True,
     help="Ignore the partitions of envelopes and of tables that consume wrote: keys choose the partition.",
 )
-@click.option("--key-column", metavar="NAME", help="Of csv, arrow and parquet; by default key.")
+@click.option("--key-column", metavar="NAME", help="The column of keys in csv, arrow and parquet; by default key.")
 @click.option(
     "--value-column",
     "value_columns",
     multiple=True,
     metavar="NAME",
-    help="By default value, or where there is none all other columns: as JSON. Repeatable.",
+    help="The column of values; by default value, or without it all other columns as JSON. Repeatable.",
 )
-@click.option("--partition-column", metavar="NAME", help="A column of partitions.")
-@click.option("--timestamp-column", metavar="NAME", help="A column of timestamps.")  # fmt: skip
+@click.option("--partition-column", metavar="NAME", help="The column of partitions.")
+@click.option("--timestamp-column", metavar="NAME", help="The column of timestamps.")  # fmt: skip
 @click.option(
     "--column-type",
     "column_types",
@@ -110,9 +110,10 @@ def _column_types(_context: click.Context, _parameter: click.Parameter, texts: t
 )
 @written_options
 def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
-    """Write to a topic what files hold, or what comes on standard input.
+    """Write files or standard input to a topic.
 
-    What is sent stays sent: where something later fails, exit code 3 says so, and standard error how many records.
+    Sent records stay in the topic: if a later one fails, the exit code is 3, and standard error has the number of sent
+    records.
 
     \b
       echo "hello" | samsarrow produce greetings
@@ -121,8 +122,8 @@ def produce(connection: Connection, topic: str, files: tuple[Path, ...], **optio
       samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
       samsarrow produce orders orders.parquet --value avro --registry http://localhost:8081
     """  # noqa: D301 - the character that click wants
-    # What makes records takes its time to be imported: help and completion do without.
+    # Imported here because it is slow, and help and completion do not need it.
     from samsarrow.cli.produce.job import Job
 
-    written = Written.of(options)
-    Job(connection, topic, files, written=written, **options).run()
+    formats = WriteFormats.take(options)
+    Job(connection, topic, files, formats=formats, **options).run()

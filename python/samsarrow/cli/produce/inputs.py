@@ -1,4 +1,4 @@
-"""Records out of files and pipes, as Arrow batches: lines, JSON, envelopes, CSV, Arrow, Parquet."""
+"""Readers of input files and pipes as Arrow batches: lines, JSON, envelopes, CSV, Arrow, Parquet."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from samsarrow.cli.produce.json_text import Json
 from samsarrow.cli.produce.quotes import Quotes
 
 CHUNK = 1 << 20
-LONGEST_LINE = 128 << 20
+MAX_LINE = 128 << 20
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-# What `consume` writes: such a table is sent as it was read.
-OURS = {"topic", "partition", "offset", "timestamp", "key", "value"}
+# Columns of tables that `consume` writes; these are sent to their partitions with their timestamps.
+CONSUME_COLUMNS = {"topic", "partition", "offset", "timestamp", "key", "value"}
 Headers = list[tuple[str, bytes | None]]
 T = TypeVar("T")
 
 
 class InputError(click.ClickException):
-    """What is to be sent cannot be read."""
+    """The input cannot be read."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How input is read.
+class InputOptions:
+    """Options of the input.
 
     Attributes:
-        key_separator: parts key and value of a line.
+        key_separator: separator of key and value of a line.
         tombstone: whether an empty value is null.
-        repartition: whether partitions of envelopes and tables are forgotten.
-        headers: for each record, after its own.
+        repartition: whether partitions of envelopes and tables are ignored.
+        headers: headers that are added to each record.
         key: column of the keys.
         value: columns of the values.
         partition: column of the partitions.
-        timestamp: column of the times.
-        types: of columns of CSV; cells of all others are the bytes that the file has.
-        key_type: of the key in CSV, where a format takes no text.
-        value_type: of the value, or of a record of all its columns, likewise.
+        timestamp: column of the timestamps.
+        types: types of CSV columns; cells of the others are bytes of the file.
+        key_type: type of the key in CSV, if its format does not accept text.
+        value_type: type of the value in CSV, or of the record of all its columns, if its format does not accept text.
     """
 
     key_separator: bytes | None = None
@@ -66,9 +66,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows to send, and which columns are what.
+    """Rows to send, with the roles of their columns.
 
-    `first` is the number of the first line or row. `complete` rows have the headers of the command line already.
+    `first` is the number of the first line or row. `complete` is true if the rows have the headers of the command line.
     """
 
     rows: pa.RecordBatch
@@ -82,110 +82,110 @@ class Chunk:
     complete: bool = False
 
     def with_headers(self, headers: Headers) -> Chunk:
-        """The same with headers on each row.
+        """Returns the chunk with headers on each row.
 
         Raises:
             InputError: the rows have headers of their own.
         """
         if self.headers is not None:
             raise InputError("the rows have headers, which -H would replace")
-        name = _free("headers", self.rows)
+        name = _unused("headers", self.rows)
         every = pa.array([[{"key": key, "value": value} for key, value in headers]], HEADERS)
         column = every.take(pa.array([0] * self.rows.num_rows, pa.int32()))
         return replace(self, rows=self.rows.append_column(name, column), headers=name)
 
     def with_partition(self, partition: int) -> Chunk:
-        """The same, all rows in one partition."""
-        name = _free("partition", self.rows)
+        """Returns the chunk with all rows in one partition."""
+        name = _unused("partition", self.rows)
         column = pa.array([partition] * self.rows.num_rows, pa.int32())
         return replace(self, rows=self.rows.append_column(name, column), partition=name)
 
 
-def _free(name: str, rows: pa.RecordBatch) -> str:
+def _unused(name: str, rows: pa.RecordBatch) -> str:
     while name in rows.schema.names:
         name = f"_{name}"
     return name
 
 
-def chunks(form: str, stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
-    """All rows of a file.
+def chunks(form: str, stream: IO[bytes], name: str, options: InputOptions) -> Iterator[Chunk]:
+    """Yields all rows of a file.
 
     Args:
         form: value, raw, json, ndjson, envelope, csv, arrow or parquet.
-        stream: to read from.
-        name: of the file, for messages.
-        reading: what the command line says about it.
+        stream: stream to read from.
+        name: name of the file, for messages.
+        options: options of the input.
 
     Raises:
-        InputError: it is not of that format; what came before was given already.
+        InputError: the input has another format; the rows before the error were yielded.
     """
     try:
         if form == "value":
-            yield from _values(stream, name, reading)
+            yield from _values(stream, name, options)
         elif form == "raw":
             value = stream.read()
             yield Chunk(pa.record_batch({"value": pa.array([value], pa.large_binary())}), 1, value="value")
         elif form == "json":
-            yield from _json(stream, name, reading)
+            yield from _json(stream, name, options)
         elif form in ("ndjson", "envelope"):
             parse = _envelope if form == "envelope" else _object
             for first, lines in _lines(stream, name):
                 yield _records(
                     [parse(_loaded(json_text.members, line, f"{name}, line {at}"), f"{name}, line {at}") for at, line in
-                     enumerate(lines, first) if line.strip()], first, reading,
+                     enumerate(lines, first) if line.strip()], first, options,
                 )  # fmt: skip
         else:
-            yield from _tables(form, stream, name, reading)
+            yield from _tables(form, stream, name, options)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InputError(f"{name} cannot be read as {form}: {error}") from None
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines as they come, some at a time, with the number of the first."""
-    # What is there already is sent already: a pipe may be slow.
+    """Yields lines as they arrive, several at a time, with the number of the first."""
+    # `read1` returns available data without waiting for a full chunk, since a pipe may be slow.
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     rest, number = b"", 1
     while piece := read(CHUNK):
-        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        complete, newline, rest = (rest + piece).rpartition(b"\n")
         if newline:
-            lines = whole.split(b"\n")
+            lines = complete.split(b"\n")
             yield number, lines
             number += len(lines)
-        if len(rest) > LONGEST_LINE:
-            raise InputError(f"{name}, line {number}: longer than {LONGEST_LINE >> 20} MiB")
+        if len(rest) > MAX_LINE:
+            raise InputError(f"{name}, line {number}: longer than {MAX_LINE >> 20} MiB")
     if rest:
         yield number, [rest]
 
 
-def _values(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
+def _values(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[Chunk]:
     for first, lines in _lines(stream, name):
         values: list[bytes | None] = list(lines)
         columns = {}
-        if (separator := reading.key_separator) is not None:
-            parted = [line.partition(separator) for line in lines]
-            for at, (_, found, _) in enumerate(parted, first):
-                if not found:
-                    # The lines before it are fine.
-                    if at > first:
-                        yield from _plain(parted[: at - first], first, reading)
-                    raise InputError(f"{name}, line {at}: there is no {separator.decode()!r} between key and value")
-            yield from _plain(parted, first, reading)
+        if (separator := options.key_separator) is not None:
+            pairs = [line.partition(separator) for line in lines]
+            for number, (_, matched, _) in enumerate(pairs, first):
+                if not matched:
+                    # The lines before it are valid.
+                    if number > first:
+                        yield from _pairs(pairs[: number - first], first, options)
+                    raise InputError(f"{name}, line {number}: there is no {separator.decode()!r} between key and value")
+            yield from _pairs(pairs, first, options)
             continue
-        if reading.tombstone:
+        if options.tombstone:
             values = [value or None for value in lines]
         columns["value"] = pa.array(values, pa.binary())
         yield Chunk(pa.record_batch(columns), first, value="value")
 
 
-def _plain(parted: list[tuple[bytes, bytes, bytes]], first: int, reading: Reading) -> Iterator[Chunk]:
-    values = [(value or None) if reading.tombstone else value for _, _, value in parted]
-    columns = {"key": pa.array([key for key, _, _ in parted], pa.binary()), "value": pa.array(values, pa.binary())}
+def _pairs(pairs: list[tuple[bytes, bytes, bytes]], first: int, options: InputOptions) -> Iterator[Chunk]:
+    values = [(value or None) if options.tombstone else value for _, _, value in pairs]
+    columns = {"key": pa.array([key for key, _, _ in pairs], pa.binary()), "value": pa.array(values, pa.binary())}
     yield Chunk(pa.record_batch(columns), first, key="key", value="value")
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record as JSON has it; nothing is said of a partition or time that is None."""
+    """A record from JSON; partition and timestamp are None if not set."""
 
     key: bytes | None
     value: bytes | None
@@ -194,11 +194,11 @@ class Record:
     timestamp: int | None = None
 
 
-def _records(records: list[Record], first: int, reading: Reading) -> Chunk:
+def _records(records: list[Record], first: int, options: InputOptions) -> Chunk:
     headers = [
-        [{"key": key, "value": value} for key, value in (*record.headers, *reading.headers)] for record in records
+        [{"key": key, "value": value} for key, value in (*record.headers, *options.headers)] for record in records
     ]
-    partitions = [None if reading.repartition else record.partition for record in records]
+    partitions = [None if options.repartition else record.partition for record in records]
     rows = pa.record_batch(
         {
             "key": pa.array([record.key for record in records], pa.binary()),
@@ -215,23 +215,22 @@ def _loaded(read: Callable[[bytes], T], text: bytes, where: str) -> T:
     try:
         return read(text)
     except (ValueError, RecursionError) as error:
-        why = error.msg if isinstance(error, json.JSONDecodeError) else f"it cannot be read: {error}"
-        raise InputError(f"{where}: not JSON: {why}") from None
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else f"it cannot be read: {error}"
+        raise InputError(f"{where}: not JSON: {reason}") from None
 
 
-def _json(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
-    whole = _loaded(json_text.objects, stream.read(), name)
-    if whole is None:
+def _json(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[Chunk]:
+    items = _loaded(json_text.objects, stream.read(), name)
+    if items is None:
         raise InputError(f"{name} is not a JSON array; --format ndjson takes one object per line")
-    for start in range(0, len(whole), 10_000):
-        some = whole[start : start + 10_000]
-        yield _records(
-            [_object(one, f"{name}, item {at}") for at, one in enumerate(some, start + 1)], start + 1, reading
-        )
+    for start in range(0, len(items), 10_000):
+        part = items[start : start + 10_000]
+        records = [_object(item, f"{name}, item {number}") for number, item in enumerate(part, start + 1)]
+        yield _records(records, start + 1, options)
 
 
 def _object(given: dict[str, Json] | None, where: str) -> Record:
-    """A record as `consume --format ndjson` writes it."""
+    """Reads a record in the form of `consume --format ndjson`."""
     if given is None or not {"value", "value_base64"} & given.keys():
         raise InputError(
             f"{where}: a record is an object with a member value or value_base64 (and key, headers); --format value "
@@ -247,7 +246,7 @@ def _either(given: dict[str, Json], name: str, where: str) -> bytes | None:
 
 
 def _text(given: Json, where: str) -> bytes | None:
-    """Returns text as bytes, and anything else as it stands in the file."""
+    """Returns text as bytes, and any other value as its JSON text in the file."""
     value = given.value
     if value is None:
         return None
@@ -276,20 +275,20 @@ def _headers(given: dict[str, Json], where: str, read: Callable[[Json, str], byt
         return [(name, read(value, f"{where}: header {name}")) for name, value in headers.members().items()]
     found: Headers = []
     for pair in headers.items() if isinstance(headers.value, list) else [headers]:
-        its = pair.items() if isinstance(pair.value, list) else []
-        if len(its) != 2 or not isinstance(name := its[0].value, str):
+        parts = pair.items() if isinstance(pair.value, list) else []
+        if len(parts) != 2 or not isinstance(name := parts[0].value, str):
             raise InputError(f'{where}: headers are pairs, [["name", "value"], …]')
-        found.append((name, read(its[1], f"{where}: header {name}")))
+        found.append((name, read(parts[1], f"{where}: header {name}")))
     return found
 
 
 def _envelope(given: dict[str, Json] | None, where: str) -> Record:
-    """A record as `consume --format envelope` writes it."""
+    """Reads a record in the form of `consume --format envelope`."""
     if given is None or not {"key", "value", "headers", "partition", "timestamp"} <= given.keys():
         raise InputError(f"{where}: not an envelope, which has key, value, headers, partition and timestamp")
-    for name, most in (("partition", 2**31), ("timestamp", 2**63)):
+    for name, limit in (("partition", 2**31), ("timestamp", 2**63)):
         number = given[name].value
-        if number is not None and (not isinstance(number, int) or not 0 <= number < most):
+        if number is not None and (not isinstance(number, int) or not 0 <= number < limit):
             raise InputError(f"{where}: {name} is out of range")
     return Record(
         _base64(given["key"], f"{where}: key"),
@@ -300,28 +299,28 @@ def _envelope(given: dict[str, Json] | None, where: str) -> Record:
     )
 
 
-def _tables(form: str, stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
+def _tables(form: str, stream: IO[bytes], name: str, options: InputOptions) -> Iterator[Chunk]:
     first = 1
-    for batch in _csv(stream, name, reading) if form == "csv" else _batches(form, stream):
+    for batch in _csv(stream, name, options) if form == "csv" else _batches(form, stream):
         if batch.num_rows:
-            yield _shaped(batch, first, name, reading)
+            yield _shaped(batch, first, name, options)
         first += batch.num_rows
 
 
-def _csv(stream: IO[bytes], name: str, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Cells as the bytes that the file has, or of the types that were requested: Arrow's guesses are never used."""
+def _csv(stream: IO[bytes], name: str, options: InputOptions) -> Iterator[pa.RecordBatch]:
+    """Reads cells as bytes of the file, or with requested types; Arrow's type inference is not used."""
     import pyarrow.csv
 
     names, lines = _csv_names(stream, name)
-    _check_columns(names, name, reading)
-    roles = _roles(names, reading)
-    # Arrow rejects a stream of no rows.
+    _check_columns(names, name, options)
+    roles = _roles(names, options)
+    # Arrow rejects a stream without rows.
     if not (first := stream.read(1)):
         return
     convert = pyarrow.csv.ConvertOptions(
-        column_types={column: _csv_type(column, roles, reading) for column in names},
+        column_types={column: _csv_type(column, roles, options) for column in names},
         # `consume` writes null as an empty cell, and empty text in quotes.
-        strings_can_be_null=roles.ours,
+        strings_can_be_null=roles.from_consume,
         quoted_strings_can_be_null=False,
         null_values=[""],
     )
@@ -335,13 +334,13 @@ def _csv(stream: IO[bytes], name: str, reading: Reading) -> Iterator[pa.RecordBa
             convert_options=convert,
         )
 
-    for batch in _closed(batches(), name, quotes):
+    for batch in _check_quotes(batches(), name, quotes):
         at = batch.schema.get_field_index(roles.timestamp) if roles.timestamp is not None else -1
         yield batch if at < 0 else batch.set_column(at, roles.timestamp, _times(batch.column(at)))
 
 
-def _closed(batches: Iterator[pa.RecordBatch], name: str, quotes: Quotes) -> Iterator[pa.RecordBatch]:
-    """Returns the batches without a last row that an unclosed quote has made of all rows behind it."""
+def _check_quotes(batches: Iterator[pa.RecordBatch], name: str, quotes: Quotes) -> Iterator[pa.RecordBatch]:
+    """Yields batches without a last row that begins with an unclosed quote, and raises an error for it."""
     last: pa.RecordBatch | None = None
     try:
         for batch in batches:
@@ -360,7 +359,7 @@ def _closed(batches: Iterator[pa.RecordBatch], name: str, quotes: Quotes) -> Ite
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream behind bytes that were read from it, whose quotes are followed."""
+    """A stream with bytes put back at its beginning, which passes all bytes to `Quotes`."""
 
     def __init__(self, first: bytes, rest: IO[bytes], quotes: Quotes) -> None:
         self._first, self._rest, self._quotes = first, rest, quotes
@@ -376,13 +375,13 @@ class _Prefixed(io.RawIOBase):
 
 
 def _csv_names(stream: IO[bytes], name: str) -> tuple[list[str], int]:
-    """Returns the names in the first line, which may be quoted and have line ends of their own, and the lines read."""
+    """Returns the names in the header line, which may be quoted with line breaks, and the number of lines read."""
     number = itertools.count()
-    lines = (line.decode() for line in iter(lambda: stream.readline(LONGEST_LINE), b"") if next(number) >= 0)
-    # A name in quotes is quoted only where no byte order mark is before it.
+    lines = (line.decode() for line in iter(lambda: stream.readline(MAX_LINE), b"") if next(number) >= 0)
+    # Removes a byte order mark, which would hide the quote of the first name.
     first = (line.removeprefix("\ufeff") for line in itertools.islice(lines, 1))
     try:
-        # Lines before it may be empty.
+        # Skips empty lines before the header line.
         names = next((names for names in csv.reader(itertools.chain(first, lines), strict=True) if names), None)
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"{name} cannot be read as csv: its line of names: {error}") from None
@@ -391,24 +390,24 @@ def _csv_names(stream: IO[bytes], name: str) -> tuple[list[str], int]:
     return names, next(number)
 
 
-def _csv_type(column: str, roles: Roles, reading: Reading) -> pa.DataType:
-    if (requested := reading.types.get(column)) is not None:
+def _csv_type(column: str, roles: Roles, options: InputOptions) -> pa.DataType:
+    if (requested := options.types.get(column)) is not None:
         return requested
     if column == roles.partition:
         return pa.int32()
     if column == roles.timestamp:
         return pa.string()
     if column in roles.value and (roles.whole or len(roles.value) > 1):
-        record = reading.value_type
+        record = options.value_type
         at = -1 if record is None or not pa.types.is_struct(record) else record.get_field_index(column)
         return pa.string() if record is None or at < 0 else _csv_scalar(record.field(at).type, pa.string())
     if column == roles.key:
-        return _csv_scalar(reading.key_type, pa.binary())
-    return _csv_scalar(reading.value_type if column in roles.value else None, pa.binary())
+        return _csv_scalar(options.key_type, pa.binary())
+    return _csv_scalar(options.value_type if column in roles.value else None, pa.binary())
 
 
 def _csv_scalar(kind: pa.DataType | None, default: pa.DataType) -> pa.DataType:
-    """The type of cells for a type that a format takes."""
+    """Returns the type of CSV cells for a type of a format."""
     if kind is None or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
         return default
     kind = getattr(kind, "storage_type", kind)
@@ -416,7 +415,7 @@ def _csv_scalar(kind: pa.DataType | None, default: pa.DataType) -> pa.DataType:
 
 
 def _times(column: pa.Array) -> pa.Array:
-    """Milliseconds since 1970, or times as ISO 8601 has them."""
+    """Parses milliseconds since 1970, or ISO 8601 times."""
     column = column.cast(pa.binary()).cast(pa.string())
     try:
         return column.cast(pa.int64())
@@ -448,38 +447,38 @@ def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of keys, values, partitions and timestamps; `ours` is whether `consume` wrote the table."""
+    """Columns of keys, values, partitions and timestamps; `from_consume` is true for a table that `consume` wrote."""
 
     key: str | None
     value: list[str]
     whole: bool
     partition: str | None
     timestamp: str | None
-    ours: bool
+    from_consume: bool
 
 
-def _check_columns(names: list[str], name: str, reading: Reading) -> None:
-    for column in (reading.key, *reading.value, reading.partition, reading.timestamp, *reading.types):
+def _check_columns(names: list[str], name: str, options: InputOptions) -> None:
+    for column in (options.key, *options.value, options.partition, options.timestamp, *options.types):
         if column is not None and column not in names:
             raise InputError(f"{name} has no column {column!r}; it has {', '.join(names)}")
 
 
-def _roles(names: list[str], reading: Reading) -> Roles:
-    ours = names.count("value") == 1 and set(names) >= OURS and not reading.value
-    partition = reading.partition or ("partition" if ours and not reading.repartition else None)
-    timestamp = reading.timestamp or ("timestamp" if ours else None)
-    if reading.value or "value" in names:
-        key = reading.key or ("key" if "key" in names else None)
-        return Roles(key, list(reading.value) or ["value"], False, partition, timestamp, ours)
-    value = [column for column in names if column not in (reading.key, reading.partition, reading.timestamp)]
-    return Roles(reading.key, value, True, partition, timestamp, ours)
+def _roles(names: list[str], options: InputOptions) -> Roles:
+    from_consume = names.count("value") == 1 and set(names) >= CONSUME_COLUMNS and not options.value
+    partition = options.partition or ("partition" if from_consume and not options.repartition else None)
+    timestamp = options.timestamp or ("timestamp" if from_consume else None)
+    if options.value or "value" in names:
+        key = options.key or ("key" if "key" in names else None)
+        return Roles(key, list(options.value) or ["value"], False, partition, timestamp, from_consume)
+    value = [column for column in names if column not in (options.key, options.partition, options.timestamp)]
+    return Roles(options.key, value, True, partition, timestamp, from_consume)
 
 
-def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> Chunk:
-    """Returns the rows with the roles of their columns."""
+def _shaped(batch: pa.RecordBatch, first: int, name: str, options: InputOptions) -> Chunk:
+    """Returns the rows as a chunk with the roles of their columns."""
     names = batch.schema.names
-    _check_columns(names, name, reading)
-    roles = _roles(names, reading)
+    _check_columns(names, name, options)
+    roles = _roles(names, options)
     headers = "headers" if "headers" in names and pa.types.is_list(batch.schema.field("headers").type) else None
     value: str | list[str] = roles.value
     form: str | None = "json"
@@ -494,5 +493,5 @@ def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> C
 
 
 def _is_bytes(column: pa.Array) -> bool:
-    """Returns whether `send_batch` sends a column unchanged."""
+    """Returns true if `send_batch` sends a column unchanged."""
     return _core.is_bytes(pa.record_batch([column], ["value"]))

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.partial_failure import PartialFailure
-from samsarrow.cli.produce.inputs import Chunk, Headers, InputError, Reading, chunks
-from samsarrow.cli.produce.typed import Written
+from samsarrow.cli.produce.inputs import Chunk, Headers, InputError, InputOptions, chunks
+from samsarrow.cli.produce.typed import WriteFormats
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
 from samsarrow.exceptions import KafkaError
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow",
             ".json": "json", ".jsonl": "ndjson", ".ndjson": "ndjson"}  # fmt: skip
-# Results that are waited for at a time: each is of a chunk.
-PENDING = 64
+# Maximum chunks whose delivery is pending.
+MAX_PENDING = 64
 
 
 class Job:
     """One run of the command.
 
     Raises:
-        click.UsageError: options that make no sense together.
+        click.UsageError: options contradict each other.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Job:
         partition_column: str | None,
         timestamp_column: str | None,
         column_types: dict[str, str],
-        written: Written,
+        formats: WriteFormats,
     ) -> None:
         self.connection, self.topic = connection, topic
         self.inputs = [(path, _format(form, path)) for path in files or (Path("-"),)]
@@ -62,23 +62,23 @@ class Job:
             click.echo("reading lines from the terminal; Ctrl-D ends", err=True)
         forms = {form for _, form in self.inputs}
         columns = (key_column, *value_columns, partition_column, timestamp_column)
-        for wrong, why in (
+        for invalid, reason in (
             ((key_separator is not None or tombstone) and not forms <= {"value"},
              f"{'-K' if key_separator is not None else '--tombstone'} is for lines, --format value"),
-            ((any(columns) or bool(written)) and not forms <= {"csv", "arrow", "parquet"},
+            ((any(columns) or bool(formats)) and not forms <= {"csv", "arrow", "parquet"},
              "columns are in csv, arrow and parquet"),
             (bool(column_types) and not forms <= {"csv"},
              "--column-type is for csv: columns of arrow and parquet have types"),
             (partition is not None and bool(partition_column or repartition), "-p contradicts other partitions"),
             (repartition and partition_column is not None, "--repartition contradicts --partition-column"),
         ):  # fmt: skip
-            if wrong:
-                raise click.UsageError(why)
+            if invalid:
+                raise click.UsageError(reason)
         self.partition, self.headers, self.compress = partition, headers, compress
-        # Made once: what is registered is registered once.
-        self.formats = written.formats(connection)
-        types = written.types(self.formats, topic) if "csv" in forms else {}
-        self.reading = Reading(
+        # Created once, so that schemas are registered once.
+        self.formats = formats.formats(connection)
+        types = formats.types(self.formats, topic) if "csv" in forms else {}
+        self.input_options = InputOptions(
             key_separator, tombstone, repartition or partition is not None, tuple(headers), key_column, value_columns,
             partition_column, timestamp_column, {name: pa.type_for_alias(kind) for name, kind in column_types.items()},
             types.get("key"), types.get("value"),
@@ -95,8 +95,8 @@ class Job:
             with Signals():
                 self._send_all(producer)
         except (KafkaError, click.ClickException) as error:
-            # What was sent before counts, too.
-            failed = self._settle_rest()
+            # Waits for pending deliveries, to report how many records were sent.
+            failed = self._complete_rest()
             if self.sent == 0 or isinstance(error, click.UsageError):
                 raise
             text = error.message if isinstance(error, click.ClickException) else str(error)
@@ -122,11 +122,11 @@ class Job:
     def _send_all(self, producer: Producer) -> None:
         for path, form in self.inputs:
             with _opened(path) as (stream, name, update):
-                for chunk in chunks(form, stream, name, self.reading):
+                for chunk in chunks(form, stream, name, self.input_options):
                     self._send(producer, chunk, name)
                     update()
         while self._pending:
-            self._settle_first()
+            self._complete_first()
 
     def _send(self, producer: Producer, chunk: Chunk, name: str) -> None:
         if self.headers and not chunk.complete:
@@ -146,19 +146,19 @@ class Job:
                 self._pending.append((chunk, name, error.delivery))
             raise InputError(f"{_where(chunk, name)}: {error}{self._about_partitions(chunk)}") from None
         self._pending.append((chunk, name, delivery))
-        while self._pending and (len(self._pending) > PENDING or self._pending[0][2].done()):
-            self._settle_first()
+        while self._pending and (len(self._pending) > MAX_PENDING or self._pending[0][2].done()):
+            self._complete_first()
 
     def _about_partitions(self, chunk: Chunk) -> str:
         """Returns what to do about a chunk whose own partitions the topic does not have, or an empty text."""
-        if chunk.partition is None or self.partition is not None or self.reading.partition is not None:
+        if chunk.partition is None or self.partition is not None or self.input_options.partition is not None:
             return ""
-        most = pc.max(chunk.rows.column(chunk.partition)).as_py()
-        if most is None or most < self.connection.admin.list_topics([self.topic])[self.topic].partitions:
+        largest = pc.max(chunk.rows.column(chunk.partition)).as_py()
+        if largest is None or largest < self.connection.admin.list_topics([self.topic])[self.topic].partitions:
             return ""
         return f" (the partitions are those of column {chunk.partition}: --repartition ignores them)"
 
-    def _settle_first(self) -> None:
+    def _complete_first(self) -> None:
         chunk, name, delivery = self._pending.popleft()
         try:
             self.sent += sum(receipt.count for receipt in delivery.result())
@@ -167,12 +167,12 @@ class Job:
             error.add_note(f"of {_where(chunk, name)}")
             raise
 
-    def _settle_rest(self) -> str:
-        """Waits for what is under way; says how many more failed."""
+    def _complete_rest(self) -> str:
+        """Waits for pending deliveries; returns a text about those that failed."""
         failed = 0
         while self._pending:
             try:
-                self._settle_first()
+                self._complete_first()
             except KafkaError:
                 failed += 1
         return f", {failed} more chunks of input failed" if failed else ""
@@ -189,7 +189,7 @@ def _format(form: str | None, path: Path) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], str, Callable[[], None]]]:
-    """A file with its name and a bar of how far it is read."""
+    """Opens a file; yields it with its name and a function that updates the progress bar."""
     if str(path) == "-":
         yield sys.stdin.buffer, "standard input", lambda: None
         return
@@ -198,13 +198,13 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], str, Callable[[], None]]]:
     except OSError as error:
         raise click.FileError(str(path), error.strerror) from None
     with stream, progress(path.name, path.stat().st_size) as bar:
-        at = 0
+        position = 0
 
         def update() -> None:
-            nonlocal at
+            nonlocal position
             if not stream.closed and stream.seekable():
-                bar(stream.tell() - at)
-                at = stream.tell()
+                bar(stream.tell() - position)
+                position = stream.tell()
 
         yield stream, click.format_filename(path), update
-        bar(path.stat().st_size - at)
+        bar(path.stat().st_size - position)

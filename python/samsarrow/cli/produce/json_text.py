@@ -1,4 +1,4 @@
-"""JSON with the place of each value in its text, so that a value is sent as the file has it."""
+"""JSON parser that keeps the position of each value in its text, so that values are sent unchanged."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
-# Longer integers are in no field that is read here, and Python limits their digits.
-LONGEST_INTEGER = 40
+# Longer integers are read as floats: no parsed field has them, and Python limits the digits of integers.
+MAX_INTEGER_DIGITS = 40
 
 _space = re.compile(r"[ \t\n\r]*")
 
@@ -20,7 +20,7 @@ class Json:
     """A value in a JSON text.
 
     Attributes:
-        value: the value as Python has it; numbers may be rounded.
+        value: the Python value; numbers may be rounded.
         text: the whole text.
         start: position of its first character.
         end: position after its last character.
@@ -33,7 +33,7 @@ class Json:
 
     @property
     def raw(self) -> str:
-        """The value as it stands in the text."""
+        """The text of the value."""
         return self.text[self.start : self.end]
 
     def members(self) -> dict[str, Json]:
@@ -53,8 +53,8 @@ def members(line: bytes) -> dict[str, Json] | None:
     """Returns the members of an object, or None if the text is another value.
 
     Raises:
-        ValueError: it is not JSON, or not UTF-8.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is not JSON, or not UTF-8.
+        RecursionError: the value is nested too deeply.
     """
     text = _decoded(line)
     start = _after_space(text, 0)
@@ -66,14 +66,14 @@ def members(line: bytes) -> dict[str, Json] | None:
     return found
 
 
-def objects(whole: bytes) -> list[dict[str, Json] | None] | None:
+def objects(data: bytes) -> list[dict[str, Json] | None] | None:
     """Returns the members of each object of an array, and None for other items; None if the text is not an array.
 
     Raises:
-        ValueError: it is not JSON, or not UTF-8.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is not JSON, or not UTF-8.
+        RecursionError: the value is nested too deeply.
     """
-    text = _decoded(whole)
+    text = _decoded(data)
     start = _after_space(text, 0)
     if text[start : start + 1] != "[":
         _check_end(text, _value(text, start).end)
@@ -92,73 +92,73 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= LONGEST_INTEGER else float(digits)
+    return int(digits) if len(digits) <= MAX_INTEGER_DIGITS else float(digits)
 
 
 _decoder = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
 
 
-def _after_space(text: str, at: int) -> int:
-    found = _space.match(text, at)
-    return at if found is None else found.end()
+def _after_space(text: str, position: int) -> int:
+    found = _space.match(text, position)
+    return position if found is None else found.end()
 
 
-def _check_end(text: str, at: int) -> None:
-    at = _after_space(text, at)
-    if at != len(text):
-        raise json.JSONDecodeError("Extra data", text, at)
+def _check_end(text: str, position: int) -> None:
+    position = _after_space(text, position)
+    if position != len(text):
+        raise json.JSONDecodeError("Extra data", text, position)
 
 
-def _value(text: str, at: int) -> Json:
-    value, end = _decoder.raw_decode(text, at)
-    return Json(value, text, at, end)
+def _value(text: str, position: int) -> Json:
+    value, end = _decoder.raw_decode(text, position)
+    return Json(value, text, position, end)
 
 
-def _any(text: str, at: int) -> tuple[Json, int]:
-    value = _value(text, at)
+def _any(text: str, position: int) -> tuple[Json, int]:
+    value = _value(text, position)
     return value, value.end
 
 
-def _item(text: str, at: int) -> tuple[dict[str, Json] | None, int]:
-    if text[at : at + 1] == "{":
-        return _object(text, at)
-    return None, _value(text, at).end
+def _item(text: str, position: int) -> tuple[dict[str, Json] | None, int]:
+    if text[position : position + 1] == "{":
+        return _object(text, position)
+    return None, _value(text, position).end
 
 
-def _object(text: str, at: int) -> tuple[dict[str, Json], int]:
+def _object(text: str, position: int) -> tuple[dict[str, Json], int]:
     found: dict[str, Json] = {}
-    at = _after_space(text, at + 1)
-    if text[at : at + 1] == "}":
-        return found, at + 1
+    position = _after_space(text, position + 1)
+    if text[position : position + 1] == "}":
+        return found, position + 1
     while True:
-        if text[at : at + 1] != '"':
-            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
-        name, end = _decoder.raw_decode(text, at)
+        if text[position : position + 1] != '"':
+            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, position)
+        name, end = _decoder.raw_decode(text, position)
         if name in found:
-            raise json.JSONDecodeError(f"Member {name!r} is there twice", text, at)
-        at = _after_space(text, end)
-        if text[at : at + 1] != ":":
-            raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
-        found[name] = value = _value(text, _after_space(text, at + 1))
-        at = _after_space(text, value.end)
-        if text[at : at + 1] == "}":
-            return found, at + 1
-        if text[at : at + 1] != ",":
-            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-        at = _after_space(text, at + 1)
+            raise json.JSONDecodeError(f"Member {name!r} is there twice", text, position)
+        position = _after_space(text, end)
+        if text[position : position + 1] != ":":
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, position)
+        found[name] = value = _value(text, _after_space(text, position + 1))
+        position = _after_space(text, value.end)
+        if text[position : position + 1] == "}":
+            return found, position + 1
+        if text[position : position + 1] != ",":
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
+        position = _after_space(text, position + 1)
 
 
-def _array(text: str, at: int, read: Callable[[str, int], tuple[T, int]]) -> tuple[list[T], int]:
+def _array(text: str, position: int, read: Callable[[str, int], tuple[T, int]]) -> tuple[list[T], int]:
     found: list[T] = []
-    at = _after_space(text, at + 1)
-    if text[at : at + 1] == "]":
-        return found, at + 1
+    position = _after_space(text, position + 1)
+    if text[position : position + 1] == "]":
+        return found, position + 1
     while True:
-        item, end = read(text, at)
+        item, end = read(text, position)
         found.append(item)
-        at = _after_space(text, end)
-        if text[at : at + 1] == "]":
-            return found, at + 1
-        if text[at : at + 1] != ",":
-            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-        at = _after_space(text, at + 1)
+        position = _after_space(text, end)
+        if text[position : position + 1] == "]":
+            return found, position + 1
+        if text[position : position + 1] != ",":
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
+        position = _after_space(text, position + 1)

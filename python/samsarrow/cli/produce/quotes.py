@@ -1,4 +1,4 @@
-"""Quotes of CSV that no other quote closes: Arrow takes all that follows as one cell."""
+"""Detection of unclosed quotes in CSV, where Arrow reads the whole rest as one cell."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _SEPARATORS = b",\r\n"
 
 
 class Quotes:
-    """Follows the cells of CSV as its bytes come."""
+    """Tracks the quotes of CSV cells while bytes are read."""
 
     def __init__(self, lines: int) -> None:
-        """`lines` are before the first byte."""
+        """Creates a tracker; `lines` is the number of lines before the first byte."""
         self._lines = lines
         self._opened: int | None = None
         self._in_cell = False
-        # Quotes at the end of what has come: the next byte decides whether they are pairs.
+        # Quotes at the end of the data: the next byte decides whether they are pairs.
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes."""
+        """Processes the next bytes."""
         data = self._rest + data
-        whole = data.rstrip(b'"')
-        self._rest = data[len(whole) :]
-        self._follow(whole)
-        self._lines += whole.count(b"\n")
+        stripped = data.rstrip(b'"')
+        self._rest = data[len(stripped) :]
+        self._follow(stripped)
+        self._lines += stripped.count(b"\n")
 
     def _follow(self, data: bytes) -> None:
         at = 0
@@ -45,7 +45,7 @@ class Quotes:
             self._opened, self._in_cell = self._lines + data.count(b"\n", 0, at) + 1, False
 
     def unclosed(self) -> int | None:
-        """Returns the line of the quote that is not closed by what has come."""
+        """Returns the line of a quote that is not closed so far, or None."""
         odd = len(self._rest) % 2 == 1
         if self._opened is not None:
             return None if odd else self._opened

@@ -1,4 +1,4 @@
-"""Formats that columns are written in: `--key`, `--value`, and what belongs to them."""
+"""Formats of keys and values to encode: `--key`, `--value`, and their options."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _OPTIONS = (
         "--value-schema",
         type=_SCHEMA_FILE,
         metavar="FILE",
-        help="What values are written with, and the registry is to have; by default what follows from the columns "
-        "(avro), or the latest version of TOPIC-value.",
+        help="The schema to write values with, registered if necessary; by default derived from the columns (avro), or "
+        "the latest version of TOPIC-value.",
     ),
     click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
     click.option("--message", metavar="NAME", help="With protobuf: the message of the file; by default the first."),
@@ -41,24 +41,24 @@ _OPTIONS = (
         "--recursion",
         type=click.IntRange(0, 1000),
         metavar="N",
-        help="With avro or protobuf: how deep columns have a type that contains itself.",
+        help="With avro or protobuf: the depth of columns whose type contains itself.",
     ),
 )
 
 
 def written_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options, which `Written.of` takes."""
+    """Adds the options of `WriteFormats` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 @dataclass(frozen=True)
-class Written:
-    """What the options say.
+class WriteFormats:
+    """Formats of keys and values, with their options.
 
     Raises:
-        click.UsageError: they make no sense together.
+        click.UsageError: options contradict each other.
     """
 
     value: str | None = None
@@ -70,9 +70,9 @@ class Written:
     recursion: int | None = None
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> Written:
-        """Takes its own out of the options of a command."""
-        return cls(**{one.name: options.pop(one.name) for one in fields(cls)})
+    def take(cls, options: dict[str, Any]) -> WriteFormats:
+        """Removes these options from those of a command."""
+        return cls(**{field.name: options.pop(field.name) for field in fields(cls)})
 
     def __post_init__(self) -> None:
         for name, form, schema in (("value", self.value, self.value_schema), ("key", self.key, self.key_schema)):
@@ -84,10 +84,10 @@ class Written:
         return self.key is not None or self.value is not None
 
     def formats(self, connection: Connection) -> dict[str, Any]:
-        """Those of keys and values, as `send_batch` takes them.
+        """Returns the format arguments of `send_batch`.
 
         Raises:
-            click.UsageError: it is not known what is written.
+            click.UsageError: the schema to write with is unknown.
             ConfigurationError: a schema cannot be read.
         """
         return {
@@ -96,28 +96,28 @@ class Written:
         }
 
     def types(self, formats: dict[str, Any], topic: str) -> dict[str, pa.DataType]:
-        """The types of keys and values that formats know, for cells of CSV, which have none.
+        """Returns the types of keys and values by their formats, for cells of CSV.
 
         Args:
-            formats: of `formats`.
-            topic: whose subjects a registry has.
+            formats: result of `formats`.
+            topic: topic, for the subjects of a registry.
         """
         import pyarrow as pa
 
         import samsarrow
         from samsarrow.exceptions import SchemaNotFoundError
 
-        found = {}
+        types = {}
         for name in ("key", "value"):
             if (form := formats[f"{name}_format"]) is None:
                 continue
             try:
                 empty = samsarrow.decode_values(pa.array([], pa.binary()), form, topic=topic, key=name == "key")
             except SchemaNotFoundError:
-                # The schema follows from the columns, which are text.
+                # The schema will be derived from the columns, which are text.
                 continue
-            found[name] = empty.type
-        return found
+            types[name] = empty.type
+        return types
 
     def _format(self, connection: Connection, name: str, form: str | None, schema: Path | None) -> Any:
         if form not in SCHEMAS:
@@ -129,8 +129,8 @@ class Written:
             raise click.UsageError(
                 f"--{name} {form} needs a schema: give --registry URL, or --{name}-schema FILE for values without ids"
             )
-        given: dict[str, Any] = {"framing": "none" if registry is None else "auto"}
+        arguments: dict[str, Any] = {"framing": "none" if registry is None else "auto"}
         if schema is not None:
-            given["schema"] = text_of(schema)
-        given |= schema_options(form, self.message, self.imports, self.recursion)
-        return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)
+            arguments["schema"] = text_of(schema)
+        arguments |= schema_options(form, self.message, self.imports, self.recursion)
+        return getattr(samsarrow, SCHEMAS[form])(registry=registry, **arguments)
