@@ -1,13 +1,13 @@
 """Kafka for Python at Arrow speed.
 
-Record batches are decoded straight into Arrow arrays and encoded straight from Arrow columns, by a core that speaks
-Kafka's protocol itself.
+Record batches are decoded directly into Arrow arrays and encoded directly from Arrow columns, by a Kafka client written
+in Rust.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from samsarrow import _cpu_check as _cpu_check  # before the core, which an older CPU could not even load
+from samsarrow import _cpu_check as _cpu_check  # before _core, which older CPUs cannot load
 
 if TYPE_CHECKING:
     from samsarrow._core import BatchDelivery, Delivery
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         infer_schema,
     )
 
-# Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
+# Loaded on first use (PEP 562), so that an application imports only the modules it uses.
 _MODULES = {
     "_core": ("BatchDelivery", "Delivery"),
     "access": (
@@ -188,7 +188,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        # Reading the metadata of packages takes longer than the import.
+        # Loaded on first use because reading package metadata is slower than the import of this package.
         version: str = importlib.import_module("importlib.metadata").version("samsarrow")
         globals()[name] = version
         return version

@@ -14,11 +14,11 @@ E = TypeVar("E", bound=Enum)
 
 
 class _Code(Enum):
-    """Names of Kafka's; the values are the numbers in its protocol."""
+    """An enum of Kafka whose values are the codes in the protocol."""
 
     @classmethod
     def _missing_(cls, value: object) -> Enum | None:
-        # What a broker that is newer than this client may say.
+        # Newer brokers may send codes that this client does not know.
         return cls["UNKNOWN"] if isinstance(value, int) else None
 
 
@@ -49,9 +49,9 @@ class ResourceType(_Code):
 
 
 class PatternType(_Code):
-    """How the name in an ACL is compared with the names of resources (KIP-290).
+    """The comparison of the name in an ACL with the names of resources (KIP-290).
 
-    In an ACL it is `LITERAL`, where the name `*` matches all, or `PREFIXED`. In a filter `ANY` matches both, and
+    In an ACL it is `LITERAL`, for which the name `*` matches all, or `PREFIXED`. In a filter `ANY` matches both, and
     `MATCH` matches every ACL that applies to the resource of that name.
     """
 
@@ -84,7 +84,7 @@ class AclOperation(_Code):
 
 
 class AclPermission(_Code):
-    """Whether an operation is allowed; a denial overrides every other ACL."""
+    """Permission for an operation: allowed or denied; a denial overrides every other ACL."""
 
     UNKNOWN = 0
     ANY = 1
@@ -163,22 +163,26 @@ class AclFilter:
         _check_kinds(self)
 
 
-def _check_kinds(of: AclBinding | AclFilter) -> None:
+def _check_kinds(acl: AclBinding | AclFilter) -> None:
     for name, kind in (
         ("resource_type", ResourceType),
         ("pattern_type", PatternType),
         ("operation", AclOperation),
         ("permission", AclPermission),
     ):
-        check_kind(name, kind, getattr(of, name))
+        check_kind(name, kind, getattr(acl, name))
 
 
-def check_kind(name: str, kind: type[E], given: E) -> E:
-    """That a name of Kafka's is one of its enum, where text or a number would be taken apart later or never."""
-    if not isinstance(given, kind):
-        some = list(kind)[-1]
-        raise TypeError(f"{name} must be a {kind.__name__} such as {kind.__name__}.{some.name}, not {given!r}")
-    return given
+def check_kind(name: str, kind: type[E], value: E) -> E:
+    """Returns `value` if it is a member of the enum `kind`.
+
+    Raises:
+        TypeError: it is not, for example text or a number, which would fail later or never.
+    """
+    if not isinstance(value, kind):
+        example = list(kind)[-1]
+        raise TypeError(f"{name} must be a {kind.__name__} such as {kind.__name__}.{example.name}, not {value!r}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +248,7 @@ class DelegationToken:
         token_id: its name, the user name of a login.
         hmac: its secret.
         owner: principal of a client that logs in with it, `User:alice`.
-        requester: principal that requested it (KIP-373); None if the broker does not report it (before 3.3).
+        requester: principal that created it (KIP-373); None if the broker does not report it (before 3.3).
         renewers: principals that may renew it, besides its owner.
         issue_timestamp: creation time, milliseconds since 1970.
         expiry_timestamp: expiry time unless it is renewed, milliseconds since 1970.

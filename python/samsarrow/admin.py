@@ -30,10 +30,9 @@ class Admin(
 ):
     """Administers a cluster: topics, settings, groups, replicas, transactions, users and more.
 
-        The client connects on the first call. Calls on several resources continue after a failure: reads return
-        `Results`, in which each failed resource raises its own error; writes raise `PartialFailureError` if any fails,
-        with every outcome. If a broker is too old, a call raises `UnsupportedVersionError`, which names the required
-        version.
+    The client connects on the first call. Calls on several resources continue after a failure: reads return `Results`,
+    in which each failed resource raises its own error; writes raise `PartialFailureError` if any fails, with every
+    outcome. If a broker is too old, a call raises `UnsupportedVersionError`, which names the required version.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
@@ -62,7 +61,7 @@ class Admin(
         Raises:
             IllegalStateError: `enable.metrics.push` is off, which is the default here.
             UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
-            KafkaTimeoutError: no broker answered in time.
+            KafkaTimeoutError: no broker responded in time.
         """
         return self._open.client_instance_id(to_seconds(timeout)).then(to_uuid).wait()
 

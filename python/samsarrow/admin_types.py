@@ -52,7 +52,7 @@ class ConfigType(enum.IntEnum):
 
 
 class OffsetSpec(enum.IntEnum):
-    """Which offset of a partition to look up, if not by time.
+    """The offset of a partition to look up, if not by time.
 
     Attributes:
         LATEST: the end; with `read_committed` the first record of the first open transaction.
@@ -185,12 +185,12 @@ class ConfigResource:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A place that was searched for a value.
+    """A source that was searched for a value.
 
     Attributes:
-        name: name of the setting in that place.
+        name: name of the setting in that source.
         value: None without a value, and for a secret.
-        source: the place.
+        source: the source.
     """
 
     name: str
@@ -210,7 +210,7 @@ class ConfigEntry:
         sensitive: whether it is secret.
         type: type of its values.
         documentation: its documentation, if requested.
-        synonyms: the places that were searched for values, if requested; the first one counts.
+        synonyms: the sources that were searched for values, if requested; the first one with a value is used.
     """
 
     name: str
@@ -258,7 +258,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets between both: at least 0; None if the end is unknown."""
+        """The number of offsets from the committed offset to the end, 0 or more; None if the end is unknown."""
         return None if self.end is None else max(0, self.end - self.committed.offset)
 
 
@@ -282,7 +282,7 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True)
 class RemovedMember:
-    """A member to remove from a group, identified by one of both.
+    """A member to remove from a group, identified by one of its two ids.
 
     Attributes:
         member_id: id of the member.

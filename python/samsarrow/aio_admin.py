@@ -1,4 +1,4 @@
-"""The administration of a cluster, for asyncio and trio."""
+"""Administration of a cluster for asyncio and trio."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ if TYPE_CHECKING:
 
 @documented_by(Admin)
 class AsyncAdmin:
-    """`Admin` whose methods are awaited: the same names, arguments, results and errors.
+    """`Admin` with awaitable methods: the same names, arguments, results and errors.
 
-    It is made anywhere, without a running loop, and serves several loops and threads. A call that is cancelled goes on;
-    nobody learns how it ends.
+    It can be created anywhere, without a running loop, and serves several loops and threads. Cancelling a call does not
+    cancel its request; the result is discarded.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[AdminOptions]) -> None:

@@ -12,7 +12,7 @@ from samsarrow.types import TopicPartition
 
 
 class ElectionType(enum.IntEnum):
-    """Which replica becomes the leader: the preferred one, or any live one, which may lose records (KIP-460)."""
+    """The replica to elect as leader: the preferred one, or any live one, which may lose records (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1

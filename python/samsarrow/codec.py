@@ -22,7 +22,7 @@ def decode_batches(
     Batches of format v2 (KIP-98), and messages of v0 and v1 from before Kafka 0.11, in any mixture.
 
     Args:
-        data: consecutive batches. An incomplete one at the end is ignored.
+        data: consecutive batches. An incomplete batch at the end is ignored.
         layout: `binary` copies keys and values, `view` points into the bytes.
         include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
         include_control: whether to return the records of control batches too.
@@ -34,12 +34,12 @@ def decode_batches(
         have neither timestamp nor timestamp type: both are null.
 
     Raises:
-        CorruptRecordError: the bytes are not valid batches, or one of them expands to more than 256 MiB or exceeds the
+        CorruptRecordError: the bytes are not valid batches, or a batch expands to more than 256 MiB or exceeds the
             allowed ratio; the message has position and reason.
-        ConfigurationError: the records exceed one Arrow batch (2 GiB); the message says where to split.
+        ConfigurationError: the records exceed one Arrow batch (2 GiB); the message has the position to split at.
         TypeError: `data` is not a buffer.
     """
-    # Not bytes(data): of a number that would be as many zeros.
+    # Not `bytes(data)`, which would turn an integer into zero bytes.
     raw = data if isinstance(data, bytes) else bytes(memoryview(data))
     return _core.decode_batches(raw, layout, include_headers, include_control, check_crcs)
 

@@ -17,13 +17,14 @@ HIDDEN = "[hidden]"
 class Secret(str):
     """Text that is hidden when it is printed, logged or formatted: `Producer({"sasl.password": Secret(...)})`.
 
-    Clients accept it like any text, and it compares as text. Results of `+`, a slice or `encode` are not hidden.
+    Clients accept it like any text, and it compares equal to the text. Results of `+`, a slice or `encode` are not
+    hidden.
     """
 
     __slots__ = ()
 
     def __new__(cls, text: str) -> Secret:
-        """Of a text, or of another secret, whose `str` would be what it shows."""
+        """Creates a secret from text or another secret, of which `str` returns the hidden form."""
         return text if isinstance(text, Secret) else super().__new__(cls, text)
 
     def __repr__(self) -> str:
@@ -36,29 +37,29 @@ class Secret(str):
         return HIDDEN
 
     def reveal(self) -> str:
-        """The text itself."""
+        """Returns the text."""
         return str.__str__(self)
 
 
-# Kafka's name, kind and clients of every option, by each of its names.
+# Kafka's name, kind and clients of every option, by each of its spellings.
 _ROWS: dict[str, tuple[str, str, frozenset[str]]] = {
     known.replace("_", "."): (name, kind, frozenset(clients))
     for name, aliases, kind, clients in option_table()
     for known in (name, *aliases)
 }
 
-# Options that are not in the table: no text can stand for their values.
+# Options whose values are objects without a text form; they are not in the table.
 _OBJECTS = frozenset({"ssl.context", "on.event"})
 
 
 def kafka_name(name: str) -> str:
-    """Kafka's name for an option in any spelling; an unknown name is returned with dots."""
+    """Returns Kafka's name for an option in any spelling; an unknown name is returned with dots."""
     dotted = name.replace("_", ".")
     return _ROWS[dotted][0] if dotted in _ROWS else dotted
 
 
 def kind_of(name: str) -> str:
-    """Whether an option, in any spelling, is `secret`, `path` or `plain`, or `unknown`."""
+    """Returns the kind of an option in any spelling: `secret`, `path`, `plain` or `unknown`."""
     row = _ROWS.get(name.replace("_", "."))
     if row is not None:
         return row[1]
@@ -66,11 +67,11 @@ def kind_of(name: str) -> str:
 
 
 def options_of(client: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those of `options` that a client supports, in any spelling.
+    """Returns the options that a client supports, in any spelling.
 
     Args:
         client: `producer`, `consumer` or `admin`.
-        options: of any client.
+        options: options of any client.
     """
     return {name: value for name, value in options.items() if _has(client, name.replace("_", "."))}
 
@@ -81,10 +82,10 @@ def _has(client: str, dotted: str) -> bool:
 
 
 def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Returns all options that are not None as pairs; the core checks them and finds those that are given twice.
+    """Returns all options that are not None as pairs; the Rust client checks them and rejects duplicates.
 
     Raises:
-        ConfigurationError: `config` is no mapping with text keys, or `ssl_context` cannot be taken.
+        ConfigurationError: `config` is not a mapping with text keys, or `ssl_context` cannot be converted to options.
     """
     if config is not None and not isinstance(config, Mapping):
         raise ConfigurationError(
@@ -94,10 +95,10 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
     contexts = []
     for name, value in [*(config or {}).items(), *options.items()]:
         if not isinstance(name, str):
-            # Somebody's value may have come to stand for a name: it is not shown.
+            # The name is not shown, because it may be a value by mistake.
             raise ConfigurationError(f"option names are text, not {type(name).__name__}")
         if value is None and (name.replace("_", ".") in _OBJECTS or kind_of(name) != "unknown"):
-            # The core rejects names that no option has.
+            # Unknown names are kept: the Rust client rejects them.
             continue
         if name.replace("_", ".") == "ssl.context":
             contexts.append(value)
@@ -106,7 +107,7 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
     if len(contexts) > 1:
         raise ConfigurationError("option ssl_context is given twice, in the mapping and as a keyword")
     if contexts:
-        # Only here: `ssl` takes its time to be imported.
+        # Imported here because importing `ssl` is slow.
         from samsarrow._ssl_context import options_of_context
 
         pairs += options_of_context(contexts[0], frozenset(kafka_name(name) for name, _ in pairs))

@@ -13,18 +13,18 @@ from samsarrow.types import ConsumerRecord, OffsetAndMetadata, TopicPartition, t
 
 Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
 Committable: TypeAlias = Offsets | pa.RecordBatch | ConsumerRecord
-"""What can be committed: offsets by partition, a batch or a table of rows, or a record."""
+"""Offsets to commit: offsets by partition, a batch or a table of rows, or a record."""
 PartitionsCallback = Callable[[list[TopicPartition]], object]
 
 
 class RebalanceListener:
     """Called when partitions are assigned or revoked, by the polling thread, in `poll`, `unsubscribe` and `close`.
 
-    Create one with callables, or subclass it with methods of the same names. A call may use the consumer: to commit in
-    `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may also close it: that happens at once, without a
-    further call for the partitions being revoked, and `poll` then raises `ClosedError`. `poll` raises the exceptions of
-    a call after the rebalance. An `AsyncConsumer` awaits awaitable results: callables and methods may be coroutine
-    functions there.
+    Create a listener with callables, or subclass it with methods of the same names. A method may use the consumer: to
+    commit in `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may also close it: the consumer closes
+    immediately, without another call for the partitions being revoked, and `poll` then raises `ClosedError`. `poll`
+    raises the exceptions of a method after the rebalance. An `AsyncConsumer` awaits awaitable results: callables and
+    methods may be coroutine functions there.
 
     Args:
         on_partitions_assigned: called with new partitions, after they are assigned and before their rows.
@@ -47,7 +47,7 @@ class RebalanceListener:
         self._lost = on_partitions_lost
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object:
-        """Called with new partitions; with a cooperative assignor there may be none."""
+        """Called with new partitions; with a cooperative assignor the list may be empty."""
         return None if self._assigned is None else self._assigned(partitions)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> object:
@@ -86,7 +86,7 @@ class Assignor(ABC):
     Attributes:
         name: name by which members match their assignors.
         cooperative: whether members keep partitions while the group rebalances (KIP-429). Then do not assign a
-            partition that another member owns before that member has given it up.
+            partition that another member owns before that member has revoked it.
     """
 
     name: str
@@ -112,8 +112,8 @@ class Assignor(ABC):
         An exception that it raises ends the membership, and `poll` raises it as an error.
 
         Args:
-            owned: partitions that the last generation assigned to this member; with `cooperative`, those of them that
-                it still has.
+            owned: partitions that the last generation assigned to this member; with `cooperative`, only the partitions
+                that it still owns.
             generation: number of that generation; -1 before the first.
         """
         return None
@@ -141,7 +141,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
     Attributes:
         group_id: id of the group.
-        member_id: id that the coordinator gave to the member, empty if it is not a member.
+        member_id: id that the coordinator assigned to the member, empty if it is not a member.
         generation: generation of the group, or the member's epoch with `group.protocol=consumer` (KIP-848); -1 if it is
             not a member.
         group_instance_id: id of a static member.
@@ -154,7 +154,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
-    """Returns offsets by partition, or those after a record or the last rows of a batch, as the core takes them."""
+    """Returns offsets by partition for the Rust client: as passed, or after a record or the last rows of a batch."""
     if isinstance(what, Mapping):
         return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
     if isinstance(what, ConsumerRecord):
@@ -164,7 +164,7 @@ def to_offsets(what: Committable) -> list[tuple[tuple[str, int], tuple[int, str,
 
 
 def check_rows(what: object) -> None:
-    """Rejects what has no Arrow columns, with all that is taken instead."""
+    """Raises TypeError for an object without Arrow columns; the message lists the supported types."""
     if not hasattr(what, "__arrow_c_array__") and not hasattr(what, "__arrow_c_stream__"):
         raise TypeError(
             "expected a batch or table of rows, a ConsumerRecord, or a mapping of TopicPartition to the next offset, "

@@ -115,7 +115,7 @@ class StreamsMember:
         topology_epoch: epoch of its topology.
         process_id: id of its process.
         assignment: assigned tasks.
-        target: tasks that it will get.
+        target: tasks that it will be assigned.
     """
 
     member_id: str

@@ -50,8 +50,8 @@ class RegisteredSchema:
         version: the requested version; None for an id or a GUID.
         references: the schemas that it uses directly.
         needed: the texts of all schemas that it needs, in dependency order.
-        links: the references between these: the place in `needed` of the schema that has one, the reference's name, and
-            the place of the schema that it leads to. The place behind the last is that of this schema.
+        links: the references between schemas: the index in `needed` of the referring schema, the name of the reference,
+            and the index of the referenced schema. The index `len(needed)` stands for this schema.
         has_rules: whether it has rules (a data contract), which samsarrow does not run.
     """
 
@@ -70,7 +70,8 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A client of a schema registry with Confluent's API.
 
-    Schemas by id or GUID are cached forever; concurrent lookups share one request. Safe to use from several threads.
+    Schemas by id or GUID are cached without expiry; concurrent lookups share one request. Safe to use from several
+    threads.
     The client connects on the first call.
 
     Args:
@@ -113,8 +114,8 @@ class SchemaRegistry:
             version: its version in `subject`.
 
         Raises:
-            SchemaNotFoundError: there is no such schema. Replicas may lag: an id is requested three times in 2 seconds.
-            RegistryError: the registry cannot be reached, or refuses.
+            SchemaNotFoundError: the schema does not exist. Replicas may lag: an id is requested three times in 2 s.
+            RegistryError: the registry cannot be reached, or rejects the request.
         """
         return _schema(self._open, id, guid, subject, version).wait()
 
@@ -122,8 +123,8 @@ class SchemaRegistry:
         """Returns the versions of a subject.
 
         Raises:
-            SchemaNotFoundError: there is no such subject.
-            RegistryError: the registry cannot be reached, or refuses.
+            SchemaNotFoundError: the subject does not exist.
+            RegistryError: the registry cannot be reached, or rejects the request.
         """
         return self._open.versions(subject).wait()
 
@@ -131,7 +132,7 @@ class SchemaRegistry:
         """Returns the subjects, without the context's name.
 
         Raises:
-            RegistryError: the registry cannot be reached, or refuses.
+            RegistryError: the registry cannot be reached, or rejects the request.
         """
         return self._open.subjects().wait()
 
@@ -218,7 +219,7 @@ class SchemaRegistry:
             subject: the subject; by default the level for subjects without their own.
 
         Raises:
-            RegistryError: the registry cannot be reached, or refuses.
+            RegistryError: the registry cannot be reached, or rejects the request.
         """
         return self._open.compatibility(subject).wait()
 
@@ -240,23 +241,23 @@ class SchemaRegistry:
         return _shown(self, self._arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers that read values ask it, too. What is pickled has the password.
-        return _made, (type(self), *self._arguments)
+        # Pickled for workers that decode values; the pickle contains the password.
+        return _create, (type(self), *self._arguments)
 
 
-def _made(of: type[SchemaRegistry], url: Any, auth: Any, context: Any, options: dict[str, Any]) -> SchemaRegistry:
-    return of(url, auth=auth, context=context, **options)
+def _create(cls: type[SchemaRegistry], url: Any, auth: Any, context: Any, options: dict[str, Any]) -> SchemaRegistry:
+    return cls(url, auth=auth, context=context, **options)
 
 
-def _shown(of: object, arguments: tuple[Any, Any, Any, dict[str, Any]]) -> str:
+def _shown(client: object, arguments: tuple[Any, Any, Any, dict[str, Any]]) -> str:
     url, auth, context, _ = arguments
-    name, login = type(of).__name__, "" if auth is None else f", auth={HIDDEN}"
+    name, login = type(client).__name__, "" if auth is None else f", auth={HIDDEN}"
     return f"{name}({url!r}{login}{'' if context is None else f', context={context!r}'})"
 
 
 def _urls(url: str | Sequence[str]) -> list[str]:
     urls = [url] if isinstance(url, str) else list(url)
-    return [one.strip() for given in urls for one in given.split(",") if one.strip()]
+    return [part.strip() for text in urls for part in text.split(",") if part.strip()]
 
 
 def _pairs(auth: Auth, options: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -280,9 +281,9 @@ def _revealed(text: str) -> str:
 def _schema(
     core: _core.Registry, schema_id: int | None, guid: UUID | str | None, subject: str | None, version: int | str
 ) -> _core.Call[RegisteredSchema]:
-    given = [name for name, one in (("id", schema_id), ("guid", guid), ("subject", subject)) if one is not None]
-    if len(given) != 1:
-        raise TypeError(f"pass exactly one of id, guid and subject, not {' and '.join(given) or 'none'}")
+    names = [name for name, value in (("id", schema_id), ("guid", guid), ("subject", subject)) if value is not None]
+    if len(names) != 1:
+        raise TypeError(f"pass exactly one of id, guid and subject, not {' and '.join(names) or 'none'}")
     if schema_id is not None:
         return core.schema_of_id(schema_id).then(_registered)
     if guid is not None:
@@ -294,7 +295,7 @@ def _schema(
 
 
 def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _core.Call[None]:
-    def judged(reasons: list[str]) -> None:
+    def raise_if_incompatible(reasons: list[str]) -> None:
         if reasons:
             lines = "".join(f"\n  {reason}" for reason in reasons)
             text = f"a schema for subject {subject} is incompatible with earlier versions{lines}"
@@ -302,20 +303,20 @@ def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _cor
             error.reasons = reasons
             raise error
 
-    return core.check(subject, schema).then(judged)
+    return core.check(subject, schema).then(raise_if_incompatible)
 
 
 def _new(
     schema: str | Mapping[str, Any] | Sequence[Any], kind: str, references: Sequence[SchemaReference]
 ) -> _core._NewSchema:
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    return text, kind, [(one.name, one.subject, one.version) for one in references]
+    return text, kind, [(reference.name, reference.subject, reference.version) for reference in references]
 
 
-def _registered(found: _core._RegisteredSchema) -> RegisteredSchema:
-    text, kind, schema_id, guid, subject, version, references, needed, links, has_rules = found
-    refers = tuple(SchemaReference(*reference) for reference in references)
-    known = UUID(guid) if guid else None
+def _registered(row: _core._RegisteredSchema) -> RegisteredSchema:
+    text, kind, schema_id, guid, subject, version, rows, needed, links, has_rules = row
+    references = tuple(SchemaReference(*reference) for reference in rows)
+    uuid = UUID(guid) if guid else None
     return RegisteredSchema(
-        text, kind, schema_id, known, subject, version, refers, tuple(needed), has_rules, tuple(links)
+        text, kind, schema_id, uuid, subject, version, references, tuple(needed), has_rules, tuple(links)
     )

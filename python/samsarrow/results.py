@@ -59,7 +59,7 @@ class Results(Mapping[K, V_co]):
         return f"Results({dict(self.found)!r}{failed})"
 
     def table(self) -> Any:
-        """Returns the found values as a `pyarrow.Table`, one row each; failures are left out.
+        """Returns the values as a `pyarrow.Table`, one row each; failures are omitted.
 
         A value with several parts, such as the settings of a resource, becomes one row per part. Enums and ids become
         strings, nested values structs.
@@ -67,7 +67,7 @@ class Results(Mapping[K, V_co]):
         import pyarrow as pa
 
         columns = dict(_columns("key", self._key))
-        # A tuple or a dict of things gives a row for each of them.
+        # A tuple or dict of values becomes one row per value.
         many = typing.get_origin(self._value) in (tuple, dict)
         value = typing.get_args(self._value)[-1] if many else self._value
         for name, kind in _columns("value", value):
@@ -99,16 +99,16 @@ class PartialFailureError(KafkaError, Generic[K, V]):
         self.succeeded: Mapping[K, V] = types.MappingProxyType(dict(succeeded))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kind = next((one for one, made in _MADE.items() if made is type(self)), type(self))
+        kind = next((base for base, created in _SUBCLASSES.items() if created is type(self)), type(self))
         state = {name: value for name, value in self._state().items() if name not in ("failures", "succeeded")}
-        return _copied, (kind, str(self), dict(self.failures), dict(self.succeeded)), state
+        return _restored, (kind, str(self), dict(self.failures), dict(self.succeeded)), state
 
 
 Row = tuple[Any, Any, KafkaError | None]
 
 
 def reads(key: Callable[[Any], Any], value: Callable[[Any], Any], kinds: tuple[type, Any]) -> Callable[..., Any]:
-    """Makes `Results` of what the core found: keys, values, errors."""
+    """Returns a function that converts rows of the Rust client (key, value, error) to `Results`."""
 
     def results(rows: list[Row]) -> Results[Any, Any]:
         found, errors, order = {}, {}, []
@@ -125,9 +125,9 @@ def reads(key: Callable[[Any], Any], value: Callable[[Any], Any], kinds: tuple[t
 
 
 def writes(key: Callable[[Any], Any], value: Callable[[Any, Any], Any] = lambda key, row: None) -> Callable[..., Any]:
-    """Makes a dict of what is done, or raises the failures with it."""
+    """Returns a function that converts rows to a dict, or raises `PartialFailureError` if any of them failed."""
 
-    def done(rows: list[Row]) -> dict[Any, Any]:
+    def outcome(rows: list[Row]) -> dict[Any, Any]:
         succeeded, failures = {}, {}
         for raw, row, error in rows:
             item = key(raw)
@@ -139,48 +139,49 @@ def writes(key: Callable[[Any], Any], value: Callable[[Any, Any], Any] = lambda 
             raise failure(failures, succeeded)
         return succeeded
 
-    return done
+    return outcome
 
 
 def failure(failures: Mapping[K, KafkaError], succeeded: Mapping[K, V]) -> PartialFailureError[K, V]:
-    """The exception of several failures: its text is the first one's, and says how many there are."""
+    """Returns the exception of several failures; its text is that of the first, followed by up to nine others."""
     first, *rest = failures.values()
-    some = [str(error) for error in rest[:9]]
-    more = f" (and {len(rest)} more: {'; '.join(some)}{'; …' if len(rest) > 9 else ''})" if rest else ""
+    others = [str(error) for error in rest[:9]]
+    more = f" (and {len(rest)} more: {'; '.join(others)}{'; …' if len(rest) > 9 else ''})" if rest else ""
     kinds = {type(error) for error in failures.values()}
-    kind: type[PartialFailureError[Any, Any]] = _both(first.__class__) if len(kinds) == 1 else PartialFailureError
-    raised: PartialFailureError[K, V] = kind(f"{first}{more}", failures, succeeded)
+    kind: type[PartialFailureError[Any, Any]] = _subclass(first.__class__) if len(kinds) == 1 else PartialFailureError
+    error: PartialFailureError[K, V] = kind(f"{first}{more}", failures, succeeded)
     for flag in ("retriable", "fatal"):
-        setattr(raised, flag, all(getattr(error, flag) for error in failures.values()))
-    if len({error.code for error in failures.values()}) == 1:
-        raised.code, raised.name = first.code, first.name
-    raised.__cause__ = first.__cause__
-    return raised
+        setattr(error, flag, all(getattr(each, flag) for each in failures.values()))
+    if len({each.code for each in failures.values()}) == 1:
+        error.code, error.name = first.code, first.name
+    error.__cause__ = first.__cause__
+    return error
 
 
-_MADE: dict[type[KafkaError], type[PartialFailureError[Any, Any]]] = {}
+_SUBCLASSES: dict[type[KafkaError], type[PartialFailureError[Any, Any]]] = {}
 
 
-def _both(kind: type[KafkaError]) -> type[PartialFailureError[Any, Any]]:
+def _subclass(kind: type[KafkaError]) -> type[PartialFailureError[Any, Any]]:
+    """Returns the class derived from both `PartialFailureError` and `kind`."""
     if issubclass(PartialFailureError, kind):
         return PartialFailureError
-    if kind not in _MADE:
+    if kind not in _SUBCLASSES:
         names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-        made = type(kind.__name__, (PartialFailureError, kind), names)
-        _MADE[kind] = typing.cast("type[PartialFailureError[Any, Any]]", made)
-    return _MADE[kind]
+        created = type(kind.__name__, (PartialFailureError, kind), names)
+        _SUBCLASSES[kind] = typing.cast("type[PartialFailureError[Any, Any]]", created)
+    return _SUBCLASSES[kind]
 
 
-def _copied(
+def _restored(
     kind: type[KafkaError], text: str, failures: Mapping[Any, KafkaError], succeeded: Mapping[Any, Any]
 ) -> PartialFailureError[Any, Any]:
-    """Returns a copy; its class does not exist in another process before."""
-    made = kind if issubclass(kind, PartialFailureError) else _both(kind)
-    return made(text, failures, succeeded)
+    """Recreates an unpickled error, whose class may not exist yet in this process."""
+    cls = kind if issubclass(kind, PartialFailureError) else _subclass(kind)
+    return cls(text, failures, succeeded)
 
 
 def _fields(kind: Any) -> list[tuple[str, Any]] | None:
-    """Names and types of what is a record, None for anything else."""
+    """Returns the field names and types of a dataclass or named tuple; None for any other type."""
     if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
         hints = typing.get_type_hints(kind)
         names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else list(kind._fields)
@@ -189,29 +190,29 @@ def _fields(kind: Any) -> list[tuple[str, Any]] | None:
 
 
 def _columns(name: str, kind: Any) -> list[tuple[str, Any]]:
-    found = _fields(_plain(kind))
-    return [(name, kind)] if found is None else found
+    fields = _fields(_without_none(kind))
+    return [(name, kind)] if fields is None else fields
 
 
-def _plain(kind: Any) -> Any:
-    """The type without None."""
+def _without_none(kind: Any) -> Any:
+    """Returns the type without None; `object` for a union of several others."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        some = [one for one in typing.get_args(kind) if one is not type(None)]
-        return some[0] if len(some) == 1 else object
+        others = [member for member in typing.get_args(kind) if member is not type(None)]
+        return others[0] if len(others) == 1 else object
     return kind
 
 
 def _arrow(kind: Any) -> Any:
     import pyarrow as pa
 
-    kind = _plain(kind)
-    found, origin, inner = _fields(kind), typing.get_origin(kind), typing.get_args(kind)
-    if found is not None:
-        return pa.struct([(name, _arrow(of)) for name, of in found])
+    kind = _without_none(kind)
+    fields, origin, inner = _fields(kind), typing.get_origin(kind), typing.get_args(kind)
+    if fields is not None:
+        return pa.struct([(name, _arrow(field)) for name, field in fields])
     if origin is tuple and (len(inner) == 1 or inner[-1] is Ellipsis):
         return pa.list_(_arrow(inner[0]))
     if origin is tuple:
-        return pa.struct([(f"f{at}", _arrow(of)) for at, of in enumerate(inner)])
+        return pa.struct([(f"f{index}", _arrow(member)) for index, member in enumerate(inner)])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return pa.map_(_arrow(inner[0]), _arrow(inner[1]))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -220,8 +221,8 @@ def _arrow(kind: Any) -> Any:
 
 
 def _cells(value: Any, kind: Any) -> list[Any]:
-    found = _fields(_plain(kind))
-    return [_cell(value)] if found is None else [_cell(getattr(value, name)) for name, _ in found]
+    fields = _fields(_without_none(kind))
+    return [_cell(value)] if fields is None else [_cell(getattr(value, name)) for name, _ in fields]
 
 
 def _cell(value: Any) -> Any:
@@ -230,11 +231,11 @@ def _cell(value: Any) -> Any:
         return value.name
     if isinstance(value, UUID | Exception):
         return str(value)
-    found = _fields(kind)
-    if found is not None:
-        return {name: _cell(getattr(value, name)) for name, _ in found}
+    fields = _fields(kind)
+    if fields is not None:
+        return {name: _cell(getattr(value, name)) for name, _ in fields}
     if isinstance(value, Mapping):
-        return [(_cell(key), _cell(of)) for key, of in value.items()]
+        return [(_cell(key), _cell(item)) for key, item in value.items()]
     if isinstance(value, tuple):
-        return [_cell(of) for of in value]
+        return [_cell(item) for item in value]
     return value

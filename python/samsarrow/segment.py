@@ -13,7 +13,7 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError, CorruptRecordError
 
-# A partition's folder; a broker adds a suffix while it deletes or moves one.
+# Name of a partition's folder; a broker adds a suffix while it deletes or moves the partition.
 _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})(\.[0-9a-f]{32}-(delete|future|stray))?")
 
 
@@ -33,8 +33,8 @@ def read_segment(
 ) -> pa.RecordBatchReader:
     """Reads a broker's `.log` file into Arrow batches, one after another, with bounded memory.
 
-    Returns records in file order, including those of aborted and unfinished transactions: often only a later segment
-    says whether a transaction was committed. With `include_control` the markers are returned, too.
+    Returns records in file order, including those of aborted and unfinished transactions: the outcome of a transaction
+    is often only in a later segment. With `include_control` the markers are returned, too.
 
     A running broker may be writing to the file; records it appends after the call are not read. Zeros at the end are
     preallocated space and end the reader like the end of the file.
@@ -42,7 +42,7 @@ def read_segment(
     Args:
         path: path of the file. Topic and partition are taken from the name of its folder if a broker named it
             (`flights-3/00000000000000000000.log`), and are null otherwise.
-        layout: `binary` copies keys and values; `view` points into the file's mapped memory, or what was decompressed.
+        layout: `binary` copies keys and values; `view` points into the file's mapped memory, or into decompressed data.
         include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
         include_control: whether to return the records of control batches too.
         check_crcs: whether the CRC of each batch is checked.
@@ -52,10 +52,9 @@ def read_segment(
         batch_bytes: approximate maximum bytes of records in a batch; only a single Kafka batch can be larger.
         mmap: maps the file into memory. If the file is truncated while it is read (a broker truncates a follower's
             newest segment, and a preallocated one when it is full), SIGBUS ends the process. With False the file is
-            copied piece by piece, and truncation is an error instead.
-        corrupt_tail: `raise` raises at the first corrupt batch, after all rows before it; `stop` ends there like the
-            end of the file.
-            if the file did.
+            copied in parts, and truncation is an error instead.
+        corrupt_tail: `raise` raises at the first corrupt batch, after all rows before it; `stop` ends the reader there,
+            as at the end of the file.
 
     Returns:
         A reader of batches with the columns `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and
@@ -64,7 +63,7 @@ def read_segment(
     Raises:
         CorruptRecordError: from the reader: a batch is corrupt, or the file ends within one; the message has the
             position in the file, the offset and the cause.
-        OSError: there is no such file, or it cannot be read.
+        OSError: the file does not exist, or cannot be read.
         ConfigurationError: an argument is invalid.
     """
     if corrupt_tail not in ("raise", "stop"):
@@ -76,9 +75,9 @@ def read_segment(
     name = os.fsdecode(path)
     core = _core.SegmentReader(
         _source(name, mmap),
-        # For messages: a name need not be text.
+        # Name for messages: file names need not be valid text.
         os.fsencode(name).decode(errors="replace"),
-        _place(name),
+        _topic_partition(name),
         layout,
         include_headers,
         include_control,
@@ -101,10 +100,10 @@ def _batches(core: _core.SegmentReader, *, stop: bool) -> Iterator[pa.RecordBatc
 
 
 def _source(name: str, mmap: bool) -> Any:
-    """What the core reads from: the path, or the mapped file as an Arrow column of bytes."""
+    """Returns the source for the Rust reader: the path, or the mapped file as an Arrow column of bytes."""
     if os.path.isdir(name):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    # An empty file cannot be mapped. This also raises if there is no file.
+    # An empty file cannot be mapped. `stat` raises if the file does not exist.
     if os.stat(name).st_size == 0 or not mmap:
         return name
     with pa.memory_map(os.fsencode(name), "r") as file:
@@ -112,10 +111,10 @@ def _source(name: str, mmap: bool) -> Any:
     return pa.record_batch([pa.Array.from_buffers(pa.uint8(), buffer.size, [None, buffer])], ["bytes"])
 
 
-def _place(name: str) -> tuple[str, int] | None:
-    """Topic and partition by the name of the folder."""
-    found = _FOLDER.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(name))))
-    if found is None or int(found["partition"]) >= 1 << 31:
+def _topic_partition(name: str) -> tuple[str, int] | None:
+    """Returns topic and partition from the name of the file's folder; None if a broker did not name it."""
+    match = _FOLDER.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(name))))
+    if match is None or int(match["partition"]) >= 1 << 31:
         return None
-    # Kafka's names are plain; another's need not even be text.
-    return os.fsencode(found["topic"]).decode(errors="replace"), int(found["partition"])
+    # Names of Kafka are ASCII, but other folders need not have names that are valid text.
+    return os.fsencode(match["topic"]).decode(errors="replace"), int(match["partition"])

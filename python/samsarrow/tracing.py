@@ -38,9 +38,9 @@ _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("val
 
 
 def traceparents(batch: pa.RecordBatch) -> list[bytes]:
-    """Returns the distinct `traceparent` headers in a batch, at most 128, in the order of their first rows.
+    """Returns the distinct `traceparent` headers in a batch, up to 128, in the order of their first rows.
 
-    They are found column by column, without looking at rows.
+    They are read from the column, without creating rows.
 
     Args:
         batch: batch of a consumer with `include_headers`; without the column `headers` the result is empty.
@@ -52,23 +52,23 @@ def traceparents(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def _named(batch: pa.RecordBatch, name: str) -> tuple[pa.BinaryArray, pa.IntegerArray]:
-    """The values of a header, and their rows."""
+    """Returns the values of the headers with this name, and the numbers of their rows."""
     column = batch.column("headers")
     headers = column.flatten()
-    wanted = pc.equal(headers.field("key"), name)
-    return headers.field("value").filter(wanted), pc.list_parent_indices(column).filter(wanted)
+    matches = pc.equal(headers.field("key"), name)
+    return headers.field("value").filter(matches), pc.list_parent_indices(column).filter(matches)
 
 
 def _tracestates(batch: pa.RecordBatch, parents: list[bytes]) -> list[bytes | None]:
-    """The `tracestate` that stands beside the first of each of these `traceparent`s."""
+    """Returns the `tracestate` of the first record with each of these `traceparent`s."""
     if not parents:
         return []
     states, rows_of_states = _named(batch, "tracestate")
     values, rows = _named(batch, "traceparent")
     first = pc.index_in(pa.array(parents, values.type), values)
-    at = pc.index_in(rows.take(first), rows_of_states)
-    found: list[bytes | None] = states.take(at).to_pylist()
-    return found
+    indices = pc.index_in(rows.take(first), rows_of_states)
+    result: list[bytes | None] = states.take(indices).to_pylist()
+    return result
 
 
 def _links(batch: pa.RecordBatch) -> list[Link]:
@@ -77,17 +77,17 @@ def _links(batch: pa.RecordBatch) -> list[Link]:
     links = []
     parents = traceparents(batch)
     for value, state in zip(parents, _tracestates(batch, parents), strict=True):
-        read = _TRACEPARENT.fullmatch(value)
-        # Version ff is not to be read, and only later ones than 00 may have more fields.
-        if read is None or read[1] == b"ff" or (read[1] == b"00" and read[5]):
+        match = _TRACEPARENT.fullmatch(value)
+        # Version ff is invalid, and only versions after 00 may have additional fields.
+        if match is None or match[1] == b"ff" or (match[1] == b"00" and match[5]):
             continue
-        # What cannot be read as one is passed on as none, which is what the specification wants.
-        found = SpanContext(
-            int(read[2], 16), int(read[3], 16), is_remote=True, trace_flags=TraceFlags(int(read[4], 16)),
+        # As the specification requires, an invalid `tracestate` is treated as a missing one.
+        context = SpanContext(
+            int(match[2], 16), int(match[3], 16), is_remote=True, trace_flags=TraceFlags(int(match[4], 16)),
             trace_state=TraceState.from_header([(state or b"").decode("ascii", "replace")]),
         )  # fmt: skip
-        if found.is_valid:
-            links.append(Link(found))
+        if context.is_valid:
+            links.append(Link(context))
     return links
 
 
@@ -102,11 +102,11 @@ def span(
 ) -> Iterator[Span]:
     """Starts a CONSUMER span for processing one batch, with links to the spans of its records.
 
-    An empty batch has no span: it gets one that records nothing. Exceptions of the block are recorded and raised.
+    An empty batch gets a span that is not recorded. Exceptions of the block are recorded and raised.
 
     Args:
-        batch: batch of a consumer; without `include_headers` there are no links. Links are to at most 128 different
-            spans, each with the `tracestate` of the first record that names it.
+        batch: batch of a consumer; without `include_headers` the span has no links. It has links to up to 128 different
+            spans, each with the `tracestate` of the first record with that span.
         group: the consumer's `group.id`.
         client_id: the consumer's `client.id`.
         tracer_provider: by default the global one.
@@ -183,7 +183,7 @@ def inject_batch(data: Any, headers: str = "headers", context: Context | None = 
         context: by default the current one.
 
     Returns:
-        A reader, or `data` itself if there is no current span.
+        A reader, or `data` itself without a current span.
 
     Raises:
         TypeError: `data` is not Arrow data, or its column of headers has another type.
@@ -193,56 +193,58 @@ def inject_batch(data: Any, headers: str = "headers", context: Context | None = 
     if not carrier:
         return data
     reader = reader_of(data)
-    own = pa.array([{"key": name, "value": value} for name, value in carrier.items()], _HEADER)
+    added = pa.array([{"key": name, "value": value} for name, value in carrier.items()], _HEADER)
     field = pa.field(headers, pa.list_(_HEADER))
-    at = reader.schema.get_field_index(headers)
+    index = reader.schema.get_field_index(headers)
     if reader.schema.names.count(headers) > 1:
         raise TypeError(f"there are several columns {headers!r}")
-    schema = reader.schema.append(field) if at < 0 else reader.schema.set(at, field)
+    schema = reader.schema.append(field) if index < 0 else reader.schema.set(index, field)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
             columns = list(batch.columns)
-            if at < 0:
-                columns.append(_appended(None, own, batch.num_rows))
+            if index < 0:
+                columns.append(_append_headers(None, added, batch.num_rows))
             else:
-                columns[at] = _appended(_read_headers(columns[at], headers, field.type), own, batch.num_rows)
+                columns[index] = _append_headers(
+                    _read_headers(columns[index], headers, field.type), added, batch.num_rows
+                )
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    if at >= 0:
-        _read_headers(pa.array([], reader.schema.field(at).type), headers, field.type)
+    if index >= 0:
+        _read_headers(pa.array([], reader.schema.field(index).type), headers, field.type)
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _read_headers(column: pa.Array, name: str, wanted: pa.DataType) -> pa.Array:
+def _read_headers(column: pa.Array, name: str, expected: pa.DataType) -> pa.Array:
     try:
-        return column.cast(wanted)
+        return column.cast(expected)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise TypeError(f"column {name!r} is {column.type}, and headers are {wanted}: {error}") from None
+        raise TypeError(f"column {name!r} is {column.type}, and headers are {expected}: {error}") from None
 
 
-def _same(number: int, count: int) -> pa.Array:
+def _repeat(number: int, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(number, pa.int32()), count)
 
 
-def _numbers(count: int) -> pa.Array:
-    """From 0 on."""
-    return pc.subtract(pc.cumulative_sum(_same(1, count)), pa.scalar(1, pa.int32()))
+def _range(count: int) -> pa.Array:
+    """Returns the numbers from 0 to `count` - 1."""
+    return pc.subtract(pc.cumulative_sum(_repeat(1, count)), pa.scalar(1, pa.int32()))
 
 
-def _appended(column: pa.Array | None, own: pa.StructArray, rows: int) -> pa.ListArray:
-    """Lists with `own` behind what they have, by whole columns."""
-    count = len(own)
-    each = _numbers(rows)
+def _append_headers(column: pa.Array | None, added: pa.StructArray, rows: int) -> pa.ListArray:
+    """Appends the headers `added` to the list of each row, with operations on whole columns."""
+    count = len(added)
+    each = _range(rows)
     if column is None:
-        before, parents, size = own.slice(0, 0), pa.array([], pa.int32()), _same(0, rows)
+        before, parents, size = added.slice(0, 0), pa.array([], pa.int32()), _repeat(0, rows)
     else:
         before = column.flatten()
         parents = pc.list_parent_indices(column).cast(pa.int32())
         size = pc.fill_null(pc.list_value_length(column), 0)
-    values = pa.concat_arrays([before, own])
-    # Rows of the values in their order: the sort is stable, so what a row has comes before what is appended.
-    sources = [_numbers(len(before)), *[_same(len(before) + at, rows) for at in range(count)]]
+    values = pa.concat_arrays([before, added])
+    # Values ordered by row. The sort is stable, so the headers of a row precede the appended ones.
+    sources = [_range(len(before)), *[_repeat(len(before) + i, rows) for i in range(count)]]
     order = pc.sort_indices(pa.concat_arrays([parents, *[each] * count]))
     taken = values.take(pa.concat_arrays(sources).take(order))
     ends = pc.cumulative_sum(pc.add(size, count).cast(pa.int32()))
@@ -250,7 +252,7 @@ def _appended(column: pa.Array | None, own: pa.StructArray, rows: int) -> pa.Lis
 
 
 def context_of(record: ConsumerRecord) -> Context:
-    """Returns the context in a record's headers, for programs that trace each record: `use_span`, links, or a parent.
+    """Returns the context in a record's headers, to trace single records: with `use_span`, links, or a parent.
 
     Args:
         record: record of a consumer with `include_headers`.

@@ -58,13 +58,13 @@ class OffsetAndTimestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Durations in seconds. Percentiles are at most an eighth too large.
+    """Durations in seconds. Percentiles are rounded up, by up to an eighth.
 
     Attributes:
-        p50: half of the durations are at most this long.
-        p95: 95 % are at most this long.
-        p99: 99 % are at most this long.
-        max: the longest.
+        p50: median duration.
+        p95: 95th percentile.
+        p99: 99th percentile.
+        max: longest duration.
         count: number of durations.
         sum: sum of all durations.
     """
@@ -102,7 +102,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written.
+    """The position of a written record.
 
     Attributes:
         topic: topic of the record.
@@ -142,8 +142,8 @@ class PartOutcome:
         partition: partition of the rows.
         base_offset: offset of the first row, -1 if the broker does not report it; None if the rows were not delivered.
         count: number of rows.
-        rows: numbers of the first row of the call that these are among, and of the row after the last. They are exactly
-            these rows if they are as many as `count`; rows of several partitions are taken from the same range.
+        rows: range of row numbers in the call that contains these rows: the first, and the one after the last. It
+            contains only these rows if its length is `count`; rows of several partitions may share a range.
         error: the reason why the rows were not delivered, None if they were.
     """
 
@@ -285,7 +285,7 @@ def to_seconds(time: Seconds | None) -> float | None:
 
 
 def to_milliseconds(time: int | datetime) -> int:
-    """Milliseconds since 1970. A `datetime` without a time zone is local time, as everywhere in Python."""
+    """Returns milliseconds since 1970. A `datetime` without a time zone is local time, as everywhere in Python."""
     if isinstance(time, datetime):
         return round(time.timestamp() * 1000)
     try:
@@ -297,7 +297,11 @@ def to_milliseconds(time: int | datetime) -> int:
 
 
 def to_pair(partition: TopicPartition) -> tuple[str, int]:
-    """Topic and partition, checked: text is a sequence too, and would be taken apart."""
+    """Returns topic and partition.
+
+    Raises:
+        TypeError: it is not a pair; text is rejected explicitly, because it could be unpacked as a sequence.
+    """
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise TypeError(f"expected a TopicPartition, got {partition!r}")
     topic, number = partition

@@ -1,6 +1,6 @@
-"""Users, ACLs and delegation tokens.
+"""Requests for users, ACLs and delegation tokens.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ E = TypeVar("E", bound=enum.IntEnum)
 
 ScramAlteration: TypeAlias = UserScramCredentialUpsertion | UserScramCredentialDeletion
 
-# As the core has them.
+# Rows as passed to and from the Rust client.
 AclRow: TypeAlias = tuple[int, str, int, str, str, int, int]
 FilterRow: TypeAlias = tuple[int, str | None, int, str | None, str | None, int, int]
 TokenRow: TypeAlias = tuple[str, bytes, str, str | None, list[str], int, int, int]
@@ -50,54 +50,54 @@ TokenRow: TypeAlias = tuple[str, bytes, str, str | None, list[str], int, int, in
 def describe_users(
     core: _core.Admin, users: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[str, tuple[ScramCredentialInfo, ...]]]:
-    asked = None if users is None else names_of("users", users)
-    found = _core.admin_describe_users(core, asked, to_seconds(timeout))
-    return found.then(reads(str, _mechanisms, (str, tuple[ScramCredentialInfo])))
+    names = None if users is None else names_of("users", users)
+    call = _core.admin_describe_users(core, names, to_seconds(timeout))
+    return call.then(reads(str, _mechanisms, (str, tuple[ScramCredentialInfo])))
 
 
 @names_arguments
 def alter_users(
     core: _core.Admin, alterations: Iterable[ScramAlteration], *, timeout: Seconds | None = None
 ) -> Call[dict[str, None]]:
-    plain: list[tuple[str, int, tuple[str, int, bytes | None] | None]] = []
+    rows: list[tuple[str, int, tuple[str, int, bytes | None] | None]] = []
     for change in alterations:
-        new = None
+        credential = None
         if isinstance(change, UserScramCredentialUpsertion):
-            new = (change.password, change.iterations, change.salt)
+            credential = (change.password, change.iterations, change.salt)
         elif not isinstance(change, UserScramCredentialDeletion):
             raise TypeError(
                 "alterations must be UserScramCredentialUpsertions and UserScramCredentialDeletions, not "
                 f"{type(change).__name__}"
             )
-        plain.append((change.user, change.mechanism.value, new))
-    return _core.admin_alter_users(core, plain, to_seconds(timeout)).then(writes(str))
+        rows.append((change.user, change.mechanism.value, credential))
+    return _core.admin_alter_users(core, rows, to_seconds(timeout)).then(writes(str))
 
 
 @names_arguments
 def describe_acls(
     core: _core.Admin, acl_filter: AclFilter | None = None, *, timeout: Seconds | None = None
 ) -> Call[list[AclBinding]]:
-    wanted = AclFilter() if acl_filter is None else acl_filter
-    found = _core.admin_describe_acls(core, _plain_filter(wanted), to_seconds(timeout))
-    return found.then(lambda rows: [_binding(row) for row in rows])
+    row = _filter_row(AclFilter() if acl_filter is None else acl_filter)
+    call = _core.admin_describe_acls(core, row, to_seconds(timeout))
+    return call.then(lambda rows: [_binding(row) for row in rows])
 
 
 @names_arguments
 def create_acls(
     core: _core.Admin, acls: Iterable[AclBinding], *, timeout: Seconds | None = None
 ) -> Call[dict[AclBinding, None]]:
-    wanted = list(dict.fromkeys(_checked("acls", AclBinding, acls)))
-    done = _core.admin_create_acls(core, [_plain(acl) for acl in wanted], to_seconds(timeout))
-    return done.then(writes(_binding))
+    bindings = list(dict.fromkeys(_checked("acls", AclBinding, acls)))
+    call = _core.admin_create_acls(core, [_acl_row(acl) for acl in bindings], to_seconds(timeout))
+    return call.then(writes(_binding))
 
 
 @names_arguments
 def delete_acls(
     core: _core.Admin, filters: Iterable[AclFilter], *, timeout: Seconds | None = None
 ) -> Call[dict[AclFilter, tuple[AclBinding, ...]]]:
-    wanted = list(dict.fromkeys(_checked("filters", AclFilter, filters)))
-    done = _core.admin_delete_acls(core, [_plain_filter(one) for one in wanted], to_seconds(timeout))
-    return done.then(_removed)
+    unique = list(dict.fromkeys(_checked("filters", AclFilter, filters)))
+    call = _core.admin_delete_acls(core, [_filter_row(acl_filter) for acl_filter in unique], to_seconds(timeout))
+    return call.then(_removed)
 
 
 @names_arguments
@@ -109,10 +109,10 @@ def create_delegation_token(
     max_lifetime: Seconds | None = None,
     timeout: Seconds | None = None,
 ) -> Call[DelegationToken]:
-    made = _core.admin_create_delegation_token(
+    call = _core.admin_create_delegation_token(
         core, owner, names_of("renewers", renewers), to_seconds(max_lifetime), to_seconds(timeout)
     )
-    return made.then(_token)
+    return call.then(_token)
 
 
 @names_arguments
@@ -141,9 +141,9 @@ def expire_delegation_token(
 def describe_delegation_tokens(
     core: _core.Admin, owners: Iterable[str] | None = None, *, timeout: Seconds | None = None
 ) -> Call[list[DelegationToken]]:
-    asked = None if owners is None else names_of("owners", owners)
-    found = _core.admin_describe_delegation_tokens(core, asked, to_seconds(timeout))
-    return found.then(lambda rows: [_token(row) for row in rows])
+    names = None if owners is None else names_of("owners", owners)
+    call = _core.admin_describe_delegation_tokens(core, names, to_seconds(timeout))
+    return call.then(lambda rows: [_token(row) for row in rows])
 
 
 def _mechanisms(rows: list[tuple[int, int]]) -> tuple[ScramCredentialInfo, ...]:
@@ -157,18 +157,18 @@ def _removed(rows: list[tuple[FilterRow, Any, KafkaError | None]]) -> dict[AclFi
         if error is not None:
             failures[_filter(raw)] = error
             continue
-        failures.update({_binding(acl): why for acl, why in acls if why is not None})
-        succeeded[_filter(raw)] = tuple(_binding(acl) for acl, why in acls if why is None)
+        failures.update({_binding(acl): acl_error for acl, acl_error in acls if acl_error is not None})
+        succeeded[_filter(raw)] = tuple(_binding(acl) for acl, acl_error in acls if acl_error is None)
     if failures:
         raise failure(failures, {**succeeded})
     return succeeded
 
 
-def _checked(what: str, kind: type[T], given: Iterable[T]) -> list[T]:
-    items = list(given)
+def _checked(argument: str, kind: type[T], values: Iterable[T]) -> list[T]:
+    items = list(values)
     for item in items:
         if not isinstance(item, kind):
-            raise TypeError(f"{what} must be {kind.__name__}s, not {type(item).__name__}")
+            raise TypeError(f"{argument} must be {kind.__name__}s, not {type(item).__name__}")
     return items
 
 
@@ -179,17 +179,17 @@ def _hmac(token: DelegationToken | bytes) -> bytes:
     return hmac
 
 
-def _plain(acl: AclBinding) -> AclRow:
+def _acl_row(acl: AclBinding) -> AclRow:
     return (
         acl.resource_type.value, acl.resource_name, acl.pattern_type.value, acl.principal, acl.host,
         acl.operation.value, acl.permission.value,
     )  # fmt: skip
 
 
-def _plain_filter(wanted: AclFilter) -> FilterRow:
+def _filter_row(acl_filter: AclFilter) -> FilterRow:
     return (
-        wanted.resource_type.value, wanted.resource_name, wanted.pattern_type.value, wanted.principal, wanted.host,
-        wanted.operation.value, wanted.permission.value,
+        acl_filter.resource_type.value, acl_filter.resource_name, acl_filter.pattern_type.value, acl_filter.principal,
+        acl_filter.host, acl_filter.operation.value, acl_filter.permission.value,
     )  # fmt: skip
 
 
@@ -210,5 +210,5 @@ def _filter(row: FilterRow) -> AclFilter:
 
 
 def _token(row: TokenRow) -> DelegationToken:
-    token_id, hmac, owner, requester, renewers, issued, expires, ends = row
-    return DelegationToken(token_id, hmac, owner, requester, tuple(renewers), issued, expires, ends)
+    token_id, hmac, owner, requester, renewers, issued, expires, maximum = row
+    return DelegationToken(token_id, hmac, owner, requester, tuple(renewers), issued, expires, maximum)

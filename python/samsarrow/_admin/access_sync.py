@@ -1,4 +1,4 @@
-"""Users, ACLs and delegation tokens, for blocking and async clients."""
+"""Blocking methods of `Admin` for users, ACLs and delegation tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from samsarrow.types import (
 
 
 class AccessAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for users, ACLs and delegation tokens."""
 
     def describe_users(
         self, users: Iterable[str] | None = None, *, timeout: Seconds | None = None
@@ -52,7 +52,8 @@ class AccessAdmin(AdminBase):
 
         Raises:
             PartialFailureError: some users were not fully changed, with the error of each: `ResourceNotFoundError` if
-                there is nothing to delete, `UnacceptableCredentialError` for more iterations than the cluster allows.
+                a deleted credential does not exist, `UnacceptableCredentialError` for more iterations than the cluster
+                allows.
             ConfigurationError: fewer than 4096 iterations, an empty password, a mechanism twice; nothing is changed.
             UnsupportedVersionError: brokers before Kafka 2.7, or before 3.5 without ZooKeeper.
         """
@@ -118,15 +119,15 @@ class AccessAdmin(AdminBase):
         Consumer({"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": token.jaas_config, ...})
         ```
 
-        Brokers learn of it a moment later: a login right after this call may be rejected once, and then succeed.
+        It reaches all brokers with a delay: a login right after this call may be rejected, and succeed if retried.
 
         Args:
             owner: principal of clients that log in with it, `User:alice`; by default this client's user (KIP-373).
             renewers: principals that may renew it, besides the owner.
-            max_lifetime: lifetime after which it expires regardless of renewals; by default, and at most, the brokers'
-                `delegation.token.max.lifetime.ms`.
+            max_lifetime: lifetime after which it expires regardless of renewals; the default and the maximum are the
+                brokers' `delegation.token.max.lifetime.ms`.
             timeout: seconds, by default `default.api.timeout.ms`. After a timeout, a token may have been created whose
-                secret nobody has.
+                secret is lost.
 
         Raises:
             DelegationTokenAuthDisabledError: the cluster has no `delegation.token.secret.key`.
@@ -143,7 +144,7 @@ class AccessAdmin(AdminBase):
     def renew_delegation_token(
         self, token: DelegationToken | bytes, *, renew_period: Seconds | None = None, timeout: Seconds | None = None
     ) -> int:
-        """Extends a delegation token, at most up to its maximum lifetime.
+        """Extends a delegation token, up to its maximum lifetime.
 
         Args:
             token: the token, or its hmac.
@@ -154,7 +155,7 @@ class AccessAdmin(AdminBase):
             The expiry time, milliseconds since 1970.
 
         Raises:
-            DelegationTokenNotFoundError: no broker knows the token, or not yet.
+            DelegationTokenNotFoundError: the token is unknown, or has not reached the broker yet.
             DelegationTokenExpiredError: the token has expired.
             DelegationTokenOwnerMismatchError: this client's user is neither its owner nor one of its renewers.
         """
@@ -163,18 +164,18 @@ class AccessAdmin(AdminBase):
     def expire_delegation_token(
         self, token: DelegationToken | bytes, *, expiry_period: Seconds | None = None, timeout: Seconds | None = None
     ) -> int:
-        """Expires a delegation token, at once or later.
+        """Expires a delegation token, immediately or later.
 
         Args:
             token: the token, or its hmac.
-            expiry_period: from now; by default it expires at once.
+            expiry_period: from now; by default it expires immediately.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
             The expiry time, milliseconds since 1970.
 
         Raises:
-            DelegationTokenNotFoundError: no broker knows the token, or not yet.
+            DelegationTokenNotFoundError: the token is unknown, or has not reached the broker yet.
             DelegationTokenExpiredError: the token has expired.
             DelegationTokenOwnerMismatchError: this client's user is neither its owner nor one of its renewers.
         """

@@ -1,6 +1,6 @@
-"""The cluster as a whole: brokers, features, the quorum that keeps the metadata.
+"""Requests for brokers, features and the metadata quorum.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def describe_cluster(
     include_authorized_operations: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[ClusterDescription]:
-    found = _core.admin_describe_cluster(core, include_fenced, include_authorized_operations, to_seconds(timeout))
-    return found.then(_cluster)
+    call = _core.admin_describe_cluster(core, include_fenced, include_authorized_operations, to_seconds(timeout))
+    return call.then(_cluster)
 
 
 @names_arguments
 def describe_features(core: _core.Admin, *, timeout: Seconds | None = None) -> Call[FeatureMetadata]:
-    found = _core.admin_describe_features(core, to_seconds(timeout))
-    return found.then(lambda row: FeatureMetadata(*row))
+    call = _core.admin_describe_features(core, to_seconds(timeout))
+    return call.then(lambda row: FeatureMetadata(*row))
 
 
 @names_arguments
@@ -57,9 +57,9 @@ def update_features(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, None]]:
-    some = {f: FeatureUpdate(new) if isinstance(new, int) else new for f, new in updates.items()}
-    plain = {feature: (new.level, new.upgrade_type.value) for feature, new in some.items()}
-    return _core.admin_update_features(core, plain, validate_only, to_seconds(timeout)).then(writes(str))
+    changes = {f: FeatureUpdate(new) if isinstance(new, int) else new for f, new in updates.items()}
+    levels = {feature: (change.level, change.upgrade_type.value) for feature, change in changes.items()}
+    return _core.admin_update_features(core, levels, validate_only, to_seconds(timeout)).then(writes(str))
 
 
 @names_arguments
@@ -77,8 +77,8 @@ def add_raft_voter(
     cluster_id: str | None = None,
     timeout: Seconds | None = None,
 ) -> Call[None]:
-    plain = [(at.name, at.host, at.port) for at in endpoints]
-    return _core.admin_add_raft_voter(core, cluster_id, (voter, directory_id.bytes), plain, to_seconds(timeout))
+    listeners = [(endpoint.name, endpoint.host, endpoint.port) for endpoint in endpoints]
+    return _core.admin_add_raft_voter(core, cluster_id, (voter, directory_id.bytes), listeners, to_seconds(timeout))
 
 
 @names_arguments
@@ -101,13 +101,13 @@ def _cluster(row: tuple[str | None, int | None, list[tuple[Any, ...]], list[int]
 
 def _replica(row: tuple[Any, ...]) -> QuorumReplica:
     replica, directory, end, fetch, caught_up = row
-    found = UUID(bytes=bytes(directory))
-    fetched, caught = (None if at < 0 else at for at in (fetch, caught_up))
-    return QuorumReplica(replica, found if found.int else None, end, fetched, caught)
+    directory_id = UUID(bytes=bytes(directory))
+    last_fetch, last_caught_up = (None if time < 0 else time for time in (fetch, caught_up))
+    return QuorumReplica(replica, directory_id if directory_id.int else None, end, last_fetch, last_caught_up)
 
 
 def _quorum(row: tuple[Any, ...]) -> QuorumInfo:
     leader, epoch, high_watermark, voters, observers, nodes = row
-    endpoints = {node: tuple(RaftEndpoint(*at) for at in its) for node, its in nodes.items()}
-    vote, observe = (tuple(_replica(one) for one in some) for some in (voters, observers))
-    return QuorumInfo(leader, epoch, high_watermark, vote, observe, endpoints)
+    endpoints = {node: tuple(RaftEndpoint(*listener) for listener in listeners) for node, listeners in nodes.items()}
+    voting, observing = (tuple(_replica(replica) for replica in replicas) for replicas in (voters, observers))
+    return QuorumInfo(leader, epoch, high_watermark, voting, observing, endpoints)

@@ -1,4 +1,4 @@
-"""Brokers, features and the metadata quorum, for blocking and async clients."""
+"""Blocking methods of `Admin` for brokers, features and the metadata quorum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from samsarrow.types import (
 
 
 class ClusterAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for brokers, features and the metadata quorum."""
 
     def describe_cluster(
         self,
@@ -126,6 +126,6 @@ class ClusterAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            BrokerIdNotRegisteredError: there is no such broker.
+            BrokerIdNotRegisteredError: the broker is not registered.
         """
         return _cluster.unregister_broker(self._open, broker, timeout=timeout).wait()

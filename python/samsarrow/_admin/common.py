@@ -1,4 +1,4 @@
-"""What all families of operations need."""
+"""Helpers shared by all admin operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samsarrow.types import TopicPartition
 
 
 class AdminBase:
-    """What an operation is made with."""
+    """Base of the blocking admin classes, which have the Rust client in `_open`."""
 
     @property
     def _open(self) -> _core.Admin:
@@ -19,17 +19,21 @@ class AdminBase:
 
 
 def names_of(what: str, names: Iterable[str]) -> list[str]:
-    """Several names, each once."""
+    """Returns the names without duplicates.
+
+    Raises:
+        TypeError: `names` is a single str.
+    """
     if isinstance(names, str):
         raise TypeError(f"{what} must be several names, not one str")
     return list(dict.fromkeys(names))
 
 
 def operations(codes: list[int] | None) -> tuple[AclOperation, ...] | None:
-    """Operations as programs know them."""
+    """Returns the public form of authorized operations."""
     return None if codes is None else tuple(AclOperation(code) for code in codes)
 
 
 def to_partition(row: tuple[Any, Any]) -> TopicPartition:
-    """A partition as programs know it."""
+    """Returns the public form of a partition."""
     return TopicPartition(*row)

@@ -1,6 +1,6 @@
-"""Settings and quotas.
+"""Requests for settings and quotas.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -47,10 +47,13 @@ def describe_configs(
     documentation: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[ConfigResource, dict[str, ConfigEntry]]]:
-    wanted = resources if isinstance(resources, Mapping) else dict.fromkeys(resources)
-    plain = [(_resource(of), None if names is None else list(names)) for of, names in wanted.items()]
-    found = _core.admin_describe_configs(core, plain, synonyms, documentation, to_seconds(timeout))
-    return found.then(_configs)
+    names_by_resource = resources if isinstance(resources, Mapping) else dict.fromkeys(resources)
+    rows = [
+        (_resource_row(resource), None if names is None else list(names))
+        for resource, names in names_by_resource.items()
+    ]
+    call = _core.admin_describe_configs(core, rows, synonyms, documentation, to_seconds(timeout))
+    return call.then(_configs)
 
 
 @names_arguments
@@ -61,8 +64,8 @@ def alter_configs(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[ConfigResource, None]]:
-    plain = [(_resource(of), _changes(change)) for of, change in changes.items()]
-    return _core.admin_alter_configs(core, plain, validate_only, to_seconds(timeout)).then(writes(_of))
+    rows = [(_resource_row(resource), _change_rows(change)) for resource, change in changes.items()]
+    return _core.admin_alter_configs(core, rows, validate_only, to_seconds(timeout)).then(writes(_resource))
 
 
 @names_arguments
@@ -70,8 +73,8 @@ def list_config_resources(
     core: _core.Admin, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
 ) -> Call[tuple[ConfigResource, ...]]:
     kinds = [ConfigResourceType(kind).value for kind in types]
-    found = _core.admin_list_config_resources(core, kinds, to_seconds(timeout))
-    return found.then(lambda rows: tuple(_of(row) for row in rows))
+    call = _core.admin_list_config_resources(core, kinds, to_seconds(timeout))
+    return call.then(lambda rows: tuple(_resource(row) for row in rows))
 
 
 @names_arguments
@@ -82,12 +85,12 @@ def describe_quotas(
     strict: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[QuotaEntity, dict[str, float]]]:
-    plain = []
+    filters = []
     for kind, name in (components or {}).items():
         matching = 2 if name is ANY else 1 if name is None else 0
-        plain.append((kind, matching, name if matching == 0 else None))
-    found = _core.admin_describe_quotas(core, plain, strict, to_seconds(timeout))
-    return found.then(lambda rows: {_entity(row): dict(quotas) for row, quotas in rows})
+        filters.append((kind, matching, name if matching == 0 else None))
+    call = _core.admin_describe_quotas(core, filters, strict, to_seconds(timeout))
+    return call.then(lambda rows: {_entity(row): dict(quotas) for row, quotas in rows})
 
 
 @names_arguments
@@ -98,14 +101,14 @@ def alter_quotas(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[QuotaEntity, None]]:
-    plain = [(list(entity.parts.items()), list(its.items())) for entity, its in changes.items()]
-    return _core.admin_alter_quotas(core, plain, validate_only, to_seconds(timeout)).then(writes(_entity))
+    rows = [(list(entity.parts.items()), list(quotas.items())) for entity, quotas in changes.items()]
+    return _core.admin_alter_quotas(core, rows, validate_only, to_seconds(timeout)).then(writes(_entity))
 
 
-def _resource(of: ConfigResource) -> tuple[int, str]:
-    if not isinstance(of, ConfigResource):
-        raise TypeError(f"expected a ConfigResource such as ConfigResource.topic('t'), not {of!r}")
-    return of.type.value, of.name
+def _resource_row(resource: ConfigResource) -> tuple[int, str]:
+    if not isinstance(resource, ConfigResource):
+        raise TypeError(f"expected a ConfigResource such as ConfigResource.topic('t'), not {resource!r}")
+    return resource.type.value, resource.name
 
 
 def _known(kind: type[E], code: int) -> E:
@@ -115,33 +118,32 @@ def _known(kind: type[E], code: int) -> E:
         return kind(0)
 
 
-def _of(row: tuple[int, str]) -> ConfigResource:
+def _resource(row: tuple[int, str]) -> ConfigResource:
     return ConfigResource(_known(ConfigResourceType, row[0]), row[1])
 
 
-def _changes(given: ConfigChange | Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
-    if not isinstance(given, ConfigChange):
-        kept = {name: value for name, value in given.items() if value is not None}
-        given = ConfigChange(set=kept, delete=tuple(name for name, value in given.items() if value is None))
-    rows: list[tuple[str, int, str | None]] = [(name, 1, None) for name in given.delete]
-    for operation, values in ((0, given.set), (2, given.append), (3, given.subtract)):
+def _change_rows(change: ConfigChange | Mapping[str, str | None]) -> list[tuple[str, int, str | None]]:
+    if not isinstance(change, ConfigChange):
+        new = {name: value for name, value in change.items() if value is not None}
+        change = ConfigChange(set=new, delete=tuple(name for name, value in change.items() if value is None))
+    rows: list[tuple[str, int, str | None]] = [(name, 1, None) for name in change.delete]
+    for operation, values in ((0, change.set), (2, change.append), (3, change.subtract)):
         rows += [(name, operation, value) for name, value in values.items()]
     return rows
 
 
 def _entry(row: tuple[Any, ...]) -> ConfigEntry:
     name, value, source, read_only, sensitive, kind, documentation, synonyms = row
-    others = tuple(ConfigSynonym(other, its, _known(ConfigSource, of)) for other, its, of in synonyms)
-    found, kind = _known(ConfigSource, source), _known(ConfigType, kind)
-    return ConfigEntry(name, value, found, read_only, sensitive, kind, documentation, others)
+    others = tuple(ConfigSynonym(other, text, _known(ConfigSource, origin)) for other, text, origin in synonyms)
+    source, kind = _known(ConfigSource, source), _known(ConfigType, kind)
+    return ConfigEntry(name, value, source, read_only, sensitive, kind, documentation, others)
 
 
 def _configs(rows: list[tuple[Any, Any, KafkaError | None]]) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-    one = lambda its: {row[0]: _entry(row) for row in its}  # noqa: E731
-    made: Results[ConfigResource, dict[str, ConfigEntry]] = reads(_of, one, (ConfigResource, dict[str, ConfigEntry]))(
-        rows
-    )
-    return made
+    entries = lambda entry_rows: {row[0]: _entry(row) for row in entry_rows}  # noqa: E731
+    results: Results[ConfigResource, dict[str, ConfigEntry]]
+    results = reads(_resource, entries, (ConfigResource, dict[str, ConfigEntry]))(rows)
+    return results
 
 
 def _entity(row: list[tuple[str, str | None]]) -> QuotaEntity:

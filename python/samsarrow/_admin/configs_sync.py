@@ -1,4 +1,4 @@
-"""Settings and quotas, for blocking and async clients."""
+"""Blocking methods of `Admin` for settings and quotas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from samsarrow.types import (
 
 
 class ConfigAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for settings and quotas."""
 
     def describe_configs(
         self,
@@ -37,7 +37,7 @@ class ConfigAdmin(AdminBase):
 
         Args:
             resources: resources, with all their settings, or names of settings by resource; None for all.
-            synonyms: also return the other places that were searched for values (KIP-226, Kafka 1.1).
+            synonyms: also return the other sources that were searched for values (KIP-226, Kafka 1.1).
             documentation: also return the documentation of settings (KIP-569, Kafka 2.6).
             timeout: seconds, by default `default.api.timeout.ms`.
 

@@ -1,6 +1,6 @@
-"""Groups, their members, and how far behind they are.
+"""Requests for groups, their members and their lag.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def list_groups(
     timeout: Seconds | None = None,
 ) -> Call[dict[str, GroupListing]]:
     protocols = names_of("protocol_types", protocol_types)
-    asked = names_of("states", states), names_of("types", types), protocols
-    listed = _core.admin_list_groups(core, *asked, to_seconds(timeout))
-    return listed.then(lambda rows: {row[0]: GroupListing(*row) for row in rows})
+    filters = names_of("states", states), names_of("types", types), protocols
+    call = _core.admin_list_groups(core, *filters, to_seconds(timeout))
+    return call.then(lambda rows: {row[0]: GroupListing(*row) for row in rows})
 
 
 @names_arguments
@@ -70,8 +70,8 @@ def describe_groups(
     timeout: Seconds | None = None,
 ) -> Call[Results[str, GroupDescription]]:
     names = names_of("groups", groups)
-    found = _core.admin_describe_groups(core, names, include_authorized_operations, to_seconds(timeout))
-    return found.then(_described)
+    call = _core.admin_describe_groups(core, names, include_authorized_operations, to_seconds(timeout))
+    return call.then(_described)
 
 
 @names_arguments
@@ -90,91 +90,96 @@ def remove_members(
 ) -> Call[dict[RemovedMember, None]]:
     if isinstance(members, str):
         raise TypeError("members must be several members, not one str")
-    some = None if members is None else [m if isinstance(m, RemovedMember) else RemovedMember(m) for m in members]
-    plain = None if some is None else [(m.member_id, m.instance_id) for m in some]
-    done = _core.admin_remove_members(core, group, plain, reason, to_seconds(timeout))
-    return done.then(writes(lambda raw: RemovedMember(*raw)))
+    removed = None if members is None else [m if isinstance(m, RemovedMember) else RemovedMember(m) for m in members]
+    ids = None if removed is None else [(m.member_id, m.instance_id) for m in removed]
+    call = _core.admin_remove_members(core, group, ids, reason, to_seconds(timeout))
+    return call.then(writes(lambda raw: RemovedMember(*raw)))
 
 
 @names_arguments
 def group_lag(
     core: _core.Admin, groups: Iterable[str], *, read_committed: bool = False, timeout: Seconds | None = None
 ) -> Call[Results[str, GroupLag]]:
-    found = _core.admin_group_lag(core, names_of("groups", groups), read_committed, to_seconds(timeout))
-    return found.then(_lags)
+    call = _core.admin_group_lag(core, names_of("groups", groups), read_committed, to_seconds(timeout))
+    return call.then(_lags)
 
 
 @names_arguments
 def describe_share_groups(
     core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, ShareGroupDescription]]:
-    found = _core.admin_describe_share_groups(core, names_of("groups", groups), to_seconds(timeout))
-    return found.then(_shares)
+    call = _core.admin_describe_share_groups(core, names_of("groups", groups), to_seconds(timeout))
+    return call.then(_share_groups)
 
 
 @names_arguments
 def describe_streams_groups(
     core: _core.Admin, groups: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, StreamsGroupDescription]]:
-    found = _core.admin_describe_streams_groups(core, names_of("groups", groups), to_seconds(timeout))
-    return found.then(_streams)
+    call = _core.admin_describe_streams_groups(core, names_of("groups", groups), to_seconds(timeout))
+    return call.then(_streams_groups)
 
 
 def _described(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, GroupDescription]:
-    named = [(group, (group, told), error) for group, told, error in rows]
-    made: Results[str, GroupDescription] = reads(str, _group, (str, GroupDescription))(named)
-    return made
+    named = [(group, (group, row), error) for group, row, error in rows]
+    results: Results[str, GroupDescription] = reads(str, _group, (str, GroupDescription))(named)
+    return results
 
 
 def _group(row: tuple[str, tuple[Any, ...]]) -> GroupDescription:
     group, (kind, state, protocol_type, assignor, rows, allowed) = row
     members = []
     for member_id, instance_id, client_id, host, assignment, target in rows:
-        its = tuple(TopicPartition(*tp) for tp in assignment)
-        coming = None if target is None else tuple(TopicPartition(*tp) for tp in target)
-        members.append(MemberDescription(member_id, instance_id, client_id, host, its, coming))
+        current = tuple(TopicPartition(*tp) for tp in assignment)
+        future = None if target is None else tuple(TopicPartition(*tp) for tp in target)
+        members.append(MemberDescription(member_id, instance_id, client_id, host, current, future))
     return GroupDescription(group, kind, state, protocol_type, assignor, tuple(members), operations(allowed))
 
 
 def _lags(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, GroupLag]:
     def lag(row: tuple[str, list[tuple[Any, ...]]]) -> GroupLag:
-        group, its = row
-        partitions = (PartitionLag(TopicPartition(*tp), OffsetAndMetadata(*at), end, e) for tp, at, end, e in its)
+        group, offsets = row
+        partitions = (
+            PartitionLag(TopicPartition(*tp), OffsetAndMetadata(*committed), end, error)
+            for tp, committed, end, error in offsets
+        )
         return GroupLag(group, tuple(partitions))
 
-    named = [(group, (group, told), error) for group, told, error in rows]
-    made: Results[str, GroupLag] = reads(str, lag, (str, GroupLag))(named)
-    return made
+    named = [(group, (group, row), error) for group, row, error in rows]
+    results: Results[str, GroupLag] = reads(str, lag, (str, GroupLag))(named)
+    return results
 
 
-def _shares(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, ShareGroupDescription]:
+def _share_groups(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, ShareGroupDescription]:
     def group(row: tuple[str, tuple[Any, ...]]) -> ShareGroupDescription:
-        name, (state, epoch, assignment_epoch, assignor, members) = row
-        made = (
+        name, (state, epoch, assignment_epoch, assignor, member_rows) = row
+        members = (
             ShareMember(
-                member_id, rack, epoch, client_id, host, tuple(topics), tuple(TopicPartition(*tp) for tp in its)
+                member_id, rack, epoch, client_id, host, tuple(topics), tuple(TopicPartition(*tp) for tp in assignment)
             )
-            for member_id, rack, epoch, client_id, host, topics, its in members
+            for member_id, rack, epoch, client_id, host, topics, assignment in member_rows
         )
-        return ShareGroupDescription(name, state, epoch, assignment_epoch, assignor, tuple(made))
+        return ShareGroupDescription(name, state, epoch, assignment_epoch, assignor, tuple(members))
 
-    named = [(name, (name, told), error) for name, told, error in rows]
-    made: Results[str, ShareGroupDescription] = reads(str, group, (str, ShareGroupDescription))(named)
-    return made
+    named = [(name, (name, row), error) for name, row, error in rows]
+    results: Results[str, ShareGroupDescription] = reads(str, group, (str, ShareGroupDescription))(named)
+    return results
 
 
-def _streams(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, StreamsGroupDescription]:
+def _streams_groups(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, StreamsGroupDescription]:
     def tasks(row: tuple[Any, Any, Any]) -> StreamsTasks:
-        return StreamsTasks(*({part: tuple(its) for part, its in kind.items()} for kind in row))
+        return StreamsTasks(*({subtopology: tuple(ids) for subtopology, ids in kind.items()} for kind in row))
 
     def group(row: tuple[str, tuple[Any, ...]]) -> StreamsGroupDescription:
-        name, (state, epoch, assignment_epoch, topology_epoch, parts, members) = row
-        subtopologies = (Subtopology(part, *(tuple(topics) for topics in its)) for part, *its in parts)
-        made = (StreamsMember(*[*whom, tasks(has), tasks(target)]) for whom, has, target in members)
+        name, (state, epoch, assignment_epoch, topology_epoch, topology, member_rows) = row
+        subtopologies = (Subtopology(part, *(tuple(topics) for topics in kinds)) for part, *kinds in topology)
+        members = (
+            StreamsMember(*[*member, tasks(assignment), tasks(target)]) for member, assignment, target in member_rows
+        )
         return StreamsGroupDescription(
-            name, state, epoch, assignment_epoch, topology_epoch, tuple(subtopologies), tuple(made)
+            name, state, epoch, assignment_epoch, topology_epoch, tuple(subtopologies), tuple(members)
         )
 
-    named = [(name, (name, told), error) for name, told, error in rows]
-    made: Results[str, StreamsGroupDescription] = reads(str, group, (str, StreamsGroupDescription))(named)
-    return made
+    named = [(name, (name, row), error) for name, row, error in rows]
+    results: Results[str, StreamsGroupDescription] = reads(str, group, (str, StreamsGroupDescription))(named)
+    return results

@@ -1,4 +1,4 @@
-"""Groups, their members and lag, for blocking and async clients."""
+"""Blocking methods of `Admin` for groups, their members and lag."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from samsarrow.types import (
 
 
 class GroupAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for groups, their members and lag."""
 
     def find_coordinator(self, group: str, *, timeout: Seconds | None = None) -> Node:
         """Returns the broker that coordinates a group.
@@ -43,7 +43,7 @@ class GroupAdmin(AdminBase):
         protocol_types: Iterable[str] = (),
         timeout: Seconds | None = None,
     ) -> dict[str, GroupListing]:
-        """Lists the groups of all brokers by name: all, or those that pass all filters.
+        """Lists the groups of all brokers by name: all groups, or the ones that match all filters.
 
         Args:
             states: only groups in one of these states, `Stable`, `Empty` and so on, in any case (KIP-518, Kafka 2.6).
@@ -119,7 +119,7 @@ class GroupAdmin(AdminBase):
     ) -> Results[str, GroupLag]:
         """Returns the lag of groups in the partitions with committed offsets.
 
-        Sends one request to each coordinator (Kafka 3.0) and each leader, however many groups there are.
+        Sends one request to each coordinator (Kafka 3.0) and each leader, regardless of the number of groups.
 
         Args:
             groups: names.

@@ -1,6 +1,6 @@
-"""Offsets: committed by groups, known by leaders.
+"""Requests for committed offsets and partition offsets.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def commit_offsets(
     timestamp: int | datetime | None = None,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, None]]:
-    plain = [(to_pair(tp), to_committed(o)) for tp, o in offsets.items()]
-    when = None if timestamp is None else to_milliseconds(timestamp)
-    kept = to_seconds(retention)
-    done = _core.admin_commit_offsets(core, group, plain, api_version, kept, when, to_seconds(timeout))
-    return done.then(writes(_tp))
+    rows = [(to_pair(tp), to_committed(o)) for tp, o in offsets.items()]
+    time = None if timestamp is None else to_milliseconds(timestamp)
+    seconds = to_seconds(retention)
+    call = _core.admin_commit_offsets(core, group, rows, api_version, seconds, time, to_seconds(timeout))
+    return call.then(writes(_tp))
 
 
 @names_arguments
@@ -64,9 +64,9 @@ def fetch_offsets(
     require_stable: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
-    asked = None if partitions is None else [to_pair(tp) for tp in partitions]
-    found = _core.admin_fetch_offsets(core, [(group, asked)], api_version, require_stable, to_seconds(timeout))
-    return found.then(lambda rows: _groups(rows)[group])
+    pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
+    call = _core.admin_fetch_offsets(core, [(group, pairs)], api_version, require_stable, to_seconds(timeout))
+    return call.then(lambda rows: _groups(rows)[group])
 
 
 @names_arguments
@@ -80,18 +80,16 @@ def fetch_offsets_many(
 ) -> Call[Results[str, dict[TopicPartition, OffsetAndMetadata | None]]]:
     if isinstance(groups, str):
         raise TypeError("groups must be several names or a mapping, not one str")
-    wanted: Mapping[str, Iterable[TopicPartition] | None]
-    wanted = groups if isinstance(groups, Mapping) else dict.fromkeys(groups)
-    plain = [(group, None if tps is None else [to_pair(tp) for tp in tps]) for group, tps in wanted.items()]
-    return _core.admin_fetch_offsets(core, plain, api_version, require_stable, to_seconds(timeout)).then(_groups)
+    rows = _group_rows(groups)
+    return _core.admin_fetch_offsets(core, rows, api_version, require_stable, to_seconds(timeout)).then(_groups)
 
 
 @names_arguments
 def delete_offsets(
     core: _core.Admin, group: str, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, None]]:
-    plain = [to_pair(tp) for tp in partitions]
-    return _core.admin_delete_offsets(core, group, plain, to_seconds(timeout)).then(writes(_tp))
+    pairs = [to_pair(tp) for tp in partitions]
+    return _core.admin_delete_offsets(core, group, pairs, to_seconds(timeout)).then(writes(_tp))
 
 
 @names_arguments
@@ -102,14 +100,16 @@ def list_offsets(
     read_committed: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[Results[TopicPartition, OffsetAndTimestamp | None]]:
-    plain = []
-    for tp, wanted in partitions.items():
-        at = wanted if isinstance(wanted, OffsetSpec) else to_milliseconds(wanted)
-        if not isinstance(wanted, OffsetSpec) and at < 0:
-            raise ValueError(f"{tp}: a time of {at}: it must be 0 or more; use OffsetSpec for the first or last offset")
-        plain.append((to_pair(tp), int(at)))
-    found = _core.admin_list_offsets(core, plain, read_committed, to_seconds(timeout))
-    return found.then(_found)
+    rows = []
+    for tp, spec in partitions.items():
+        time = spec if isinstance(spec, OffsetSpec) else to_milliseconds(spec)
+        if not isinstance(spec, OffsetSpec) and time < 0:
+            raise ValueError(
+                f"{tp}: a time of {time}: it must be 0 or more; use OffsetSpec for the first or last offset"
+            )
+        rows.append((to_pair(tp), int(time)))
+    call = _core.admin_list_offsets(core, rows, read_committed, to_seconds(timeout))
+    return call.then(_listed)
 
 
 @names_arguments
@@ -121,18 +121,15 @@ def list_share_offsets(
 ) -> Call[Results[str, Results[TopicPartition, ShareOffset | None]]]:
     if isinstance(groups, str):
         raise TypeError("groups must be several names or a mapping, not one str")
-    wanted: Mapping[str, Iterable[TopicPartition] | None]
-    wanted = groups if isinstance(groups, Mapping) else dict.fromkeys(groups)
-    plain = [(group, None if tps is None else [to_pair(tp) for tp in tps]) for group, tps in wanted.items()]
-    return _core.admin_list_share_offsets(core, plain, to_seconds(timeout)).then(_shares)
+    return _core.admin_list_share_offsets(core, _group_rows(groups), to_seconds(timeout)).then(_share_offsets)
 
 
 @names_arguments
 def alter_share_offsets(
     core: _core.Admin, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, None]]:
-    plain = [(to_pair(tp), offset) for tp, offset in offsets.items()]
-    return _core.admin_alter_share_offsets(core, group, plain, to_seconds(timeout)).then(writes(_tp))
+    rows = [(to_pair(tp), offset) for tp, offset in offsets.items()]
+    return _core.admin_alter_share_offsets(core, group, rows, to_seconds(timeout)).then(writes(_tp))
 
 
 @names_arguments
@@ -146,25 +143,33 @@ def delete_share_offsets(
 Fetched = dict[TopicPartition, OffsetAndMetadata | None]
 
 
+def _group_rows(
+    groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+) -> list[tuple[str, list[tuple[str, int]] | None]]:
+    partitions: Mapping[str, Iterable[TopicPartition] | None]
+    partitions = groups if isinstance(groups, Mapping) else dict.fromkeys(groups)
+    return [(group, None if tps is None else [to_pair(tp) for tp in tps]) for group, tps in partitions.items()]
+
+
 def _groups(rows: list[tuple[str, Any, KafkaError | None]]) -> Results[str, Fetched]:
-    def offsets(its: list[tuple[Any, Any]]) -> Fetched:
-        return {TopicPartition(*tp): None if at is None else OffsetAndMetadata(*at) for tp, at in its}
+    def offsets(pairs: list[tuple[Any, Any]]) -> Fetched:
+        return {TopicPartition(*tp): None if row is None else OffsetAndMetadata(*row) for tp, row in pairs}
 
-    made: Results[str, Fetched] = reads(str, offsets, (str, Mapping[TopicPartition, OffsetAndMetadata]))(rows)
-    return made
-
-
-def _found(rows: list[tuple[Any, Any, KafkaError | None]]) -> Results[TopicPartition, OffsetAndTimestamp | None]:
-    one = lambda at: None if at is None else OffsetAndTimestamp(*at)  # noqa: E731
-    made: Results[TopicPartition, OffsetAndTimestamp | None]
-    made = reads(_tp, one, (TopicPartition, OffsetAndTimestamp | None))(rows)
-    return made
+    results: Results[str, Fetched] = reads(str, offsets, (str, Mapping[TopicPartition, OffsetAndMetadata]))(rows)
+    return results
 
 
-def _shares(
+def _listed(rows: list[tuple[Any, Any, KafkaError | None]]) -> Results[TopicPartition, OffsetAndTimestamp | None]:
+    offset = lambda row: None if row is None else OffsetAndTimestamp(*row)  # noqa: E731
+    results: Results[TopicPartition, OffsetAndTimestamp | None]
+    results = reads(_tp, offset, (TopicPartition, OffsetAndTimestamp | None))(rows)
+    return results
+
+
+def _share_offsets(
     rows: list[tuple[str, Any, KafkaError | None]],
 ) -> Results[str, Results[TopicPartition, ShareOffset | None]]:
-    one = lambda at: None if at is None else ShareOffset(*at)  # noqa: E731
-    of_group = reads(_tp, one, (TopicPartition, ShareOffset | None))
-    made: Results[str, Results[TopicPartition, ShareOffset | None]] = reads(str, of_group, (str, str))(rows)
-    return made
+    offset = lambda row: None if row is None else ShareOffset(*row)  # noqa: E731
+    group = reads(_tp, offset, (TopicPartition, ShareOffset | None))
+    results: Results[str, Results[TopicPartition, ShareOffset | None]] = reads(str, group, (str, str))(rows)
+    return results

@@ -1,4 +1,4 @@
-"""Committed offsets and partition offsets, for blocking and async clients."""
+"""Blocking methods of `Admin` for committed offsets and partition offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from samsarrow.types import (
 
 
 class OffsetAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for committed offsets and partition offsets."""
 
     def commit_offsets(
         self,
@@ -42,7 +42,7 @@ class OffsetAdmin(AdminBase):
             offsets: offsets to commit. ZooKeeper stores offsets only, without metadata and leader epochs.
             api_version: version of the request: 0 stores in ZooKeeper, later ones in Kafka. By default the option
                 `api.version.offset_commit`, or the newest.
-            retention: how long the offsets are kept, in versions 2 to 4; otherwise the broker decides.
+            retention: retention time of the offsets, in versions 2 to 4; otherwise the broker decides.
             timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`, in version 1.
             timeout: seconds, by default `default.api.timeout.ms`.
 
@@ -124,7 +124,7 @@ class OffsetAdmin(AdminBase):
 
         Raises:
             PartialFailureError: some offsets were not deleted, with the error of each partition.
-            KafkaError: the whole request failed: there is no such group.
+            KafkaError: the whole request failed: the group does not exist.
         """
         return _offsets.delete_offsets(self._open, group, partitions, timeout=timeout).wait()
 
@@ -138,13 +138,13 @@ class OffsetAdmin(AdminBase):
         """Looks up offsets of partitions at their leaders.
 
         Args:
-            partitions: what to look up: an `OffsetSpec`, or a time, milliseconds since 1970 or a `datetime`, for the
-                first record at or after it.
+            partitions: offset to look up, by partition: an `OffsetSpec`, or a time, milliseconds since 1970 or a
+                `datetime`, for the first record at or after it.
             read_committed: treat the first open transaction as the end.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The offsets, with timestamp -1 if the broker returns none; None if there is no such record.
+            The offsets, with timestamp -1 if the broker returns none; None if no such record exists.
         """
         return _offsets.list_offsets(self._open, partitions, read_committed=read_committed, timeout=timeout).wait()
 
@@ -158,7 +158,7 @@ class OffsetAdmin(AdminBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The partitions of each group, None for a partition that it has not begun.
+            The partitions of each group, None for a partition that it has not started to read.
         """
         return _offsets.list_share_offsets(self._open, groups, timeout=timeout).wait()
 

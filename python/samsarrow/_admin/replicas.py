@@ -1,6 +1,6 @@
-"""Replicas: who leads, where they are, on which disks.
+"""Requests for leaders, replica assignments and log directories.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def elect_leaders(
     election: ElectionType = ElectionType.PREFERRED,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, bool]]:
-    some = None if partitions is None else [to_pair(tp) for tp in partitions]
-    done = _core.admin_elect_leaders(core, ElectionType(election).value, some, to_seconds(timeout))
-    return done.then(writes(_tp, lambda key, changed: changed))
+    pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
+    call = _core.admin_elect_leaders(core, ElectionType(election).value, pairs, to_seconds(timeout))
+    return call.then(writes(_tp, lambda key, changed: changed))
 
 
 @names_arguments
@@ -51,41 +51,41 @@ def alter_reassignments(
     allow_replication_factor_change: bool = True,
     timeout: Seconds | None = None,
 ) -> Call[dict[TopicPartition, None]]:
-    plain = [(to_pair(tp), None if its is None else list(its)) for tp, its in replicas.items()]
-    done = _core.admin_alter_reassignments(core, plain, allow_replication_factor_change, to_seconds(timeout))
-    return done.then(writes(_tp))
+    rows = [(to_pair(tp), None if brokers is None else list(brokers)) for tp, brokers in replicas.items()]
+    call = _core.admin_alter_reassignments(core, rows, allow_replication_factor_change, to_seconds(timeout))
+    return call.then(writes(_tp))
 
 
 @names_arguments
 def list_reassignments(
     core: _core.Admin, partitions: Iterable[TopicPartition] | None = None, *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, PartitionReassignment]]:
-    some = None if partitions is None else [to_pair(tp) for tp in partitions]
-    found = _core.admin_list_reassignments(core, some, to_seconds(timeout))
-    return found.then(lambda rows: {_tp(tp): PartitionReassignment(*map(tuple, its)) for tp, its in rows})
+    pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
+    call = _core.admin_list_reassignments(core, pairs, to_seconds(timeout))
+    return call.then(lambda rows: {_tp(tp): PartitionReassignment(*map(tuple, brokers)) for tp, brokers in rows})
 
 
 @names_arguments
 def log_dirs(
     core: _core.Admin, brokers: Iterable[int] | None = None, *, timeout: Seconds | None = None
 ) -> Call[Results[int, tuple[LogDir, ...]]]:
-    some = None if brokers is None else list(brokers)
-    found = _core.admin_log_dirs(core, some, to_seconds(timeout))
-    return found.then(reads(int, _dirs, (int, tuple[LogDir])))
+    ids = None if brokers is None else list(brokers)
+    call = _core.admin_log_dirs(core, ids, to_seconds(timeout))
+    return call.then(reads(int, _dirs, (int, tuple[LogDir])))
 
 
 @names_arguments
 def move_replicas(
     core: _core.Admin, replicas: Mapping[Replica, str], *, timeout: Seconds | None = None
 ) -> Call[dict[Replica, None]]:
-    plain = [(((at.topic, at.partition), at.broker), path) for at, path in replicas.items()]
-    done = _core.admin_move_replicas(core, plain, to_seconds(timeout))
-    return done.then(writes(lambda raw: Replica(raw[0][0], raw[0][1], raw[1])))
+    rows = [(((replica.topic, replica.partition), replica.broker), path) for replica, path in replicas.items()]
+    call = _core.admin_move_replicas(core, rows, to_seconds(timeout))
+    return call.then(writes(lambda raw: Replica(raw[0][0], raw[0][1], raw[1])))
 
 
 def _dirs(rows: list[tuple[Any, ...]]) -> tuple[LogDir, ...]:
-    made = []
-    for path, replicas, error, total, usable, cordoned in rows:
-        its = tuple(ReplicaInfo(_tp(tp), size, lag, future) for tp, size, lag, future in replicas)
-        made.append(LogDir(path, its, error, total, usable, cordoned))
-    return tuple(made)
+    dirs = []
+    for path, replica_rows, error, total, usable, cordoned in rows:
+        replicas = tuple(ReplicaInfo(_tp(tp), size, lag, future) for tp, size, lag, future in replica_rows)
+        dirs.append(LogDir(path, replicas, error, total, usable, cordoned))
+    return tuple(dirs)

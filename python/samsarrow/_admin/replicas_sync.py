@@ -1,4 +1,4 @@
-"""Leaders, replicas and disks, for blocking and async clients."""
+"""Blocking methods of `Admin` for leaders, replicas and disks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from samsarrow.types import (
 
 
 class ReplicaAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for leaders, replicas and disks."""
 
     def elect_leaders(
         self,
@@ -32,12 +32,12 @@ class ReplicaAdmin(AdminBase):
         """Elects leaders (KIP-183, KIP-460).
 
         Args:
-            partitions: partitions; by default all whose leader is not the intended one.
-            election: which replicas may win.
+            partitions: partitions; by default all whose leader is not the one to elect.
+            election: type of the election: the preferred replica, or any live one.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            Whether each partition needed an election.
+            True for each partition that got a new leader, False if it already had the right one.
 
         Raises:
             PartialFailureError: some partitions have no new leader, with the error of each:
@@ -73,7 +73,7 @@ class ReplicaAdmin(AdminBase):
         """Lists the replicas that are being moved (KIP-455, Kafka 2.4).
 
         Args:
-            partitions: partitions; by default all. Partitions that are not being moved are left out.
+            partitions: partitions; by default all. Partitions that are not being moved are omitted.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _replicas.list_reassignments(self._open, partitions, timeout=timeout).wait()

@@ -1,6 +1,6 @@
-"""Topics, their partitions and records.
+"""Requests for topics, their partitions and records.
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def create_topics(
 ) -> Call[dict[str, CreatedTopic]]:
     if isinstance(topics, str):
         raise TypeError("topics must be a sequence of names or NewTopics, not one str")
-    wanted = [
+    new_topics = [
         t if isinstance(t, NewTopic) else NewTopic(t, num_partitions, replication_factor, dict(configs or {}))
         for t in topics
     ]
-    plain = []
-    for t in wanted:
+    rows = []
+    for t in new_topics:
         counts = (-1, -1) if t.assignment else (t.num_partitions, t.replication_factor)
-        plain.append((t.name, *counts, [list(brokers) for brokers in t.assignment], list(t.configs.items())))
-    return _core.admin_create_topics(core, plain, validate_only, to_seconds(timeout)).then(writes(str, _created))
+        rows.append((t.name, *counts, [list(brokers) for brokers in t.assignment], list(t.configs.items())))
+    return _core.admin_create_topics(core, rows, validate_only, to_seconds(timeout)).then(writes(str, _created))
 
 
 @names_arguments
@@ -73,8 +73,8 @@ def list_topics(
     if isinstance(names, str):
         raise TypeError("names must be several names, not one str")
     names = None if names is None else list(names)
-    done = _core.admin_list_topics(core, names, to_seconds(timeout))
-    return done.then(_listings)
+    call = _core.admin_list_topics(core, names, to_seconds(timeout))
+    return call.then(_listings)
 
 
 @names_arguments
@@ -89,8 +89,8 @@ def describe_topics(
     if isinstance(topics, str):
         raise TypeError("topics must be several names or ids, not one str")
     refs = _refs(topics)
-    done = _core.admin_describe_topics(core, refs, page_size, include_authorized_operations, to_seconds(timeout))
-    return done.then(reads(_ref, _described, (str, TopicDescription)))
+    call = _core.admin_describe_topics(core, refs, page_size, include_authorized_operations, to_seconds(timeout))
+    return call.then(reads(_ref, _described, (str, TopicDescription)))
 
 
 @names_arguments
@@ -101,20 +101,20 @@ def create_partitions(
     validate_only: bool = False,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, None]]:
-    plain = []
-    for topic, given in partitions.items():
-        new = given if isinstance(given, NewPartitions) else NewPartitions(given)
-        brokers = None if new.assignment is None else [list(its) for its in new.assignment]
-        plain.append((topic, new.count, brokers))
-    return _core.admin_create_partitions(core, plain, validate_only, to_seconds(timeout)).then(writes(str))
+    rows = []
+    for topic, count in partitions.items():
+        new = count if isinstance(count, NewPartitions) else NewPartitions(count)
+        assignment = None if new.assignment is None else [list(brokers) for brokers in new.assignment]
+        rows.append((topic, new.count, assignment))
+    return _core.admin_create_partitions(core, rows, validate_only, to_seconds(timeout)).then(writes(str))
 
 
 @names_arguments
 def delete_records(
     core: _core.Admin, before: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
 ) -> Call[dict[TopicPartition, int]]:
-    plain = [(to_pair(tp), offset) for tp, offset in before.items()]
-    return _core.admin_delete_records(core, plain, to_seconds(timeout)).then(writes(_tp, lambda key, low: low))
+    rows = [(to_pair(tp), offset) for tp, offset in before.items()]
+    return _core.admin_delete_records(core, rows, to_seconds(timeout)).then(writes(_tp, lambda key, low: low))
 
 
 def _refs(topics: Iterable[str | UUID]) -> list[tuple[str | None, bytes]]:
@@ -127,8 +127,8 @@ def _ref(raw: tuple[str | None, bytes | list[int]]) -> str | UUID:
 
 
 def _uuid(raw: bytes | list[int]) -> UUID | None:
-    found = UUID(bytes=bytes(raw))
-    return found if found.int else None
+    uuid = UUID(bytes=bytes(raw))
+    return uuid if uuid.int else None
 
 
 def _created(name: str, row: tuple[bytes | list[int], int, int]) -> CreatedTopic:
@@ -147,16 +147,16 @@ def _described(
 
 
 def _partition(number: int, leader: int | None, epoch: int | None, *lists: list[int] | None) -> PartitionDescription:
-    replicas, isr, offline, eligible, last = (None if its is None else tuple(its) for its in lists)
+    replicas, isr, offline, eligible, last = (None if brokers is None else tuple(brokers) for brokers in lists)
     return PartitionDescription(number, leader, epoch, replicas or (), isr or (), offline or (), eligible, last)
 
 
 def _listings(rows: list[tuple[str, tuple[bytes | list[int], int, bool], Any]]) -> Results[str, TopicListing]:
-    found, errors = {}, {}
+    listings, errors = {}, {}
     for name, row, error in rows:
         if error is None:
             topic_id, partitions, internal = row
-            found[name] = TopicListing(name, _uuid(topic_id), partitions, internal)
+            listings[name] = TopicListing(name, _uuid(topic_id), partitions, internal)
         else:
             errors[name] = error
-    return Results(found, errors, [name for name, _, _ in rows], str, TopicListing)
+    return Results(listings, errors, [name for name, _, _ in rows], str, TopicListing)

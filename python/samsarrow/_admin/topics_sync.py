@@ -1,4 +1,4 @@
-"""Topics, their partitions and records, for blocking and async clients."""
+"""Blocking methods of `Admin` for topics, their partitions and records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from samsarrow.types import (
 
 
 class TopicAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` for topics, their partitions and records."""
 
     def create_topics(
         self,
@@ -80,8 +80,8 @@ class TopicAdmin(AdminBase):
         """Lists topics by name.
 
         Args:
-            names: topics to return; missing ones are left out, and one that the brokers reject, such as a name that is
-                not valid, fails alone. By default all topics, internal ones included.
+            names: topics to return; missing ones are omitted, and a name that the brokers reject, such as an invalid
+                one, has its own error. By default all topics, internal ones included.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _topics.list_topics(self._open, names, timeout=timeout).wait()
@@ -98,7 +98,7 @@ class TopicAdmin(AdminBase):
 
         Args:
             topics: names, or ids (KIP-516, Kafka 3.1).
-            page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all at once.
+            page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all together.
             include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 

@@ -1,6 +1,6 @@
-"""Transactions: listed, described, ended by force (KIP-664).
+"""Requests to list, describe and abort transactions (KIP-664).
 
-Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+Each function returns the call of `Admin` and `AsyncAdmin`, which have the documentation.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def list_transactions(
     pattern: str | None = None,
     timeout: Seconds | None = None,
 ) -> Call[dict[str, TransactionListing]]:
-    found = _core.admin_list_transactions(
+    call = _core.admin_list_transactions(
         core, names_of("states", states), list(producer_ids), to_seconds(longer_than), pattern, to_seconds(timeout)
     )
-    return found.then(lambda rows: {row[0]: TransactionListing(*row) for row in rows})
+    return call.then(lambda rows: {row[0]: TransactionListing(*row) for row in rows})
 
 
 @names_arguments
@@ -52,16 +52,16 @@ def describe_transactions(
     core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[Results[str, TransactionDescription]]:
     ids = names_of("transactional_ids", transactional_ids)
-    found = _core.admin_describe_transactions(core, ids, to_seconds(timeout))
-    return found.then(reads(str, _described, (str, TransactionDescription)))
+    call = _core.admin_describe_transactions(core, ids, to_seconds(timeout))
+    return call.then(reads(str, _described, (str, TransactionDescription)))
 
 
 @names_arguments
 def describe_producers(
     core: _core.Admin, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
 ) -> Call[Results[TopicPartition, tuple[ProducerState, ...]]]:
-    found = _core.admin_describe_producers(core, [to_pair(tp) for tp in partitions], to_seconds(timeout))
-    return found.then(reads(_tp, _producers, (TopicPartition, tuple[ProducerState])))
+    call = _core.admin_describe_producers(core, [to_pair(tp) for tp in partitions], to_seconds(timeout))
+    return call.then(reads(_tp, _producers, (TopicPartition, tuple[ProducerState])))
 
 
 @names_arguments
@@ -74,8 +74,8 @@ def abort_transaction(
     coordinator_epoch: int | None = None,
     timeout: Seconds | None = None,
 ) -> Call[None]:
-    at, epoch = to_pair(partition), coordinator_epoch
-    return _core.admin_abort_transaction(core, at, producer_id, producer_epoch, epoch, to_seconds(timeout))
+    pair, epoch = to_pair(partition), coordinator_epoch
+    return _core.admin_abort_transaction(core, pair, producer_id, producer_epoch, epoch, to_seconds(timeout))
 
 
 @names_arguments
@@ -83,8 +83,8 @@ def fence_producers(
     core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
 ) -> Call[dict[str, FencedProducer]]:
     ids = names_of("transactional_ids", transactional_ids)
-    done = _core.admin_fence_producers(core, ids, to_seconds(timeout))
-    return done.then(writes(str, lambda key, row: FencedProducer(*row)))
+    call = _core.admin_fence_producers(core, ids, to_seconds(timeout))
+    return call.then(writes(str, lambda key, row: FencedProducer(*row)))
 
 
 @names_arguments
@@ -95,16 +95,16 @@ def find_hanging(
     longer_than: Seconds = 900,
     timeout: Seconds | None = None,
 ) -> Call[tuple[HangingTransaction, ...]]:
-    some = None if partitions is None else [to_pair(tp) for tp in partitions]
-    least = to_seconds(longer_than)
-    found = _core.admin_find_hanging(core, some, 0.0 if least is None else least, to_seconds(timeout))
-    return found.then(_hanging)
+    pairs = None if partitions is None else [to_pair(tp) for tp in partitions]
+    seconds = to_seconds(longer_than)
+    call = _core.admin_find_hanging(core, pairs, 0.0 if seconds is None else seconds, to_seconds(timeout))
+    return call.then(_hanging)
 
 
 def _described(row: tuple[Any, ...]) -> TransactionDescription:
-    coordinator, state, producer, epoch, limit, start, partitions = row
-    its = tuple(_tp(tp) for tp in partitions)
-    return TransactionDescription(coordinator, state, producer, epoch, limit, start, its)
+    coordinator, state, producer, epoch, limit, start, pairs = row
+    partitions = tuple(_tp(tp) for tp in pairs)
+    return TransactionDescription(coordinator, state, producer, epoch, limit, start, partitions)
 
 
 def _producers(rows: list[tuple[Any, ...]]) -> tuple[ProducerState, ...]:

@@ -1,4 +1,4 @@
-"""Listing, describing and ending transactions (KIP-664), for blocking and async clients."""
+"""Blocking methods of `Admin` to list, describe and abort transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from samsarrow.types import (
 
 
 class TransactionAdmin(AdminBase):
-    """A part of `Admin`, which see."""
+    """Methods of `Admin` to list, describe and abort transactions."""
 
     def list_transactions(
         self,
@@ -93,7 +93,7 @@ class TransactionAdmin(AdminBase):
             partition: the partition.
             producer_id: id of the producer, from `describe_producers`.
             producer_epoch: epoch of the producer.
-            coordinator_epoch: from `describe_producers`, if there is one.
+            coordinator_epoch: from `describe_producers`, if it is known.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
@@ -128,7 +128,7 @@ class TransactionAdmin(AdminBase):
 
         Args:
             partitions: partitions to search; by default all.
-            longer_than: seconds without a write: at least the brokers' `transaction.max.timeout.ms`.
+            longer_than: seconds without a write; should not be less than the brokers' `transaction.max.timeout.ms`.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.find_hanging(self._open, partitions, longer_than=longer_than, timeout=timeout).wait()

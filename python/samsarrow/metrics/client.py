@@ -13,7 +13,7 @@ from samsarrow.metrics.table import rows
 from samsarrow.types import Latency, TopicPartition
 
 Sample: TypeAlias = tuple[int, tuple[Any, ...], Any]
-"""Number of a metric, what the value is of, value."""
+"""Number of a metric, values of its label, value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ClientMetrics:
 
 
 def _jmx(text: str) -> str:
-    """A value in a name of JMX, quoted where it must be."""
+    """Returns a value for a JMX object name, quoted if necessary."""
     if re.fullmatch(r"[\w\-%. \t]*", text, re.ASCII):
         return text
     quoted = text.translate({ord("\\"): "\\\\", ord('"'): '\\"', ord("*"): "\\*", ord("?"): "\\?", ord("\n"): "\\n"})
@@ -149,17 +149,17 @@ class ConsumerMetrics(ClientMetrics):
         records_per_second: rows returned by polls per second, in the last minute.
         bytes_per_second: bytes of fetched batches per second, in the last minute.
         fetches: Fetch responses.
-        queued_bytes: bytes that wait for `poll`.
+        queued_bytes: bytes of fetched records that no poll has returned yet.
         assigned_partitions: number of assigned partitions.
-        lag: by partition, the number of offsets between the program's position and the end in the last response (the
+        lag: by partition, the number of offsets between the consumer's position and the end in the last response (the
             last stable offset with `isolation.level=read_committed`). Makes no request; partitions without a response
             yet are missing.
-        lead: by partition, the number of offsets between the start of the log and the program's position.
+        lead: by partition, the number of offsets between the start of the log and the consumer's position.
         end_to_end_latency: time from records' timestamps to their arrival.
         fetch_latency: time from a Fetch to the first bytes of its response; includes the wait for records.
         commit_latency: time from a commit to its response; its `count` is the number of commits.
         heartbeats: heartbeats with a response.
-        rebalances: rebalances that the member went through.
+        rebalances: rebalances in which the member took part.
         failed_rebalances: memberships that ended involuntarily.
         last_poll: seconds since the last `poll` began, None before the first.
         topics: rows returned by polls, by topic.
@@ -192,41 +192,41 @@ class AdminMetrics(ClientMetrics):
 _NONE = Latency(0.0, 0.0, 0.0, 0.0, 0, 0.0)
 
 
-class _Read:
-    """Samples by name and label."""
+class _Samples:
+    """Samples of a client, by name and label."""
 
     def __init__(self, core: _core.Metrics) -> None:
         self.client = core.client
         self.client_id = core.client_id
         self.samples = tuple(core.samples())
         specs = rows(self.client)
-        self._found: dict[tuple[str, str], dict[tuple[Any, ...], Any]] = {}
+        self.values: dict[tuple[str, str], dict[tuple[Any, ...], Any]] = {}
         for number, label, value in self.samples:
             row = specs[number]
-            self._found.setdefault((row.name, row.label), {})[label] = value
+            self.values.setdefault((row.name, row.label), {})[label] = value
 
-    def each(self, name: str, label: str) -> dict[Any, int]:
-        """By topic, broker or the like."""
-        return {key[0]: int(value) for key, value in self._found.get((name, label), {}).items()}
+    def by_label(self, name: str, label: str) -> dict[Any, int]:
+        """Returns integers by the values of a label, such as topics or brokers."""
+        return {key[0]: int(value) for key, value in self.values.get((name, label), {}).items()}
 
-    def partitions(self, name: str) -> dict[TopicPartition, int]:
-        return {TopicPartition(*key): int(value) for key, value in self._found.get((name, "partition"), {}).items()}
+    def by_partition(self, name: str) -> dict[TopicPartition, int]:
+        return {TopicPartition(*key): int(value) for key, value in self.values.get((name, "partition"), {}).items()}
 
     def number(self, name: str, label: str = "none") -> float:
-        return float(sum(self._found.get((name, label), {}).values()))
+        return float(sum(self.values.get((name, label), {}).values()))
 
-    def whole(self, name: str) -> int:
+    def integer(self, name: str) -> int:
         return int(self.number(name))
 
     def latencies(self, name: str, label: str) -> dict[Any, Latency]:
-        return {key[0]: Latency(*value) for key, value in self._found.get((name, label), {}).items()}
+        return {key[0]: Latency(*value) for key, value in self.values.get((name, label), {}).items()}
 
     def latency(self, name: str) -> Latency:
-        found = self._found.get((name, "none"))
-        return Latency(*found[()]) if found else _NONE
+        value = self.values.get((name, "none"))
+        return Latency(*value[()]) if value else _NONE
 
     def common(self) -> dict[str, Any]:
-        """The fields of every client."""
+        """Returns the fields that all clients have."""
         names = {
             "connections": "node-connection-count",
             "requests": "request-total",
@@ -234,21 +234,21 @@ class _Read:
             "bytes_sent": "outgoing-byte-total",
             "bytes_received": "incoming-byte-total",
         }
-        counts = {field: self.each(name, "node") for field, name in names.items()}
+        counts = {field: self.by_label(name, "node") for field, name in names.items()}
         latencies = self.latencies("node-latency", "node")
         nodes = {
-            node: NodeMetrics(latency=latency, **{field: found[node] for field, found in counts.items()})
+            node: NodeMetrics(latency=latency, **{field: by_node[node] for field, by_node in counts.items()})
             for node, latency in latencies.items()
         }
         return {
-            "connections": self.whole("connection-count"),
-            "connections_created": self.whole("connection-creation-total"),
-            "connections_closed": self.whole("connection-close-total"),
-            "failed_authentications": self.whole("failed-authentication-total"),
-            "requests": self.whole("request-total"),
-            "responses": self.whole("response-total"),
-            "bytes_sent": self.whole("outgoing-byte-total"),
-            "bytes_received": self.whole("incoming-byte-total"),
+            "connections": self.integer("connection-count"),
+            "connections_created": self.integer("connection-creation-total"),
+            "connections_closed": self.integer("connection-close-total"),
+            "failed_authentications": self.integer("failed-authentication-total"),
+            "requests": self.integer("request-total"),
+            "responses": self.integer("response-total"),
+            "bytes_sent": self.integer("outgoing-byte-total"),
+            "bytes_received": self.integer("incoming-byte-total"),
             "throttled": self.number("throttle-time-total") / 1e3,
             "nodes": nodes,
             "apis": self.latencies("api-latency", "api"),
@@ -259,59 +259,59 @@ class _Read:
 
 
 def to_uuid(raw: bytes) -> UUID:
-    """An id of the core's."""
+    """Returns an id from its bytes."""
     return UUID(bytes=raw)
 
 
 def of_producer(core: _core.Metrics) -> ProducerMetrics:
-    """What a producer counts now."""
-    read = _Read(core)
+    """Returns the current metrics of a producer."""
+    samples = _Samples(core)
     return ProducerMetrics(
-        **read.common(),
-        queued_records=read.whole("queued-records"),
-        queued_bytes=read.whole("buffer-total-bytes") - read.whole("buffer-available-bytes"),
-        records=read.whole("record-send-total"),
-        bytes=read.whole("byte-total"),
-        batches=read.whole("batch-total"),
-        produce_requests=read.whole("produce-request-total"),
-        retries=read.whole("batch-retry-total"),
-        failed_records=read.whole("record-error-total"),
-        records_per_second=read.number("record-send-rate"),
-        bytes_per_second=read.number("byte-rate", "topic"),
-        request_latency=read.latency("produce-latency"),
-        delivery_latency=read.latency("delivery-latency"),
-        topics=read.each("record-send-total", "topic"),
+        **samples.common(),
+        queued_records=samples.integer("queued-records"),
+        queued_bytes=samples.integer("buffer-total-bytes") - samples.integer("buffer-available-bytes"),
+        records=samples.integer("record-send-total"),
+        bytes=samples.integer("byte-total"),
+        batches=samples.integer("batch-total"),
+        produce_requests=samples.integer("produce-request-total"),
+        retries=samples.integer("batch-retry-total"),
+        failed_records=samples.integer("record-error-total"),
+        records_per_second=samples.number("record-send-rate"),
+        bytes_per_second=samples.number("byte-rate", "topic"),
+        request_latency=samples.latency("produce-latency"),
+        delivery_latency=samples.latency("delivery-latency"),
+        topics=samples.by_label("record-send-total", "topic"),
     )
 
 
 def of_consumer(core: _core.Metrics) -> ConsumerMetrics:
-    """What a consumer counts now."""
-    read = _Read(core)
-    common = read.common()
+    """Returns the current metrics of a consumer."""
+    samples = _Samples(core)
+    common = samples.common()
     apis = common["apis"]
-    polled = read._found.get(("last-poll-seconds-ago", "none"))
+    last_poll = samples.values.get(("last-poll-seconds-ago", "none"))
     return ConsumerMetrics(
         **common,
-        records=read.whole("records-consumed-total"),
-        bytes=read.whole("bytes-consumed-total"),
-        records_per_second=read.number("records-consumed-rate"),
-        bytes_per_second=read.number("bytes-consumed-rate"),
-        fetches=read.whole("fetch-total"),
-        queued_bytes=read.whole("queued-bytes"),
-        assigned_partitions=read.whole("assigned-partitions"),
-        lag=read.partitions("records-lag"),
-        lead=read.partitions("records-lead"),
-        end_to_end_latency=read.latency("end-to-end-latency"),
+        records=samples.integer("records-consumed-total"),
+        bytes=samples.integer("bytes-consumed-total"),
+        records_per_second=samples.number("records-consumed-rate"),
+        bytes_per_second=samples.number("bytes-consumed-rate"),
+        fetches=samples.integer("fetch-total"),
+        queued_bytes=samples.integer("queued-bytes"),
+        assigned_partitions=samples.integer("assigned-partitions"),
+        lag=samples.by_partition("records-lag"),
+        lead=samples.by_partition("records-lead"),
+        end_to_end_latency=samples.latency("end-to-end-latency"),
         fetch_latency=apis.get("Fetch", _NONE),
         commit_latency=apis.get("OffsetCommit", _NONE),
-        heartbeats=read.whole("heartbeat-total"),
-        rebalances=read.whole("rebalance-total"),
-        failed_rebalances=read.whole("failed-rebalance-total"),
-        last_poll=polled[()] if polled else None,
-        topics=read.each("records-consumed-total", "topic"),
+        heartbeats=samples.integer("heartbeat-total"),
+        rebalances=samples.integer("rebalance-total"),
+        failed_rebalances=samples.integer("failed-rebalance-total"),
+        last_poll=last_poll[()] if last_poll else None,
+        topics=samples.by_label("records-consumed-total", "topic"),
     )
 
 
 def of_admin(core: _core.Metrics) -> AdminMetrics:
-    """What an admin client counts now."""
-    return AdminMetrics(**_Read(core).common())
+    """Returns the current metrics of an admin client."""
+    return AdminMetrics(**_Samples(core).common())

@@ -81,7 +81,7 @@ class Rebalanced:
 
     @classmethod
     def of(cls, change: str, partitions: Iterable[tuple[str, int]]) -> Rebalanced:
-        """Of pairs."""
+        """Creates an event from (topic, partition) pairs."""
         return cls(change, tuple(TopicPartition(*tp) for tp in partitions))
 
 
@@ -101,7 +101,7 @@ class OffsetReset:
 
     @classmethod
     def of(cls, topic: str, partition: int, offset: int, reason: str) -> OffsetReset:
-        """Of plain values."""
+        """Creates an event from the values of its fields."""
         return cls(TopicPartition(topic, partition), offset, reason)
 
 
@@ -120,5 +120,5 @@ Event: TypeAlias = Connected | Disconnected | AuthenticationFailed | Throttled |
 """Any of the events."""
 
 OnEvent: TypeAlias = Callable[[Event], object]
-"""`on_event=` of every client: called for each event on a thread of its own, one after the other for all clients of the
-process. While 10,000 events wait for it, more are dropped. An exception in it goes to `sys.unraisablehook`."""
+"""`on_event=` of every client: called for each event on a dedicated thread, one after another for all clients of the
+process. While 10,000 events are pending, further ones are dropped. Its exceptions go to `sys.unraisablehook`."""

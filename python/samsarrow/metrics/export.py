@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
     from prometheus_client.registry import CollectorRegistry
 
-# Instruments that are read one after the other see one state of the client.
+# Seconds for which a snapshot is reused, so that instruments that are read together see one state of the client.
 _FRESH = 0.1
 
 
 class Client(Protocol):
-    """A client: `Producer`, `Consumer` or `Admin`, or the asynchronous face of one."""
+    """A client: `Producer`, `Consumer`, `Admin`, or the async class of one of them."""
 
     @property
     def _open(self) -> Any: ...
@@ -37,7 +37,7 @@ def _cores(clients: Iterable[Client]) -> list[_core.Metrics]:
 
 
 def exposition(*clients: Client) -> str:
-    """The metrics of clients in Prometheus' text format, version 0.0.4; needs no other package.
+    """Returns the metrics of clients in Prometheus' text format, version 0.0.4; needs no other package.
 
     Args:
         clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
@@ -46,17 +46,17 @@ def exposition(*clients: Client) -> str:
 
 
 class _Collector:
-    """What `prometheus_client` reads at each scrape."""
+    """Collector for `prometheus_client`, which reads it at each scrape."""
 
     def __init__(self, cores: list[_core.Metrics]) -> None:
         self._cores = cores
 
     def describe(self) -> Iterator[Any]:
-        """Nothing: names are known without values, and values are read at scrapes only."""
+        """Returns nothing, so that registration reads no values: they are read at scrapes only."""
         return iter(())
 
     def collect(self) -> Iterator[Any]:
-        """Families of `prometheus_client`."""
+        """Yields metric families of `prometheus_client`."""
         from prometheus_client.metrics_core import Metric
         from prometheus_client.samples import Sample
 
@@ -127,25 +127,26 @@ class _Snapshot:
         self._core = core
         self._lock = allocate_lock()
         self._fresh = _core.Deadline(0.0)
-        self._found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
+        self._samples: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
 
     def of(self, number: int) -> list[tuple[tuple[Any, ...], Any]]:
         with self._lock:
             if self._fresh.passed():
-                found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
-                for at, label, value in self._core.samples():
-                    found.setdefault(at, []).append((label, value))
-                self._found = found
+                samples: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
+                for metric, label, value in self._core.samples():
+                    samples.setdefault(metric, []).append((label, value))
+                self._samples = samples
                 self._fresh = _core.Deadline(_FRESH)
-            return self._found.get(number, [])
+            return self._samples.get(number, [])
 
 
 def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None) -> None:
     """Creates observable OpenTelemetry instruments that read clients when metrics are exported.
 
     Counters and gauges have the names in docs/metrics.md. A summary becomes two counters, `<name>.count` and
-    `<name>.sum`, because there is no observable histogram. The semantic conventions for messaging, whose names begin
-    with `messaging.`, are in development; docs/metrics.md has their version, which is also the instruments' schema URL.
+    `<name>.sum`, because OpenTelemetry has no observable histogram. The semantic conventions for messaging, whose names
+    begin with `messaging.`, are in development; docs/metrics.md has their version, which is also the instruments'
+    schema URL.
 
     Args:
         clients: producers, consumers and admin clients of this process.
@@ -182,9 +183,9 @@ def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None)
 
 
 def _reading(
-    snapshots: list[_Snapshot], number: int, row: MetricSpec, place: int | None
+    snapshots: list[_Snapshot], number: int, row: MetricSpec, index: int | None
 ) -> Callable[[CallbackOptions], list[Observation]]:
-    """What reads a metric; of a summary, the number at `place`."""
+    """Returns a callback that observes a metric; for a summary, its value at `index`."""
     from opentelemetry.metrics import Observation
 
     operation = {"messaging.client.sent.messages": "send", "messaging.client.consumed.messages": "poll"}
@@ -199,7 +200,7 @@ def _reading(
             base = {**fixed, "messaging.client.id": snapshot.client_id}
             for label, value in snapshot.of(number):
                 attributes = {**base, **dict(zip(names, map(str, label), strict=False))}
-                observed.append(Observation(value * row.scale if place is None else value[place], attributes))
+                observed.append(Observation(value * row.scale if index is None else value[index], attributes))
         return observed
 
     return read

@@ -1,4 +1,4 @@
-"""The table of metrics in the core."""
+"""The table of metrics of the Rust client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ROWS: dict[str, dict[int, MetricSpec]] = {}
 
 
 def rows(client: str) -> dict[int, MetricSpec]:
-    """Every metric of a kind of client by its number."""
+    """Returns every metric of a kind of client by its number."""
     found = _ROWS.get(client)
     if found is None:
         found = _ROWS[client] = {number: MetricSpec(*row) for number, row in _core.metric_table(client)}
@@ -55,6 +55,6 @@ def table(client: str) -> list[MetricSpec]:
         client: `producer`, `consumer` or `admin`.
 
     Raises:
-        ValueError: there is no such kind.
+        ValueError: the kind is unknown.
     """
     return list(rows(client).values())

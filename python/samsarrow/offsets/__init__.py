@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads what needs Arrow at its first use."""
+    """Loads `next_offsets`, which needs Arrow, on first use."""
     if name != "next_offsets":
         raise AttributeError(f"module 'samsarrow.offsets' has no attribute {name!r}")
     from samsarrow.offsets.rows import next_offsets

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replaces a file; when this returns the new one is on the disk, and before that the old one is.
+    """Replaces a file atomically; on return the new file is on the disk, after a failure the old one remains.
 
-    One process writes a file at a time: the draft has the same name for all. Devices, pipes and sockets are written to,
-    and links are followed.
+    Only one process may write a file at a time, because all use the same temporary name. Devices, pipes and sockets are
+    written directly, and links are followed.
     """
     path = path.resolve()
     if not is_replaceable(path):
@@ -26,12 +26,12 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def is_replaceable(path: Path) -> bool:
-    """Returns whether a file can take the place of `path`: a file, or none yet, but no device, pipe or socket."""
+    """Returns whether `path` can be replaced: it is a file or does not exist, but no device, pipe or socket."""
     return path.is_file() or not path.exists()
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts on the disk which files a folder has. Windows opens no folders; NTFS has its own log for them."""
+    """Flushes the entries of a folder to the disk. Windows cannot open folders, but NTFS logs their changes."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -18,10 +18,10 @@ _FORMAT = 1
 
 
 class FileOffsetStore:
-    """Offsets in a JSON file that is replaced atomically: after a crash or a power cut it is the old or the new one.
+    """Offsets in a JSON file that is replaced atomically: a crash or a power failure leaves the old or the new file.
 
     Only one store writes at a time: it holds a lock on `PATH.lock` until it is closed or its process ends. Reading
-    needs no lock. A store belongs to the process that made it: in the child of a fork it only reads.
+    needs no lock. A store belongs to the process that created it: in the child of a fork it is read-only.
 
     Args:
         path: path of the file; created by the first `store`. Its folder must exist.
@@ -39,10 +39,10 @@ class FileOffsetStore:
         _locking.add(self)
 
     def _take_lock(self) -> IO[str]:
-        import fcntl  # not on Windows, where what else is in this package can be used
+        import fcntl  # missing on Windows, where the rest of this package works
 
         name = f"{self.path}.lock"
-        # Never truncated before the lock is ours, and never removed: a second file of that name would be a second lock.
+        # Truncated only while the lock is held, and never removed: a second file of that name would be a second lock.
         lock = open(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")  # noqa: SIM115
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,14 +85,14 @@ class FileOffsetStore:
             raise OffsetStoreError(text) from error
 
     def store(self, offsets: Offsets) -> None:
-        """Stores offsets; when it returns they are on the disk.
+        """Stores offsets; on return they are on the disk.
 
         Args:
             offsets: offsets by partition; other partitions stay unchanged.
 
         Raises:
-            OffsetStoreError: the store is read-only, closed or of the process that forked this one, or the file has
-                other content.
+            OffsetStoreError: the store is read-only, closed or belongs to the process that forked this one, or the file
+                has other content.
         """
         new = normal(offsets)
         if self._process != os.getpid():
@@ -105,8 +105,8 @@ class FileOffsetStore:
 
     def _replace(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         tree: dict[str, dict[str, Any]] = {}
-        for (topic, partition), at in sorted(offsets.items()):
-            tree.setdefault(topic, {})[str(partition)] = at._asdict()
+        for (topic, partition), offset in sorted(offsets.items()):
+            tree.setdefault(topic, {})[str(partition)] = offset._asdict()
         text = json.dumps({"format": _FORMAT, "offsets": tree}, indent=1, ensure_ascii=False)
         write_whole(self.path, text + "\n")
 
@@ -121,7 +121,7 @@ class FileOffsetStore:
 
 
 def _close_inherited() -> None:
-    # The lock belongs to the open file, which a child has too: it would outlive the parent's close and end.
+    # A child inherits the open file and with it the lock, which would remain after the parent closed the store.
     for store in list(_locking):
         if store._lock is not None:
             store._lock.close()
@@ -132,9 +132,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_inherited)
 
 
-def _offset(at: Any) -> OffsetAndMetadata:
-    offset, metadata, epoch = at["offset"], at.get("metadata", ""), at.get("leader_epoch")
-    good = isinstance(offset, int) and offset >= 0 and isinstance(metadata, str)
-    if not good or not (epoch is None or isinstance(epoch, int)):
-        raise ValueError(f"{at!r} is not a valid offset")
+def _offset(entry: Any) -> OffsetAndMetadata:
+    offset, metadata, epoch = entry["offset"], entry.get("metadata", ""), entry.get("leader_epoch")
+    valid = isinstance(offset, int) and offset >= 0 and isinstance(metadata, str)
+    if not valid or not (epoch is None or isinstance(epoch, int)):
+        raise ValueError(f"{entry!r} is not a valid offset")
     return OffsetAndMetadata(offset, metadata, epoch)

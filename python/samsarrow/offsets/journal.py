@@ -1,7 +1,7 @@
-"""What a relative change meant to do, kept until it is done.
+"""Journal of relative offset changes, kept until all changes are applied.
 
-A shift by -100 that is killed half-way and run again would shift twice what it had shifted before. So the offsets that
-it leads to are written down first, and a second run goes on to those.
+A shift by -100 that is killed and run again would shift some partitions twice. So the target offsets are written to a
+journal first, and a second run applies those.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
 def default_folder() -> Path:
-    """Where journals are, as the XDG base directories have it."""
+    """Returns the folder of journals, below the state directory of the XDG base directory specification."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "samsarrow" / "offsets"
 
 
 class Journal:
-    """The plan of one command with these arguments.
+    """The planned changes of one command.
 
     Args:
-        folder: of all journals.
-        arguments: what makes the command what it is.
+        folder: folder of all journals.
+        arguments: arguments that identify the command.
     """
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
@@ -39,14 +39,14 @@ class Journal:
         self.path = folder / f"{digest}.json"
 
     def begin(self, changes: Sequence[Change]) -> None:
-        """Writes the plan down before the first change."""
+        """Writes the planned changes to the disk, before the first of them is applied."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         rows = [[*c.partition, c.before, c.after] for c in changes]
-        whole = {"arguments": self._arguments, "time": time.strftime("%F %T %z"), "changes": rows}
-        write_whole(self.path, json.dumps(whole, ensure_ascii=False) + "\n")
+        content = {"arguments": self._arguments, "time": time.strftime("%F %T %z"), "changes": rows}
+        write_whole(self.path, json.dumps(content, ensure_ascii=False) + "\n")
 
     def unfinished(self) -> tuple[str, list[Change]] | None:
-        """When a run began that did not end, and what it was to do.
+        """Returns the start time and the changes of a run that did not finish; None without such a run.
 
         Raises:
             OffsetStoreError: the journal cannot be read.
@@ -56,35 +56,37 @@ class Journal:
         except FileNotFoundError:
             return None
         try:
-            whole = json.loads(text)
+            content = json.loads(text)
             changes = [
                 Change(TopicPartition(topic, partition), _offset(before), OffsetAndMetadata(*after))
-                for topic, partition, before, after in whole["changes"]
+                for topic, partition, before, after in content["changes"]
             ]
-            return whole["time"], changes
+            return content["time"], changes
         except (ValueError, KeyError, TypeError) as error:
             raise OffsetStoreError(f"{self.path} is not a journal ({error!r}): look at it and remove it") from error
 
     def end(self) -> None:
-        """All is done, or is not to be done."""
+        """Removes the journal, after all changes were applied or given up."""
         self.path.unlink(missing_ok=True)
         if self.path.parent.is_dir():
             sync_folder(self.path.parent)
 
 
 def resumable(changes: Sequence[Change], found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-    """Whether a plan can still be carried out.
+    """Checks that planned changes can still be applied.
 
     Raises:
-        OffsetStoreError: a partition is neither where it was nor where it is to go: another client has committed since.
+        OffsetStoreError: an offset is neither the one before the change nor the planned one, because another client has
+            committed since.
     """
     for change in changes:
-        now = found.get(change.partition)
-        if (now and now.offset) not in (change.before and change.before.offset, change.after.offset):
+        current = found.get(change.partition)
+        if (current and current.offset) not in (change.before and change.before.offset, change.after.offset):
             topic, partition = change.partition
-            was, to = change.before and change.before.offset, change.after.offset
+            old, new = change.before and change.before.offset, change.after.offset
+            offset = current and current.offset
             raise OffsetStoreError(
-                f"{topic}-{partition} is at {now and now.offset}, neither at {was} as before nor at {to} as planned: "
+                f"{topic}-{partition} is at {offset}, neither at {old} as before nor at {new} as planned: "
                 "another client has committed since"
             )
 

@@ -14,20 +14,20 @@ from samsarrow.types import OffsetAndMetadata, Seconds, TopicPartition
 
 T = TypeVar("T")
 BATCH = 1000
-"""Partitions in one request."""
+"""Maximum number of partitions in one request."""
 
 
 def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """Items in lists of at most `size`."""
+    """Yields the items in lists of up to `size`."""
     rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 class _BrokerStore:
-    """What both have in common: a group, asked about through an `Admin`."""
+    """Base of both stores, which access the offsets of a group through an `Admin`."""
 
-    # Of OffsetCommit and OffsetFetch; None is the newest.
+    # Version of OffsetCommit and OffsetFetch; None is the newest.
     _version: int | None = None
 
     def __init__(
@@ -47,7 +47,7 @@ class _BrokerStore:
         self._timeout = timeout
 
     def _options(self, config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options of the admin client; a version that is chosen there must not lead to the other storage."""
+        """Returns the options of the admin client; rejects versions of requests that use the other storage."""
         for name, value in [*(config or {}).items(), *options.items()]:
             if str(name).replace("_", ".") in ("api.version.offset.commit", "api.version.offset.fetch") and (
                 self._version == 0 or str(value).strip() == "0"
@@ -63,16 +63,15 @@ class _BrokerStore:
             offsets: offsets by partition.
 
         Raises:
-            PartialFailureError: with the error of each partition that failed; the others are committed.
-            KafkaError: the group has members; the broker no longer supports the version.
+            PartialFailureError: some offsets were not committed, with the error of each partition; the others were.
+            KafkaError: the whole request failed: the group has members, or the broker no longer supports the version.
         """
         failures: dict[TopicPartition, KafkaError] = {}
         succeeded: dict[TopicPartition, None] = {}
-        for some in batches(normal(offsets).items()):
-            its = dict(some)
+        for batch in batches(normal(offsets).items()):
             try:
                 succeeded |= self._admin.commit_offsets(
-                    self.group, its, api_version=self._version, timeout=self._timeout
+                    self.group, dict(batch), api_version=self._version, timeout=self._timeout
                 )
             except PartialFailureError as partial:
                 failures |= partial.failures
@@ -87,8 +86,8 @@ class _BrokerStore:
 
     def _load(self, partitions: Iterable[TopicPartition]) -> Found:
         found: Found = {}
-        for some in batches(partitions):
-            found |= self._admin.fetch_offsets(self.group, some, api_version=self._version, timeout=self._timeout)
+        for batch in batches(partitions):
+            found |= self._admin.fetch_offsets(self.group, batch, api_version=self._version, timeout=self._timeout)
         return found
 
 
@@ -134,7 +133,7 @@ class ZooKeeperOffsetStore(_BrokerStore):
         """Returns stored offsets.
 
         Args:
-            partitions: partitions to return; by default the store asks for every partition of every topic, because a
+            partitions: partitions to return; by default the store requests every partition of every topic, because a
                 broker does not list the contents of ZooKeeper.
         """
         if partitions is not None:

@@ -1,7 +1,7 @@
 """Moving offsets: plan the changes, apply them, and verify by reading back.
 
-Each move first computes the target offset of every partition, and writes only where it differs. So a repeated run ends
-with the right result, whatever happened to the run before.
+Each move first computes the target offset of every partition, and writes only offsets that differ. So a repeated run
+ends with the right result, whatever happened to the previous one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from samsarrow.consumer import Consumer
 
 Progress = Callable[[int], None]
-"""Called with the number of partitions that were written since."""
+"""Called with the number of partitions written since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class VerificationError(OffsetStoreError):
         self.wrong = wrong or {}
 
 
-def _same(store: OffsetStore, found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
-    """Whether a partition needs no write. Leader epochs, which old brokers do not keep, are ignored."""
-    if found is None or getattr(store, "offsets_only", False):
-        return found is not None and found.offset == wanted.offset
-    return (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
+def _same(store: OffsetStore, current: OffsetAndMetadata | None, target: OffsetAndMetadata) -> bool:
+    """Returns whether a partition needs no write. Ignores leader epochs, which old brokers do not store."""
+    if current is None or getattr(store, "offsets_only", False):
+        return current is not None and current.offset == target.offset
+    return (current.offset, current.metadata) == (target.offset, target.metadata)
 
 
 def plan(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Change]:
     """Returns the changes that bring a store to `wanted`; other partitions stay unchanged."""
-    found = target.load(list(wanted))
-    changes = [Change(tp, found.get(tp), at) for tp, at in sorted(wanted.items())]
+    current = target.load(list(wanted))
+    changes = [Change(tp, current.get(tp), offset) for tp, offset in sorted(wanted.items())]
     return [change for change in changes if not _same(target, change.before, change.after)]
 
 
@@ -82,10 +82,10 @@ def apply(
         VerificationError: the offsets read back differ.
     """
     wanted = {change.partition: change.after for change in changes}
-    for some in batches(wanted.items(), batch_size):
-        target.store(dict(some))
+    for batch in batches(wanted.items(), batch_size):
+        target.store(dict(batch))
         if progress is not None:
-            progress(len(some))
+            progress(len(batch))
     verify(target, wanted)
 
 
@@ -95,30 +95,31 @@ def verify(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadat
     Raises:
         VerificationError: a partition has another offset or other metadata.
     """
-    found = target.load(list(wanted))
-    _complain({tp: found.get(tp) for tp, at in wanted.items() if not _same(target, found.get(tp), at)}, wanted)
+    current = target.load(list(wanted))
+    wrong = {tp: current.get(tp) for tp, offset in wanted.items() if not _same(target, current.get(tp), offset)}
+    _raise_mismatch(wrong, wanted)
 
 
-def _hides(store: OffsetStore) -> bool:
-    """Whether it is costly to ask a store for all that it has."""
+def _is_costly_to_list(store: OffsetStore) -> bool:
+    """Returns whether loading all offsets of a store requires a request for every existing partition."""
     return isinstance(store, ZooKeeperOffsetStore)
 
 
-def _verify_at_least(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """The same where consumers may have gone on since."""
-    found = target.load(list(wanted))
-    behind = {tp: at for tp, at in found.items() if at is None or at.offset < wanted[tp].offset}
-    _complain(behind, wanted)
+def _verify_minimum(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """Like `verify`, but accepts larger offsets, because consumers may have committed since."""
+    current = target.load(list(wanted))
+    behind = {tp: offset for tp, offset in current.items() if offset is None or offset.offset < wanted[tp].offset}
+    _raise_mismatch(behind, wanted)
 
 
-def _complain(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+def _raise_mismatch(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     if wrong:
         tp, read = next(iter(wrong.items()))
-        is_now = "nothing" if read is None else f"offset {read.offset}"
+        content = "nothing" if read is None else f"offset {read.offset}"
         more = f", and {len(wrong) - 1} more partitions differ" if len(wrong) > 1 else ""
         name = f"{tp.topic}-{tp.partition}"
         raise VerificationError(
-            f"{name} holds {is_now} after offset {wanted[tp].offset} was written{more}: did another client commit?",
+            f"{name} holds {content} after offset {wanted[tp].offset} was written{more}: did another client commit?",
             wrong,
         )
 
@@ -126,7 +127,7 @@ def _complain(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetadata]) 
 def stored(
     source: OffsetStore, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a store holds, without the partitions that it has nothing for."""
+    """Returns the offsets in a store, without partitions that have none."""
     return {tp: at for tp, at in source.load(partitions).items() if at is not None}
 
 
@@ -178,7 +179,7 @@ def targets(
     """Returns the target offsets of a reset, each between the beginning and the end of its partition.
 
     Args:
-        consumer: consumer that asks the partitions' leaders; it needs no group.
+        consumer: consumer that looks up offsets at the partitions' leaders; it needs no group.
         partitions: partitions to reset.
         to: target of the reset.
         current: stored offsets, which a shift starts from.
@@ -188,28 +189,28 @@ def targets(
     """
     wanted = list(partitions)
     first, end = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
-    found: Mapping[TopicPartition, int]
+    target: Mapping[TopicPartition, int]
     match to.kind:
         case "earliest":
-            found = first
+            target = first
         case "latest":
-            found = end
+            target = end
         case "offset":
-            found = dict.fromkeys(wanted, to.value)
+            target = dict.fromkeys(wanted, to.value)
         case "time":
-            at = consumer.offsets_for_times(dict.fromkeys(wanted, max(to.value, 0)))
-            found = {tp: end[tp] if one is None else one.offset for tp, one in at.items()}
+            by_time = consumer.offsets_for_times(dict.fromkeys(wanted, max(to.value, 0)))
+            target = {tp: end[tp] if offset is None else offset.offset for tp, offset in by_time.items()}
         case "shift":
-            found = {tp: _current(current, tp).offset + to.value for tp in wanted}
-    return {tp: OffsetAndMetadata(min(max(found[tp], first[tp]), end[tp])) for tp in wanted}
+            target = {tp: _current(current, tp).offset + to.value for tp in wanted}
+    return {tp: OffsetAndMetadata(min(max(target[tp], first[tp]), end[tp])) for tp in wanted}
 
 
 def _current(current: Mapping[TopicPartition, OffsetAndMetadata | None], tp: TopicPartition) -> OffsetAndMetadata:
-    at = current.get(tp)
-    if at is None:
+    offset = current.get(tp)
+    if offset is None:
         name = f"{tp.topic}-{tp.partition}"
         raise OffsetStoreError(f"{name} has no offset to shift: name partitions that have one, or reset it first")
-    return at
+    return offset
 
 
 def keep_equal(
@@ -226,9 +227,9 @@ def keep_equal(
     other store follows.
 
     Args:
-        old: store that consumers commit to at first.
-        new: store that consumers commit to at last.
-        duration: seconds.
+        old: store that consumers commit to before the migration.
+        new: store that consumers commit to after the migration.
+        duration: duration in seconds.
         interval: seconds between rounds.
         on_round: called after each round with the number of changed partitions in `old` and in `new`.
 
@@ -244,29 +245,29 @@ def keep_equal(
     rounds = 0
     while True:
         last = deadline.passed()
-        # A broker cannot list what ZooKeeper has: asking for everything is asking about every partition there is.
-        everything = rounds % 10 == 0 or last
-        found: dict[int, dict[TopicPartition, OffsetAndMetadata]] = {}
-        for store in sorted((old, new), key=_hides):
-            found[id(store)] = stored(store, sorted(known) if _hides(store) and not everything else None)
-            known |= found[id(store)].keys()
-        left, right = found[id(old)], found[id(new)]
-        ahead = {tp: at for tp, at in left.items() if tp not in right or right[tp].offset < at.offset}
-        behind = {tp: at for tp, at in right.items() if tp not in left or left[tp].offset < at.offset}
-        refused = False
+        # A broker cannot list the offsets in ZooKeeper: loading all of them requests every existing partition.
+        load_all = rounds % 10 == 0 or last
+        loaded: dict[int, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for store in sorted((old, new), key=_is_costly_to_list):
+            loaded[id(store)] = stored(store, sorted(known) if _is_costly_to_list(store) and not load_all else None)
+            known |= loaded[id(store)].keys()
+        left, right = loaded[id(old)], loaded[id(new)]
+        ahead = {tp: o for tp, o in left.items() if tp not in right or right[tp].offset < o.offset}
+        behind = {tp: o for tp, o in right.items() if tp not in left or left[tp].offset < o.offset}
+        rejected = False
         if ahead:
             try:
                 new.store(ahead)
             except UnknownMemberIdError:
-                refused = True
+                rejected = True
         if behind:
             old.store(behind)
         if on_round is not None:
-            on_round(len(behind), 0 if refused else len(ahead))
+            on_round(len(behind), 0 if rejected else len(ahead))
         if last:
-            _verify_at_least(old, behind)
-            if not refused:
-                _verify_at_least(new, ahead)
-            return ahead if refused else {}
+            _verify_minimum(old, behind)
+            if not rejected:
+                _verify_minimum(new, ahead)
+            return ahead if rejected else {}
         rounds += 1
         time.sleep(min(to_seconds(interval) or 0.0, deadline.left()))

@@ -1,4 +1,4 @@
-"""Offsets of rows. Apart from the stores, as they, and the command line, do without Arrow."""
+"""Offsets after the rows of a batch. Separate from the stores, which do not import Arrow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 def next_offsets(batch: pa.RecordBatch | pa.Table) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the offset after the rows of each partition in a batch from `poll`: the offsets to store.
 
-    Where markers of transactions, aborted or compacted records follow the last row, the offset lies past them, if the
-    consumer had read so far. It has the leader epoch of the record before it (KIP-320).
+    If transaction markers, aborted or compacted records follow the last row, the offset lies past those that the
+    consumer had already read. It has the leader epoch of the record before it (KIP-320).
 
     Args:
         batch: batch with the columns `topic`, `partition` and `offset`.

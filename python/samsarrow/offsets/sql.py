@@ -1,4 +1,4 @@
-"""Offsets in a database, in the same transaction as results."""
+"""Offsets in a database, stored in the same transaction as results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _KEY = "group_id = {} AND topic = {} AND partition_id = {}"
-# Types that every common database knows under these names; the lengths are those of Kafka's own limits.
+# Types that all common databases support under these names; the lengths are Kafka's limits.
 _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
     group_id VARCHAR(255) NOT NULL,
     topic VARCHAR(249) NOT NULL,
@@ -50,7 +50,7 @@ class SqlOffsetStore:
             time.
         group: name of the group.
         table: name of the table, optionally with a schema; created if it does not exist.
-        owner: name of this worker in the table, for people.
+        owner: human-readable name of this worker, stored in the table.
         paramstyle: parameter style of the connection's module, by default the module's own.
 
     Raises:
@@ -83,13 +83,13 @@ class SqlOffsetStore:
         self._create()
 
     def _run(self, cursor: Any, sql: str, *values: object) -> None:
-        """Executes a statement whose `{}` stand for values."""
+        """Executes a statement in which each `{}` is the placeholder of a value."""
         text = sql.format(*(self._placeholder(i) for i in range(1, len(values) + 1)))
-        bound: Any = {f"p{i}": value for i, value in enumerate(values, 1)} if self._by_name else values
-        cursor.execute(text, bound) if values else cursor.execute(text)
+        parameters: Any = {f"p{i}": value for i, value in enumerate(values, 1)} if self._by_name else values
+        cursor.execute(text, parameters) if values else cursor.execute(text)
 
-    def _alone(self, work: Callable[[Any], Any]) -> Any:
-        """Does `work` with a cursor in a transaction of its own."""
+    def _in_transaction(self, work: Callable[[Any], Any]) -> Any:
+        """Calls `work` with a cursor in a separate transaction, and commits it."""
         cursor = self._connection.cursor()
         try:
             result = work(cursor)
@@ -103,13 +103,14 @@ class SqlOffsetStore:
 
     def _create(self) -> None:
         try:
-            self._alone(lambda cursor: cursor.execute(_CREATE.format(table=self._table)))
+            self._in_transaction(lambda cursor: cursor.execute(_CREATE.format(table=self._table)))
         except Exception:
-            # Another worker may have made it at the same moment; and who may not create may still use what is there.
+            # The table may have been created by another worker, and a user who may not create it may still use it.
+            select = f"SELECT group_id FROM {self._table} WHERE 1 = 0"  # noqa: S608
             try:
-                self._alone(lambda cursor: cursor.execute(f"SELECT group_id FROM {self._table} WHERE 1 = 0"))  # noqa: S608
-            except Exception as absent:
-                absent.add_note(f"table {self._table} does not exist and could not be created")
+                self._in_transaction(lambda cursor: cursor.execute(select))
+            except Exception as error:
+                error.add_note(f"table {self._table} does not exist and could not be created")
                 raise
 
     def load(self, partitions: Iterable[TopicPartition] | None = None, *, cursor: Any = None) -> Found:
@@ -119,8 +120,8 @@ class SqlOffsetStore:
             partitions: partitions to return; by default all stored ones.
             cursor: cursor to read with, in its transaction.
         """
-        rows = self._rows(cursor) if cursor is not None else self._alone(self._rows)
-        found = {tp: at for tp, (at, _, _) in rows.items() if at is not None}
+        rows = self._rows(cursor) if cursor is not None else self._in_transaction(self._rows)
+        found = {tp: offset for tp, (offset, _, _) in rows.items() if offset is not None}
         return only(found, partitions)
 
     def _rows(self, cursor: Any) -> dict[TopicPartition, tuple[OffsetAndMetadata | None, int, str | None]]:
@@ -136,10 +137,10 @@ class SqlOffsetStore:
         }
 
     def claim(self, partitions: Iterable[TopicPartition]) -> Found:
-        """Takes over partitions from their owner, in a separate transaction, and returns where to continue.
+        """Takes over partitions from their owner, in a separate transaction, and returns the offsets to continue from.
 
-        Waits for a transaction of the previous owner that has already stored offsets of them; one that has not will
-        fail.
+        Waits for a transaction of the previous owner that has already stored offsets of these partitions; a transaction
+        that stores them later will fail.
 
         Args:
             partitions: partitions that this worker owns from now on.
@@ -147,17 +148,17 @@ class SqlOffsetStore:
         Returns:
             The offset of each partition, None without a stored offset.
         """
-        # One order for all: workers that claim the same partitions must not wait for each other in a circle.
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        # Claimed in sorted order, so that workers that claim the same partitions cannot deadlock.
+        claimed = [TopicPartition(*tp) for tp in partitions]
         try:
-            rows = self._alone(lambda cursor: self._take(cursor, sorted(set(wanted))))
+            rows = self._in_transaction(lambda cursor: self._take(cursor, sorted(set(claimed))))
         except Exception as error:
-            # Another worker has just made a row that was not there: now it is, and can be taken over.
+            # Another worker has just inserted a missing row, which can now be taken over.
             if not any(cls.__name__ == "IntegrityError" for cls in type(error).__mro__):
                 raise
-            rows = self._alone(lambda cursor: self._take(cursor, sorted(set(wanted))))
-        self._claims |= {tp: rows[tp][1] for tp in wanted}
-        return {tp: rows[tp][0] for tp in wanted}
+            rows = self._in_transaction(lambda cursor: self._take(cursor, sorted(set(claimed))))
+        self._claims |= {tp: rows[tp][1] for tp in claimed}
+        return {tp: rows[tp][0] for tp in claimed}
 
     def _take(
         self, cursor: Any, partitions: Sequence[TopicPartition]
@@ -169,13 +170,13 @@ class SqlOffsetStore:
                 self._insert(cursor, tp, None, 1)
         return self._rows(cursor)
 
-    def _insert(self, cursor: Any, tp: TopicPartition, at: OffsetAndMetadata | None, generation: int) -> None:
+    def _insert(self, cursor: Any, tp: TopicPartition, offset: OffsetAndMetadata | None, generation: int) -> None:
         columns = "group_id, topic, partition_id, next_offset, metadata, leader_epoch, generation, owner"
-        offset, metadata, epoch = (None, "", None) if at is None else at
+        next_offset, metadata, epoch = (None, "", None) if offset is None else offset
         self._run(
             cursor,
             f"INSERT INTO {self._table} ({columns}) VALUES ({{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}}, {{}})",  # noqa: S608
-            self.group, *tp, offset, metadata, epoch, generation, self.owner,
+            self.group, *tp, next_offset, metadata, epoch, generation, self.owner,
         )  # fmt: skip
 
     def store(self, offsets: Offsets, cursor: Any = None, *, backwards: bool = False) -> None:
@@ -183,14 +184,14 @@ class SqlOffsetStore:
 
         Args:
             offsets: offsets by partition; other partitions stay unchanged.
-            cursor: of the transaction to take part in; its owner commits it or rolls it back.
-                Without one this is a transaction of its own.
-            backwards: whether an offset may be smaller than the one that is stored.
+            cursor: cursor of the transaction to join, which its owner commits or rolls back. Without a cursor, the
+                offsets are stored in a separate transaction.
+            backwards: whether an offset may be smaller than the stored one.
 
         Raises:
             FencedOwnerError: another owner has claimed a partition: roll back, and stop working on it.
-            BackwardsOffsetError: an offset would go back: roll back.
-            ConfigurationError: there is no cursor, and the connection commits each statement by itself.
+            BackwardsOffsetError: an offset would move back: roll back.
+            ConfigurationError: no cursor is passed, and the connection is in autocommit mode.
         """
         new = sorted(normal(offsets).items())
         if cursor is not None:
@@ -201,51 +202,51 @@ class SqlOffsetStore:
                 "the connection commits each statement by itself, so offsets of several partitions would not be stored "
                 "together: switch autocommit off, or give a cursor that is in a transaction"
             )
-        self._alone(lambda own: self._store(own, new, backwards))
+        self._in_transaction(lambda own_cursor: self._store(own_cursor, new, backwards))
 
     def _store(self, cursor: Any, offsets: list[tuple[TopicPartition, OffsetAndMetadata]], backwards: bool) -> None:
         change = f"UPDATE {self._table} SET next_offset = {{}}, metadata = {{}}, leader_epoch = {{}} WHERE {_KEY}"  # noqa: S608
-        # Anyone who claims a partition waits for this row until the transaction ends, and the other way round.
+        # The update locks the row: a worker that claims the partition waits until the transaction ends, and vice versa.
         change += " AND generation = {}"
         forward = change + " AND (next_offset IS NULL OR next_offset <= {})"
-        for tp, at in offsets:
+        for tp, offset in offsets:
             generation = self._claims.get(tp, 0)
-            values = (*at, self.group, *tp, generation)
+            values = (*offset, self.group, *tp, generation)
             if backwards:
                 self._run(cursor, change, *values)
             else:
-                self._run(cursor, forward, *values, at.offset)
+                self._run(cursor, forward, *values, offset.offset)
             if cursor.rowcount != 1:
-                self._explain(cursor, tp, at, generation, backwards)
+                self._insert_or_raise(cursor, tp, offset, generation, backwards)
 
-    def _explain(
-        self, cursor: Any, tp: TopicPartition, at: OffsetAndMetadata, generation: int, backwards: bool
+    def _insert_or_raise(
+        self, cursor: Any, tp: TopicPartition, offset: OffsetAndMetadata, generation: int, backwards: bool
     ) -> None:
-        """Why no row changed; or makes it, if there was none."""
+        """Inserts the row if it is missing; otherwise raises the reason why the update changed no row."""
         name = f"{tp.topic}-{tp.partition} of group {self.group}"
         sql = f"SELECT next_offset, generation, owner FROM {self._table} WHERE {_KEY}"  # noqa: S608
         self._run(cursor, sql, self.group, *tp)
         row = cursor.fetchone()
         if row is None and generation == 0:
-            self._insert(cursor, tp, at, 0)
+            self._insert(cursor, tp, offset, 0)
         elif row is None:
             raise FencedOwnerError(f"{name} is no longer in table {self._table}, where this worker had claimed it")
         elif row[1] != generation:
-            who = f"claimed by {row[2] or 'another owner'} (generation {row[1]})"
-            mine = (
-                f"this worker's claim is of generation {generation}" if generation else "this worker never claimed it"
-            )
-            raise FencedOwnerError(f"{name} is {who}, and {mine}")
-        elif row[0] is not None and row[0] > at.offset and not backwards:
+            other = f"claimed by {row[2] or 'another owner'} (generation {row[1]})"
+            own = f"this worker's claim is of generation {generation}" if generation else "this worker never claimed it"
+            raise FencedOwnerError(f"{name} is {other}, and {own}")
+        elif row[0] is not None and row[0] > offset.offset and not backwards:
             raise BackwardsOffsetError(
-                f"{name} would move back from offset {row[0]} to {at.offset}: store with backwards=True to allow it"
+                f"{name} would move back from offset {row[0]} to {offset.offset}: store with backwards=True to allow it"
             )
-        elif row[0] != at.offset:
-            raise OffsetStoreError(f"{name} is at {row[0]} in table {self._table} and did not change to {at.offset}")
-        # Else the row was so already, and the database counts only rows that change.
+        elif row[0] != offset.offset:
+            raise OffsetStoreError(
+                f"{name} is at {row[0]} in table {self._table} and did not change to {offset.offset}"
+            )
+        # Otherwise the row already had these values, and the database counts only rows that change.
 
     def close(self) -> None:
-        """Forgets the claims; the connection stays open. May be called again."""
+        """Clears the claims; the connection stays open. May be called again."""
         self._claims.clear()
 
 
@@ -259,7 +260,7 @@ _PLACEHOLDERS: dict[str, Callable[[int], str]] = {
 
 
 def _paramstyle(connection: Any) -> str:
-    """What the module of the connection says, or the one of a class that it is derived from."""
+    """Returns the `paramstyle` of the module that defines the connection's class, or one of its base classes."""
     for cls in type(connection).__mro__:
         parts = cls.__module__.split(".")
         for end in range(len(parts), 0, -1):
@@ -271,7 +272,10 @@ def _paramstyle(connection: Any) -> str:
 
 
 def _autocommits(connection: Any) -> bool:
-    """Whether each statement is a transaction. sqlite3 has two ways to say so, and a third value of `autocommit`."""
+    """Returns whether the connection is in autocommit mode.
+
+    sqlite3 also has autocommit mode if `isolation_level` is None, and its `autocommit` need not be a bool.
+    """
     autocommit = getattr(connection, "autocommit", None)
     if isinstance(autocommit, bool):
         return autocommit

@@ -1,4 +1,4 @@
-"""What keeps offsets: the protocol that all stores have, and what can go wrong with one."""
+"""The protocol of offset stores, and their errors."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ Found = dict[TopicPartition, OffsetAndMetadata | None]
 
 @runtime_checkable
 class OffsetStore(Protocol):
-    """Keeps the offsets of one group, wherever that may be."""
+    """A store for the offsets of one group."""
 
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
-        """What is stored.
+        """Returns stored offsets.
 
         Args:
-            partitions: to ask for; by default all that are stored.
+            partitions: partitions to return; by default all stored ones.
 
         Returns:
-            For each partition its offset, None where nothing is stored.
+            The offset of each partition, None without a stored offset.
         """
         ...
 
     def store(self, offsets: Offsets) -> None:
-        """Stores offsets, each the next one to read; those of other partitions stay.
+        """Stores offsets, each the next one to read.
 
         Args:
-            offsets: by partition.
+            offsets: offsets by partition; other partitions stay unchanged.
         """
         ...
 
     def close(self) -> None:
-        """Gives back what the store holds. May be called again."""
+        """Releases the resources of the store. May be called again."""
         ...
 
 
 class OffsetStoreError(KafkaError):
-    """Offsets cannot be kept or are not what they should be."""
+    """Offsets cannot be stored, or stored offsets are invalid."""
 
     name = "OFFSET_STORE"
 
@@ -54,7 +54,7 @@ class StoreLockedError(OffsetStoreError):
 
 
 class BackwardsOffsetError(OffsetStoreError):
-    """An offset would go back, and the store was not asked to let it."""
+    """An offset would move back, which the call does not allow."""
 
     name = "BACKWARDS_OFFSET"
 
@@ -67,22 +67,24 @@ class FencedOwnerError(OffsetStoreError):
 
 
 def normal(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The same with plain numbers made `OffsetAndMetadata`.
+    """Returns the offsets with plain numbers converted to `OffsetAndMetadata`.
 
     Raises:
         OffsetStoreError: an offset is negative.
     """
-    full = {}
-    for tp, at in offsets.items():
-        one = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
-        if one.offset < 0:
-            raise OffsetStoreError(f"cannot store offset {one.offset} of {tp.topic}-{tp.partition}: offsets start at 0")
-        full[TopicPartition(*tp)] = one
-    return full
+    result = {}
+    for tp, value in offsets.items():
+        offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        if offset.offset < 0:
+            raise OffsetStoreError(
+                f"cannot store offset {offset.offset} of {tp.topic}-{tp.partition}: offsets start at 0"
+            )
+        result[TopicPartition(*tp)] = offset
+    return result
 
 
 def only(found: Mapping[TopicPartition, OffsetAndMetadata], partitions: Iterable[TopicPartition] | None) -> Found:
-    """What was asked for of all that there is."""
+    """Returns the offsets of the requested partitions; all, in order, if `partitions` is None."""
     if partitions is None:
         return dict(sorted(found.items()))
     return {TopicPartition(*tp): found.get(TopicPartition(*tp)) for tp in partitions}
