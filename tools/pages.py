@@ -101,17 +101,24 @@ def errors() -> str:
     """Returns the page of errors: lines up to the marker are hand-written."""
     own, mark, _ = ERRORS.read_text().partition(TABLES)
     assert mark, f"docs/errors.md has no line {TABLES!r}"
-    lines = ["", "## Of the client", "", "| class | when | what to do |", "|---|---|---|"]
+    lines = ["", "## Client errors", "", "| class | when | what to do |", "|---|---|---|"]
     table = {name: (code, retriable, fatal) for code, name, retriable, fatal, _, _ in _core.error_table()}
     for name, found in vars(exceptions).items():
         if inspect.isclass(found) and issubclass(found, KafkaError) and found is not KafkaError and name not in table:
             lines.append(f"| `{name}`{_flags(found)} | {_first(found)} | {OWN[name]} |")
     lines += ["", "The base of all, `KafkaError`, is also raised as such, for codes that no class is known for."]
-    lines += ["", "## Of offsets, administration and Spark", "", "| class | when | what to do |", "|---|---|---|"]
+    lines += ["", "## Errors of offset stores, administration and Spark", ""]
+    lines += ["| class | when | what to do |", "|---|---|---|"]
     for module, classes in MORE.items():
         for name, remedy in classes.items():
             lines.append(f"| `{_home(module)}.{name}` | {_first(_source(module, name))} | {remedy} |")
-    lines += ["", "## Of the protocol", "", "Brokers answer with these; the classes are in `samsarrow.exceptions`.", ""]
+    lines += [
+        "",
+        "## Protocol errors",
+        "",
+        "Errors in responses of brokers; the classes are in `samsarrow.exceptions`.",
+        "",
+    ]
     lines += ["| code | class | when | what to do |", "|---|---|---|---|"]
     unknown = set(PROTOCOL) - set(table)
     assert not unknown, unknown

@@ -120,7 +120,7 @@ class ConsumerBase(Runner):
 
     @property
     def closed(self) -> bool:
-        """Whether the consumer is closed."""
+        """True if the consumer is closed."""
         return self._core is None
 
     def __repr__(self) -> str:
@@ -294,8 +294,8 @@ class ConsumerBase(Runner):
             what: as in `commit`. The offsets are those at the time of the call.
             callback: called with the offsets (None if `what` was None) and the error or None, by the next `poll`,
                 `commit`, `unsubscribe` or `close` after the response, in the order of the calls. An error that affects
-                only some partitions lists them in `partitions`. That the group is rebalancing, or that the consumer is
-                not a member of it, is an error for the callback, too. Without a callback errors are logged.
+                only some partitions lists them in `partitions`. The callback also gets an error if the group is
+                rebalancing, or if the consumer is not a member. Without a callback errors are logged.
 
         Raises:
             ConfigurationError: there is no `group.id`, or an offset or its metadata is invalid.

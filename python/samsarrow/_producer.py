@@ -213,7 +213,7 @@ class ProducerBase(Runner):
         return self._run(self._open.abort_transaction(to_seconds(timeout)))
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Aborts the transaction after `error`; a failure of the abort becomes a note of `error`."""
+        """Aborts the transaction after `error`; a failure of the abort is added to it as a note."""
         try:
             await self._abort_transaction(None)
         except KafkaError as failure:
@@ -247,7 +247,7 @@ class ProducerBase(Runner):
         self._closing = None
 
     async def _exit_block(self, error: BaseException | None) -> None:
-        """Closes at the end of a `with` block; if the block raised `error`, a failure to close becomes a note of it."""
+        """Closes at the end of a `with` block; if the block raised `error`, a failure to close is added as a note."""
         if error is None:
             await self._close(None, None)
             return

@@ -265,7 +265,7 @@ class GroupDescription:
 
     @property
     def active(self) -> bool:
-        """Whether the group has members, or is about to."""
+        """True if the group has members, or will have members after a rebalance that has started."""
         return self.state not in ("Empty", "Dead")
 
 
