@@ -145,7 +145,7 @@ class ConsumerBase(Runner):
     ) -> None:
         """Subscribes to topics as a member of the group, which share the partitions. Replaces an earlier subscription.
 
-        The next `poll` joins the group; nothing happens before.
+        The next `poll` joins the group.
 
         Args:
             topics: topic names.
@@ -156,7 +156,7 @@ class ConsumerBase(Runner):
                 awaitable results of its methods.
 
         Raises:
-            ConfigurationError: there is no `group.id`, partitions are manually assigned, the pattern is invalid, or
+            ConfigurationError: `group.id` is not set, partitions are manually assigned, the pattern is invalid, or
                 both or neither of topics and pattern are set.
             TypeError: `listener` is no `RebalanceListener`.
         """
@@ -208,10 +208,11 @@ class ConsumerBase(Runner):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch. A format may have to ask a registry for its schema.
+        """The schema of every batch. A format may have to request its schema from a registry.
 
         Raises:
-            IllegalStateError: an `AsyncConsumer` has not asked the registry yet; it does so in its first `poll`.
+            IllegalStateError: the schema comes from a registry, from which an `AsyncConsumer` requests it in its first
+                `poll`.
         """
         raw = self._open.empty()
         if self._typed is None:
@@ -239,7 +240,7 @@ class ConsumerBase(Runner):
     async def _decode(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
         """Decodes fetched rows, and sends bad ones to the dead letter topic.
 
-        Seeks back to the rows that are not returned, so that positions stay those of returned rows.
+        Seeks back to the rows that are not returned, so that positions follow the last returned rows.
         """
         try:
             read = await typed.read(self._run, raw)
@@ -265,7 +266,7 @@ class ConsumerBase(Runner):
     def enforce_rebalance(self, reason: str = "requested by the application") -> None:
         """Requests a rebalance of the group in the next `poll`, for example because an assignor may decide differently.
 
-        Does nothing and warns with `group.protocol=consumer`, where the coordinator decides.
+        With `group.protocol=consumer` it only logs a warning, because the coordinator decides.
 
         Args:
             reason: reason for the broker's log (KIP-800).
@@ -291,14 +292,14 @@ class ConsumerBase(Runner):
         finish before partitions are reassigned. Temporary errors are retried until `default.api.timeout.ms`.
 
         Args:
-            what: as in `commit`. The offsets are those at the time of the call.
+            what: as in `commit`, evaluated at the time of the call.
             callback: called with the offsets (None if `what` was None) and the error or None, by the next `poll`,
                 `commit`, `unsubscribe` or `close` after the response, in the order of the calls. An error that affects
                 only some partitions lists them in `partitions`. The callback also gets an error if the group is
                 rebalancing, or if the consumer is not a member. Without a callback errors are logged.
 
         Raises:
-            ConfigurationError: there is no `group.id`, or an offset or its metadata is invalid.
+            ConfigurationError: `group.id` is not set, or an offset or its metadata is invalid.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function such as callback(offsets, error), not {callback!r}")
@@ -338,7 +339,7 @@ class ConsumerBase(Runner):
         """This consumer's current identity in its group, for committing on its behalf.
 
         Raises:
-            ConfigurationError: there is no `group.id`.
+            ConfigurationError: `group.id` is not set.
         """
         return ConsumerGroupMetadata(*self._open.group_metadata())
 
@@ -578,8 +579,8 @@ class ConsumerBase(Runner):
         self, partitions: Iterable[TopicPartition], require_stable: bool | None, timeout: Seconds | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         pairs = [to_pair(tp) for tp in partitions]
-        found = await self._run(self._open.committed(pairs, require_stable, to_seconds(timeout)))
-        return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in found}
+        rows = await self._run(self._open.committed(pairs, require_stable, to_seconds(timeout)))
+        return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in rows}
 
     def _position(self, partition: TopicPartition, timeout: Seconds | None) -> Coroutine[Any, Any, int]:
         return self._run(self._open.position(to_pair(partition), to_seconds(timeout)))
@@ -587,21 +588,21 @@ class ConsumerBase(Runner):
     async def _beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: Seconds | None
     ) -> dict[TopicPartition, int]:
-        found = await self._run(self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
-        return {TopicPartition(*tp): offset for tp, offset in found}
+        rows = await self._run(self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
+        return {TopicPartition(*tp): offset for tp, offset in rows}
 
     async def _end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: Seconds | None
     ) -> dict[TopicPartition, int]:
-        found = await self._run(self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
-        return {TopicPartition(*tp): offset for tp, offset in found}
+        rows = await self._run(self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
+        return {TopicPartition(*tp): offset for tp, offset in rows}
 
     async def _offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: Seconds | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         pairs = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
-        found = await self._run(self._open.offsets_for_times(pairs, to_seconds(timeout)))
-        return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
+        rows = await self._run(self._open.offsets_for_times(pairs, to_seconds(timeout)))
+        return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in rows}
 
     async def _lag(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
         self._check_assigned("lag()")

@@ -175,10 +175,10 @@ def log(dropped: int, logger: str, level: int, text: str) -> None:
     logging.getLogger(logger).log(level, "%s", text)
 
 
-def answer(ask: Callable[..., Any], arguments: tuple[Any, ...], reply: _core.Reply) -> None:
+def answer(method: Callable[..., Any], arguments: tuple[Any, ...], reply: _core.Reply) -> None:
     """Calls a method of an assignor, and passes its result or exception to the Rust client."""
     try:
-        result = ask(*arguments)
+        result = method(*arguments)
     except BaseException as error:
         reply.fail(repr(error))
     else:

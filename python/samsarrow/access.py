@@ -125,9 +125,9 @@ class AclBinding:
             ("operation", (AclOperation.ANY,)),
             ("permission", (AclPermission.ANY,)),
         ):
-            given = getattr(self, name)
-            if given in vague:
-                raise ConfigurationError(f"an ACL needs a definite {name}, not {given.name}, which is for filters")
+            value = getattr(self, name)
+            if value in vague:
+                raise ConfigurationError(f"an ACL needs a definite {name}, not {value.name}, which is for filters")
 
     def to_filter(self) -> AclFilter:
         """Returns the filter that matches exactly this ACL."""

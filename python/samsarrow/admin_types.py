@@ -277,7 +277,7 @@ class GroupLag:
     @property
     def total(self) -> int:
         """The sum over the partitions with a known end."""
-        return sum(one.lag or 0 for one in self.partitions)
+        return sum(partition.lag or 0 for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         await delivery
 
     def _prepare_typed(self, typed: TypedColumns) -> None:
-        raise IllegalStateError(
-            "a registry has the schema, and poll() asks for it: the schema is known after the first"
-        )
+        raise IllegalStateError("the schema is in a registry, and is requested by the first poll(): read it after that")
 
     def _check_dead_letter(self, dead_letter: DeadLetter) -> None:
         if not isinstance(dead_letter.producer, Awaiting):

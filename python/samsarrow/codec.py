@@ -19,7 +19,7 @@ def decode_batches(
 ) -> pa.RecordBatch:
     """Decodes the record batches of one partition, in the format of the wire protocol and of log segments.
 
-    Batches of format v2 (KIP-98), and messages of v0 and v1 from before Kafka 0.11, in any mixture.
+    Supports batches of format v2 (KIP-98), and messages of v0 and v1 from before Kafka 0.11, in any combination.
 
     Args:
         data: consecutive batches. An incomplete batch at the end is ignored.
@@ -61,7 +61,7 @@ def encode_batches(
 
     Args:
         data: a record batch, a table or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
-        key: column of keys, any binary or string type; by default the column `key`, if there is one.
+        key: column of keys, any binary or string type; by default the column `key`, if it exists.
         value: column of values; by default the column `value`.
         headers: column of headers, `list<struct<key: string, value: binary>>`; by default the column `headers`.
         timestamp: column of timestamps, or of integers in milliseconds; without it records have no timestamp (-1).

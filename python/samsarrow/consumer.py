@@ -181,7 +181,7 @@ class Consumer(Blocking, ConsumerBase):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            ConfigurationError: there is no `group.id`.
+            ConfigurationError: `group.id` is not set.
             OffsetMetadataTooLargeError: the metadata is longer than the broker allows.
             RebalanceInProgressError: the group is rebalancing, and may assign these partitions to others.
             UnknownMemberIdError: the consumer is currently not a member of the group.
@@ -270,7 +270,7 @@ class Consumer(Blocking, ConsumerBase):
         run_sync(self._seek_to(self._open.seek_to_committed, partitions))
 
     def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
-        """Moves to the first record at or after a time, or to the end if there is none.
+        """Moves to the first record at or after a time, or to the end if no such record exists.
 
         Args:
             when: milliseconds since 1970, or a `datetime`.

@@ -80,18 +80,18 @@ def scan_topic(
         raise ConfigurationError(f"scan_topic takes the name of one topic, not {type(topic).__name__}")
     if lateness is not None and (not isinstance(lateness, timedelta) or lateness < timedelta()):
         raise ConfigurationError(f"lateness is a timedelta of zero or more, not {lateness!r}")
-    given = {kafka_name(name): value for name, value in merge(config, options)}
+    own = {kafka_name(name): value for name, value in merge(config, options)}
     for name in ("group.id", "enable.auto.commit"):
-        if name in given:
+        if name in own:
             raise ConfigurationError(f"a scan is not a member of a group and commits nothing: omit {name}")
     defaults = {"layout": "view", "auto.offset.reset": "none"}
-    missing: dict[str, Any] = {name.replace(".", "_"): value for name, value in defaults.items() if name not in given}
+    missing: dict[str, Any] = {name.replace(".", "_"): value for name, value in defaults.items() if name not in own}
     with Consumer(config, **options, **missing) as consumer:
         partitions = consumer.partitions_for(topic)
         ends = {tp.partition: end for tp, end in consumer.end_offsets(partitions).items()}
         empty = consumer.schema.empty_table()
     frame = pl.DataFrame(pl.from_arrow(empty))
-    source = _Topic(topic, {**defaults, **given}, ends, frame, lateness)
+    source = _Topic(topic, {**defaults, **own}, ends, frame, lateness)
     return register_io_source(source.read, schema=frame.schema, is_pure=True)
 
 

@@ -106,7 +106,7 @@ class Producer(Blocking, ProducerBase):
             topic: topic to send to.
             data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
             key: name of the column of keys: binary or string of any kind, or a dictionary of those. By default the
-                column `key`, if there is one.
+                column `key`, if it exists.
             value: name of the column of values, of the same types; by default the column `value`. With `value_format`,
                 of any type, or the names of several columns, which then form a struct.
             headers: name of a column `list<struct<key: string, value: binary>>`; by default the column `headers`.
@@ -218,7 +218,7 @@ class Producer(Blocking, ProducerBase):
             timeout: seconds, by default `max.block.ms`.
 
         Raises:
-            IllegalStateError: there is no `transactional.id`, or this was already done.
+            IllegalStateError: `transactional.id` is not set, or this was already done.
             KafkaTimeoutError: no coordinator responded in time; you may call it again.
             InvalidTransactionTimeoutError: `transaction.timeout.ms` is more than the broker allows.
         """
@@ -228,7 +228,7 @@ class Producer(Blocking, ProducerBase):
         """Begins a transaction: records sent from now on belong to it.
 
         Raises:
-            IllegalStateError: a transaction is already open, or there is no `transactional.id`.
+            IllegalStateError: a transaction is already open, or `transactional.id` is not set.
             KafkaError: with `abortable`, abort the last transaction first; with `fatal`, the producer cannot be used
                 any more.
         """

@@ -73,11 +73,11 @@ class Results(Mapping[K, V_co]):
         for name, kind in _columns("value", value):
             columns[f"{name}_" if name in columns else name] = kind
         rows = []
-        for key, found in self.found.items():
-            several = found.values() if isinstance(found, dict) else found
-            some = typing.cast("Iterable[Any]", several) if many else (found,)
-            rows += [(*_cells(key, self._key), *_cells(one, value)) for one in some]
-        arrays = [pa.array([row[at] for row in rows], type=_arrow(kind)) for at, kind in enumerate(columns.values())]
+        for key, result in self.found.items():
+            parts = result.values() if isinstance(result, dict) else result
+            values = typing.cast("Iterable[Any]", parts) if many else (result,)
+            rows += [(*_cells(key, self._key), *_cells(part, value)) for part in values]
+        arrays = [pa.array([row[i] for row in rows], type=_arrow(kind)) for i, kind in enumerate(columns.values())]
         return pa.table(arrays, names=list(columns)) if columns else pa.table({})
 
 

@@ -120,7 +120,7 @@ def span(
     if not batch.num_rows:
         yield trace.INVALID_SPAN
         return
-    found: dict[str, Any] = {
+    span_attributes: dict[str, Any] = {
         "messaging.system": "kafka",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
@@ -130,19 +130,19 @@ def span(
     topics = pc.unique(batch.column("topic")).to_pylist()
     if len(topics) == 1:
         name = f"process {topics[0]}"
-        found["messaging.destination.name"] = topics[0]
+        span_attributes["messaging.destination.name"] = topics[0]
         partitions = pc.unique(batch.column("partition")).to_pylist()
         if len(partitions) == 1:
-            found["messaging.destination.partition.id"] = str(partitions[0])
+            span_attributes["messaging.destination.partition.id"] = str(partitions[0])
     if group is not None:
-        found["messaging.consumer.group.name"] = group
+        span_attributes["messaging.consumer.group.name"] = group
     if client_id is not None:
-        found["messaging.client.id"] = client_id
-    found.update(attributes or {})
+        span_attributes["messaging.client.id"] = client_id
+    span_attributes.update(attributes or {})
     schema = f"https://opentelemetry.io/schemas/{_core.opentelemetry_conventions()}"
     tracer = trace.get_tracer("samsarrow", version("samsarrow"), tracer_provider, schema)
     with tracer.start_as_current_span(
-        name, kind=trace.SpanKind.CONSUMER, links=_links(batch), attributes=found
+        name, kind=trace.SpanKind.CONSUMER, links=_links(batch), attributes=span_attributes
     ) as current:
         yield current
 
@@ -153,15 +153,15 @@ def inject(
     """Returns headers for `Producer.send` with the current span, from the configured propagator (`traceparent`).
 
     Args:
-        headers: headers to put before them; headers of the same names are replaced.
+        headers: headers to return before them; headers of the same names are replaced.
         context: by default the current one.
 
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.
     """
     carrier = _carrier(context)
-    given = headers.items() if isinstance(headers, Mapping) else headers or ()
-    return [pair for pair in given if pair[0] not in carrier] + list(carrier.items())
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return [pair for pair in pairs if pair[0] not in carrier] + list(carrier.items())
 
 
 def _carrier(context: Context | None) -> dict[str, bytes]:

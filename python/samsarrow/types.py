@@ -289,8 +289,8 @@ def to_milliseconds(time: int | datetime) -> int:
     if isinstance(time, datetime):
         return round(time.timestamp() * 1000)
     try:
-        if -(2**63) <= (found := index(time)) < 2**63:
-            return found
+        if -(2**63) <= (milliseconds := index(time)) < 2**63:
+            return milliseconds
         raise OverflowError(f"a time in milliseconds since 1970 is out of range: {time}")
     except TypeError:
         raise TypeError(f"a time is an int, in milliseconds since 1970, or a datetime: got {time!r}") from None
@@ -300,7 +300,7 @@ def to_pair(partition: TopicPartition) -> tuple[str, int]:
     """Returns topic and partition.
 
     Raises:
-        TypeError: it is not a pair; text is rejected explicitly, because it could be unpacked as a sequence.
+        TypeError: it is not a `TopicPartition` or another tuple of text and an integer.
     """
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise TypeError(f"expected a TopicPartition, got {partition!r}")
@@ -319,10 +319,10 @@ def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]
     Raises:
         TypeError: it is neither an integer nor an `OffsetAndMetadata` of integers and text.
     """
-    at, metadata, epoch = offset if isinstance(offset, tuple) and len(offset) == 3 else (offset, "", None)
+    number, metadata, epoch = offset if isinstance(offset, tuple) and len(offset) == 3 else (offset, "", None)
     try:
         if isinstance(metadata, str):
-            return index(at), metadata, None if epoch is None else index(epoch)
+            return index(number), metadata, None if epoch is None else index(epoch)
     except TypeError:
         pass
     raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")

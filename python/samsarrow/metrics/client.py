@@ -77,7 +77,7 @@ class ClientMetrics:
         Metrics that Java's client does not have are omitted, and so are means and extremes without samples, which are
         NaN there. Times are in milliseconds if Java has them so.
         """
-        found: dict[str, dict[str, float]] = {}
+        beans: dict[str, dict[str, float]] = {}
         specs = rows(self._client)
         domain = "kafka.admin.client" if self._client == "admin" else f"kafka.{self._client}"
         for number, label, value in self._samples:
@@ -92,8 +92,8 @@ class ClientMetrics:
             elif row.label == "partition":
                 tags += [("partition", str(label[1])), ("topic", label[0])]
             bean = f"{domain}:type={row.group}," + ",".join(f"{name}={_jmx(text)}" for name, text in tags)
-            found.setdefault(bean, {})[row.name] = value
-        return found
+            beans.setdefault(bean, {})[row.name] = value
+        return beans
 
 
 def _jmx(text: str) -> str:

@@ -42,10 +42,10 @@ _ROWS: dict[str, dict[int, MetricSpec]] = {}
 
 def rows(client: str) -> dict[int, MetricSpec]:
     """Returns every metric of a kind of client by its number."""
-    found = _ROWS.get(client)
-    if found is None:
-        found = _ROWS[client] = {number: MetricSpec(*row) for number, row in _core.metric_table(client)}
-    return found
+    specs = _ROWS.get(client)
+    if specs is None:
+        specs = _ROWS[client] = {number: MetricSpec(*row) for number, row in _core.metric_table(client)}
+    return specs
 
 
 def table(client: str) -> list[MetricSpec]:

@@ -72,13 +72,13 @@ class FileOffsetStore:
         except FileNotFoundError:
             return {}
         try:
-            whole = json.loads(text)
-            if whole["format"] != _FORMAT:
-                raise ValueError(f"format {whole['format']!r} is not {_FORMAT}")
+            content = json.loads(text)
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']!r} is not {_FORMAT}")
             return {
-                TopicPartition(topic, int(partition)): _offset(at)
-                for topic, its in whole["offsets"].items()
-                for partition, at in its.items()
+                TopicPartition(topic, int(partition)): _offset(entry)
+                for topic, entries in content["offsets"].items()
+                for partition, entry in entries.items()
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             text = f"{self.path} is not a file of offsets ({error!r}): restore it or move it away"

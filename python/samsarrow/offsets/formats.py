@@ -40,19 +40,19 @@ def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form:
     Raises:
         FormatError: the format cannot hold the name of a group, or is unknown.
     """
-    rows = [(group, *tp, at) for group, offsets in sorted(groups.items()) for tp, at in sorted(offsets.items())]
+    rows = [(group, *tp, o) for group, offsets in sorted(groups.items()) for tp, o in sorted(offsets.items())]
     if form == "json":
         tree: dict[str, list[dict[str, Any]]] = {group: [] for group in sorted(groups)}
-        for group, topic, partition, at in rows:
-            tree[group].append({"topic": topic, "partition": partition, **at._asdict()})
+        for group, topic, partition, offset in rows:
+            tree[group].append({"topic": topic, "partition": partition, **offset._asdict()})
         return json.dumps({"version": _VERSION, "groups": tree}, indent=1, ensure_ascii=False) + "\n"
     if form == "csv":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(_COLUMNS)
         writer.writerows(
-            (group, topic, partition, at.offset, "" if at.leader_epoch is None else at.leader_epoch, at.metadata)
-            for group, topic, partition, at in rows
+            (group, topic, partition, o.offset, "" if o.leader_epoch is None else o.leader_epoch, o.metadata)
+            for group, topic, partition, o in rows
         )
         return out.getvalue()
     if form != "zookeeper":
@@ -60,7 +60,7 @@ def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form:
     if bad := next((group for group in groups if not group or "/" in group), None):
         raise FormatError(f"group {bad!r} has no path in ZooKeeper: export it as JSON or CSV")
     return "".join(
-        f"/consumers/{group}/offsets/{topic}/{partition}:{at.offset}\n" for group, topic, partition, at in rows
+        f"/consumers/{group}/offsets/{topic}/{partition}:{o.offset}\n" for group, topic, partition, o in rows
     )
 
 
@@ -84,7 +84,7 @@ def parse(text: str, form: str | None = None) -> Snapshot:
     for where, (group, topic, partition, offset, epoch, metadata) in rows:
         try:
             tp = TopicPartition(topic, _number(partition, "partition", 2**31))
-            at = OffsetAndMetadata(
+            parsed = OffsetAndMetadata(
                 _number(offset, "offset", 2**63), metadata, _number(epoch, "leader epoch", 2**31) if epoch else None
             )
         except ValueError as error:
@@ -92,7 +92,7 @@ def parse(text: str, form: str | None = None) -> Snapshot:
         if not topic:
             raise FormatError(f"{where}: the name of the topic is empty")
         offsets = groups.setdefault(group, {})
-        if offsets.setdefault(tp, at) != at:
+        if offsets.setdefault(tp, parsed) != parsed:
             raise FormatError(f"{where}: {topic}-{partition} of group {group!r} appears twice with different offsets")
     return groups
 
@@ -110,12 +110,13 @@ def _number(text: str, what: str, limit: int) -> int:
 
 def _json(text: str) -> Iterator[tuple[str, _Row]]:
     try:
-        whole = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise FormatError(f"not JSON: {error}") from None
-    if not isinstance(whole, dict) or whole.get("version") != _VERSION or not isinstance(whole.get("groups"), dict):
+    groups = content.get("groups") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or content.get("version") != _VERSION or not isinstance(groups, dict):
         raise FormatError(f'not JSON of offsets: it must be {{"version": {_VERSION}, "groups": {{...}}}}')
-    for group, rows in whole["groups"].items():
+    for group, rows in groups.items():
         if not isinstance(rows, list):
             raise FormatError(f"group {group!r}: must be a list")
         for i, row in enumerate(rows):
@@ -156,9 +157,9 @@ def _lines(text: str) -> Iterator[tuple[str, _Row]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        found = _LINE.fullmatch(line.strip())
-        if found is None:
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
             raise FormatError(
                 f"line {number}: {line.strip()[:100]!r} is not /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET"
             )
-        yield f"line {number}", (found["group"], found["topic"], found["partition"], found["offset"], None, "")
+        yield f"line {number}", (match["group"], match["topic"], match["partition"], match["offset"], None, "")

@@ -72,7 +72,7 @@ class Journal:
             sync_folder(self.path.parent)
 
 
-def resumable(changes: Sequence[Change], found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+def resumable(changes: Sequence[Change], stored: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
     """Checks that planned changes can still be applied.
 
     Raises:
@@ -80,7 +80,7 @@ def resumable(changes: Sequence[Change], found: Mapping[TopicPartition, OffsetAn
             committed since.
     """
     for change in changes:
-        current = found.get(change.partition)
+        current = stored.get(change.partition)
         if (current and current.offset) not in (change.before and change.before.offset, change.after.offset):
             topic, partition = change.partition
             old, new = change.before and change.before.offset, change.after.offset

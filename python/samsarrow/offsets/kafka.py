@@ -140,7 +140,7 @@ class ZooKeeperOffsetStore(_BrokerStore):
             return self._load(partitions)
         topics = self._admin.list_topics(timeout=self._timeout)
         everything = (TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions))
-        return {tp: at for tp, at in self._load(everything).items() if at is not None}
+        return {tp: offset for tp, offset in self._load(everything).items() if offset is not None}
 
     def store(self, offsets: Offsets) -> None:
         """Stores offsets, a thousand partitions per request, without their metadata and leader epochs.
@@ -148,4 +148,4 @@ class ZooKeeperOffsetStore(_BrokerStore):
         Args:
             offsets: offsets by partition.
         """
-        super().store({tp: OffsetAndMetadata(at.offset) for tp, at in normal(offsets).items()})
+        super().store({tp: OffsetAndMetadata(offset.offset) for tp, offset in normal(offsets).items()})

@@ -128,7 +128,7 @@ def stored(
     source: OffsetStore, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the offsets in a store, without partitions that have none."""
-    return {tp: at for tp, at in source.load(partitions).items() if at is not None}
+    return {tp: offset for tp, offset in source.load(partitions).items() if offset is not None}
 
 
 def copy(

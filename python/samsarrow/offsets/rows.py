@@ -17,4 +17,4 @@ def next_offsets(batch: pa.RecordBatch | pa.Table) -> dict[TopicPartition, Offse
     Args:
         batch: batch with the columns `topic`, `partition` and `offset`.
     """
-    return {TopicPartition(*tp): OffsetAndMetadata(*at) for tp, at in _core.offsets_of(batch)}
+    return {TopicPartition(*tp): OffsetAndMetadata(*offset) for tp, offset in _core.offsets_of(batch)}

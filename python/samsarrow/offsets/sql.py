@@ -121,8 +121,8 @@ class SqlOffsetStore:
             cursor: cursor to read with, in its transaction.
         """
         rows = self._rows(cursor) if cursor is not None else self._in_transaction(self._rows)
-        found = {tp: offset for tp, (offset, _, _) in rows.items() if offset is not None}
-        return only(found, partitions)
+        stored = {tp: offset for tp, (offset, _, _) in rows.items() if offset is not None}
+        return only(stored, partitions)
 
     def _rows(self, cursor: Any) -> dict[TopicPartition, tuple[OffsetAndMetadata | None, int, str | None]]:
         columns = "topic, partition_id, next_offset, metadata, leader_epoch, generation, owner"

@@ -83,8 +83,8 @@ def normal(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     return result
 
 
-def only(found: Mapping[TopicPartition, OffsetAndMetadata], partitions: Iterable[TopicPartition] | None) -> Found:
+def only(stored: Mapping[TopicPartition, OffsetAndMetadata], partitions: Iterable[TopicPartition] | None) -> Found:
     """Returns the offsets of the requested partitions; all, in order, if `partitions` is None."""
     if partitions is None:
-        return dict(sorted(found.items()))
-    return {TopicPartition(*tp): found.get(TopicPartition(*tp)) for tp in partitions}
+        return dict(sorted(stored.items()))
+    return {TopicPartition(*tp): stored.get(TopicPartition(*tp)) for tp in partitions}
