@@ -1,11 +1,11 @@
-"""`make test-arm`: the Rust tests and then the wheel itself for 64-bit ARM, under emulation on this machine.
+"""`make test-arm`: the Rust tests, then the wheel, for 64-bit ARM under emulation on this machine.
 
 1. The tests of rust/crc, rust/wire and rust/arrow, cross-compiled with zig (static, musl), run by qemu.
 2. The aarch64 wheel (manylinux, zig), with pyarrow's own aarch64 wheel, under an aarch64 Python in qemu:
-   what `check.py` prints there must be what it prints on this machine.
+   `check.py` must print the same as on this machine.
 
-Whatever that needs comes into `.cache/arm`. How fast emulated code is says nothing about ARM, so nothing is timed
-but the steps themselves.
+All requirements are downloaded to `.cache/arm`. The speed of emulated code is not that of ARM, so only whole steps are
+timed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from arm import prepare
 from arm.prepare import CROSS, ROOT, NotHereError
 
 MUSL = "aarch64-unknown-linux-musl"
-# Emulation is some twenty times slower: a part of the property tests' cases is enough there.
+# Emulation is about twenty times slower: a part of the property tests' cases is sufficient.
 PROPTEST_CASES = "16"
 
 
 def step(name: str, started: float) -> None:
-    """Says what is done, and how long it took."""
+    """Prints a step and its duration."""
     print(f"arm: {name}: {time.monotonic() - started:.0f} s", flush=True)
 
 
 def run(command: list[str], env: Mapping[str, str] | None = None) -> None:
-    """Runs a command, its output to the terminal."""
+    """Runs a command with its output on the terminal."""
     subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, check=True)
 
 
 def rust_tests(qemu: Path) -> None:
-    """The tests of the rooms in which bytes are taken apart."""
+    """Runs the tests of the crates that parse bytes."""
     env = {
         "PATH": f"{CROSS / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER": str(qemu),
@@ -50,7 +50,7 @@ def rust_tests(qemu: Path) -> None:
 
 
 def wheel_test(qemu: Path, wheel: Path) -> None:
-    """The same checks with the wheel under emulation and with the package that is installed here."""
+    """Compares the checks of the wheel under emulation with those of the package installed here."""
     python = prepare.python_root()
     packages = prepare.packages(wheel, python.version)
     check = ["-W", "error", str(ROOT / "tests" / "arm" / "check.py")]
@@ -70,14 +70,14 @@ def wheel_test(qemu: Path, wheel: Path) -> None:
 
 
 def output(command: list[str]) -> dict[str, object]:
-    """The JSON object that a command prints."""
+    """Returns the JSON object that a command prints."""
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
     result: dict[str, object] = json.loads(done.stdout)
     return result
 
 
 def main() -> None:
-    """All steps."""
+    """Runs all steps."""
     wheel = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     if wheel is None or not wheel.is_file():
         raise SystemExit("usage: python tests/arm WHEEL (for aarch64; `make test-arm` builds it)")

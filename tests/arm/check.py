@@ -1,7 +1,7 @@
-"""What the wheel makes of bytes, as one JSON object: `make test-arm` compares two machines' objects.
+"""Prints results of encoding and decoding as a JSON object; `make test-arm` compares those of two machines.
 
-Runs with nothing but the wheel and pyarrow. Encoders of the codecs are the same code on every machine, so encoded
-bytes are compared too. The conformance records are added where they are present (CONTRIBUTING.md).
+Requires only the wheel and pyarrow. The codecs' encoders are the same code on every machine, so encoded bytes are
+compared, too. The conformance records are included if they are present (CONTRIBUTING.md).
 """
 
 import hashlib
@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest(data: bytes) -> str:
-    """Short enough to print, long enough to trust."""
+    """Returns a short but reliable hash."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def table() -> pa.RecordBatch:
-    """Rows with all that a record can have."""
+    """Returns rows with all attributes that a record can have."""
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.record_batch(
         {
@@ -47,19 +47,19 @@ def table() -> pa.RecordBatch:
 
 
 def decoded(data: bytes, layout: str) -> str:
-    """The rows, or the error's words."""
+    """Returns the rows, or the text of the error."""
     try:
         batch = decode_batches(data, layout=layout, include_headers=True, include_control=True)
     except samsarrow.KafkaError as error:
         return f"{type(error).__name__}: {error}"
     batch.validate(full=True)
-    # Not every timestamp that a record can have is one that Python has.
+    # Python cannot represent all timestamps of records.
     columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in batch.columns]
     return f"{batch.num_rows} rows, {digest(repr([column.to_pylist() for column in columns]).encode())}"
 
 
 def conformance() -> list[dict[str, object]]:
-    """Cases of other clients, if they are here."""
+    """Returns test cases of other clients, if present."""
     folder = Path(os.environ.get("SAMSARROW_CONFORMANCE", ROOT.parent / "shared" / "conformance"))
     try:
         return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
@@ -68,17 +68,17 @@ def conformance() -> list[dict[str, object]]:
 
 
 def case_bytes(case: dict[str, object]) -> bytes:
-    """The wire bytes of a case."""
+    """Returns the wire bytes of a case."""
     parts = case.get("parts") or [[case["hex"], 1]]
     return b"".join(bytes.fromhex(text) * times for text, times in parts)  # type: ignore[attr-defined]
 
 
 def through_a_broker() -> str:
-    """Sockets, threads and the runtime: what is produced comes back."""
+    """Tests sockets, threads and the runtime with a round trip through a broker."""
     from samsarrow import Consumer, Producer, TopicPartition
     from samsarrow.testing import Broker
 
-    # Without those that would get the time of day.
+    # Excludes rows that would get the current time.
     sent = table()
     sent = sent.filter(sent["timestamp"].is_valid())
     with Broker(topics={"t": 1}) as broker:
@@ -95,7 +95,7 @@ def through_a_broker() -> str:
 
 
 def main() -> None:
-    """Prints everything."""
+    """Prints all results."""
     results: dict[str, object] = {}
     for codec in CODECS:
         data = encode_batches(table(), timestamp="timestamp", compression=codec, batch_size=16_384)
@@ -117,7 +117,7 @@ def main() -> None:
     results["summary"] = f"{len(CODECS)} codecs, {len(LAYOUTS)} layouts, {found}, one embedded broker"
     results["machine"] = platform.machine()
     json.dump(results, sys.stdout, indent=1)
-    # The one that passes on what is logged lives as long as the process.
+    # The thread that forwards log lines lives as long as the process.
     assert [thread.name for thread in threading.enumerate() if not thread.daemon] == ["MainThread"]
 
 

@@ -1,6 +1,6 @@
-"""What running ARM code on another machine takes: qemu, an aarch64 Python, pyarrow for it. All into `.cache/arm`.
+"""Downloads requirements for ARM code on another machine into `.cache/arm`: qemu, an aarch64 Python, and pyarrow.
 
-Only user rights are needed: Debian packages are unpacked, not installed, and apt works on a state of its own.
+No root permission is required: Debian packages are unpacked, not installed, and apt uses a separate state.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "arm"
-# zig, maturin and cargo-zigbuild; made by the Makefile.
+# zig, maturin and cargo-zigbuild, installed by the Makefile.
 CROSS = ROOT / ".cache" / "cross"
 
 
 class NotHereError(Exception):
-    """Something that cannot be had on this machine; the message says what, and what to do."""
+    """A component that is not available on this machine; the message names it and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Python:
-    """An aarch64 Python in a folder of its own."""
+    """An aarch64 Python in its own folder."""
 
     root: Path
     executable: Path
@@ -32,7 +32,7 @@ class Python:
 
 
 def qemu() -> Path:
-    """The emulator: the machine's own, or Debian's package unpacked."""
+    """Returns the emulator: the machine's own, or Debian's package, unpacked."""
     for name in ("qemu-aarch64-static", "qemu-aarch64"):
         if found := shutil.which(name):
             return Path(found)
@@ -47,14 +47,14 @@ def qemu() -> Path:
 
 
 def rust_target(target: str) -> None:
-    """Rust's standard library for another machine."""
+    """Installs Rust's standard library for another target."""
     if shutil.which("rustup") is None:
         raise NotHereError(f"`rustup` is not on PATH; it installs Rust's standard library for {target}")
     call(["rustup", "--quiet", "target", "add", target], f"Rust's standard library for {target}")
 
 
 def python_root() -> Python:
-    """Debian's aarch64 Python and all it depends on, unpacked into a folder."""
+    """Unpacks Debian's aarch64 Python with all dependencies into a folder."""
     root = CACHE / "root"
     complete = root / ".complete"
     if not complete.exists():
@@ -62,7 +62,7 @@ def python_root() -> Python:
         state, archives = CACHE / "apt", CACHE / "apt" / "archives"
         for folder in (state / "lists" / "partial", archives / "partial"):
             folder.mkdir(parents=True, exist_ok=True)
-        # An empty dpkg status: apt then finds everything that the packages need, down to the C library.
+        # With an empty dpkg status, apt downloads all dependencies, down to the C library.
         (state / "status").touch()
         options = [
             "APT::Architecture=arm64", "APT::Architectures=arm64", f"Dir::State::Lists={state / 'lists'}",
@@ -88,7 +88,7 @@ def python_root() -> Python:
 
 
 def packages(wheel: Path, version: str) -> Path:
-    """A folder with `wheel` and, for aarch64, what it depends on."""
+    """Installs `wheel` and, for aarch64, its dependencies into a folder."""
     folder = CACHE / f"site-{version}"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
     platforms = ["manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
@@ -101,18 +101,18 @@ def packages(wheel: Path, version: str) -> Path:
 
 
 def pyarrow_version() -> str:
-    """The one of this environment: both sides of the comparison must print alike."""
+    """Returns this environment's version: both sides of the comparison must use the same."""
     import pyarrow
 
     return str(pyarrow.__version__)
 
 
-# Downloads go into folders that apt's own user may not enter.
+# The user of apt's download sandbox cannot write to these folders.
 SANDBOX = ["-oAPT::Sandbox::User="]
 
 
 def apt_tools() -> None:
-    """Whether this is a Debian at all."""
+    """Checks that this is Debian."""
     for tool in ("apt-get", "dpkg"):
         if shutil.which(tool) is None:
             raise NotHereError(
@@ -122,12 +122,12 @@ def apt_tools() -> None:
 
 
 def unpack(package: Path, folder: Path) -> None:
-    """A Debian package's files into a folder."""
+    """Unpacks a Debian package into a folder."""
     call(["dpkg", "-x", str(package), str(folder)], f"the files of {package.name}")
 
 
 def call(command: list[str], what: str, folder: Path = ROOT) -> None:
-    """Runs a command that fetches something, or says what could not be had."""
+    """Runs a download command; raises with its name if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NotHereError(f"{what} cannot be had: {' '.join(command)}\n{done.stdout}{done.stderr}")

@@ -1,4 +1,4 @@
-"""`make test-conservation`: each face under each disturbance, again and again, and the three sums after each run."""
+"""`make test-conservation`: each interface under each disturbance, repeatedly, and the three sums after each run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def main() -> int:
         results = list[Result]()
         deadline, seed = time.monotonic() + options.seconds, options.seed
         while time.monotonic() < deadline:
-            # A session that is shorter than all pairs meets others with another seed.
+            # A session too short for all pairs covers different ones with another seed.
             order = random.Random(seed).sample(wanted, len(wanted))
             for pair in order:
                 if time.monotonic() >= deadline:
@@ -74,15 +74,15 @@ def table(wanted: list[Pair], results: list[Result], reasons: dict[tuple[str, st
         rows[name] += one.rows
         bad[name] += bool(one.violations)
     width = max((len(pair.name) for pair in wanted), default=20)
-    print(f"{'face × disturbance':<{width}} {'runs':>6} {'rows':>12} {'violations':>10}")
+    print(f"{'interface × disturbance':<{width}} {'runs':>6} {'rows':>12} {'violations':>10}")
     for name in dict.fromkeys(pair.name for pair in wanted):
         print(f"{name:<{width}} {runs[name]:>6} {rows[name]:>12,} {bad[name]:>10}")
     print("not run:")
     why: dict[str, list[str]] = {}
-    for (face, disturbance), reason in reasons.items():
-        why.setdefault(f"{disturbance}: {reason}", []).append(face)
-    for reason, faces in why.items():
-        print(f"  {reason}: {', '.join(faces)}")
+    for (interface, disturbance), reason in reasons.items():
+        why.setdefault(f"{disturbance}: {reason}", []).append(interface)
+    for reason, interfaces in why.items():
+        print(f"  {reason}: {', '.join(interfaces)}")
 
 
 def part(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A reading face in a separate process: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
+"""A reading interface in a separate process: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from conservation.clusters import Row
-from conservation.reading import FACES, Application
+from conservation.reading import INTERFACES, Application
 
 
 class Printing(Application):
@@ -24,7 +24,7 @@ class Printing(Application):
 def main() -> None:
     given = json.loads(sys.argv[1])
     cluster: Any = SimpleNamespace(options=lambda: given["cluster"])
-    [face] = [face for face in FACES if face.name == given["face"]]
+    [interface] = [interface for interface in INTERFACES if interface.name == given["interface"]]
     app = Printing(cluster, given["topic"], given["group"], os.getpid(), given["options"])
 
     def end(_number: int, _frame: object) -> None:
@@ -42,7 +42,7 @@ def main() -> None:
             # Rows of the forked process do not count.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             app.stopped.set()
-            if face.loop is not None:
+            if interface.loop is not None:
                 # An event loop that ends removes its sockets from the epoll that both processes share.
                 os._exit(0)
             sys.exit()
@@ -50,7 +50,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGUSR1, leave)
     signal.signal(signal.SIGUSR2, fork)
-    face.run(app)
+    interface.run(app)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A program that sends: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
+"""An application that sends: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samsarrow import Producer
 
 def main() -> None:
     given = json.loads(sys.argv[1])
-    # Ids of one process begin with its number: those of the next one are others.
+    # Ids begin with the number of the process, so that those of the next process differ.
     rows = (f"row {given['first']}.{number}" for number in itertools.count())
     received: list[int] = []
 

@@ -139,7 +139,7 @@ class Topic:
         self._next = 0
         self._failures: list[Any] = []
         self.expected: set[str] = set()
-        """Ids of all rows that a reader has to return."""
+        """Ids of all rows that a reader must return."""
         self.created_again = False
         self.create(partitions)
 
@@ -161,7 +161,7 @@ class Topic:
         self._await_partitions()
 
     def _new_producer(self) -> ForeignProducer:
-        # One that knows the partitions there are now: it learns of others minutes later.
+        # A new producer for the current partitions: an existing one refreshes metadata minutes later.
         return ForeignProducer(self.cluster.foreign | {"linger.ms": 5, "enable.idempotence": True})
 
     def delete(self) -> None:
@@ -205,7 +205,7 @@ class Topic:
             self._failures.clear()
 
     def _write(self, rows: int) -> None:
-        """Writes rows; every second value is not an encoded integer, which DeadLetter faces reject."""
+        """Writes rows; every second value is not an encoded integer, which DeadLetter interfaces reject."""
         for _ in range(rows):
             number, self._next = self._next, self._next + 1
             self._producer.produce(

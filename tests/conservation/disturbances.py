@@ -1,4 +1,4 @@
-"""Disturbances of a program, a topic, a group or a broker while rows are read or written."""
+"""Disturbances of an application, a topic, a group or a broker while rows are read or written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 
 from conservation.cancelling import Cancelled
 from conservation.clusters import Apache, Cluster, Topic
-from conservation.reading import Application, Face, Poll
-from conservation.writing import Writer, WritingFace
+from conservation.reading import Application, Poll, ReadInterface
+from conservation.writing import WriteInterface, Writer
 from samsarrow.exceptions import ClosedError
 
 
@@ -27,14 +27,14 @@ class Scene:
     cluster: Cluster
     topic: Topic
     program: Application | Writer
-    face: Face | WritingFace
+    interface: ReadInterface | WriteInterface
     random: random.Random
     others: list[tuple[threading.Thread, Application]] = field(default_factory=list)
     """Other members of the group."""
 
     def rest(self, low: float = 0.02, high: float = 0.3) -> None:
         """Waits for a moment that the seed gives."""
-        time.sleep(self.random.uniform(low, high) * self.face.pace)
+        time.sleep(self.random.uniform(low, high) * self.interface.pace)
 
 
 class Disturbance:
@@ -42,37 +42,37 @@ class Disturbance:
 
     name: str
     reads = True
-    """Whether it means something to reading faces."""
+    """True if it applies to reading interfaces."""
     writes = True
-    """Whether it means something to writing faces."""
+    """True if it applies to writing interfaces."""
     repeats = False
-    """Whether rows may be returned twice after it."""
+    """True if rows may be returned twice after it."""
     fills = True
-    """Whether rows are written meanwhile."""
+    """True if rows are written during it."""
     process = False
-    """Whether it needs a separate process."""
+    """True if it requires a separate process."""
     spark = False
-    """Whether it means something to queries of Spark."""
+    """True if it applies to Spark queries."""
     times = 3
-    """How often it happens in a run."""
+    """Number of events in a run."""
     quick_times = 1
 
     def options(self) -> dict[str, Any]:
         """Options of the client under test."""
         return {}
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
         """Returns why the pair is not run, if it is not."""
-        if face.spark and not self.spark:
+        if interface.spark and not self.spark:
             return "about a client of the program, and Spark's are in its tasks"
-        if isinstance(face, Face) and not (self.reads or face.writes):
+        if isinstance(interface, ReadInterface) and not (self.reads or interface.writes):
             return "about producers"
-        if isinstance(face, WritingFace) and not self.writes:
+        if isinstance(interface, WriteInterface) and not self.writes:
             return "about consumers"
         return None
 
     def before(self, scene: Scene) -> None:
-        """Changes the program or the cluster before the program starts."""
+        """Changes the application or the cluster before the application starts."""
 
     def apply(self, scene: Scene, turn: int) -> None:
         """Disturbs once."""
@@ -99,10 +99,10 @@ class Rebalance(Disturbance):
     def options(self) -> dict[str, Any]:
         return self._options
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        if isinstance(face, Face) and not face.group:
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        if isinstance(interface, ReadInterface) and not interface.group:
             return "no member of a group"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         """Has another member join, and leave after a while."""
@@ -133,10 +133,10 @@ class Wakeup(Disturbance):
     times = 200
     quick_times = 60
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        if isinstance(face, Face) and (not face.group or face.process):
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        if isinstance(interface, ReadInterface) and (not interface.group or interface.process):
             return "no consumer of the program"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         assert isinstance(scene.program, Application)
@@ -152,11 +152,11 @@ class Cancellation(Disturbance):
     # Cancelled calls of a run; later calls are not cancelled.
     CALLS = 60
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        return super().inapplicable(face, cluster) or (None if face.loop else "no event loop")
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        return super().inapplicable(interface, cluster) or (None if interface.loop else "no event loop")
 
     def before(self, scene: Scene) -> None:
-        cancelled = Cancelled(self.CALLS, scene.random.random() < 0.5, scene.face.loop or "")
+        cancelled = Cancelled(self.CALLS, scene.random.random() < 0.5, scene.interface.loop or "")
         scene.program.guard = cancelled.call
 
     def apply(self, scene: Scene, turn: int) -> None:
@@ -172,12 +172,12 @@ class Terminated(Disturbance):
     def __init__(self, name: str = "SIGTERM", number: signal.Signals = signal.SIGTERM) -> None:
         self.name, self._number = name, number
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        if face.name.startswith("samsarrow ") and self._number is not signal.SIGTERM:
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        if interface.name.startswith("samsarrow ") and self._number is not signal.SIGTERM:
             return "the command line has SIGTERM"
-        if isinstance(face, Face) and not face.group:
+        if isinstance(interface, ReadInterface) and not interface.group:
             return "commits nothing"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         deadline = time.monotonic() + 20
@@ -199,7 +199,7 @@ class PartitionAdded(Disturbance):
 
     def apply(self, scene: Scene, turn: int) -> None:
         scene.topic.add_partition()
-        if isinstance(scene.face, Face):
+        if isinstance(scene.interface, ReadInterface):
             scene.topic.fill(scene.topic.partitions * 4)
         scene.rest()
 
@@ -212,7 +212,7 @@ class TopicCreatedAgain(Disturbance):
 
     def apply(self, scene: Scene, turn: int) -> None:
         if isinstance(scene.program, Application):
-            # Rows that were not returned before the deletion are gone: the rest of the sums is about the others.
+            # Rows that were not returned before the deletion are lost: the remaining checks cover the others.
             deadline = time.monotonic() + 20
             returned = {row.id for row in scene.program.snapshot()}
             while time.monotonic() < deadline and len(scene.topic.expected & returned) < len(scene.topic.expected) // 3:
@@ -228,10 +228,10 @@ class LeaderMoved(Disturbance):
     name = "leader moved"
     spark = True
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
         if isinstance(cluster, Apache):
             return "one node"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         for partition in range(scene.topic.partitions):
@@ -268,15 +268,15 @@ class LoginRejected(Disturbance):
     name = "login rejected once"
     fills = False
     times = 2
-    # The program gets the error, and continues with another consumer if it is fatal.
+    # The application gets the error, and continues with another consumer if it is fatal.
     repeats = True
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
         if "sasl_mechanism" not in cluster.options():
             return "no logins"
-        if face.name.startswith("samsarrow "):
+        if interface.name.startswith("samsarrow "):
             return "the command ends with the error"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         scene.cluster.reject_login()
@@ -288,15 +288,19 @@ class Closed(Disturbance):
     times = 2
     repeats = True
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        if face.process or face.loop == "trio" or (isinstance(face, Face) and not face.group):
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        if (
+            interface.process
+            or interface.loop == "trio"
+            or (isinstance(interface, ReadInterface) and not interface.group)
+        ):
             return "no other thread or task can close it"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         client = scene.program.consumer
         if client is not None:
-            if scene.face.loop == "asyncio":
+            if scene.interface.loop == "asyncio":
                 assert scene.program.in_loop is not None
                 # The event loop may end before the call does.
                 with suppress(CancelledError):
@@ -311,10 +315,10 @@ class Collected(Disturbance):
     times = 2
     repeats = True
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        if face.process or (isinstance(face, Face) and not face.group):
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        if interface.process or (isinstance(interface, ReadInterface) and not interface.group):
             return "no client of the program"
-        return super().inapplicable(face, cluster)
+        return super().inapplicable(interface, cluster)
 
     def apply(self, scene: Scene, turn: int) -> None:
         scene.program.closes = False
@@ -328,8 +332,8 @@ class FetchRejected(Rejected):
     def __init__(self) -> None:
         super().__init__("Fetch", "TOPIC_AUTHORIZATION_FAILED", writes=False)
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        return super().inapplicable(face, cluster) or (None if face.spark else "in runs of Spark")
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        return super().inapplicable(interface, cluster) or (None if interface.spark else "in runs of Spark")
 
 
 class DriverKilled(Disturbance):
@@ -338,14 +342,14 @@ class DriverKilled(Disturbance):
     writes = False
     fills = False
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        return super().inapplicable(face, cluster) or (None if face.checkpointed else "no checkpoint")
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        return super().inapplicable(interface, cluster) or (None if interface.checkpointed else "no checkpoint")
 
     def apply(self, scene: Scene, turn: int) -> None:
         """Has the query start again from its checkpoint, which lacks the last micro-batch that was finished."""
         before = len(scene.program.snapshot())
         scene.topic.fill(scene.topic.partitions * 40)
-        deadline = time.monotonic() + scene.face.patience
+        deadline = time.monotonic() + scene.interface.patience
         while time.monotonic() < deadline and len(scene.program.snapshot()) == before:
             time.sleep(0.05)
         scene.program.restart.set()
@@ -357,8 +361,8 @@ class TaskFailed(Disturbance):
     spark = True
     times = 2
 
-    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
-        return super().inapplicable(face, cluster) or (None if face.spark else "no tasks of Spark")
+    def inapplicable(self, interface: ReadInterface | WriteInterface, cluster: Cluster) -> str | None:
+        return super().inapplicable(interface, cluster) or (None if interface.spark else "no tasks of Spark")
 
     def before(self, scene: Scene) -> None:
         scene.program.fails_tasks = True

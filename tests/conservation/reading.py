@@ -1,4 +1,4 @@
-"""Reading faces: programs that read a topic until they are stopped, each through another part of the public surface."""
+"""Reading interfaces: applications that read a topic until they are stopped, each with another part of the API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE = 15.0
 
 
 class Application:
-    """State of a reading program: the rows it has returned, and what a disturbance changes."""
+    """State of a reading application: the rows it has returned, and what a disturbance changes."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, seed: int, options: dict[str, Any]) -> None:
         self.cluster, self.topic, self.group = cluster, topic, group
@@ -51,15 +51,15 @@ class Application:
         self.returned: list[Row] = []
         self.expected: Callable[[], set[str]] = set
         self.passes: list[tuple[set[str], set[str]]] = []
-        """Ids that had to be returned and those that were, of faces that read a topic from its beginning each time."""
+        """Expected and returned ids, of interfaces that read a topic from its beginning each time."""
         self.errors: list[str] = []
         self.stopped = threading.Event()
         self.restart = threading.Event()
-        """Set by disturbances after which the program opens another consumer."""
+        """Set by disturbances after which the application opens another consumer."""
         self.closes = True
-        """Whether the program closes its consumer."""
+        """True if the application closes its consumer."""
         self.fails_tasks = False
-        """Whether each task of Spark fails once."""
+        """True if each Spark task fails once."""
         self.consumer: Any = None
         self.in_loop: Callable[[Callable[[], Awaitable[object]]], None] | None = None
         self.guard: Callable[[Awaitable[Any]], Awaitable[Any]] | None = None
@@ -89,7 +89,7 @@ class Application:
             return list(self.returned)
 
     def failed(self, error: BaseException) -> None:
-        """Records an error; the program continues."""
+        """Records an error; the application continues."""
         self.errors.append(f"{type(error).__name__}: {error}")
         if isinstance(error, ClosedError) or getattr(error, "fatal", False):
             self.restart.set()
@@ -100,26 +100,26 @@ class Application:
         return await (work if self.guard is None else self.guard(work))
 
 
-class Face:
-    """A program that reads."""
+class ReadInterface:
+    """An interface for reading."""
 
     name: str
     loop: str | None = None
-    """The event loop it runs in."""
+    """The event loop in which it runs."""
     group = True
-    """Whether it is a member of a group and commits."""
+    """True if it is a member of a group and commits."""
     process = False
-    """Whether it is a separate process."""
+    """True if it is a separate process."""
     whole = False
-    """Whether it reads the topic from its beginning each time."""
+    """True if it reads the topic from its beginning each time."""
     dead: str | None = None
-    """Suffix of the topic that takes rows, or a part of them."""
+    """Suffix of the topic that receives all or some of the rows."""
     writes = False
-    """Whether it sends all that it reads."""
+    """True if it sends all rows that it reads."""
     spark = False
-    """Whether it is a query of Spark."""
+    """True if it is a Spark query."""
     checkpointed = False
-    """Whether its position is in a checkpoint of Spark."""
+    """True if its position is in a Spark checkpoint."""
     partitions = PARTITIONS
     """Number of partitions of its topic."""
     patience = PATIENCE
@@ -164,14 +164,14 @@ class Face:
         raise NotImplementedError
 
 
-class Poll(Face):
+class Poll(ReadInterface):
     name = "poll"
 
     def read(self, consumer: Consumer, app: Application) -> None:
         app.take(consumer.poll(0.1))
 
 
-class Records(Face):
+class Records(ReadInterface):
     name = "records"
 
     def read(self, consumer: Consumer, app: Application) -> None:
@@ -179,7 +179,7 @@ class Records(Face):
         app.add(rows)
 
 
-class Iteration(Face):
+class Iteration(ReadInterface):
     name = "iteration"
 
     def read(self, consumer: Consumer, app: Application) -> None:
@@ -199,7 +199,7 @@ class Iteration(Face):
             consumer.wakeup()
 
 
-class Reader(Face):
+class Reader(ReadInterface):
     name = "reader"
 
     def read(self, consumer: Consumer, app: Application) -> None:
@@ -210,7 +210,7 @@ class Reader(Face):
         time.sleep(0.02)
 
 
-class DeadLetters(Face):
+class DeadLetters(ReadInterface):
     name = "DeadLetter"
     dead = "-dead"
 
@@ -226,7 +226,7 @@ class DeadLetters(Face):
         app.take(consumer.poll(0.1))
 
 
-class AsyncPoll(Face):
+class AsyncPoll(ReadInterface):
     name = "AsyncConsumer.poll"
     loop = "asyncio"
 
@@ -343,7 +343,7 @@ class AsyncDeadLetters(AsyncPoll):
         return AsyncConsumer(**app.options, value_format="long", on_decode_error=letters)
 
 
-class Polars(Face):
+class Polars(ReadInterface):
     name = "scan_topic"
     group = False
     whole = True
@@ -364,7 +364,7 @@ class Polars(Face):
             app.replace(rows)
 
 
-class CommandLine(Face):
+class CommandLine(ReadInterface):
     name = "samsarrow consume -g"
     process = True
 
@@ -396,18 +396,18 @@ class CommandLine(Face):
         process.terminate()
 
 
-class Child(Face):
-    """Another face in a separate process, which prints rows as they are returned."""
+class Child(ReadInterface):
+    """Another interface in a separate process, which prints rows as they are returned."""
 
     process = True
 
-    def __init__(self, face: Face) -> None:
-        self.name, self.loop, self.group, self.dead = face.name, face.loop, face.group, face.dead
+    def __init__(self, interface: ReadInterface) -> None:
+        self.name, self.loop, self.group, self.dead = interface.name, interface.loop, interface.group, interface.dead
 
     def once(self, app: Application) -> None:
         options = {name: value for name, value in app.options.items() if name not in app.cluster.options()}
         given = {
-            "face": self.name,
+            "interface": self.name,
             "cluster": app.cluster.options(),
             "topic": app.topic,
             "group": app.group,
@@ -432,7 +432,7 @@ class Child(Face):
                 time.sleep(0.2)
 
 
-FACES: tuple[Face, ...] = (
+INTERFACES: tuple[ReadInterface, ...] = (
     Poll(),
     Records(),
     Iteration(),

@@ -1,4 +1,4 @@
-"""One run: a face under a disturbance, and the sums that are checked after it."""
+"""One run: an interface under a disturbance, and the sums that are checked after it."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from typing import Any
 from conservation import sums
 from conservation.clusters import Apache, Cluster, Row, Topic, ids
 from conservation.disturbances import DISTURBANCES, Disturbance, Scene
-from conservation.reading import FACES, Application, Child, Face, Poll
+from conservation.reading import INTERFACES, Application, Child, Poll, ReadInterface
 from conservation.spark import DATA_LOSS, SPARK_READING, SPARK_WRITING
-from conservation.writing import WRITING, ProducerProgram, Writer, WritingFace, observed
+from conservation.writing import WRITING, ProducerProgram, WriteInterface, Writer, observed
 
 # Rows of a topic before the disturbance; as many come after it.
 ROWS = 1200
 QUICK_ROWS = 400
-# Reading faces that quick runs have in processes of their own, which take seconds to start.
+# Reading interfaces that quick runs start in separate processes, which takes seconds.
 QUICK_PROCESSES = {"poll", "reader", "AsyncConsumer.poll", "AsyncConsumer.reader, trio"}
 
-EVERY_FACE: tuple[Face | WritingFace, ...] = (*FACES, *WRITING, *SPARK_READING, *SPARK_WRITING)
+ALL_INTERFACES: tuple[ReadInterface | WriteInterface, ...] = (*INTERFACES, *WRITING, *SPARK_READING, *SPARK_WRITING)
 
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A face under a disturbance on a cluster."""
+    """An interface under a disturbance on a cluster."""
 
-    face: Face | WritingFace
+    interface: ReadInterface | WriteInterface
     disturbance: Disturbance
     cluster: Cluster
 
     @property
     def name(self) -> str:
-        return f"{self.face.name} × {self.disturbance.name}"
+        return f"{self.interface.name} × {self.disturbance.name}"
 
 
 @dataclass
@@ -68,25 +68,25 @@ def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], 
     done: set[tuple[str, str]] = set()
     for cluster in clusters:
         logins = "sasl_mechanism" in cluster.options()
-        for face, disturbance in itertools.product(EVERY_FACE, DISTURBANCES):
-            # Logins matter to the disturbance that is about them.
+        for interface, disturbance in itertools.product(ALL_INTERFACES, DISTURBANCES):
+            # Authentication matters only to its own disturbance.
             if logins and disturbance.name != "login rejected once":
                 continue
-            place = (face.name, disturbance.name)
-            used: Face | WritingFace = face
-            if face.spark and disturbance.spark and (reason := _without_spark(face, cluster, quick=quick)):
+            place = (interface.name, disturbance.name)
+            used: ReadInterface | WriteInterface = interface
+            if interface.spark and disturbance.spark and (reason := _without_spark(interface, cluster, quick=quick)):
                 reasons[place] = reason
                 continue
-            if disturbance.process and not face.process and not face.spark:
-                if isinstance(face, WritingFace):
+            if disturbance.process and not interface.process and not interface.spark:
+                if isinstance(interface, WriteInterface):
                     reasons[place] = f"as {ProducerProgram.name}"
                     continue
-                if quick and face.name not in QUICK_PROCESSES:
-                    reasons[place] = "a process of each face is in the long form"
+                if quick and interface.name not in QUICK_PROCESSES:
+                    reasons[place] = "a process of each interface is in the long form"
                     continue
-                used = Child(face)
+                used = Child(interface)
             reason = disturbance.inapplicable(used, cluster)
-            if reason is None and not disturbance.process and isinstance(face, ProducerProgram):
+            if reason is None and not disturbance.process and isinstance(interface, ProducerProgram):
                 reason = "ends by signals only"
             if reason is None:
                 run.append(Pair(used, disturbance, cluster))
@@ -96,11 +96,11 @@ def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], 
     return run, {place: reason for place, reason in reasons.items() if place not in done}
 
 
-def _without_spark(face: Face | WritingFace, cluster: Any, *, quick: bool) -> str | None:
-    """Returns why a face of Spark is not run, if it is not."""
+def _without_spark(interface: ReadInterface | WriteInterface, cluster: Any, *, quick: bool) -> str | None:
+    """Returns why an interface of Spark is not run, if it is not."""
     if quick:
         return "Spark is in the long form"
-    return "Spark runs on the embedded broker" if isinstance(cluster, Apache) else face.unavailable()
+    return "Spark runs on the embedded broker" if isinstance(cluster, Apache) else interface.unavailable()
 
 
 def run(pair: Pair, seed: int, *, quick: bool = False) -> Result:
@@ -108,13 +108,13 @@ def run(pair: Pair, seed: int, *, quick: bool = False) -> Result:
     result, started = Result(pair, seed), time.monotonic()
     draw = random.Random(f"{seed} {pair.name}")
     name = f"conservation-{os.getpid()}-{next(_numbers)}"
-    topic = Topic(pair.cluster, name, pair.face.partitions)
+    topic = Topic(pair.cluster, name, pair.interface.partitions)
     try:
-        pair.face.prepare()
-        if isinstance(pair.face, Face):
-            _read(pair, pair.face, topic, draw, result, QUICK_ROWS if quick else ROWS, _times(pair, quick))
+        pair.interface.prepare()
+        if isinstance(pair.interface, ReadInterface):
+            _read(pair, pair.interface, topic, draw, result, QUICK_ROWS if quick else ROWS, _times(pair, quick))
         else:
-            _write(pair, pair.face, topic, draw, result, _times(pair, quick))
+            _write(pair, pair.interface, topic, draw, result, _times(pair, quick))
     except Exception:
         result.violations.append(f"the run failed: {traceback.format_exc(limit=-3)}")
     finally:
@@ -125,74 +125,78 @@ def run(pair: Pair, seed: int, *, quick: bool = False) -> Result:
     return result
 
 
-def _read(pair: Pair, face: Face, topic: Topic, draw: random.Random, result: Result, rows: int, times: int) -> None:
+def _read(
+    pair: Pair, interface: ReadInterface, topic: Topic, draw: random.Random, result: Result, rows: int, times: int
+) -> None:
     group, seed = f"{topic.name}-group", draw.randrange(1 << 30)
     program = Application(pair.cluster, topic.name, group, seed, pair.disturbance.options())
     program.expected = lambda: set(topic.expected)
-    if face.dead is not None:
-        Topic(pair.cluster, f"{topic.name}{face.dead}", 1)
+    if interface.dead is not None:
+        Topic(pair.cluster, f"{topic.name}{interface.dead}", 1)
     topic.fill(rows)
-    scene = Scene(pair.cluster, topic, program, face, draw)
+    scene = Scene(pair.cluster, topic, program, interface, draw)
     pair.disturbance.before(scene)
-    thread, crash = _started(face, program)
-    _progressed(program, draw.randrange(1, rows // 2), face)
+    thread, crash = _started(interface, program)
+    _progressed(program, draw.randrange(1, rows // 2), interface)
     with topic.filling(3 * rows) if pair.disturbance.fills else nullcontext():
         for turn in range(times):
             pair.disturbance.apply(scene, turn)
     # Otherwise the requests that read the log would get the faults.
     pair.cluster.heal()
     if not topic.created_again:
-        _sum_up_commits(topic, group, face, scene, result)
+        _sum_up_commits(topic, group, interface, scene, result)
     topic.fill(rows)
     everything = set(topic.expected)
-    _until(lambda: everything <= _ids(scene, face) or crash or not thread.is_alive(), program, scene)
-    _stop(thread, program, result, face)
+    _until(lambda: everything <= _ids(scene, interface) or crash or not thread.is_alive(), program, scene)
+    _stop(thread, program, result, interface)
     for other, app in scene.others:
-        _stop(other, app, result, face)
+        _stop(other, app, result, interface)
     result.errors += program.errors
     result.violations += [f"the program ended: {one}" for one in crash]
-    if face.whole:
+    if interface.whole:
         for expected, found in program.passes:
             if not topic.created_again:
                 result.violations += sums.missing([], [Row(-1, -1, one) for one in found], expected)
         result.violations += sums.repeated(program.snapshot())
-    elif face.group:
-        _successor(pair, topic, group, scene, face, result)
-    if face.spark and not topic.created_again:
+    elif interface.group:
+        _successor(pair, topic, group, scene, interface, result)
+    if interface.spark and not topic.created_again:
         result.violations += [f"rows reported as lost: {one}" for one in program.errors if DATA_LOSS in one]
-    log, returned = topic.rows(), _returned(scene, face)
+    log, returned = topic.rows(), _returned(scene, interface)
     result.rows = len(everything)
     result.violations += sums.missing(log, returned, everything)
     # A process that ended with an error did not commit what it returned last.
     repeats = pair.disturbance.repeats or any(error.startswith("code ") for error in program.errors)
-    if not topic.created_again and not repeats and not face.whole:
+    if not topic.created_again and not repeats and not interface.whole:
         result.violations += sums.repeated(row for row in _of_members(scene))
     result.violations = list(dict.fromkeys(result.violations))
 
 
-def _write(pair: Pair, face: WritingFace, topic: Topic, draw: random.Random, result: Result, times: int) -> None:
+def _write(
+    pair: Pair, interface: WriteInterface, topic: Topic, draw: random.Random, result: Result, times: int
+) -> None:
     writer = Writer(pair.cluster, topic.name, f"{topic.name}-group", draw.randrange(1 << 30), {})
-    scene = Scene(pair.cluster, topic, writer, face, draw)
+    scene = Scene(pair.cluster, topic, writer, interface, draw)
     with observed(writer):
         pair.disturbance.before(scene)
-        thread, crash = _started(face, writer)
-        _progressed(writer, draw.randrange(1, 3 * face.rows), face)
+        thread, crash = _started(interface, writer)
+        _progressed(writer, draw.randrange(1, 3 * interface.rows), interface)
         for turn in range(times):
             pair.disturbance.apply(scene, turn)
             scene.rest()
         pair.cluster.heal()
         # Something is sent after the disturbance, too.
-        _progressed(writer, len(writer.snapshot()) + 1, face)
-        _stop(thread, writer, result, face)
+        _progressed(writer, len(writer.snapshot()) + 1, interface)
+        _stop(thread, writer, result, interface)
         gc.collect()
     result.errors += writer.errors + writer.reports
     result.violations += [f"the program ended: {one}" for one in crash]
     log = topic.rows()
-    if face.at_least_once:
+    if interface.at_least_once:
         log = list({row.id: row for row in log}.values())
     result.rows = len(writer.given)
-    if face.spark and not writer.acknowledged:
-        # Otherwise a query that fails always, for instance due to an option, would pass.
+    if interface.spark and not writer.acknowledged:
+        # Otherwise a query that always fails, for instance due to an option, would pass.
         result.violations.append(f"no write of {len(writer.given)} rows succeeded")
     if topic.created_again:
         # Rows of the deleted topic were acknowledged, and are gone with it.
@@ -209,12 +213,12 @@ def _times(pair: Pair, quick: bool) -> int:
     return pair.disturbance.quick_times if quick else pair.disturbance.times
 
 
-def _started(face: Any, program: Any) -> tuple[threading.Thread, list[str]]:
+def _started(interface: Any, program: Any) -> tuple[threading.Thread, list[str]]:
     crash: list[str] = []
 
     def work() -> None:
         try:
-            face.run(program)
+            interface.run(program)
         except BaseException as error:
             crash.append("".join(traceback.format_exception_only(error)).strip())
             program.errors.append("".join(traceback.format_exception(error)[-3:]))
@@ -224,8 +228,8 @@ def _started(face: Any, program: Any) -> tuple[threading.Thread, list[str]]:
     return thread, crash
 
 
-def _progressed(program: Any, rows: int, face: Face | WritingFace) -> None:
-    deadline = time.monotonic() + face.patience
+def _progressed(program: Any, rows: int, interface: ReadInterface | WriteInterface) -> None:
+    deadline = time.monotonic() + interface.patience
     while len(program.snapshot()) < rows and time.monotonic() < deadline:
         time.sleep(0.002)
 
@@ -237,14 +241,14 @@ def _until(met: Any, program: Application, scene: Scene) -> None:
         count = len(program.snapshot()) + sum(len(app.snapshot()) for _, app in scene.others)
         if count != seen:
             last, seen = time.monotonic(), count
-        if time.monotonic() - last > scene.face.patience:
+        if time.monotonic() - last > scene.interface.patience:
             return
         time.sleep(0.05)
 
 
-def _stop(thread: threading.Thread, program: Any, result: Result, face: Face | WritingFace) -> None:
+def _stop(thread: threading.Thread, program: Any, result: Result, interface: ReadInterface | WriteInterface) -> None:
     program.stopped.set()
-    limit = 4 * face.patience
+    limit = 4 * interface.patience
     thread.join(limit)
     if thread.is_alive():
         result.violations.append(f"the program did not end within {limit:.0f} s")
@@ -257,32 +261,32 @@ def _of_members(scene: Scene) -> Iterator[Row]:
         yield from app.snapshot()
 
 
-def _returned(scene: Scene, face: Face) -> list[Row]:
+def _returned(scene: Scene, interface: ReadInterface) -> list[Row]:
     """Rows that members returned, and those that went to the dead-letter topic."""
-    dead = [] if face.dead is None else scene.topic.rows(f"{scene.topic.name}{face.dead}")
+    dead = [] if interface.dead is None else scene.topic.rows(f"{scene.topic.name}{interface.dead}")
     return [*_of_members(scene), *dead]
 
 
-def _ids(scene: Scene, face: Face) -> set[str]:
+def _ids(scene: Scene, interface: ReadInterface) -> set[str]:
     found = ids(_of_members(scene))
-    if face.dead is not None and scene.topic.expected - found and len(found) * 2 >= len(scene.topic.expected):
-        found |= ids(scene.topic.rows(f"{scene.topic.name}{face.dead}"))
+    if interface.dead is not None and scene.topic.expected - found and len(found) * 2 >= len(scene.topic.expected):
+        found |= ids(scene.topic.rows(f"{scene.topic.name}{interface.dead}"))
     return found
 
 
-def _sum_up_commits(topic: Topic, group: str, face: Face, scene: Scene, result: Result) -> None:
+def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: Scene, result: Result) -> None:
     """Checks the second sum now: what is committed first, what was returned after it."""
-    if face.group:
+    if interface.group:
         committed = topic.committed(group)
         # A process prints rows before it polls again: they arrive here a moment later.
-        time.sleep(0.1 if face.process else 0.0)
-        result.violations += sums.passed(topic.rows(), committed, _returned(scene, face))
+        time.sleep(0.1 if interface.process else 0.0)
+        result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))
 
 
-def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, face: Face, result: Result) -> None:
+def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, interface: ReadInterface, result: Result) -> None:
     """Has another member read what the group has not finished: rows that were committed and lost stay missing."""
     committed = topic.committed(group)
-    result.violations += sums.passed(topic.rows(), committed, _returned(scene, face))
+    result.violations += sums.passed(topic.rows(), committed, _returned(scene, interface))
     ends: dict[int, int] = {}
     for row in topic.rows():
         ends[row.partition] = max(ends.get(row.partition, 0), row.offset + 1)
@@ -291,5 +295,5 @@ def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, face: Face, r
     app = Application(pair.cluster, topic.name, group, 0, pair.disturbance.options())
     thread, _ = _started(Poll(), app)
     scene.others.append((thread, app))
-    _until(lambda: set(topic.expected) <= _ids(scene, face), app, scene)
-    _stop(thread, app, result, face)
+    _until(lambda: set(topic.expected) <= _ids(scene, interface), app, scene)
+    _stop(thread, app, result, interface)

@@ -1,4 +1,4 @@
-"""Spark faces: batches and streams of both implementations, through one session that the first run starts."""
+"""Spark interfaces: batches and streams of both implementations, through one session that the first run starts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from conservation.clusters import Cluster, Row, log_rows
-from conservation.reading import Application, Face
-from conservation.writing import Writer, WritingFace
+from conservation.reading import Application, ReadInterface
+from conservation.writing import WriteInterface, Writer
 
 IMPLEMENTATIONS = ("samsarrow-python", "samsarrow-jvm")
 PARTITIONS = 4
-# A micro-batch takes seconds where other processes take the processors.
+# A micro-batch takes seconds on a busy machine.
 PATIENCE = 60.0
 # Faults that are removed before Spark has sent the next request would never take effect.
 PACE = 3.0
@@ -95,7 +95,7 @@ def rows_of(frame: Any) -> list[Row]:
     return [Row(row.partition, row.offset, bytes(row.key).decode()) for row in frame.collect()]
 
 
-class SparkFace(Face):
+class SparkReadInterface(ReadInterface):
     """A query that reads."""
 
     group = False
@@ -115,7 +115,7 @@ class SparkFace(Face):
         session()
 
 
-class Batch(SparkFace):
+class Batch(SparkReadInterface):
     kind = "batch"
     whole = True
 
@@ -133,7 +133,7 @@ class Batch(SparkFace):
             app.replace(rows)
 
 
-class Stream(SparkFace):
+class Stream(SparkReadInterface):
     """Keeps rows by micro-batch, as an idempotent sink does: a repeated micro-batch replaces its rows."""
 
     kind = "stream"
@@ -200,7 +200,7 @@ class ExactlyOnce(Stream):
         return writer.option("topic", f"{app.topic}{self.dead}").option("exactlyOnce", "true")
 
     def _progress(self, app: Application) -> None:
-        # Without their places, so that a row that was written twice is equal to itself.
+        # Without their positions, so that a row that was written twice is equal to itself.
         app.replace([Row(-1, -1, row.id) for row in log_rows(app.cluster, f"{app.topic}{self.dead}")])
 
 
@@ -214,7 +214,7 @@ def forget_commit(checkpoint: Path) -> None:
         (checkpoint / "commits" / str(max(commits))).unlink()
 
 
-class SparkWrite(WritingFace):
+class SparkWrite(WriteInterface):
     """A batch that is written at least once: Spark repeats tasks."""
 
     spark = True
@@ -250,7 +250,7 @@ class SparkWrite(WritingFace):
             time.sleep(0.02)
 
 
-SPARK_READING: tuple[Face, ...] = tuple(
+SPARK_READING: tuple[ReadInterface, ...] = tuple(
     kind(implementation) for kind in (Batch, Stream, ExactlyOnce) for implementation in IMPLEMENTATIONS
 )
-SPARK_WRITING: tuple[WritingFace, ...] = tuple(SparkWrite(implementation) for implementation in IMPLEMENTATIONS)
+SPARK_WRITING: tuple[WriteInterface, ...] = tuple(SparkWrite(implementation) for implementation in IMPLEMENTATIONS)

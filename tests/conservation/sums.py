@@ -39,7 +39,7 @@ def unreported(
     """Returns rows given to a producer that were neither acknowledged nor reported as failed: the first sum.
 
     Rows without an observed delivery count as acknowledged if they are in the log, and as failed if the producer
-    reported failures by itself: by an exception of `flush` or `close`, or in the log.
+    reported failures on its own: by an exception of `flush` or `close`, or in the log.
     """
     written = Counter(row.id for row in log)
     silent = sorted(

@@ -1,4 +1,4 @@
-"""Each face under each disturbance once on the embedded broker, and a few of them on Apache Kafka."""
+"""Each interface under each disturbance once on the embedded broker, and a few of them on Apache Kafka."""
 
 import json
 import subprocess
@@ -13,13 +13,13 @@ import pytest
 from conservation import sums
 from conservation.clusters import Row
 from conservation.disturbances import DISTURBANCES
-from conservation.run import EVERY_FACE, pairs
+from conservation.run import ALL_INTERFACES, pairs
 from support.kafka import KafkaServer
 
 # Two minutes, where no other tests take the processors.
 pytestmark = pytest.mark.timeout(600)
 
-# Pairs that fail, with the defect that makes them: exactly these have to fail.
+# Known failures with their defects: exactly these pairs must fail.
 KNOWN: dict[str, str] = {}
 # Runs of one process follow each other, as they count what a process logs.
 PARTS = 4
@@ -34,7 +34,7 @@ ON_APACHE = (
 
 
 def session(report: Path, *options: str) -> dict[str, str]:
-    """Runs pairs in a process of its own; the violations by pair."""
+    """Runs pairs in a separate process; returns the violations by pair."""
     command = [sys.executable, str(Path(__file__).parent), "--once", "--quick", "--json", str(report), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=590, check=False)
     assert done.returncode in (0, 1), done.stderr
@@ -47,7 +47,7 @@ def failing(results: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in results.items() if text and name not in KNOWN}
 
 
-def test_nothing_is_lost_under_any_disturbance(tmp_path: Path) -> None:
+def test_no_rows_are_lost_on_embedded_broker(tmp_path: Path) -> None:
     results: dict[str, str] = {}
     parts = [
         threading.Thread(
@@ -67,19 +67,19 @@ def test_nothing_is_lost_under_any_disturbance(tmp_path: Path) -> None:
     assert [name for name in KNOWN if not results[name]] == [], "no longer fails: remove it from KNOWN"
 
 
-def test_nothing_is_lost_on_apache_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
+def test_no_rows_are_lost_on_apache_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
     only = [option for name in ON_APACHE for option in ("--pair", name)]
     results = session(tmp_path / "apache.json", "--bootstrap", kafka.bootstrap_servers, *only)
     assert len(results) >= len(ON_APACHE)
     assert failing(results) == {}
 
 
-def test_each_pair_is_run_or_has_a_reason() -> None:
+def test_all_pairs_run_or_have_a_reason() -> None:
     clusters: list[Any] = [SimpleNamespace(options=dict), SimpleNamespace(options=lambda: {"sasl_mechanism": "PLAIN"})]
     wanted, reasons = pairs(clusters)
-    every = {f"{face.name} × {disturbance.name}" for face in EVERY_FACE for disturbance in DISTURBANCES}
+    every = {f"{interface.name} × {disturbance.name}" for interface in ALL_INTERFACES for disturbance in DISTURBANCES}
     run = {pair.name for pair in wanted}
-    assert run | {f"{face} × {disturbance}" for face, disturbance in reasons} == every
+    assert run | {f"{interface} × {disturbance}" for interface, disturbance in reasons} == every
     assert all(reasons.values())
     assert len(run) > len(every) // 3
 
@@ -87,7 +87,7 @@ def test_each_pair_is_run_or_has_a_reason() -> None:
 LOG = [Row(0, 0, "row 0"), Row(0, 1, "row 1"), Row(1, 0, "row 2")]
 
 
-def test_the_sums_find_what_is_lost() -> None:
+def test_sums_detect_lost_rows() -> None:
     assert sums.missing(LOG, LOG, ["row 0", "row 1", "row 2"]) == []
     assert sums.missing(LOG, LOG[:1], ["row 0", "row 1"]) == ["1 of 2 rows were never returned: row 1 at 0:1"]
     assert sums.passed(LOG, {0: 1}, LOG[:1]) == []
@@ -95,13 +95,13 @@ def test_the_sums_find_what_is_lost() -> None:
     assert sums.repeated([*LOG, LOG[0]]) == ["1 rows were returned more than once: row 0 at 0:0"]
 
 
-def test_the_sums_find_what_is_not_reported() -> None:
+def test_sums_detect_unreported_rows() -> None:
     given = {"row 0", "row 1", "row 2", "row 3"}
     assert sums.unreported(given, {"row 0", "row 1", "row 2"}, {"row 3"}, LOG, 0) == []
     assert sums.unreported(given, {"row 0"}, set(), LOG, 0) == [
         "1 of 4 rows were neither written nor reported as failed: row 3"
     ]
-    # The producer has reported by itself that rows failed.
+    # The producer has itself reported failed rows.
     assert sums.unreported(given, {"row 0"}, set(), LOG, 1) == []
     assert sums.unreported(given, {"row 3"}, set(), LOG, 0) == [
         "1 rows were acknowledged and are not in the log: row 3"

@@ -1,4 +1,4 @@
-"""Writing faces: programs that send rows until they are stopped, and record the outcome of each."""
+"""Writing interfaces: applications that send rows until they are stopped, and record the outcome of each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """State of a writing program: the rows it was given, and their outcomes."""
+    """State of a writing application: the rows it was given, and their outcomes."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, seed: int, options: dict[str, Any]) -> None:
         self.cluster, self.topic = cluster, topic
@@ -56,13 +56,13 @@ class Writer:
         self.aborted: set[str] = set()
         """Ids of rows that must not be committed."""
         self.reports: list[str] = []
-        """What the producer reported by itself."""
+        """Errors reported by the producer without observing deliveries."""
         self.errors: list[str] = []
         self.stopped = threading.Event()
         self.restart = threading.Event()
         self.closes = True
         self.fails_tasks = False
-        """Whether each task of Spark fails once."""
+        """True if each Spark task fails once."""
         self.consumer: Any = None
         self.in_loop: Callable[[Callable[[], Awaitable[object]]], None] | None = None
         self.guard: Callable[[Awaitable[Any]], Awaitable[Any]] | None = None
@@ -135,21 +135,21 @@ def observed(writer: Writer) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-class WritingFace:
-    """A program that writes."""
+class WriteInterface:
+    """An interface for writing."""
 
     name: str
     loop: str | None = None
     process = False
     transactional = False
     rows = 200
-    """Rows of a call, or of a few."""
+    """Rows per call, or per a few calls."""
     at_least_once = False
-    """Whether rows may be in the log more than once."""
+    """True if rows may be in the log more than once."""
     spark = False
-    """Whether it is a query of Spark."""
+    """True if it is a Spark query."""
     checkpointed = False
-    """Whether its position is in a checkpoint of Spark."""
+    """True if its position is in a Spark checkpoint."""
     partitions = PARTITIONS
     patience = PATIENCE
     pace = 1.0
@@ -187,7 +187,7 @@ class WritingFace:
         raise NotImplementedError
 
 
-class Send(WritingFace):
+class Send(WriteInterface):
     name = "send"
 
     def write(self, producer: Producer, app: Writer) -> None:
@@ -205,7 +205,7 @@ class Send(WritingFace):
                 app.failed([row], error)
 
 
-class SendCallback(WritingFace):
+class SendCallback(WriteInterface):
     name = "send with on_delivery"
 
     def write(self, producer: Producer, app: Writer) -> None:
@@ -232,8 +232,8 @@ class SendCallback(WritingFace):
         return outcome
 
 
-class SendUnobserved(WritingFace):
-    """Looks at no delivery: what fails has to be reported by the producer."""
+class SendUnobserved(WriteInterface):
+    """Observes no delivery: the producer must report failures."""
 
     name = "send, deliveries dropped"
 
@@ -246,7 +246,7 @@ class SendUnobserved(WritingFace):
         time.sleep(0.02)
 
 
-class SendBatch(WritingFace):
+class SendBatch(WriteInterface):
     name = "send_batch"
     rows = 8000
     chunks = 2
@@ -278,7 +278,7 @@ class Stream(SendBatch):
         return app.table(rows, 3).to_reader()
 
 
-class Transactions(WritingFace):
+class Transactions(WriteInterface):
     name = "transactions"
     transactional = True
     rows = 1000
@@ -305,10 +305,10 @@ class Transactions(WritingFace):
 
 
 class AbandonedError(Exception):
-    """The program aborts its transaction."""
+    """The application aborts its transaction."""
 
 
-class AsyncSend(WritingFace):
+class AsyncSend(WriteInterface):
     name = "AsyncProducer.send"
     loop = "asyncio"
 
@@ -398,7 +398,7 @@ class AsyncTransactions(AsyncSend):
             app.acknowledged.update(rows)
 
 
-class ProduceCommand(WritingFace):
+class ProduceCommand(WriteInterface):
     name = "samsarrow produce"
     process = True
     rows = 20000
@@ -430,7 +430,7 @@ class ProduceCommand(WritingFace):
                 app.failed(rows, RuntimeError(f"code {process.returncode}: {text[-300:]}"))
 
 
-class ProducerProgram(WritingFace):
+class ProducerProgram(WriteInterface):
     """A process that sends, and that a signal ends: it prints ids before it sends them."""
 
     name = "send in a process"
@@ -462,7 +462,7 @@ class ProducerProgram(WritingFace):
         process.terminate()
 
 
-WRITING: tuple[WritingFace, ...] = (
+WRITING: tuple[WriteInterface, ...] = (
     Send(),
     SendCallback(),
     SendUnobserved(),

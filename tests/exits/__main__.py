@@ -1,4 +1,4 @@
-"""`make test-exits`: programs that use clients end, again and again, and each must end with its exit code."""
+"""`make test-exits`: runs programs that use clients until they end, and checks their exit codes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pythons
 
 from samsarrow.testing import Broker
 
-# Of all runs; a worker takes longer than a program.
+# Share of all runs; a worker takes longer than a program.
 SPARK_SHARE = 1 / 11
 
 
 def main() -> int:
-    """Runs them and prints what came of it."""
+    """Runs the programs and prints the results."""
     options = arguments()
     try:
         python, path = pythons.find(options.python)
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def worked(python: str, path: str, servers: str, tasks: int) -> str:
-    """A job of Spark whose tasks end their workers."""
+    """Runs a Spark job whose tasks end their workers."""
     try:
         spark = pythons.spark()
     except pythons.NotHereError as error:
@@ -71,7 +71,7 @@ def worked(python: str, path: str, servers: str, tasks: int) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--python", default=f"{sys.version_info.major}.{sys.version_info.minor}")

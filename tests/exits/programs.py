@@ -1,4 +1,4 @@
-"""Programs that use clients and end in every way that a program can, and the exit code that each must have."""
+"""Programs that use clients and end in all possible ways, with their expected exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TOPIC = "exits"
-# A program that is still there after so long will not end.
+# Seconds after which a program is considered hanging.
 PATIENCE = 90.0
 
 HEAD = """
@@ -25,14 +25,14 @@ def member(**options):
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """Programs of one kind: their endings take turns."""
+    """Programs of one kind, with several ways of ending."""
 
     name: str
     code: int
     texts: tuple[str, ...]
-    # What is printed on stderr when it ends as it should; nothing else may be.
+    # Expected output on stderr; any other output is an error.
     says: str = ""
-    # A line that may be printed: logged at the very end it is dropped.
+    # An optional line: log lines at the very end may be dropped.
     may_say: str = ""
 
 
@@ -308,7 +308,7 @@ KINDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
+    """The result of a program."""
 
     kind: Kind
     code: int | None
@@ -316,7 +316,7 @@ class Ended:
 
     @property
     def well(self) -> bool:
-        """Whether it ended as it should, and said nothing else."""
+        """True if the program ended as expected, without other output."""
         rest = [line for line in self.stderr.splitlines() if not self.kind.may_say or self.kind.may_say not in line]
         said = self.kind.says in self.stderr if self.kind.says else not rest
         noise = any(word in self.stderr for word in ("panicked", "Fatal Python error", "fatal runtime error"))
@@ -324,7 +324,7 @@ class Ended:
 
 
 def write(folder: Path) -> dict[str, list[Path]]:
-    """The programs of each kind, as files: `spawn` imports the main module again."""
+    """Writes the programs of each kind as files, since `spawn` imports the main module again."""
     written: dict[str, list[Path]] = {}
     for kind in KINDS:
         for number, text in enumerate(kind.texts):
@@ -335,7 +335,7 @@ def write(folder: Path) -> dict[str, list[Path]]:
 
 
 def end(python: str, kind: Kind, program: Path, servers: str, group: str, path: str = "") -> Ended:
-    """Runs a program to its end."""
+    """Runs a program to completion."""
     environment = {**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"}
     if path:
         environment["PYTHONPATH"] = path
@@ -348,7 +348,7 @@ def end(python: str, kind: Kind, program: Path, servers: str, group: str, path: 
 
 
 def in_turn(programs: dict[str, list[Path]], runs: int) -> Iterator[tuple[Kind, Path]]:
-    """That number of programs, the kinds and their endings one after the other."""
+    """Yields that number of programs, alternating kinds and ways of ending."""
     for run in range(runs):
         kind = KINDS[run % len(KINDS)]
         texts = programs[kind.name]

@@ -1,4 +1,4 @@
-"""Pythons of other versions than this one: Debian's, unpacked into `.cache/pythons` with user rights alone."""
+"""Other Python versions: Debian's, unpacked into `.cache/pythons` without root permission."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "pythons"
-# The suite that has the newest of them, with its own C library.
+# The suite with the newest versions, with its own C library.
 SUITE = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian sid main"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 
 
 class NotHereError(Exception):
-    """A Python that cannot be had on this machine; the message says why."""
+    """A Python that is not available on this machine; the message has the reason."""
 
 
 def find(version: str) -> tuple[str, str]:
-    """An interpreter, by its path or a version such as 3.14, and the PYTHONPATH with samsarrow and pyarrow for it."""
+    """Returns an interpreter, given its path or a version such as 3.14, and the PYTHONPATH with samsarrow and pyarrow
+    for it.
+    """
     package = str(ROOT / "python")
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable, package
@@ -35,7 +37,7 @@ def find(version: str) -> tuple[str, str]:
 
 
 def packages(version: str) -> Path:
-    """A folder with what samsarrow depends on, for that version."""
+    """Returns a folder with samsarrow's dependencies for that version."""
     folder = CACHE / f"site-{version}"
     if not (folder / "pyarrow").exists():
         pip = [
@@ -54,7 +56,9 @@ def packages(version: str) -> Path:
 
 
 def spark() -> Path:
-    """A folder with PySpark alone, which any version can import; beside it lies much that is built for this one."""
+    """Returns a folder with PySpark alone, which any version can import; its neighbours are compiled for this
+    version.
+    """
     folder = CACHE / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("pyspark", "py4j"):
@@ -68,7 +72,7 @@ def spark() -> Path:
 
 
 def unpacked(version: str) -> Path:
-    """Debian's Python of that version."""
+    """Unpacks Debian's Python of that version."""
     root = CACHE / f"root-{version}"
     starter = CACHE / f"python{version}"
     if starter.exists():
@@ -80,7 +84,7 @@ def unpacked(version: str) -> Path:
     for folder in (state / "lists" / "partial", archives / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
     (state / "sources.list").write_text(SUITE + "\n")
-    # An empty dpkg status: apt then finds everything that the packages need, down to the C library.
+    # With an empty dpkg status, apt downloads all dependencies, down to the C library.
     (state / "status").touch()
     options = [
         "APT::Sandbox::User=", f"Dir::Etc::sourcelist={state / 'sources.list'}", "Dir::Etc::sourceparts=/dev/null",
@@ -96,7 +100,7 @@ def unpacked(version: str) -> Path:
     for package in sorted(archives.glob("*.deb")):
         call(["dpkg", "-x", str(package), str(root)], f"the files of {package.name}")
     libraries = root / "usr" / "lib" / "x86_64-linux-gnu"
-    # Its own loader and C library; the name of the script is what `multiprocessing` starts again.
+    # Uses its own loader and C library; `multiprocessing` starts the script by its name.
     starter.write_text(
         f"#!/bin/sh\nPYTHONHOME={root / 'usr'} exec {root / LOADER} --argv0 {starter} --library-path {libraries} "
         f'{root / "usr" / "bin" / f"python{version}"} "$@"\n'
@@ -106,7 +110,7 @@ def unpacked(version: str) -> Path:
 
 
 def call(command: list[str], what: str) -> None:
-    """Runs a command that fetches something, or says what could not be had."""
+    """Runs a download command; raises with its name if it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NotHereError(f"{what} cannot be had: {' '.join(command)}\n{done.stdout}{done.stderr}")

@@ -1,4 +1,4 @@
-"""Workers of Spark that use clients: each task ends its worker, and a worker that crashes fails the job."""
+"""Spark workers that use clients: each task ends its worker, and a crashed worker fails the job."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import sys
 
 
 def work(index: int, servers: str) -> None:
-    """A task."""
+    """Runs one task."""
     from samsarrow import Consumer, Producer
 
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("exits", b"v", on_delivery=lambda metadata, error: None).result(30)
-    # Left open: it is closed as the worker ends.
+    # Not closed here: it is closed when the worker ends.
     consumer = Consumer(bootstrap_servers=servers, group_id=f"spark-{index}", auto_offset_reset="earliest")
     consumer.subscribe(["exits"])
     consumer.poll(0.1)
 
 
 def main(servers: str, tasks: int) -> None:
-    """One job, each of its tasks in a worker of its own."""
+    """Runs one job with each task in a separate worker."""
     from pyspark import SparkConf, SparkContext
 
     settings = {

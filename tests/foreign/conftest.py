@@ -1,4 +1,4 @@
-"""What the tests on brokers of others share."""
+"""Fixtures of tests on other implementations of brokers."""
 
 import os
 import shutil
@@ -13,11 +13,11 @@ from support.kfake import KFake, KFakeUnavailableError, program
 
 @pytest.fixture(scope="session")
 def kfake_program() -> None:
-    """Builds the fake cluster, or says why it cannot be."""
+    """Builds the fake cluster, or skips with the reason."""
     try:
         program()
     except KFakeUnavailableError as reason:
-        # Go is the only tool that the tests can do without.
+        # Go is the only optional tool of the tests; CI requires it.
         if os.environ.get("CI") and shutil.which("go"):
             raise
         pytest.skip(str(reason))
@@ -33,7 +33,7 @@ def kfake(kfake_program: None) -> Iterator[KFake]:
 
 @pytest.fixture
 def send() -> Callable[..., None]:
-    """Sends `0`, `1` and so on, each by itself: `send(servers, 10, topic="t", first=0)`."""
+    """Returns a function that sends `0`, `1` and so on in separate batches: `send(servers, 10, topic="t", first=0)`."""
 
     def produce(servers: str, count: int, topic: str = "t", first: int = 0, partitions: int = 1) -> None:
         with Producer(bootstrap_servers=servers, retry_backoff_ms=10, linger_ms=0) as producer:
@@ -45,7 +45,7 @@ def send() -> Callable[..., None]:
 
 @pytest.fixture
 def values() -> Callable[..., list[int]]:
-    """All values of a topic in their order, up to its end: `values(servers, topic="t", partitions=1)`."""
+    """Returns a function that reads all values of a topic in order: `values(servers, topic="t", partitions=1)`."""
 
     def read(servers: str, topic: str = "t", partitions: int = 1, **options: object) -> list[int]:
         found: list[int] = []

@@ -1,4 +1,4 @@
-"""franz-go's fake cluster: data, errors on demand, moves of leaders and coordinators; every record once."""
+"""franz-go's fake cluster: injected errors, moving leaders and coordinators; every record exactly once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_come_back_as_they_were_sent(kfake, codec):
+def test_records_round_trip(kfake, codec):
     rows = [(b"k%d" % i if i % 3 else None, b"v" * (i % 200) if i % 5 else None) for i in range(1000)]
     options = {"bootstrap_servers": kfake.bootstrap_servers}
     with Producer(**options, compression_type=codec, linger_ms=20, batch_size=4096) as producer:
@@ -39,12 +39,12 @@ def test_records_come_back_as_they_were_sent(kfake, codec):
         "LEADER_NOT_AVAILABLE",
         "NOT_ENOUGH_REPLICAS",
         "KAFKA_STORAGE_ERROR",
-        # These two are said after the records were appended.
+        # Returned after the records were appended.
         "REQUEST_TIMED_OUT",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     ],
 )
-def test_a_record_is_there_once_whatever_error_it_met(kfake, send, values, error):
+def test_retried_records_are_stored_once(kfake, send, values, error):
     send(kfake.bootstrap_servers, 5)
     kfake.fail("Produce", error, 3)
     before = kfake.requests("Produce")
@@ -54,14 +54,14 @@ def test_a_record_is_there_once_whatever_error_it_met(kfake, send, values, error
     assert kfake.requests("Metadata") < 40
 
 
-def test_a_broken_connection_loses_and_repeats_nothing(kfake, send, values):
+def test_dropped_connections_neither_lose_nor_duplicate(kfake, send, values):
     kfake.drop("Produce", 5)
     send(kfake.bootstrap_servers, 20)
     assert values(kfake.bootstrap_servers) == list(range(20))
     assert kfake.requests("Produce") == 25
 
 
-def test_an_error_that_is_final_is_raised_and_those_after_it_go_on(kfake, values):
+def test_fatal_error_affects_only_its_record(kfake, values):
     with Producer(bootstrap_servers=kfake.bootstrap_servers, linger_ms=0) as producer:
         producer.send("t", b"0").result(30)
         kfake.fail("Produce", "UNKNOWN_SERVER_ERROR")
@@ -70,11 +70,11 @@ def test_an_error_that_is_final_is_raised_and_those_after_it_go_on(kfake, values
         for i in range(2, 10):
             producer.send("t", b"%d" % i).result(30)
     assert values(kfake.bootstrap_servers) == [0, *range(2, 10)]
-    # Whether the second was appended nobody knows: the third is sent again with an epoch in which that does not matter.
+    # It is unknown if the second record was appended: the third is retried with a new epoch, which permits both cases.
     assert kfake.requests("Produce") <= 12
 
 
-def test_leaders_move_under_load(kfake, values):
+def test_produce_while_leaders_move(kfake, values):
     with Producer(bootstrap_servers=kfake.bootstrap_servers, retry_backoff_ms=10, linger_ms=0) as producer:
         sent = []
         for i in range(300):
@@ -86,7 +86,7 @@ def test_leaders_move_under_load(kfake, values):
     assert kfake.requests("Metadata") < 60
 
 
-def test_a_reader_follows_the_leader(kfake, send):
+def test_consumer_follows_the_leader(kfake, send):
     with Consumer(bootstrap_servers=kfake.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         for turn in range(6):
@@ -101,7 +101,7 @@ def test_a_reader_follows_the_leader(kfake, send):
     assert kfake.requests("Metadata") < 60
 
 
-def test_a_broker_goes_and_another_comes(kfake, send, values):
+def test_broker_is_replaced(kfake, send, values):
     send(kfake.bootstrap_servers, 12, topic="four", partitions=4)
     kfake.add_broker()
     kfake.remove_broker(kfake.leader("four", 1))
@@ -114,7 +114,7 @@ def test_a_broker_goes_and_another_comes(kfake, send, values):
     ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE",
      "UNKNOWN_SERVER_ERROR"],
 )  # fmt: skip
-def test_errors_of_a_fetch_pass(kfake, send, values, error):
+def test_fetch_errors_are_retried(kfake, send, values, error):
     send(kfake.bootstrap_servers, 20)
     kfake.fail("Fetch", error, 3, topic="t")
     assert values(kfake.bootstrap_servers) == list(range(20))
@@ -123,7 +123,7 @@ def test_errors_of_a_fetch_pass(kfake, send, values, error):
 
 
 @pytest.mark.parametrize("error", ["FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH"])
-def test_a_fetch_session_is_begun_again(kfake, send, values, error):
+def test_fetch_session_is_restarted(kfake, send, values, error):
     send(kfake.bootstrap_servers, 20)
     kfake.fail("Fetch", error, 3, whole=True)
     assert values(kfake.bootstrap_servers) == list(range(20))
@@ -131,14 +131,14 @@ def test_a_fetch_session_is_begun_again(kfake, send, values, error):
 
 
 @pytest.mark.parametrize("api", ["Fetch", "ListOffsets", "Metadata"])
-def test_connections_of_a_reader_break(kfake, send, values, api):
+def test_consumer_survives_dropped_connections(kfake, send, values, api):
     send(kfake.bootstrap_servers, 20)
     kfake.drop(api, 3)
     assert values(kfake.bootstrap_servers) == list(range(20))
     assert kfake.requests(api) < 20
 
 
-def test_records_that_are_gone_are_passed_or_raised(kfake, send):
+def test_deleted_records_are_skipped_or_raised(kfake, send):
     send(kfake.bootstrap_servers, 20)
     kfake.delete_records("t", 0)
     send(kfake.bootstrap_servers, 5, first=20)
@@ -155,7 +155,7 @@ def test_records_that_are_gone_are_passed_or_raised(kfake, send):
 
 
 @pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"])
-def test_a_commit_outlives_errors_of_its_coordinator(kfake, send, error):
+def test_commit_survives_coordinator_errors(kfake, send, error):
     send(kfake.bootstrap_servers, 3)
     options = {"bootstrap_servers": kfake.bootstrap_servers, "group_id": "g", "retry_backoff_ms": 10}
     with Consumer(**options) as consumer:
@@ -175,7 +175,7 @@ def test_a_commit_outlives_errors_of_its_coordinator(kfake, send, error):
     assert kfake.requests("FindCoordinator") < 20
 
 
-def test_groups_seen_from_outside(kfake):
+def test_admin_group_operations(kfake):
     with Admin(bootstrap_servers=kfake.bootstrap_servers) as admin:
         assert admin.fetch_offsets("nobody") == {}
         admin.create_topics([NewTopic("new", 3, 1)])

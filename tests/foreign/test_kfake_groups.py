@@ -1,4 +1,4 @@
-"""Groups and transactions on franz-go's fake cluster: both protocols, with errors on demand."""
+"""Groups and transactions on franz-go's fake cluster, with both group protocols and injected errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def member(kfake, protocol, **options):
 
 
 def read(members, until, limit=60):
-    """Polls each in turn, committing what it got, until `until(values)`."""
+    """Polls each member in turn and commits its rows, until `until(values)`."""
     found = []
     deadline = time.monotonic() + limit
     while not until(found):
@@ -47,14 +47,14 @@ def read(members, until, limit=60):
                 try:
                     consumer.commit(batch)
                 except THROWN_OUT:
-                    # Between the poll and the commit: its rows come again.
+                    # A rebalance between poll and commit: the rows are read again.
                     continue
                 found += (int(value) for value in batch.column("value").to_pylist())
     return found
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_two_members_share_and_hand_over(kfake, send, protocol):
+def test_two_members_share_and_hand_over_partitions(kfake, send, protocol):
     send(kfake.bootstrap_servers, 40, topic="four", partitions=4)
     started = time.monotonic()
     with member(kfake, protocol) as first:
@@ -69,7 +69,7 @@ def test_two_members_share_and_hand_over(kfake, send, protocol):
     if protocol == "classic":
         assert kfake.requests("JoinGroup") < 300
     else:
-        # Ten a second of each member.
+        # Ten per second for each member.
         assert kfake.requests("ConsumerGroupHeartbeat") < 100 + 30 * (time.monotonic() - started)
     assert kfake.requests("FindCoordinator") < 30
 
@@ -94,12 +94,12 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("protocol", "api", "error"), ERRORS)
-def test_a_member_outlives_errors(kfake, send, protocol, api, error):
+def test_member_survives_errors(kfake, send, protocol, api, error):
     send(kfake.bootstrap_servers, 20, topic="four", partitions=4)
     kfake.fail(api, error, 2)
     with member(kfake, protocol) as consumer:
         assert sorted(read([consumer], lambda found: len(found) >= 20)) == list(range(20))
-        # Once more while it is a member.
+        # Again, while it is a member.
         kfake.fail(api, error, 2)
         send(kfake.bootstrap_servers, 20, topic="four", partitions=4, first=20)
         assert sorted(read([consumer], lambda found: len(found) >= 20)) == list(range(20, 40))
@@ -109,7 +109,7 @@ def test_a_member_outlives_errors(kfake, send, protocol, api, error):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_connections_of_a_member_break_and_its_coordinator_moves(kfake, send, protocol):
+def test_member_survives_dropped_connections_and_moved_coordinator(kfake, send, protocol):
     apis = ["JoinGroup", "SyncGroup", "Heartbeat"] if protocol == "classic" else ["ConsumerGroupHeartbeat"]
     for api in apis:
         kfake.drop(api, 2)
@@ -138,7 +138,7 @@ def transactional(kfake):
     return Producer(**options)
 
 
-def test_only_what_is_committed_is_read(kfake, values):
+def test_read_committed_returns_committed_records_only(kfake, values):
     with transactional(kfake) as producer:
         for turn in range(4):
             transact(producer, 5, 5 * turn, abort=turn % 2 == 1)
@@ -160,7 +160,7 @@ TRANSACTIONAL_ERRORS = [
 
 
 @pytest.mark.parametrize(("api", "error"), TRANSACTIONAL_ERRORS)
-def test_a_transaction_outlives_errors(kfake, values, api, error):
+def test_transaction_survives_errors(kfake, values, api, error):
     kfake.fail(api, error, 2)
     with transactional(kfake) as producer:
         transact(producer, 5, 0)
@@ -172,7 +172,7 @@ def test_a_transaction_outlives_errors(kfake, values, api, error):
         assert kfake.requests(asked) < 20, asked
 
 
-def test_a_transaction_outlives_broken_connections_and_moves(kfake, values):
+def test_transaction_survives_dropped_connections_and_moves(kfake, values):
     with transactional(kfake) as producer:
         for turn, api in enumerate(["Produce", "EndTxn", "InitProducerID", "Metadata"]):
             kfake.drop(api, 2)
@@ -184,7 +184,7 @@ def test_a_transaction_outlives_broken_connections_and_moves(kfake, values):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_read_process_write_once(kfake, send, values, protocol):
+def test_read_process_write_exactly_once(kfake, send, values, protocol):
     send(kfake.bootstrap_servers, 40, topic="four", partitions=4)
     kfake.fail("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", 2)
     with member(kfake, protocol) as consumer, transactional(kfake) as producer:

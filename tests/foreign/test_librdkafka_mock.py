@@ -1,8 +1,8 @@
-"""librdkafka's mock cluster: data, errors on demand, moves of leaders and coordinators; every record once.
+"""librdkafka's mock cluster: injected errors, moving leaders and coordinators; every record exactly once.
 
-Groups are classic and of one member. The mock cluster refuses a follower's SyncGroup that comes after the leader's, and
-an assertion in it ends the process unless a heartbeat of KIP-848 that names topics has a pattern as well, if only an
-empty one, which neither we nor Java's client send.
+Groups use the classic protocol and have one member. The mock cluster rejects a follower's SyncGroup that arrives after
+the leader's. A ConsumerGroupHeartbeat with topic names but without a pattern (even an empty one), as sent by us and by
+Java's client, ends the process by a failed assertion.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def mock() -> Iterator[MockCluster]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_come_back_as_they_were_sent(mock, codec):
+def test_records_round_trip(mock, codec):
     rows = [(b"k%d" % i if i % 3 else None, b"v" * (i % 200) if i % 5 else None) for i in range(1000)]
     options = {"bootstrap_servers": mock.bootstrap_servers}
     with Producer(**options, compression_type=codec, linger_ms=20, batch_size=4096) as producer:
@@ -54,7 +54,7 @@ def test_records_come_back_as_they_were_sent(mock, codec):
     ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR",
      "REQUEST_TIMED_OUT", None],
 )  # fmt: skip
-def test_a_record_is_there_once_whatever_error_it_met(mock, send, values, error):
+def test_retried_records_are_stored_once(mock, send, values, error):
     send(mock.bootstrap_servers, 5)
     if error is None:
         mock.drop("Produce", 3)
@@ -66,7 +66,7 @@ def test_a_record_is_there_once_whatever_error_it_met(mock, send, values, error)
     assert mock.requests("Metadata") < 40
 
 
-def test_leaders_and_brokers_go_and_come_under_load(mock, values):
+def test_leaders_and_brokers_move_under_load(mock, values):
     with Producer(bootstrap_servers=mock.bootstrap_servers, retry_backoff_ms=10, linger_ms=0) as producer:
         sent = []
         for turn in range(6):
@@ -85,7 +85,7 @@ def test_leaders_and_brokers_go_and_come_under_load(mock, values):
     "error",
     ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "OFFSET_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", None],
 )
-def test_errors_of_a_fetch_pass(mock, send, values, error):
+def test_fetch_errors_are_retried(mock, send, values, error):
     send(mock.bootstrap_servers, 20)
     if error is None:
         mock.drop("Fetch", 3)
@@ -99,7 +99,7 @@ def test_errors_of_a_fetch_pass(mock, send, values, error):
 @pytest.mark.parametrize(
     "error", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", None]
 )
-def test_a_commit_outlives_errors_of_its_coordinator(mock, send, error):
+def test_commit_survives_coordinator_errors(mock, send, error):
     send(mock.bootstrap_servers, 3)
     with Consumer(bootstrap_servers=mock.bootstrap_servers, group_id="g", retry_backoff_ms=10) as consumer:
         consumer.assign([T0])
@@ -133,7 +133,7 @@ def member(mock):
 
 
 def read(members, until, limit=60):
-    """Polls each in turn, committing what it got, until `until(values)`."""
+    """Polls each member in turn and commits its rows, until `until(values)`."""
     found = []
     deadline = time.monotonic() + limit
     while not until(found):
@@ -144,13 +144,13 @@ def read(members, until, limit=60):
                 try:
                     consumer.commit(batch)
                 except THROWN_OUT:
-                    # Between the poll and the commit: its rows come again.
+                    # A rebalance between poll and commit: the rows are read again.
                     continue
                 found += (int(value) for value in batch.column("value").to_pylist())
     return found
 
 
-def test_one_member_goes_on_where_another_committed(mock, send):
+def test_member_resumes_at_committed_offsets(mock, send):
     for first in (0, 40):
         send(mock.bootstrap_servers, 40, topic="four", partitions=4, first=first)
         with member(mock) as consumer:
@@ -172,7 +172,7 @@ def test_one_member_goes_on_where_another_committed(mock, send):
         ("Heartbeat", None),
     ],
 )
-def test_a_member_outlives_errors(mock, send, api, error):
+def test_member_survives_errors(mock, send, api, error):
     send(mock.bootstrap_servers, 20, topic="four", partitions=4)
     with member(mock) as consumer:
         for first in (0, 20):
@@ -188,7 +188,7 @@ def test_a_member_outlives_errors(mock, send, api, error):
         assert mock.requests(asked) < 30, asked
 
 
-# The mock cluster writes the markers of transactions without a checksum, and no list of those that were aborted.
+# The mock cluster writes transaction markers without a checksum, and returns no aborted transactions.
 UNCHECKED = {"check_crcs": False}
 
 
@@ -206,7 +206,7 @@ UNCHECKED = {"check_crcs": False}
         ("AddPartitionsToTxn", None),
     ],
 )
-def test_a_transaction_outlives_errors(mock, values, api, error):
+def test_transaction_survives_errors(mock, values, api, error):
     options = {"bootstrap_servers": mock.bootstrap_servers, "transactional_id": "x", "retry_backoff_ms": 10}
     with Producer(**options) as producer:
         for first in (0, 5):
@@ -223,7 +223,7 @@ def test_a_transaction_outlives_errors(mock, values, api, error):
         assert mock.requests(asked) < 20, asked
 
 
-def test_read_process_write_once(mock, send, values):
+def test_read_process_write_exactly_once(mock, send, values):
     send(mock.bootstrap_servers, 40, topic="four", partitions=4)
     for api, error in (("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"), ("AddOffsetsToTxn", "NOT_COORDINATOR")):
         mock.fail(api, error, 2)
@@ -241,7 +241,7 @@ def test_read_process_write_once(mock, send, values):
                     producer.send_offsets_to_transaction(batch, consumer.group_metadata())
                 done += batch.num_rows
     assert sorted(values(mock.bootstrap_servers, **UNCHECKED)) == list(range(40))
-    # The mock cluster keeps no offsets of transactions.
+    # The mock cluster does not store offsets of transactions.
     assert 1 <= mock.requests("TxnOffsetCommit") < 50
 
 
@@ -249,7 +249,7 @@ def test_read_process_write_once(mock, send, values):
     "versions",
     [{"Produce": (3, 7), "Fetch": (4, 7)}, {"Metadata": (0, 4)}, {"FindCoordinator": (0, 1)}],
 )
-def test_brokers_of_other_versions(mock, send, values, versions):
+def test_other_broker_versions(mock, send, values, versions):
     for api, (lowest, highest) in versions.items():
         mock.speak(api, lowest, highest)
     send(mock.bootstrap_servers, 10)

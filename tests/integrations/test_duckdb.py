@@ -1,4 +1,4 @@
-"""SQL over a topic: examples/duckdb, as it stands."""
+"""SQL over a topic: examples/duckdb, unmodified."""
 
 import ast
 import subprocess
@@ -21,7 +21,7 @@ ODD = [b"no JSON", b"\xff", b"", None]
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    """500 orders, something else now and then, and what was never committed."""
+    """A topic of 500 orders, some other values, and an aborted transaction."""
     with Broker(topics={"orders": 3, "many": 2, "none": 1}) as broker:
         servers = broker.bootstrap_servers
         with Producer(bootstrap_servers=servers, transactional_id="feeds") as producer:
@@ -45,7 +45,7 @@ def query(servers: str) -> Callable[..., list[dict[str, Any]]]:
     return lambda text, topic="orders": sql.query(servers, topic, text).to_pylist()
 
 
-def test_a_query(query: Any) -> None:
+def test_query(query: Any) -> None:
     assert query(BY_CURRENCY) == [
         {"currency": "EUR", "orders": 390},
         {"currency": "USD", "orders": 100},
@@ -69,7 +69,7 @@ def test_many_batches(query: Any) -> None:
     assert query("FROM records", "none") == []
 
 
-def test_what_is_read_twice_is_a_table_first(query: Any) -> None:
+def test_query_that_reads_twice_materializes(query: Any) -> None:
     twice = "(SELECT count(*) FROM {0}) AS n, (SELECT count(DISTINCT key) FROM {0}) AS keys"
     with pytest.raises(duckdb.Error, match="already been consumed"):
         query("SELECT " + twice.format("records"))
@@ -77,7 +77,7 @@ def test_what_is_read_twice_is_a_table_first(query: Any) -> None:
     assert found == [{"n": 500, "keys": 500}]
 
 
-def test_the_program(servers: str) -> None:
+def test_program(servers: str) -> None:
     command = [sys.executable, str(EXAMPLES / "duckdb" / "sql.py"), servers, "orders", BY_CURRENCY]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert ast.literal_eval(done.stdout)[0] == {"currency": "EUR", "orders": 390}

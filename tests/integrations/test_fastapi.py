@@ -1,4 +1,4 @@
-"""The service of examples/fastapi: what it stores it shows, on whichever instance, and what fails it says."""
+"""The service of examples/fastapi: reads of writes on all instances, and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def service(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example as a module."""
+    """The example loaded as a module."""
     monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     found = module("fastapi/service.py")
     monkeypatch.setattr(found, "PAUSE", 0.05)
@@ -38,7 +38,7 @@ def service(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @asynccontextmanager
 async def instance(service: Any) -> AsyncIterator[Any]:
-    """An instance of the service with its lifespan, and a client of it."""
+    """An instance of the service with its lifespan, and a client for it."""
     async with service.app.router.lifespan_context(service.app) as state:
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -56,20 +56,20 @@ async def until_ready(client: Any, status: int = 200) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_what_is_written_is_read_by_every_instance(service: Any) -> None:
+def test_writes_are_visible_on_all_instances(service: Any) -> None:
     async def main() -> None:
         async with instance(service) as one, instance(service) as other:
             for number in range(20):
                 written = await one.put(f"/devices/d{number % 5}", json={"number": number})
                 assert written.status_code == 200
                 place = written.json()
-                # Own writes are seen: the answer waits for them.
+                # Clients read their own writes: the response waits for them.
                 for client in (one, other):
                     shown = await client.get(f"/devices/d{number % 5}", params=place)
                     assert shown.json() == {"number": number}
             gone = (await one.delete("/devices/d3")).json()
             assert (await other.get("/devices/d3", params=gone)).status_code == 404
-        # A later instance has it all from the topic.
+        # A later instance builds the same state from the topic.
         async with instance(service) as later:
             await until_ready(later)
             shown = [(await later.get(f"/devices/d{n}")).json() for n in (0, 1, 2, 3, 4)]
@@ -84,7 +84,7 @@ def test_what_is_written_is_read_by_every_instance(service: Any) -> None:
     asyncio.run(main())
 
 
-def test_many_at_a_time_share_requests(service: Any, broker: Broker) -> None:
+def test_concurrent_writes_share_requests(service: Any, broker: Broker) -> None:
     async def main() -> None:
         async with instance(service) as client:
             await until_ready(client)
@@ -98,7 +98,7 @@ def test_many_at_a_time_share_requests(service: Any, broker: Broker) -> None:
     assert broker.requests()["Produce"] < 300
 
 
-def test_a_service_is_ready_when_it_has_read_what_was_there(service: Any, broker: Broker) -> None:
+def test_service_is_ready_after_initial_read(service: Any, broker: Broker) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for number in range(20_000):
             producer.send("devices", str(number), f"d{number % 100}", partition=number % 2)
@@ -109,17 +109,17 @@ def test_a_service_is_ready_when_it_has_read_what_was_there(service: Any, broker
 
     async def main() -> None:
         async with instance(service) as client:
-            # Before that it does not say that there is nothing.
+            # Before that, it returns 503 instead of 404.
             assert {(await client.get(path)).status_code for path in ("/ready", "/devices/d7")} == {503}
             broker.heal()
             await until_ready(client)
-            # What is no JSON has changed nothing.
+            # Values that are not JSON have changed nothing.
             assert (await client.get("/devices/d7")).json() == 19_907
 
     asyncio.run(main())
 
 
-def test_what_cannot_be_stored_is_said(service: Any, broker: Broker) -> None:
+def test_write_errors_are_reported(service: Any, broker: Broker) -> None:
     async def main() -> None:
         async with instance(service) as client:
             await until_ready(client)
@@ -141,7 +141,7 @@ def test_what_cannot_be_stored_is_said(service: Any, broker: Broker) -> None:
     asyncio.run(main())
 
 
-def test_reading_goes_on_after_an_error(service: Any, broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_resumes_after_an_error(service: Any, broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with instance(service) as client:
             await until_ready(client)
@@ -149,7 +149,7 @@ def test_reading_goes_on_after_an_error(service: Any, broker: Broker, caplog: py
             assert (await client.get("/devices/a", params=place)).json() == 1
             broker.fail("Fetch", error="TOPIC_AUTHORIZATION_FAILED", times=None)
             await until_ready(client, 503)
-            # What was read is still shown.
+            # The state read before remains visible.
             assert (await client.get("/devices/a")).json() == 1
             broker.heal()
             await until_ready(client)

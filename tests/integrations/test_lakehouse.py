@@ -1,4 +1,4 @@
-"""The sinks of examples/delta and examples/iceberg, killed around their commits: the tables have each record once."""
+"""The sinks of examples/delta and examples/iceberg, killed around commits: the tables have each record once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from samsarrow.testing import Broker
 from support.examples import Program, copied, module
 
 PARTITIONS = 3
-# Beside those around commits, at any time.
+# Number of kills at random times, in addition to those around commits.
 KILLS = int(os.environ.get("SAMSARROW_KILLS", "0"))
 FASTER = ("ROWS, SECONDS = 1_000_000, 30.0", "ROWS, SECONDS = 5000, 0.05")
-# The first life dies when the rows are handed over and nothing is committed, the second one as soon as its commit is
-# there, before it knows.
+# The first life is killed after writing data but before its commit, the second one directly after its commit.
 DELTA = """
 import os, pathlib, signal
 
@@ -81,7 +80,7 @@ def servers() -> Iterator[str]:
 
 
 class Feeder:
-    """Sends 0, 1, 2 and so on, in transactions of which each third is aborted, until it is stopped."""
+    """Sends 0, 1, 2 and so on in transactions, of which every third is aborted, until it is stopped."""
 
     def __init__(self, servers: str) -> None:
         self._servers, self.committed = servers, []
@@ -118,12 +117,12 @@ class Feeder:
 
 
 def check(program: Program, servers: str, count: Callable[[], int], rows: Callable[[], pa.Table], lives: Path) -> None:
-    """Deaths around two commits, then at any time, and what is there in the end."""
+    """Kills the sink around two commits, then at random times, and checks the final table."""
     lives.write_text("0")
     with Feeder(servers) as feeder:
         program.start()
         for _ in range(2):
-            # It dies by itself.
+            # It kills itself.
             assert program.wait() == -9, program.output()
             program.start()
         for _ in range(KILLS):
@@ -144,7 +143,7 @@ def check(program: Program, servers: str, count: Callable[[], int], rows: Callab
 
 
 def example_rows(schema: pa.Schema, first: int) -> pa.Table:
-    """Two rows of partition 0."""
+    """Returns two rows of partition 0."""
     rows = [
         {"value": b"%d" % i, "partition": 0, "offset": i, "timestamp": None, "key": None} for i in (first, first + 1)
     ]
@@ -157,7 +156,7 @@ class TestDelta:
         pytest.importorskip("deltalake", reason="deltalake is not installed")
         return module("delta/sink.py")
 
-    def test_each_record_is_there_once(
+    def test_exactly_once_across_kills(
         self, delta: Any, servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "table"
@@ -177,18 +176,18 @@ class TestDelta:
             rows,
             tmp_path / "lives",
         )
-        # What was written and not committed is in the folder still.
+        # Files of the interrupted commit are still in the folder.
         files = {file.name for file in path.glob("*.parquet")}
         assert files > {Path(uri).name for uri in delta.DeltaTable(path).file_uris()}
 
-    def test_of_two_at_work_one_is_refused(self, delta: Any, tmp_path: Path) -> None:
+    def test_second_writer_is_rejected(self, delta: Any, tmp_path: Path) -> None:
         path, tp = str(tmp_path / "table"), TopicPartition("t", 0)
         delta.append(delta.open_table(path), example_rows(delta.SCHEMA, 0), {tp: 2})
         one, other, third = (delta.DeltaTable(path) for _ in range(3))
         delta.append(one, example_rows(delta.SCHEMA, 2), {tp: 4})
         with pytest.raises(Exception, match="Concurrent transaction"):
             delta.append(other, example_rows(delta.SCHEMA, 2), {tp: 4})
-        # Another topic, or what keeps the table in order, is in nobody's way.
+        # Commits of another topic and table maintenance do not conflict.
         delta.append(third, example_rows(delta.SCHEMA, 0), {TopicPartition("u", 0): 2})
         kept = delta.DeltaTable(path)
         kept.optimize.compact()
@@ -208,13 +207,13 @@ class TestIceberg:
     def catalog(self, iceberg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         options = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
         for name, value in options.items():
-            # Looked at as pyiceberg is imported: by the programs.
+            # pyiceberg reads these variables on import, in the programs.
             monkeypatch.setenv(f"PYICEBERG_CATALOG__DEFAULT__{name.upper()}", value)
         catalog = iceberg.load_catalog("default", **options)
         yield catalog
         catalog.close()
 
-    def test_each_record_is_there_once(
+    def test_exactly_once_across_kills(
         self, iceberg: Any, catalog: Any, servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("LIVES", str(tmp_path / "lives"))
@@ -228,7 +227,7 @@ class TestIceberg:
         script = copied("iceberg/sink.py", tmp_path, FASTER, first=ICEBERG)
         program = Program(script, servers, "t", "shop.t", imports=["samsarrow.consumer", "pyiceberg.catalog.sql"])
         check(program, servers, count, rows, tmp_path / "lives")
-        # What was written and not committed is in the folder still.
+        # Files of the interrupted commit are still in the folder.
         table = catalog.load_table("shop.t")
         files = {file.name for file in tmp_path.rglob("*.parquet")}
         assert files > {Path(task.file.file_path).name for task in table.scan().plan_files()}
@@ -240,7 +239,7 @@ class TestIceberg:
             range(PARTITIONS), True
         )
 
-    def test_of_two_at_work_one_is_refused(self, iceberg: Any, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_second_writer_is_rejected(self, iceberg: Any, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         tp = TopicPartition("t", 0)
         first, second, third = (example_rows(iceberg.SCHEMA, offset) for offset in (0, 2, 4))
         iceberg.append(iceberg.open_table(catalog, "shop.t"), "t", first, {}, {tp: 2})
@@ -248,7 +247,7 @@ class TestIceberg:
         iceberg.append(one, "t", second, {tp: 2}, {tp: 4})
         with pytest.raises(RuntimeError, match=r"another program writes t to shop\.t"):
             iceberg.append(other, "t", second, {tp: 2}, {tp: 4})
-        # Commits of others are in nobody's way, and do not hide the offsets.
+        # Unrelated commits neither conflict nor hide the offsets.
         late = catalog.load_table("shop.t")
         catalog.load_table("shop.t").append(first)
         iceberg.append(late, "t", third, {tp: 4}, {tp: 6})
@@ -257,7 +256,7 @@ class TestIceberg:
         assert iceberg.next_to_read(table, "t") == {tp: 6}
         assert iceberg.next_to_read(table, "u") == {}
 
-    def test_offsets_outlive_their_snapshot_and_go_back_with_the_table(self, iceberg: Any, catalog: Any) -> None:
+    def test_offsets_survive_expired_snapshots_and_follow_rollback(self, iceberg: Any, catalog: Any) -> None:
         table, tp = iceberg.open_table(catalog, "shop.t"), TopicPartition("t", 0)
         iceberg.append(table, "t", example_rows(iceberg.SCHEMA, 0), {}, {tp: 2})
         first = table.current_snapshot().snapshot_id

@@ -1,4 +1,4 @@
-"""Notebooks in examples/ run as they stand, cell after cell, and are committed without what they printed."""
+"""Notebooks in examples/ run unmodified, cell by cell, and are committed without outputs."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,12 @@ for name in ("duckdb", "polars"):
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("**/*.ipynb"))
 
 
-def test_there_are_notebooks() -> None:
+def test_notebooks_exist() -> None:
     assert "tour.ipynb" in {path.name for path in NOTEBOOKS}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_is_committed_without_outputs(path: Path) -> None:
+def test_notebook_has_no_outputs(path: Path) -> None:
     page = json.loads(path.read_text())
     nbformat.validate(page)
     assert page["metadata"].keys() == {"kernelspec", "language_info"}, "nothing of one machine's Python"
@@ -29,10 +29,10 @@ def test_a_notebook_is_committed_without_outputs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
+def test_notebook_runs(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}})
-    # Raises what a cell raised; the notebook asserts for itself what it says.
+    # Raises errors of cells; the notebook asserts its own results.
     client.execute()
     ran = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert len(ran) > 8

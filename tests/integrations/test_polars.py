@@ -1,4 +1,4 @@
-"""`samsarrow.polars.scan_topic`: the rows that Polars itself finds, and no more fetched than they need."""
+"""`samsarrow.polars.scan_topic`: rows equal to Polars' own filters, and a minimum of fetches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def minute(number: float) -> dt.datetime:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """Partitions with a record a minute; in partition 2 each tenth is an hour late."""
+    """Partitions with a record per minute; in partition 2, every tenth is an hour late."""
     with Broker(topics={"t": PARTITIONS, "one": 1, "none": 1}, auto_create_topics=False) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers, batch_size=1000) as producer:
             for number in range(PARTITIONS):
@@ -58,7 +58,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Counted(Consumer):
-    """Counts the rows that are polled, and keeps where it read."""
+    """Counts the rows polled, and records the start positions."""
 
     rows = 0
     made: list[dict[str, Any]] = []  # noqa: RUF012
@@ -106,7 +106,7 @@ def same(one: pl.DataFrame, other: pl.DataFrame) -> bool:
     return one.schema == other.schema and in_order(one).equals(in_order(other))
 
 
-def test_all_of_a_topic(frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
+def test_whole_topic(frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
     assert dict(frame.collect_schema()) == {
         "key": pl.Binary,
         "value": pl.Binary,
@@ -135,7 +135,7 @@ def test_all_of_a_topic(frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
         (offset == 500, None, {0: 500, 1: 500, 2: 500}),
         (offset.is_in([995, 997]) & (partition == 0), 5, {0: 995}),
         (offset.is_between(995, 997, closed="right") & (partition == 0), 4, {0: 996}),
-        # How a program goes on where it was.
+        # The filter of an application that resumes at stored offsets.
         (((partition == 0) & (offset >= 998)) | ((partition == 1) & (offset >= 995)), 7, {0: 998, 1: 995}),
         (timestamp >= minute(900), 300, {0: 900, 1: 900, 2: 900}),
         (timestamp > minute(899.5), 300, {0: 900, 1: 900, 2: 900}),
@@ -143,14 +143,14 @@ def test_all_of_a_topic(frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
         ((timestamp >= minute(900)) & (offset >= 950), 150, {0: 950, 1: 950, 2: 950}),
         (timestamp == minute(990), 30, {0: 990, 1: 990, 2: 990}),
         ((timestamp >= minute(990).astimezone(dt.timezone(dt.timedelta(hours=5)))), 30, {0: 990, 1: 990, 2: 990}),
-        # Nothing can be there: nothing is fetched.
+        # No row can match, so nothing is fetched.
         (timestamp >= minute(5000), 0, {}),
         (offset >= ROWS, 0, {}),
         (offset < 0, 0, {}),
         (partition == 7, 0, {}),
         ((offset < 10) & (offset > 20), 0, {}),
         (offset >= 1 << 62, 0, {}),
-        # What cannot be known before is applied to all.
+        # Predicates without a known range filter all rows.
         (pl.col("value") == b"1 7", 3000, {0: 0, 1: 0, 2: 0}),
         (offset % 2 == 1, 3000, {0: 0, 1: 0, 2: 0}),
         ((offset >= 990) | (pl.col("key").is_null()), 3000, {0: 0, 1: 0, 2: 0}),
@@ -162,7 +162,7 @@ def test_all_of_a_topic(frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
         (timestamp < dt.datetime(1960, 1, 1, tzinfo=dt.UTC), 0, {}),
     ],
 )
-def test_no_more_is_fetched_than_a_filter_needs(
+def test_filter_limits_fetches(
     frame: pl.LazyFrame, everything: pl.DataFrame, predicate: Any, most: int | None, starts: dict[int, int] | None
 ) -> None:
     assert same(frame.filter(predicate).collect(), everything.filter(predicate))
@@ -172,18 +172,18 @@ def test_no_more_is_fetched_than_a_filter_needs(
         assert Counted.starts == starts
 
 
-def test_a_partition_that_is_not_wanted_is_not_asked_for(frame: pl.LazyFrame, broker: Broker) -> None:
+def test_excluded_partitions_are_not_fetched(frame: pl.LazyFrame, broker: Broker) -> None:
     before = broker.requests()
     assert frame.filter(offset >= ROWS).collect().height == 0
     after = broker.requests()
     assert after.get("Fetch", 0) == before.get("Fetch", 0)
-    # Begins and ends, and nothing by time.
+    # Beginning and end offsets, but no lookups by time.
     assert after["ListOffsets"] - before["ListOffsets"] == 2
     assert frame.filter(partition == 9).collect().height == 0
     assert broker.requests() == after
 
 
-def test_an_upper_bound_of_time_ends_the_reading_where_it_is_known_what_may_follow(
+def test_lateness_ends_scan_at_upper_time_bound(
     broker: Broker, counted: type[Counted]
 ) -> None:
     def scanned(number: int, lateness: dt.timedelta | None) -> pl.DataFrame:
@@ -193,24 +193,24 @@ def test_an_upper_bound_of_time_ends_the_reading_where_it_is_known_what_may_foll
 
     assert scanned(0, dt.timedelta()).height == 100
     assert counted.rows <= 150
-    # Where a record can be an hour late, it is not missed by itself.
+    # If records may be an hour late, such a record is included.
     assert scanned(2, None).height == 106
     assert counted.rows == ROWS
     found = scanned(2, dt.timedelta(hours=1))
     assert (found.height, found["offset"].max()) == (106, 159)
     assert counted.rows <= 250
-    # What is said of the topic is believed.
+    # The given lateness is not verified.
     assert scanned(2, dt.timedelta()).height == 100
 
 
-def test_a_limit_ends_the_reading(broker: Broker, frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
+def test_limit_ends_the_scan(broker: Broker, frame: pl.LazyFrame, everything: pl.DataFrame) -> None:
     before = broker.requests().get("Fetch", 0)
     assert frame.head(5).collect().height == 5
     assert Counted.rows == 5
     assert {"fetch.max.bytes", "queued.max.bytes"} <= Counted.made[-1].keys()
     assert broker.requests()["Fetch"] - before <= 4
     assert frame.head(0).collect().height == 0
-    # A limit before the filter, and one behind it.
+    # A limit before the filter, and one after it.
     one = frame.filter(partition == 1)
     assert one.head(5).collect()["offset"].to_list() == [0, 1, 2, 3, 4]
     first = scan_topic("one", bootstrap_servers=broker.bootstrap_servers)
@@ -220,14 +220,14 @@ def test_a_limit_ends_the_reading(broker: Broker, frame: pl.LazyFrame, everythin
     assert frame.head(1 << 20).collect().height == everything.height
 
 
-def test_a_streaming_query_ends_when_it_has_enough(broker: Broker, counted: type[Counted]) -> None:
+def test_streaming_query_ends_at_its_limit(broker: Broker, counted: type[Counted]) -> None:
     one = scan_topic("one", bootstrap_servers=broker.bootstrap_servers, max_poll_records=1)
     found = one.filter(pl.col("value") != b"3").head(5).collect(engine="streaming")
     assert found["offset"].to_list() == [0, 1, 2, 4, 5]
     assert counted.rows < ROWS
 
 
-def test_columns_that_are_not_used_are_not_made(broker: Broker, counted: type[Counted]) -> None:
+def test_unused_columns_are_not_built(broker: Broker, counted: type[Counted]) -> None:
     frame = scan_topic(
         "t", {"bootstrap.servers": broker.bootstrap_servers}, include_headers=True, include_leader_epoch=True
     )
@@ -238,7 +238,7 @@ def test_columns_that_are_not_used_are_not_made(broker: Broker, counted: type[Co
     assert {"include.headers", "include.leader.epoch"} <= counted.made[-1].keys()
 
 
-def test_what_comes_later_is_in_no_result(broker: Broker) -> None:
+def test_later_records_are_excluded(broker: Broker) -> None:
     broker.create_topic("grows")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("grows", "1").result()
@@ -252,7 +252,7 @@ def test_what_comes_later_is_in_no_result(broker: Broker) -> None:
     assert scan_topic("none", bootstrap_servers=broker.bootstrap_servers).collect().height == 0
 
 
-def test_markers_of_transactions_and_what_was_aborted_end_no_scan_early(broker: Broker) -> None:
+def test_markers_and_aborted_records_do_not_end_scan(broker: Broker) -> None:
     broker.create_topic("committed")
     servers = broker.bootstrap_servers
     with Producer(bootstrap_servers=servers, transactional_id="scan") as producer:
@@ -264,12 +264,12 @@ def test_markers_of_transactions_and_what_was_aborted_end_no_scan_early(broker: 
         assert frame.collect()["value"].to_list() == [b"0", b"2"]
         producer.begin_transaction()
         producer.send("committed", "open").result()
-        # The end is the last stable offset: it waits for nobody.
+        # The end is the last stable offset, so the scan does not wait for open transactions.
         frame = scan_topic("committed", bootstrap_servers=servers, isolation_level="read_committed")
         assert frame.collect()["value"].to_list() == [b"0", b"2"]
 
 
-def test_a_topic_made_anew_is_an_error(broker: Broker) -> None:
+def test_recreated_topic_is_an_error(broker: Broker) -> None:
     from samsarrow import Admin
 
     broker.create_topic("again")
@@ -286,7 +286,7 @@ def test_a_topic_made_anew_is_an_error(broker: Broker) -> None:
         frame.collect()
 
 
-def test_a_broker_that_is_gone_is_an_error() -> None:
+def test_unreachable_broker_is_an_error() -> None:
     with Broker(topics={"t": 1}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send("t", "1").result()
@@ -323,13 +323,13 @@ def test_a_broker_that_is_gone_is_an_error() -> None:
         (lambda s: scan_topic("t", lateness=-MINUTE), ConfigurationError, "lateness is a timedelta of zero or more"),
     ],
 )
-def test_bad_input(broker: Broker, make: Callable[[str], Any], error: type[Exception], text: str) -> None:
+def test_invalid_arguments(broker: Broker, make: Callable[[str], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make(broker.bootstrap_servers)
 
 
-def test_whatever_a_predicate_is_no_row_is_left_out(everything: pl.DataFrame) -> None:
-    """Random predicates: what Polars finds lies where they are said to hold."""
+def test_random_predicates_match_polars(everything: pl.DataFrame) -> None:
+    """Random predicates: all rows that match according to Polars are in the derived ranges."""
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
 
@@ -383,7 +383,7 @@ def test_whatever_a_predicate_is_no_row_is_left_out(everything: pl.DataFrame) ->
     assert narrowed > 200
 
 
-def test_what_a_predicate_says() -> None:
+def test_predicate_ranges() -> None:
     assert matching_rows(None, [0, 1]) == {0: Rows(), 1: Rows()}
     assert matching_rows((offset > 5) & (offset <= 9), [0]) == {0: Rows(offsets=Span(6, 10))}
     assert matching_rows(timestamp > pl.lit(minute(1)).dt.cast_time_unit("ns"), [0])[0].times.end == NEVER
@@ -394,7 +394,7 @@ def test_what_a_predicate_says() -> None:
     assert matching_rows(offset.map_batches(lambda o: o > 3, pl.Boolean), [0]) == {0: Rows()}
 
 
-def test_polars_is_imported_by_those_who_use_it() -> None:
+def test_polars_is_imported_lazily() -> None:
     code = "import samsarrow, sys; samsarrow.Consumer; assert 'polars' not in sys.modules; samsarrow.polars.scan_topic"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     without = "import sys; sys.modules['polars'] = None\nimport samsarrow.polars"

@@ -1,4 +1,4 @@
-"""The worker of examples/worker: killed at work, it loses nothing and does nothing twice."""
+"""The worker of examples/worker, killed repeatedly, processes each record exactly once."""
 
 import json
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from support.examples import Program, copied, module
 from support.kafka import KafkaServer
 
 ORDERS, EVERY = 240, 80
-# Small transactions. The pauses stay: in them a transaction is seen that is not committed yet.
+# Small transactions. The pauses remain: during these, uncommitted transactions are visible.
 FASTER = [("max_poll_records=500", "max_poll_records=60")]
 
 
 def order(number: int) -> str:
-    """Some cannot be read, and some cannot be worked on."""
+    """Returns an order; some are not valid JSON, and some cannot be processed."""
     if number % EVERY == 20:
         return f"order {number}"
     return json.dumps({"id": number, "amount": f"{number}.50", "currency": "XYZ" if number % EVERY == 30 else "USD"})
 
 
 def read(servers: str, topic: str, level: str) -> list[ConsumerRecord]:
-    """All that is in a topic's only partition."""
+    """Returns all records in a topic's only partition."""
     with Consumer(
         bootstrap_servers=servers, isolation_level=level, auto_offset_reset="earliest", include_headers=True
     ) as consumer:
@@ -59,7 +59,7 @@ def check(servers: str, orders: str, done: str, dead: str, folder: Path, kills: 
 
     with Program(copied("worker/worker.py", folder, *FASTER), *arguments) as worker:
         for _ in range(kills):
-            # Somewhere in a transaction: what it sent is there, and not yet committed.
+            # Within a transaction: its records are written but not committed.
             before = seen("read_uncommitted")
             worker.until(lambda before=before: seen("read_uncommitted") > max(before, seen("read_committed")))  # type: ignore[misc]
             worker.restart()
@@ -71,7 +71,7 @@ def check(servers: str, orders: str, done: str, dead: str, folder: Path, kills: 
     for partition in (0, 1):
         assert [i["id"] for i in found if i["id"] % 2 == partition] == [n for n in good if n % 2 == partition]
     assert all(float(i["eur"]) == round(i["id"] / 2 + 0.25, 2) for i in found)
-    # It was killed at work: what it had sent came again.
+    # It was killed during a transaction: some records were sent again.
     assert seen("read_uncommitted") > len(invoices)
     letters = read(servers, dead, "read_committed")
     assert sorted(letter.timestamp for letter in letters) == [n for n in range(ORDERS) if n % EVERY in (20, 30)]
@@ -95,12 +95,12 @@ def check(servers: str, orders: str, done: str, dead: str, folder: Path, kills: 
         }
 
 
-def test_a_killed_worker_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
+def test_killed_worker_processes_exactly_once(tmp_path: Path) -> None:
     with Broker(topics={"orders": 2, "invoices": 1, "dead": 1}, group_initial_rebalance_delay=0) as broker:
         check(broker.bootstrap_servers, "orders", "invoices", "dead", tmp_path, kills=3)
 
 
-def test_the_same_on_kafka(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+def test_killed_worker_processes_exactly_once_on_kafka(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
     check(kafka.bootstrap_servers, new_topic(2), new_topic(), new_topic(), tmp_path, kills=2)
 
 
@@ -110,7 +110,7 @@ def record(value: bytes | None) -> ConsumerRecord:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example as a module, whose pauses are listed instead of waited for."""
+    """The example loaded as a module; its pauses are recorded instead of slept."""
     found = module("worker/worker.py")
     waited: list[float] = []
     monkeypatch.setattr(found, "time", type("Time", (), {"sleep": waited.append, "monotonic": found.time.monotonic}))
@@ -118,14 +118,14 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     return found
 
 
-def test_what_heals_is_no_dead_letter(worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transient_errors_are_retried(worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rates = tmp_path / "rates.json"
 
     def pause(_: float) -> None:
         rates.write_text('{"EUR": 1}')
 
     monkeypatch.setattr(worker.time, "sleep", pause)
-    # The first attempt has no file.
+    # The file is missing at the first attempt.
     result, tries, error = worker.attempt(record(b'{"id": 1, "amount": 2, "currency": "EUR"}'), rates)
     assert (json.loads(result), tries, error) == ({"id": 1, "eur": "2.00"}, 2, None)
 
@@ -141,7 +141,7 @@ def test_what_heals_is_no_dead_letter(worker: Any, tmp_path: Path, monkeypatch: 
         (b'{"id": 1, "amount": "NaN", "currency": "EUR"}', "NaN"),
     ],
 )
-def test_what_cannot_succeed_is_tried_once(worker: Any, tmp_path: Path, value: bytes | None, reason: str) -> None:
+def test_permanent_errors_are_not_retried(worker: Any, tmp_path: Path, value: bytes | None, reason: str) -> None:
     result, tries, error = worker.attempt(record(value), tmp_path / "rates.json")
     assert (result, tries) == (None, 1)
     assert isinstance(error, worker.RejectedError)
@@ -149,14 +149,14 @@ def test_what_cannot_succeed_is_tried_once(worker: Any, tmp_path: Path, value: b
     assert worker.waited == []
 
 
-def test_pauses_grow(worker: Any, tmp_path: Path) -> None:
+def test_backoff_grows(worker: Any, tmp_path: Path) -> None:
     _, tries, error = worker.attempt(record(b'{"id": 1, "amount": 2, "currency": "EUR"}'), tmp_path / "none.json")
     assert (tries, type(error)) == (4, FileNotFoundError)
     assert [round(waited / 0.1 / 2**i) for i, waited in enumerate(worker.waited)] == [1, 1, 1]
 
 
-def test_a_transaction_ends_with_its_budget(worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left of a batch comes again, each record once."""
+def test_transaction_ends_with_its_budget(worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a batch is read again, each record once."""
     rates = tmp_path / "rates.json"
     rates.write_text('{"EUR": 1}')
     monkeypatch.setattr(worker, "BUDGET", -1.0)

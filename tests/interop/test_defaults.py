@@ -1,4 +1,4 @@
-"""What `samsarrow config check` says of others' defaults, against librdkafka and Java themselves."""
+"""Defaults of other clients in `samsarrow config check`, compared with librdkafka and Java."""
 
 import ctypes
 import re
@@ -12,8 +12,7 @@ from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailable
 from support.librdkafka import MockClusterUnavailableError, library
 
 NAMES = {known: name for name, aliases, _, _ in option_table() for known in (name, *aliases)}
-# Another word for the same, the system's own choice, what only sets how soon something is tried again, and what none
-# but the most unusual program meets.
+# Synonyms, the system's own choice, retry delays, and options that hardly any application needs.
 WORDS = {"security.protocol", "auto.offset.reset", "acks", "sasl.oauthbearer.method", "sasl.oauthbearer.grant.type"}
 QUIET = WORDS | {
     "receive.buffer.bytes", "send.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
@@ -24,13 +23,13 @@ QUIET = WORDS | {
 
 
 def ours() -> dict[str, str]:
-    """Our defaults, as docs/options.md has them; empty where there is none."""
+    """Returns our defaults from docs/options.md; empty if an option has none."""
     rows = (re.split(r"(?<!\\) \| ", line.strip("| ")) for line in options_markdown().splitlines() if "| `" in line)
     return {row[0].strip("`"): row[3].strip("`").replace("–", "") for row in rows}
 
 
 def check(told: tuple[Difference, ...], theirs: dict[str, str]) -> None:
-    """What is documented is so, and whatever differs is documented, or of those that need not be."""
+    """Checks the documented defaults, and that all differences are documented or in QUIET."""
     mine = ours()
     assert {one.name: (one.theirs, one.ours) for one in told} == {
         one.name: (theirs[one.name], mine[one.name]) for one in told
@@ -45,7 +44,7 @@ def test_defaults_of_librdkafka() -> None:
     except MockClusterUnavailableError as reason:
         pytest.skip(str(reason))
     found: dict[str, str] = {}
-    # What both have, such as the auto.commit.interval.ms of the consumer before this one, is the client's.
+    # For options of both kinds, such as the legacy consumer's auto.commit.interval.ms, the client's value applies.
     for kind in ("topic_conf", "conf"):
         new, dump = getattr(lib, f"rd_kafka_{kind}_new"), getattr(lib, f"rd_kafka_{kind}_dump")
         new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
@@ -53,7 +52,8 @@ def test_defaults_of_librdkafka() -> None:
         texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
         words = [texts[at].decode() for at in range(count.value)]
         found |= dict(zip(words[::2], words[1::2], strict=True))
-    # One is how long brokers wait for replicas, and what ours is, it calls socket.timeout.ms. The other is for shares.
+    # librdkafka's option of the first name is the broker's replication timeout; ours is its socket.timeout.ms. The
+    # second is for share groups.
     del found["request.timeout.ms"], found["max.poll.records"]
     check(LIBRDKAFKA, {NAMES[name]: value for name, value in found.items() if name in NAMES})
 

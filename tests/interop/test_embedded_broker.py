@@ -1,4 +1,4 @@
-"""Other makers' clients on the embedded broker: what they write they read again, and so do we."""
+"""Other clients on the embedded broker: their records are read by them and by us."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def contents(received: list[Received]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_confluent_and_aiokafka(broker: Broker, codec: str) -> None:
+def test_confluent_and_aiokafka_round_trip(broker: Broker, codec: str) -> None:
     servers = broker.bootstrap_servers
     for topic, peer in (("a", confluent), ("b", aio)):
         broker.create_topic(topic)
@@ -39,13 +39,13 @@ def test_confluent_and_aiokafka(broker: Broker, codec: str) -> None:
             assert contents(reader.consume(servers, topic, len(SENT))) == EXPECTED, (peer.__name__, reader.__name__)
 
 
-# As clients of those times: without a question for versions, with Produce v1 and v2, Fetch v1 and v2.
+# Old clients: without ApiVersions, with Produce v1 and v2, and Fetch v1 and v2.
 OLD = {0: ("0.9.0", (0, 9)), 1: ("0.10.0", (0, 10))}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 @pytest.mark.parametrize("magic", OLD)
-def test_clients_of_the_old_formats(broker: Broker, magic: int, codec: str) -> None:
+def test_clients_with_old_formats(broker: Broker, magic: int, codec: str) -> None:
     servers, (version, api_version) = broker.bootstrap_servers, OLD[magic]
     librdkafka = {"api_version_request": False, "broker_version_fallback": version}
     sent = [s for s in SENT if not s.headers]
@@ -64,7 +64,7 @@ def test_clients_of_the_old_formats(broker: Broker, magic: int, codec: str) -> N
             (confluent, librdkafka),
             (kafka_python, {"api_version": api_version}),
             (samsarrow_arrow, {"api_version_fetch": magic + 1}),
-            # What is stored is served as it is by new versions too.
+            # Newer versions return the stored format, too.
             (confluent, {}),
             (samsarrow_rows, {}),
             (samsarrow_arrow, {"layout": "view"}),
@@ -75,12 +75,12 @@ def test_clients_of_the_old_formats(broker: Broker, magic: int, codec: str) -> N
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_the_console_tools(broker: Broker, codec: str) -> None:
+def test_kafka_console_tools(broker: Broker, codec: str) -> None:
     try:
         classpath()
     except KafkaUnavailableError as reason:
         pytest.skip(str(reason))
-    # Only its class path is used: the server itself is not started.
+    # Only its class path is used: the server is not started.
     tools = KafkaServer()
     try:
         java.produce(tools, "t", codec, SENT, broker.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""Other makers' consumers in groups on the embedded broker."""
+"""Other clients' consumers in groups on the embedded broker."""
 
 import contextlib
 import threading
@@ -23,10 +23,10 @@ KINDS = {
 
 
 class Member:
-    """A consumer of confluent-kafka in group `g` with a thread of its own, and what it read.
+    """A consumer of confluent-kafka in group `g` with its own thread, and the values that it read.
 
-    A commit waits behind a JoinGroup on the same connection, and that one for the other members: they must go on
-    polling meanwhile.
+    A commit queues behind JoinGroup on the same connection, which waits for the other members, so these must keep
+    polling.
     """
 
     def __init__(self, servers: str, **options: object) -> None:
@@ -63,7 +63,7 @@ class Member:
         self._consumer.close()
 
     def _commit(self) -> None:
-        # It may meet a rebalance: then the next one is for it too.
+        # A rebalance may make it fail; then the next one covers these offsets.
         if self._dirty:
             with contextlib.suppress(confluent_kafka.KafkaException):
                 self._consumer.commit(asynchronous=False)
@@ -76,7 +76,7 @@ class Member:
 
 
 def how(members: list[Member]) -> Callable[[], object]:
-    """What members have, for the message of a test that waited in vain."""
+    """Returns a function that describes the members, for the message of a timeout."""
     return lambda: [(sorted(member.partitions), len(member.seen)) for member in members]
 
 
@@ -94,7 +94,7 @@ def produce(servers: str, values: range) -> set[bytes]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_share_and_one_inherits(broker: Broker, kind: str) -> None:
+def test_members_share_and_one_takes_over(broker: Broker, kind: str) -> None:
     servers = broker.bootstrap_servers
     written = produce(servers, range(60))
     first, second = Member(servers, **KINDS[kind]), Member(servers, **KINDS[kind])
@@ -123,7 +123,7 @@ def test_two_share_and_one_inherits(broker: Broker, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["range", "uniform"])
-def test_a_static_member_comes_back_and_nobody_notices(broker: Broker, kind: str) -> None:
+def test_static_member_returns_without_rebalance(broker: Broker, kind: str) -> None:
     servers, options = broker.bootstrap_servers, KINDS[kind]
     one, two = (Member(servers, **options, **{"group.instance.id": name}) for name in ("one", "two"))
     until(lambda: len(one.partitions) == len(two.partitions) == PARTITIONS // 2, how([one, two]))

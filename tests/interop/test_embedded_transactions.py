@@ -1,4 +1,4 @@
-"""Other makers' transactional producers on the embedded broker, in every version of transactions that there is."""
+"""Other clients' transactional producers on the embedded broker, with all transaction versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEVELS = ("read_uncommitted", "read_committed")
 
 @contextlib.contextmanager
 def java_of(server: KafkaServer) -> Iterator[JavaPeer]:
-    """The clients of a version; the server itself is not started."""
+    """Java clients of the server's version; the server is not started."""
     try:
         classpath(server.version)
         with JavaPeer(server) as peer:
@@ -39,7 +39,7 @@ def old_java() -> Iterator[JavaPeer]:
 
 
 class Scenario:
-    """A topic under construction by Java producers; each record's value says what becomes of it."""
+    """Writes a topic with Java producers; each record's value says whether it is committed."""
 
     def __init__(self, java: JavaPeer, servers: str, topic: str) -> None:
         self._java, self._servers, self.topic = java, servers, topic
@@ -59,7 +59,7 @@ class Scenario:
         self._java.send(f"{self.topic}-{name}", self.topic, records, partition)
 
     def settle(self) -> None:
-        """Waits for the markers, which come after the end is answered: what follows has its offsets after them."""
+        """Waits for the markers, which follow the response to EndTxn, so that later records have higher offsets."""
         wait_for_ends(self._servers, f"{self.topic}-a", f"{self.topic}-b")
 
     def offset(self, name: str, offset: int) -> None:
@@ -71,7 +71,7 @@ class Scenario:
         return self._java.call("committed", topic=self.topic, partitions=[0], config=config)  # type: ignore[no-any-return]
 
     def read(self) -> list[object]:
-        """What Java's consumer reads by level and partition, with the offsets."""
+        """Returns what Java's consumer reads by level and partition, with the offsets."""
         found: list[object] = [self.committed()]
         for level in LEVELS:
             options = {"bootstrap_servers": self._servers, "isolation_level": level}
@@ -82,7 +82,7 @@ class Scenario:
         return found
 
     def play(self) -> list[object]:
-        """Transactions one after the other, within each other, of nothing, and one that stays open."""
+        """Runs consecutive, interleaved and empty transactions, and one that stays open."""
         for name in ("a", "b"):
             self.do(name, "begin")
             self.send(name, "committed", 5)
@@ -118,7 +118,7 @@ class Scenario:
 
 @pytest.fixture(scope="module")
 def on_kafka(kafka: KafkaServer, java: JavaPeer) -> list[object]:
-    """What the scenario leaves on Apache Kafka."""
+    """The result of the scenario on Apache Kafka."""
     scenario = Scenario(java, kafka.bootstrap_servers, create_topic(kafka, 2))
     try:
         return scenario.play()
@@ -127,7 +127,7 @@ def on_kafka(kafka: KafkaServer, java: JavaPeer) -> list[object]:
 
 
 @pytest.mark.parametrize(("client", "version"), [("old_java", 2), ("java", 1), ("java", 2)])
-def test_java_reads_what_it_reads_on_kafka(
+def test_java_results_match_apache_kafka(
     client: str, version: int, on_kafka: list[object], request: pytest.FixtureRequest
 ) -> None:
     java: JavaPeer = request.getfixturevalue(client)
@@ -138,19 +138,19 @@ def test_java_reads_what_it_reads_on_kafka(
             assert scenario.play() == on_kafka
         finally:
             scenario.close()
-        # Only the second version, which 3.9 does not speak, does without.
+        # Only version 2, which 3.9 does not support, omits these requests.
         first = version < 2 or client == "old_java"
         assert (broker.requests("AddPartitionsToTxn") > 0) == first
         assert (broker.requests("AddOffsetsToTxn") > 0) == first
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_java_is_fenced_and_waits_for_what_is_ending(java: JavaPeer, version: int) -> None:
+def test_java_is_fenced_and_waits_for_markers(java: JavaPeer, version: int) -> None:
     topic = f"fenced{version}"
     with Broker(topics={topic: 2}, transaction_version=version, transaction_marker_delay=0.2) as broker:
         scenario = Scenario(java, broker.bootstrap_servers, topic)
         try:
-            # Each next one begins while the last is not complete yet.
+            # Each transaction begins before the previous one is complete.
             for _ in range(3):
                 scenario.do("a", "begin")
                 scenario.send("a", "committed", 2)
@@ -160,7 +160,7 @@ def test_java_is_fenced_and_waits_for_what_is_ending(java: JavaPeer, version: in
             broker.fence(f"{topic}-a")
             with pytest.raises(JavaError, match=r"ProducerFenced|InvalidProducerEpoch|TransactionAbortable"):
                 scenario.do("a", "commit")
-            # What met with an error in the middle is tried again.
+            # Requests that meet an error are retried.
             scenario.do("b", "begin")
             broker.fail("Produce", drop="after")
             broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", handled=True)
@@ -174,7 +174,7 @@ def test_java_is_fenced_and_waits_for_what_is_ending(java: JavaPeer, version: in
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_confluent_moves_offsets_with_records(version: int) -> None:
+def test_confluent_commits_offsets_in_transactions(version: int) -> None:
     with Broker(brokers=2, topics={"from": 1, "to": 1}, transaction_version=version) as broker:
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         samsarrow_arrow.produce(broker.bootstrap_servers, "from", "none", [Sent(None, b"%d" % i) for i in range(10)])
@@ -193,7 +193,7 @@ def test_confluent_moves_offsets_with_records(version: int) -> None:
                 producer.produce("to", message.value())
                 position = consumer.position(consumer.assignment())
                 producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 30)
-                # Each other one is undone, and moved again.
+                # Every second transaction is aborted and repeated.
                 if moved % 2 == 0:
                     producer.abort_transaction(30)
                     producer.begin_transaction()

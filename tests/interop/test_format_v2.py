@@ -1,4 +1,4 @@
-"""Format v2: whatever one client writes, every other reads the same, for every codec."""
+"""Format v2: records of each client are read equally by all others, with every codec."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ OURS = [samsarrow_rows, samsarrow_arrow]
 PYTHON_PEERS = [confluent, aio, kafka_python]
 T0 = 1_700_000_000_000
 
-# All bytes, null header values, repeated header names, timestamps that jump and go back.
+# All byte values, null header values, repeated header names, timestamps out of order.
 BINARY = [
     Sent(bytes(range(256)), bytes(reversed(range(256))), (("x", None), ("x", b"\0\xff")), T0 + 5),
     Sent(None, None, (), T0),
@@ -48,7 +48,7 @@ def test_python_clients(kafka: KafkaServer, new_topic: Callable[..., str], produ
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_java_reads_ours(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str], codec: str) -> None:
+def test_java_reads_our_records(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str], codec: str) -> None:
     for producer in OURS:
         topic = new_topic()
         producer.produce(kafka.bootstrap_servers, topic, codec, BINARY)
@@ -56,7 +56,7 @@ def test_java_reads_ours(kafka: KafkaServer, java: JavaPeer, new_topic: Callable
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_ours_reads_java(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str], codec: str) -> None:
+def test_we_read_java_records(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str], codec: str) -> None:
     topic = new_topic()
     java.produce(topic, codec, BINARY)
     for reader in OURS:
@@ -67,7 +67,7 @@ def test_ours_reads_java(kafka: KafkaServer, java: JavaPeer, new_topic: Callable
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_kafka_calls_our_batches_valid(kafka: KafkaServer, new_topic: Callable[..., str], codec: str) -> None:
+def test_kafka_tool_validates_our_batches(kafka: KafkaServer, new_topic: Callable[..., str], codec: str) -> None:
     topic = new_topic()
     for producer in OURS:
         producer.produce(kafka.bootstrap_servers, topic, codec, BINARY)
@@ -81,7 +81,7 @@ def test_kafka_calls_our_batches_valid(kafka: KafkaServer, new_topic: Callable[.
     assert sum(int(b.partition("count: ")[2].split()[0]) for b in batches) == 2 * len(BINARY)
 
 
-def test_theirs_reads_rows_of_any_type(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+def test_other_clients_read_rows_of_any_type(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
     rows = [{"id": i, "tags": ["a", None][: i % 3], "at": None} for i in range(500)]
     table = pa.table({"key": [f"k{i}" for i in range(500)], "row": pa.array([None, *rows[1:]])})
     with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="zstd") as producer:
@@ -90,7 +90,7 @@ def test_theirs_reads_rows_of_any_type(kafka: KafkaServer, new_topic: Callable[.
             producer.send_batch(topic, table, value="row", value_format=value_format).result(30)
             received = confluent.consume(kafka.bootstrap_servers, topic, 500)
             assert [r.key for r in received] == [b"k%d" % i for i in range(500)]
-            # A tombstone, no text "null".
+            # A tombstone, not the text "null".
             assert received[0].value is None
             assert [parse(r.value) for r in received[1:]] == rows[1:]
 
@@ -101,10 +101,10 @@ def from_ipc(value: bytes) -> Any:
 
 
 @pytest.mark.parametrize("options", [{"message_format_version": "0.10.2"}, {"api_version_produce": 2}], ids=str)
-def test_old_formats_are_refused_at_once(
+def test_old_formats_are_rejected_immediately(
     kafka: KafkaServer, new_topic: Callable[..., str], options: dict[str, object]
 ) -> None:
-    """Kafka 4 has dropped them, though it names the versions of Produce that carry them."""
+    """Kafka 4 has removed them, although it still lists the versions of Produce that carry them."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         delivery = producer.send(new_topic(), b"v")
         with pytest.raises(KafkaError, match=r"speaks \(?v3 to v"):

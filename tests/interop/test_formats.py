@@ -1,4 +1,4 @@
-"""Record formats v0, v1 and v2 on a broker that still stores them: what one client writes, every other reads."""
+"""Record formats v0, v1 and v2 on a broker that still stores them: records of each client are read by all others."""
 
 import dataclasses
 import time
@@ -14,13 +14,13 @@ from support.peers import Poll, Received, Sent, confluent, kafka_python, samsarr
 from support.peers.java_api import JavaPeer
 from support.segments import stored
 
-# What a topic's `message.format.version` has to be.
+# `message.format.version` of the topic for each format.
 VERSIONS = {0: "0.9.0", 1: "0.10.0", 2: "2.8"}
 CODECS = {0: ["none", "gzip", "snappy", "lz4"], 1: ["none", "gzip", "snappy", "lz4"]}
 CODECS[2] = [*CODECS[0], "zstd"]
 OURS = [samsarrow_rows, samsarrow_arrow]
 T0 = 1_700_000_000_000
-# The newest Fetch and Produce of this broker.
+# The newest Fetch and Produce versions of this broker.
 FETCH = 17
 PRODUCE = 11
 
@@ -37,12 +37,12 @@ HEADED = [Sent(s.key, s.value, (("a", b"1"), ("b", b""), ("a", b"%d" % i)), s.ti
 
 
 def records(magic: int) -> list[Sent]:
-    """Every kind of record that a format can hold; only v2 has headers."""
+    """Returns all kinds of records that a format supports; only v2 has headers."""
     return HEADED if magic == 2 else PLAIN
 
 
 def expected(magic: int, sent: list[Sent]) -> list[Received]:
-    """What is read of records that were stored or sent in a format."""
+    """Returns the expected records after being stored or sent in a format."""
     return [
         Received(i, s.timestamp if magic else None, s.key, s.value, s.headers if magic == 2 else ())
         for i, s in enumerate(sent)
@@ -50,28 +50,28 @@ def expected(magic: int, sent: list[Sent]) -> list[Received]:
 
 
 def new_topic(server: ZooKeeperKafkaServer, magic: int, **configs: str) -> str:
-    """A topic that is stored in a format, with a partition per codec."""
+    """Creates a topic stored in a format, with a partition per codec."""
     return create_topic(server, len(CODECS[magic]), message_format_version=VERSIONS[magic], **configs)
 
 
 def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int, *, lone: bool = False) -> None:
-    """That each partition really holds its format and its codec.
+    """Checks that each partition has its format and its codec.
 
-    With `lone`, a few records may be there by themselves and as they are: librdkafka compresses only what gets smaller
-    by it, which a record alone does not, and under load one is sent before the next is there.
+    With `lone`, a few single records may be uncompressed: librdkafka compresses only if this saves space, which is not
+    the case for a single record, and on a busy machine it may send one before the next is available.
     """
     for partition, codec in enumerate(CODECS[magic]):
         batches = list(stored(p for p in server.segments(topic) if p.parent.name == f"{topic}-{partition}"))
         other = [b for b in batches if (b.magic, b.codec) != (magic, codec)]
         if lone:
-            # An entry, of whatever format, has the records from the entry before it on.
+            # In all formats, an entry begins after the last offset of the entry before it.
             ends = [-1, *(b.last_offset for b in batches)]
             single = {b for b, before in zip(batches, ends, strict=False) if b.last_offset == before + 1}
             other = [b for b in other if not (b.magic == magic and b.codec == "none" and b in single)]
             assert sum(b.codec != codec for b in batches) <= len(PLAIN) // 4
         assert other == []
         assert batches
-        # Wrappers and batches hold several records: else this were no test of them.
+        # Wrappers and batches must contain several records to be tested.
         assert len(batches) < len(PLAIN) or (magic, codec) in ((0, "none"), (1, "none"))
 
 
@@ -97,8 +97,8 @@ def fallback(version: str) -> dict[str, object]:
     return {"api_version_request": False, "broker_version_fallback": version}
 
 
-# Those that send v2 are converted by the broker; librdkafka and kafka-python can send v0 and v1 themselves, which the
-# broker stores as they are.
+# The broker converts records of producers that send v2; librdkafka and kafka-python can send v0 and v1 themselves,
+# which are stored unchanged.
 THEIRS = {
     (0, "java"): java_peer,
     (0, "confluent"): python_peer(confluent),
@@ -117,7 +117,7 @@ THEIRS = {
 
 
 @pytest.mark.parametrize(("magic", "writer"), THEIRS, ids=[f"v{magic}-{name}" for magic, name in THEIRS])
-def test_ours_reads_theirs(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, writer: str) -> None:
+def test_we_read_other_clients(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, writer: str) -> None:
     topic = new_topic(old_kafka, magic)
     sent: list[Sent] = []
     for partition, codec in enumerate(CODECS[magic]):
@@ -133,14 +133,14 @@ def test_ours_reads_theirs(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, 
 def read(
     server: ZooKeeperKafkaServer, topic: str, codecs: list[str], count: int, **options: object
 ) -> dict[str, list[Received]]:
-    """As we read all partitions at once, by codec."""
+    """Reads all partitions together with our consumer; returns records by codec."""
     partitions = range(len(codecs))
     polls = samsarrow_arrow.polls(server.bootstrap_servers, topic, partitions, [count for _ in codecs], **options)
     return by_codec(polls, codecs)
 
 
 def read_by_java(java: JavaPeer, topic: str, magic: int, count: int) -> dict[str, list[Received]]:
-    """As the Java client does."""
+    """Reads all partitions together with the Java client; returns records by codec."""
     partitions = range(len(CODECS[magic]))
     return by_codec(java.polls(topic, partitions, [count for _ in partitions]), CODECS[magic])
 
@@ -154,15 +154,15 @@ def by_codec(polls: list[Poll], codecs: list[str]) -> dict[str, list[Received]]:
 
 
 @pytest.mark.parametrize("magic", VERSIONS)
-def test_every_version_of_fetch(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+def test_all_fetch_versions(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
     topic = new_topic(old_kafka, magic)
     for partition, codec in enumerate(CODECS[magic]):
         old_java.produce(topic, codec, records(magic), partition)
     check_stored(old_kafka, topic, magic)
     for version in range(FETCH + 1):
-        # The broker converts what the version cannot carry: to v0 before Fetch v2, to v1 before v4.
+        # The broker converts to the newest format of the version: v0 before Fetch v2, v1 before v4.
         served = min(magic, 0 if version < 2 else 1 if version < 4 else 2)
-        # Nor was there zstd before v2, which is the last of the codecs.
+        # Excludes zstd, the last of the codecs, before v2.
         codecs = CODECS[served]
         for layout in ("binary", "view"):
             found = read(old_kafka, topic, codecs, len(PLAIN), api_version_fetch=version, layout=layout)
@@ -173,7 +173,7 @@ def test_every_version_of_fetch(old_kafka: ZooKeeperKafkaServer, old_java: JavaP
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_the_time_of_the_log(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+def test_log_append_time(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
     topic = new_topic(old_kafka, magic, message_timestamp_type="LogAppendTime")
     for partition, codec in enumerate(CODECS[magic]):
         old_java.produce(topic, codec, PLAIN, partition)
@@ -191,8 +191,8 @@ def test_the_time_of_the_log(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer
 
 
 @pytest.mark.parametrize("magic", VERSIONS)
-def test_theirs_reads_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
-    """Format v2 on the wire, which the broker converts; it refuses idempotence for topics of the old formats."""
+def test_other_clients_read_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+    """Format v2 on the wire, which the broker converts; it rejects idempotence for topics of older formats."""
     for writer in OURS:
         topic = new_topic(old_kafka, magic)
         for partition, codec in enumerate(CODECS[magic]):
@@ -213,11 +213,11 @@ def test_theirs_reads_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, 
     ],
     ids=str,
 )
-def test_theirs_reads_ours_in_the_old_formats(
+def test_other_clients_read_ours_in_old_formats(
     old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, options: dict[str, object]
 ) -> None:
     for writer in OURS:
-        # The broker stores what we write; a topic of the newest format makes it convert that.
+        # The broker stores our format unchanged; for a topic of the newest format, it converts.
         same, newest = new_topic(old_kafka, magic), create_topic(old_kafka, len(CODECS[magic]))
         for topic in (same, newest):
             for partition, codec in enumerate(CODECS[magic]):
@@ -229,7 +229,7 @@ def test_theirs_reads_ours_in_the_old_formats(
         assert read(old_kafka, newest, CODECS[magic], len(PLAIN)) == wanted
 
 
-def test_headers_need_the_newest_format(old_kafka: ZooKeeperKafkaServer) -> None:
+def test_headers_require_v2(old_kafka: ZooKeeperKafkaServer) -> None:
     topic = new_topic(old_kafka, 1)
     for writer in OURS:
         with pytest.raises(KafkaError, match="headers"):
@@ -237,7 +237,7 @@ def test_headers_need_the_newest_format(old_kafka: ZooKeeperKafkaServer) -> None
 
 
 def check_read(server: ZooKeeperKafkaServer, java: JavaPeer, topic: str, magic: int) -> None:
-    """That everybody reads what was sent."""
+    """Checks that all clients read the sent records."""
     wanted = expected(magic, records(magic))
     assert read_by_java(java, topic, magic, len(PLAIN)) == dict.fromkeys(CODECS[magic], wanted)
     for partition, codec in enumerate(CODECS[magic]):
@@ -246,7 +246,7 @@ def check_read(server: ZooKeeperKafkaServer, java: JavaPeer, topic: str, magic: 
             assert received == wanted, (codec, reader.__name__)
 
 
-def test_every_version_of_produce_with_batches(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
+def test_all_produce_versions(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
     versions = range(3, PRODUCE + 1)
     topic, wanted = create_topic(old_kafka, len(versions)), expected(2, HEADED)
     for partition, version in enumerate(versions):
@@ -258,7 +258,7 @@ def test_every_version_of_produce_with_batches(old_kafka: ZooKeeperKafkaServer, 
     assert read(old_kafka, topic, names, len(HEADED)) == dict.fromkeys(names, wanted)
 
 
-def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
+def test_partition_with_all_formats(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
     topic = create_topic(old_kafka, 1, message_format_version=VERSIONS[0])
     wanted: list[Received] = []
 
@@ -267,12 +267,12 @@ def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java
         base = len(wanted)
         wanted.extend(dataclasses.replace(r, offset=base + r.offset) for r in expected(magic, sent))
 
-    # Up, and down again.
+    # Formats ascending, then descending.
     for magic in (0, 1, 2, 1, 0):
         old_java.configure(topic, message_format_version=VERSIONS[magic])
         probe, until = Sent(None, b"probe", (), T0), time.monotonic() + 30
         while True:
-            # The broker hears of the change some time later.
+            # The broker applies the change some time later.
             old_java.produce(topic, "none", [probe])
             *_, last = stored(old_kafka.segments(topic))
             wanted.append(dataclasses.replace(expected(last.magic, [probe])[0], offset=len(wanted)))
@@ -288,7 +288,7 @@ def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java
     for reader in OURS:
         for layout in ("binary", "view"):
             assert reader.consume(bootstrap, topic, len(wanted), layout=layout) == wanted
-    # Entry by entry, and with chunks that end anywhere.
+    # One entry per fetch, and polls that end within batches.
     assert samsarrow_arrow.consume(bootstrap, topic, len(wanted), max_partition_fetch_bytes=1) == wanted
     polls = samsarrow_arrow.polls(bootstrap, topic, [0], [len(wanted)], max_poll_records=3)
     assert [record for poll in polls for _, record in poll.records] == wanted
@@ -296,7 +296,7 @@ def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java
 
 
 def start_anywhere(server: ZooKeeperKafkaServer, topic: str, offsets: list[int]) -> None:
-    """Within wrappers too."""
+    """Starts at every offset, also within wrappers."""
     tp = TopicPartition(topic, 0)
     options = {"max_poll_records": 1, "fetch_max_wait_ms": 10}
     with Consumer(bootstrap_servers=server.bootstrap_servers, **options) as consumer:
@@ -308,7 +308,7 @@ def start_anywhere(server: ZooKeeperKafkaServer, topic: str, offsets: list[int])
 
 @pytest.mark.parametrize("codec", CODECS[0])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrappers_with_holes(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, codec: str) -> None:
+def test_compacted_wrappers(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, codec: str) -> None:
     topic = create_topic(
         old_kafka,
         cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms="1",
@@ -321,7 +321,7 @@ def test_wrappers_with_holes(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer
         old_java.produce(topic, codec, sent)
         offset = max(latest.values(), default=-1) + 1
         latest.update((s.key or b"", offset + i) for i, s in enumerate(sent))
-        # Each in a segment of its own, which is a millisecond long; the last one stays as it is.
+        # Each in a separate segment, since segments last a millisecond; the active one is not compacted.
         time.sleep(0.01)
     offsets = sorted(latest.values())
     until = time.monotonic() + 60
@@ -336,7 +336,7 @@ def test_wrappers_with_holes(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer
     start_anywhere(old_kafka, topic, offsets)
 
 
-def test_a_record_larger_than_a_fetch(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
+def test_record_larger_than_a_fetch(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
     topic = new_topic(old_kafka, 1)
     big = Sent(b"big", bytes(range(256)) * 400, (), T0)
     old_java.produce(topic, "none", [PLAIN[0], big, PLAIN[1]])
@@ -347,7 +347,7 @@ def test_a_record_larger_than_a_fetch(old_kafka: ZooKeeperKafkaServer, old_java:
             old_kafka.bootstrap_servers, topic, 3, api_version_fetch=version, **options
         )  # fmt: skip
         assert received == wanted, version
-    # Before KIP-74 a broker cut it, and nothing but a larger fetch could help.
+    # Before KIP-74, a broker truncated it, and only a larger fetch could read it.
     with Consumer(
         bootstrap_servers=old_kafka.bootstrap_servers, auto_offset_reset="earliest", api_version_fetch=2, **options
     ) as consumer:

@@ -1,4 +1,4 @@
-"""All that we can write, read by others: each codec, format and acks, by single records and by Arrow batches."""
+"""All our variants of writing, read by other clients: each codec, format and acks, single records and Arrow batches."""
 
 import re
 import time
@@ -16,7 +16,7 @@ from support.peers.java_api import JavaPeer
 
 CODECS = {0: ["none", "gzip", "snappy", "lz4"], 1: ["none", "gzip", "snappy", "lz4"]}
 CODECS[2] = [*CODECS[0], "zstd"]
-# What a topic, and a producer, have to be set to.
+# `message.format.version` of topics and producers for each format.
 VERSIONS = {0: "0.9.0", 1: "0.10.0", 2: "2.8"}
 ACKS = ["0", "1", "all"]
 WAYS = ["rows", "batch"]
@@ -49,7 +49,7 @@ def produce(servers: str, topic: str, way: str, records: list[Sent], partition: 
             "t": pa.array([r.timestamp for r in records], pa.timestamp("ms", "UTC")),
             "p": [partition] * len(records),
         }
-        # In two chunks, the second of which begins within its arrays.
+        # Two chunks, the second of which has arrays with an offset.
         whole = pa.table(columns)
         table = pa.concat_tables([whole.slice(0, 7), whole.slice(7)])
         names = {"key": "k", "value": "v", "headers": "h", "timestamp": "t", "partition": "p"}
@@ -77,7 +77,7 @@ def by_confluent(servers: str, topic: str, partitions: range, count: int) -> dic
 
 
 def check_dump(server: KafkaServer, topic: str, magic: int, codecs: list[str], count: int) -> None:
-    """That Kafka's own tool calls every batch and every record valid, and finds the codec that was asked for."""
+    """Checks that Kafka's own tool finds every batch and record valid, with the requested codec."""
     files = sorted(server.segments(topic), key=lambda path: int(path.parent.name.rpartition("-")[2]))
     assert len(files) == len(codecs)
     done = server.tool(DUMP[server.version], "--files", ",".join(map(str, files)), "--deep-iteration")
@@ -92,19 +92,19 @@ def check_dump(server: KafkaServer, topic: str, magic: int, codecs: list[str], c
         records = [line for line in lines if line.startswith("|")]
         assert len(records) == count
         assert all("isValid: true" in record for record in records if "isValid" in record)
-        # Wrappers and batches hold several records: else this were no test of them.
+        # Wrappers and batches must contain several records to be tested.
         assert 0 < len(batches) < count or (magic < 2 and codec == "none")
 
 
 @pytest.mark.parametrize(("version", "magic"), [("4.3.1", 2), ("3.9.1", 2), ("3.9.1", 1), ("3.9.1", 0)])
-def test_everybody_reads_what_we_write(request: pytest.FixtureRequest, version: str, magic: int) -> None:
+def test_other_clients_read_all_variants(request: pytest.FixtureRequest, version: str, magic: int) -> None:
     newest = version == "4.3.1"
     server: KafkaServer = request.getfixturevalue("kafka" if newest else "old_kafka")
     java: JavaPeer = request.getfixturevalue("java" if newest else "old_java")
     assert server.version == version
     cases = list(product(WAYS, ACKS, CODECS[magic]))
     topic = create_topic(server, len(cases), **({} if newest else {"message_format_version": VERSIONS[magic]}))
-    # With acks=0 nobody hears of it if a leader is not ready yet: here all have answered.
+    # With acks=0 a leader that is not ready loses records silently: wait until all respond.
     with Consumer(bootstrap_servers=server.bootstrap_servers) as consumer:
         assert set(consumer.end_offsets(consumer.partitions_for(topic)).values()) == {0}
     sent = HEADED if magic == 2 else PLAIN
@@ -115,7 +115,7 @@ def test_everybody_reads_what_we_write(request: pytest.FixtureRequest, version: 
         produce(server.bootstrap_servers, topic, way, sent, partition, **options)
     wanted = [Received(i, s.timestamp if magic else None, s.key, s.value, s.headers) for i, s in enumerate(sent)]
     partitions = range(len(cases))
-    # What nobody confirmed may not be there yet: both wait for it.
+    # Unacknowledged records may arrive later: both readers wait for them.
     java_read: dict[int, list[Received]] = {p: [] for p in partitions}
     for poll in java.polls(topic, partitions, [len(sent)] * len(cases)):
         for partition, record in poll.records:

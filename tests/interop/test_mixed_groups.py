@@ -1,4 +1,4 @@
-"""One group of members by three makers, whichever of them leads it."""
+"""A group with members of three clients, led by each of them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ STRATEGIES = {
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
-# Who starts first leads, and goes on leading until it leaves.
+# The first member is the leader until it leaves.
 ORDERS = [("ours", "java", "confluent"), ("java", "confluent", "ours"), ("confluent", "ours", "java")]
 _numbers = itertools.count()
 
 
 class Member(Protocol):
-    """Somebody's consumer that polls by itself."""
+    """A running consumer of any client."""
 
     def look(self) -> tuple[set[TopicPartition], list[bytes]]:
-        """What it owns now, and the values that it read since the last look."""
+        """Returns its assigned partitions, and the values read since the last call."""
 
     def close(self) -> None:
         """Leaves the group."""
 
 
 class Threaded:
-    """A consumer that polls in a thread of its own."""
+    """A consumer with its own polling thread."""
 
     def __init__(self) -> None:
         self._owned: set[TopicPartition] = set()
@@ -131,7 +131,7 @@ class Java:
 
 
 class Victim:
-    """A member in a process of its own, which does not leave: it is killed."""
+    """A member in a separate process that is killed instead of leaving."""
 
     def __init__(self, maker: str, options: dict[str, Any], topics: list[str]) -> None:
         command = [sys.executable, str(SUPPORT / "mixed_member.py"), maker, json.dumps(options), *topics]
@@ -157,7 +157,7 @@ class Victim:
 
 
 class Group:
-    """The members, the partitions that they share, and a producer that fills these."""
+    """The members, the shared partitions, and a producer for these."""
 
     def __init__(self, partitions: list[TopicPartition], producer: Producer) -> None:
         self.partitions = set(partitions)
@@ -189,7 +189,7 @@ class Group:
         self._until(shared)
 
     def read(self) -> None:
-        """Each of 30 new records, one a partition, is read once."""
+        """Sends 30 records, one per partition, and checks that each is read once."""
         self._round += 1
         fresh = {f"{self._round} {tp.topic} {tp.partition}".encode(): tp for tp in self.partitions}
         for value, tp in fresh.items():
@@ -202,7 +202,7 @@ class Group:
 
 @pytest.fixture
 def join(kafka: KafkaServer, java: JavaPeer) -> Iterator[Callable[..., Member]]:
-    """Makes a member: `join(maker, strategy, group, topics)`."""
+    """Returns a function that starts a member: `join(maker, strategy, group, topics)`."""
     with ExitStack() as stack:
 
         def start(maker: str, strategy: str, group: str, topics: Iterable[str], dies: bool = False) -> Member:
@@ -229,7 +229,7 @@ def join(kafka: KafkaServer, java: JavaPeer) -> Iterator[Callable[..., Member]]:
 WAYS = [
     (strategy, order)
     for (i, strategy), (j, order) in itertools.product(enumerate(STRATEGIES), enumerate(ORDERS))
-    # Each strategy and each leader at least once; all nine pairs on demand.
+    # Each strategy and each leader at least once; all nine pairs on request.
     if i == j or os.environ.get("SAMSARROW_ALL_MIXES")
 ]
 
@@ -237,7 +237,7 @@ WAYS = [
 @pytest.mark.parametrize(
     ("strategy", "order"), WAYS, ids=lambda way: way if isinstance(way, str) else f"{way[0]} leads"
 )
-def test_three_makers_share_a_group(
+def test_three_clients_share_a_group(
     kafka: KafkaServer,
     new_topic: Callable[..., str],
     join: Callable[..., Member],
@@ -250,16 +250,16 @@ def test_three_makers_share_a_group(
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer, ExitStack() as stack:
         group = Group(partitions, producer)
         with Consumer(bootstrap_servers=kafka.bootstrap_servers) as anyone:
-            # Some makers' leaders look for a topic that is not there yet only once in minutes.
+            # Some clients' leaders refresh metadata for a missing topic only after minutes.
             assert sorted(tp for topic in topics for tp in anyone.partitions_for(topic)) == sorted(partitions)
-        # A process takes a while to start; it joins some time after the first.
+        # A process takes a while to start, and joins some time after the first.
         group.members[order[0]] = first = join(order[0], strategy, name, topics)
         group.settle()
         for maker in order[1:]:
             group.members[maker] = stack.enter_context(closing(join(maker, strategy, name, topics)))
         group.settle()
         group.read()
-        # What dies is ours, or of another maker where we lead.
+        # The killed member is ours, unless we lead.
         victim = group.members["victim"] = join(
             "confluent" if order[0] == "ours" else "ours", strategy, name, topics, dies=True
         )
@@ -268,7 +268,7 @@ def test_three_makers_share_a_group(
         del group.members["victim"]
         group.settle()
         group.read()
-        # The leader goes; another one leads.
+        # The leader leaves; another member takes over.
         del group.members[order[0]]
         first.close()
         group.settle()

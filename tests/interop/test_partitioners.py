@@ -1,4 +1,4 @@
-"""Every partitioner puts each key where the Java client and librdkafka put it."""
+"""Every partitioner chooses the same partition for each key as the Java client and librdkafka."""
 
 import random
 import struct
@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).parent.parent / "support" / "java" / "Partitions.java"
 
 
 def random_keys() -> list[bytes]:
-    """10,000 keys: all lengths up to 40 bytes, the empty key among them, every byte value."""
+    """10,000 keys: all lengths up to 40 bytes, including the empty key, and every byte value."""
     rng = random.Random(11)
     return [b"", *(rng.randbytes(rng.randrange(41)) for _ in range(9_999))]
 
@@ -44,7 +44,7 @@ def topic(servers: str, request: pytest.FixtureRequest) -> str:
 
 
 def placed(servers: str, topic: str, count: int) -> Placed:
-    """The partition of each record, by the number that its value is."""
+    """Returns the partition of each record by the number in its value."""
     found: Placed = {}
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
@@ -82,7 +82,7 @@ def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes | No
 
 
 @pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
-def test_keys_go_where_java_sends_them(servers: str, topic: str, arrow: bool) -> None:
+def test_partitions_match_java(servers: str, topic: str, arrow: bool) -> None:
     try:
         classpath(DEFAULT_VERSION)
     except KafkaUnavailableError as reason:
@@ -97,8 +97,9 @@ def test_keys_go_where_java_sends_them(servers: str, topic: str, arrow: bool) ->
 
 @pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
 @pytest.mark.parametrize("partitioner", ["consistent", "consistent_random", "murmur2_random", "fnv1a", "fnv1a_random"])
-def test_keys_go_where_librdkafka_sends_them(servers: str, topic: str, partitioner: str, arrow: bool) -> None:
-    # To `consistent_random` an empty key is none; null keys go to one partition with those that are not random.
+def test_partitions_match_librdkafka(servers: str, topic: str, partitioner: str, arrow: bool) -> None:
+    # `consistent_random` treats an empty key as no key, and partitioners that are not random send null keys to one
+    # partition.
     keys: list[bytes | None] = [key for key in KEYS if key or partitioner != "consistent_random"]
     if not partitioner.endswith("random"):
         keys += [None] * 3
@@ -109,14 +110,14 @@ def test_keys_go_where_librdkafka_sends_them(servers: str, topic: str, partition
 
 
 @pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
-def test_round_robin_is_even_whatever_the_keys(servers: str, topic: str, arrow: bool) -> None:
+def test_round_robin_ignores_keys(servers: str, topic: str, arrow: bool) -> None:
     count = PARTITIONS * 20
     found = ours(servers, topic, "round_robin", [b"same"] * count, arrow=arrow)
     assert set(Counter(found.values()).values()) == {20}
 
 
 @pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
-def test_keys_can_be_ignored(servers: str, topic: str, arrow: bool) -> None:
+def test_partitioner_ignore_keys(servers: str, topic: str, arrow: bool) -> None:
     with Producer(bootstrap_servers=servers, partitioner_ignore_keys=True, linger_ms=50) as producer:
         if arrow:
             keys = pa.array(KEYS[:1000], pa.binary())
@@ -125,5 +126,5 @@ def test_keys_can_be_ignored(servers: str, topic: str, arrow: bool) -> None:
             for key, value in zip(KEYS[:1000], numbers(1000), strict=True):
                 producer.send(topic, value, key)
     found = placed(servers, topic, 1000)
-    # By key they would be all over the place; without one they stick together, a batch's worth each.
+    # Hashed keys would be spread over all partitions; without keys, a whole batch goes to one partition.
     assert len(set(found.values())) < 10

@@ -1,7 +1,7 @@
-"""`make test-spark-leaks`: what reads in Spark's JVM leave behind, whole ones, cancelled ones, those that a limit ends.
+"""`make test-spark-leaks`: leaks of reads in Spark's JVM that complete, are cancelled, or are ended by a limit.
 
-After each round all batches that were made must be freed and no reader open, and the process's memory is looked at.
-The heap is of a fixed size and touched at the start, and little is fetched ahead, so that what grows shows soon.
+After each round all batches must be freed and all readers closed, and the memory of the process is measured. The heap
+has a fixed size and is touched at the start, and prefetching is small, so that growth is visible early.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from support.waiting import until  # noqa: E402
 TOPIC = "leaks"
 RECORDS = 2_000_000
 ROUNDS = 12
-# From the middle third of the rounds to the last one; allocators and compiled code settle before.
+# KiB from the middle third of the rounds to the last one; allocators and compiled code settle before.
 GROWTH = 32 * 1024
 JAVA = ("-Xms1g", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Dsamsarrow.prefetch.bytes=67108864")
-# Of each, before anything is looked at: Java compiles for long.
+# Runs of each kind before measurements begin: Java compiles for a long time.
 WARM = 60
 
 
 @dataclass
 class Round:
-    """What was seen after one."""
+    """The measurement after a round."""
 
     made: int
     freed: int
@@ -49,14 +49,14 @@ class Round:
 
 
 class Watch:
-    """Looks at the JVM between rounds."""
+    """Measures the JVM between rounds."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
         self._pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())
 
     def look(self) -> Round:
-        """Waits until all is given back: memory rests for ten seconds, for readers on other threads."""
+        """Waits until everything is released: memory stays pooled for ten seconds, for readers on other threads."""
         until(lambda: running(self._spark) == 0, seconds=60)
         until(lambda: (now := about(self._spark))["made"] == now["freed"] and now["readers"] == 0, seconds=60)
         now = about(self._spark)
@@ -67,14 +67,14 @@ class Watch:
 
 
 def grown(rounds: list[Round]) -> float:
-    """KiB from the middle of the rounds to their end."""
+    """Returns the growth in KiB from the middle of the rounds to their end."""
     third = len(rounds) // 3
     middle, last = rounds[third : 2 * third], rounds[2 * third :]
     return statistics.median(r.resident for r in last) - statistics.median(r.resident for r in middle)
 
 
 def phase(name: str, times: int, run: Callable[[], int], watch: Watch) -> bool:
-    """Runs something so often, in rounds, and prints what it left; whether that was nothing."""
+    """Runs `run` this many times, in rounds, and prints the remains; returns true if nothing leaked."""
     start, rounds, rows = time.monotonic(), [], 0
     for number in range(ROUNDS):
         for _ in range(times * number // ROUNDS, times * (number + 1) // ROUNDS):
@@ -92,7 +92,7 @@ def phase(name: str, times: int, run: Callable[[], int], watch: Watch) -> bool:
 
 
 def cancelled(spark: Any, frame: Any) -> int:
-    """Cancels a job some time after both its tasks began; each of them is one that was cancelled."""
+    """Cancels a job some time after both its tasks began; returns the number of cancelled tasks."""
     failed: list[str] = []
 
     def run() -> None:
@@ -113,7 +113,7 @@ def cancelled(spark: Any, frame: Any) -> int:
 
 
 def main() -> int:
-    """Runs the phases; 1 if something was left."""
+    """Runs the phases; returns 1 if something leaked."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rows", type=int, default=400_000_000)
     arguments.add_argument("--cancels", type=int, default=1000)
@@ -133,7 +133,7 @@ def main() -> int:
             spark_driver_extraJavaOptions=" ".join(JAVA),
             spark_ui_showConsoleProgress="false",
         )
-        # Spark writes the stacks of jobs that are cancelled.
+        # Spark logs the stacks of cancelled jobs.
         spark.sparkContext.setLogLevel("OFF")
         options = {"kafka.bootstrap.servers": servers, "subscribe": TOPIC}
         frame = spark.read.format("samsarrow-jvm").options(**options).load()

@@ -1,1 +1,1 @@
-"""What works with which Kafka, Python, pyarrow and Spark: `make test-matrix`, docs/compatibility.md."""
+"""Compatibility with versions of Kafka, Python, pyarrow and Spark: `make test-matrix`, docs/compatibility.md."""

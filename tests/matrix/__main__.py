@@ -1,12 +1,12 @@
-"""`make test-matrix`: the probe on every Kafka, then other Pythons, pyarrows and Sparks; prints and writes the table.
-`make test-spark-versions`: the queries through Spark's JVM alone.
+"""`make test-matrix` probes every Kafka version, then other versions of Python, pyarrow and Spark, and writes the
+table. `make test-spark-versions` runs only the queries in Spark's JVM.
 
-    python -m matrix                     all of it, and docs/compatibility.md
+    python -m matrix                     everything, and docs/compatibility.md
     python -m matrix 2.8.2 3.7.2         these Kafkas only, printed
-    python -m matrix surroundings        what is no Kafka only, printed
+    python -m matrix surroundings        everything but Kafka, printed
     python -m matrix shapes [4.0 4.2]    queries through `samsarrow-jvm` on all Sparks, or on these, printed
 
-Exit code 1 says that something is a defect.
+The exit code is 1 if a defect was found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .surroundings import JVM_SPARKS, Row, shapes, surroundings
 
 
 def kafkas(versions: Sequence[str]) -> dict[str, list[Outcome]]:
-    """The outcomes on each Kafka, one after the other; one Spark session serves them all."""
+    """Returns the outcomes on each Kafka; all share one Spark session."""
     found = {}
     with SparkProcess("--batches") as spark:
         for version in versions:
@@ -40,7 +40,7 @@ def kafkas(versions: Sequence[str]) -> dict[str, list[Outcome]]:
 
 
 def main(*arguments: str) -> int:
-    """What was asked for; the exit code."""
+    """Runs the requested parts; returns the exit code."""
     if arguments[:1] == ("shapes",):
         return _printed(shapes(arguments[1:] or JVM_SPARKS))
     chosen = [a for a in arguments if a != "surroundings"]
@@ -61,7 +61,7 @@ def main(*arguments: str) -> int:
 
 
 def _printed(rows: Iterable[Row]) -> int:
-    """A table as it grows; the exit code."""
+    """Prints a table row by row; returns the exit code."""
     kinds = []
     for row in rows:
         kinds.append(row.kind)
@@ -70,7 +70,7 @@ def _printed(rows: Iterable[Row]) -> int:
 
 
 def _end(*_: object) -> None:
-    """Ends as Ctrl-C does, so that brokers and sessions are stopped."""
+    """Ends as on Ctrl-C, so that brokers and sessions are stopped."""
     raise KeyboardInterrupt
 
 

@@ -1,7 +1,7 @@
-"""What the probe tries, and since which Kafka there is such a thing: the expected table, as data.
+"""Features that the probe tests, with the first Kafka version that has them: the expected table, as data.
 
-A step of `matrix.steps` has the name of its feature. A Kafka from `since` on must pass it; an older one may only
-refuse, with an error that names the version that it takes.
+A step of `matrix.steps` has the name of its feature. Kafka versions from `since` on must pass; on older ones, the only
+permitted failure is an error that names the required version.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class Feature:
     """One row of the table.
 
     Attributes:
-        name: of its step.
-        title: in the table.
-        since: the first Kafka that has it.
-        limit: seconds that its step may take.
+        name: name of its step.
+        title: title in the table.
+        since: first Kafka version with the feature.
+        limit: time limit of its step in seconds.
     """
 
     name: str
@@ -76,5 +76,5 @@ FEATURES = (
 )
 SPARK = Feature("spark", "PySpark: batch write and read", limit=180)
 
-# Of OffsetCommit and OffsetFetch, for the Kafkas that cannot be asked.
+# Version ranges of OffsetCommit and OffsetFetch, for Kafka versions without ApiVersions.
 OFFSET_VERSIONS_BEFORE_API_VERSIONS = {"0.8.2.2": ((0, 1), (0, 1)), "0.9.0.1": ((0, 2), (0, 1))}

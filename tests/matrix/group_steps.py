@@ -1,4 +1,4 @@
-"""Steps of the probe on groups and on producers with an identity."""
+"""Steps of the probe for groups, and for idempotent and transactional producers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .subject import PATIENCE, Probe, equal, place, plain, raises, rows, values,
 
 
 def _group(p: Probe, **options: Any) -> None:
-    """Two members share two partitions; one leaves, one goes on where the group has committed."""
+    """Two members share two partitions; one leaves, and the other continues at the committed offsets."""
     topic, group = p.topic(), p.name()
     everything = {TopicPartition(topic, i) for i in range(2)}
     options = {"group_id": group, **options}
@@ -56,7 +56,7 @@ def _group(p: Probe, **options: Any) -> None:
 
 
 def group_classic(p: Probe) -> None:
-    # Rebalances are noticed at heartbeats.
+    # Rebalances are detected by heartbeats.
     _group(p, heartbeat_interval_ms=300)
 
 
@@ -120,7 +120,7 @@ def _described(p: Probe, kind: str, **options: Any) -> None:
 def list_groups(p: Probe) -> None:
     _described(p, "classic")
     with p.admin() as admin:
-        # Older Kafkas give a dead group that never was.
+        # Older Kafka versions describe an unknown group as dead.
         unknown = admin.describe_groups(["unknown"])
         dead = [group.state for group in unknown.found.values()]
         equal(dead == ["Dead"] or isinstance(unknown.errors["unknown"], GroupIdNotFoundError), True)
@@ -175,7 +175,7 @@ def transactions(p: Probe) -> None:
         equal(values(p.read(tp, 2, isolation_level="read_committed")), [b"committed", b"too"])
         equal(values(p.read(tp, 4)), [b"committed", b"aborted", b"too", b"open"])
         with p.consumer(isolation_level="read_committed") as committed, p.consumer() as other:
-            # Three markers are records too; what is open is not stable.
+            # Three markers have offsets, too; records of the open transaction are not stable.
             equal((committed.end_offsets([tp])[tp], other.end_offsets([tp])[tp]), (6, 7))
         producer.commit_transaction()
     equal(values(p.read(tp, 3, isolation_level="read_committed")), [b"committed", b"too", b"open"])

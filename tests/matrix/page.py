@@ -1,4 +1,4 @@
-"""What the matrix found, as lines and as docs/compatibility.md."""
+"""Results of the matrix, as lines and as docs/compatibility.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS = {
 
 
 def report(what: str, outcomes: Sequence[Outcome], seconds: float) -> None:
-    """What came of one Kafka, and every text that is no success."""
+    """Prints the summary of one Kafka, and the text of every outcome other than success."""
     counts = ", ".join(f"{sum(o.kind == kind for o in outcomes)} {kind}" for kind in (WORKS, REFUSED, DEFECT))
     print(f"{what}: {counts} ({seconds:.0f} s)")
     for outcome in outcomes:
@@ -35,12 +35,12 @@ def _line(text: str) -> str:
 
 
 def _short(version: str) -> str:
-    """A Kafka without the number of its last release of mends, which names nothing."""
+    """Returns the version without its patch number, which no feature depends on."""
     return version.rpartition(".")[0]
 
 
 def kafka_table(found: Mapping[str, Sequence[Outcome]]) -> str:
-    """A row for each feature, a column for each Kafka."""
+    """Returns a table with a row for each feature and a column for each Kafka."""
     cells = {version: {o.feature: o.kind for o in outcomes} for version, outcomes in found.items()}
     lines = [f"| | {' | '.join(map(_short, found))} |", f"|---|{'---|' * len(found)}"]
     for name, title in _ROWS.items():
@@ -50,7 +50,7 @@ def kafka_table(found: Mapping[str, Sequence[Outcome]]) -> str:
 
 
 def surroundings_tables(rows: Iterable[Row]) -> str:
-    """One table for each group of rows."""
+    """Returns one table for each group of rows."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -63,12 +63,12 @@ def surroundings_tables(rows: Iterable[Row]) -> str:
 
 
 def write(found: Mapping[str, Sequence[Outcome]], rows: Iterable[Row]) -> None:
-    """docs/compatibility.md."""
+    """Writes docs/compatibility.md."""
     PAGE.write_text(_PAGE.format(kafka=kafka_table(found), refusals=_refusals(found), rest=surroundings_tables(rows)))
 
 
 def _refusals(found: Mapping[str, Sequence[Outcome]]) -> str:
-    """What the newest Kafka without it gets, for each feature that some have not."""
+    """Returns the error of the newest Kafka without the feature, for each feature that some lack."""
     texts: dict[str, tuple[str, str]] = {}
     for version, outcomes in found.items():
         for outcome in outcomes:
@@ -82,7 +82,7 @@ def _refusals(found: Mapping[str, Sequence[Outcome]]) -> str:
 
 
 def _generic(text: str) -> str:
-    """Without what differs from run to run."""
+    """Replaces the parts that differ between runs."""
     text = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text)
     return re.sub(r"\bm\d+-\d+(-\d+)?\b", "NAME", text).replace("|", "/")
 

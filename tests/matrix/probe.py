@@ -1,7 +1,7 @@
-"""The whole surface against one Kafka: what works, what is refused, and what is a defect.
+"""Probes all features on one Kafka: each works, is rejected as unsupported, or is a defect.
 
-The steps run in a child process, one after the other, each with a limit of time. One that hangs or takes the process
-down costs only itself: the next ones get a new child.
+The steps run sequentially in a child process, each with a time limit. After a step that hangs or crashes the process,
+the next ones get a new child.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from support.kafka_releases import number
 from .features import FEATURES, Feature
 
 TESTS = Path(__file__).resolve().parent.parent
-# Of the broker under test: topics come into being by use, as they did before there were requests for it.
+# Broker settings: topics are created on first use, as before CreateTopics existed.
 PROPERTIES = {"auto.create.topics.enable": "true", "num.partitions": "2", "delete.topic.enable": "true"}
 
 WORKS, REFUSED, DEFECT = "works", "refused", "defect"
@@ -34,13 +34,13 @@ WORKS, REFUSED, DEFECT = "works", "refused", "defect"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one feature.
+    """The outcome of one feature.
 
     Attributes:
-        feature: its name.
+        feature: name of the feature.
         kind: `works`, `refused` or `defect`.
-        text: of the error, empty where it works.
-        seconds: that it took.
+        text: text of the error; empty if it works.
+        seconds: duration.
     """
 
     feature: str
@@ -50,18 +50,18 @@ class Outcome:
 
 
 def judge(feature: Feature, version: str, error: str | None, refusal: bool, seconds: float = 0.0) -> Outcome:
-    """What a step's end means.
+    """Classifies the result of a step.
 
     Args:
-        feature: that was tried.
-        version: of the Kafka.
-        error: why the step failed, None if it did not.
-        refusal: whether the error is one of ours; anything else is no answer to a user.
-        seconds: that it took.
+        feature: the tested feature.
+        version: version of the Kafka.
+        error: the error of the step; None if it passed.
+        refusal: true if the error is one of ours; other errors do not inform users.
+        seconds: duration.
     """
     if error is None:
         return Outcome(feature.name, WORKS, "", seconds)
-    # Where several things are missing, the first that is missed may be named: a Kafka between this one and `since`.
+    # If several features are missing, the error may name the first one: a version between this one and `since`.
     named = [number(found) for found in re.findall(r"Kafka (\d+(?:\.\d+)+)", error)]
     if (
         not feature.expected_of(version)
@@ -73,7 +73,7 @@ def judge(feature: Feature, version: str, error: str | None, refusal: bool, seco
 
 
 class _Child:
-    """A process that runs steps and says on its output how each began and ended."""
+    """A process that runs steps and prints the start and end of each."""
 
     def __init__(self, bootstrap_servers: str, version: str, features: Sequence[Feature]) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -92,7 +92,7 @@ class _Child:
         self._lines.put(None)
 
     def outcome(self, feature: Feature, version: str) -> Outcome | None:
-        """Of the next step; None if the process ended or was ended, and `end` says why."""
+        """Returns the outcome of the next step; None if the process ended or was killed, with the cause in `end`."""
         try:
             line = self._lines.get(timeout=feature.limit)
         except queue.Empty:
@@ -104,7 +104,7 @@ class _Child:
         return judge(feature, version, told["error"], told["refusal"], told["seconds"])
 
     def end(self, limit: float = 15.0) -> str | None:
-        """What was wrong with its end, or None."""
+        """Returns the error of the process's end, or None."""
         try:
             code = self._process.wait(limit)
             problem = f"the process ended with exit code {code}" if code else None
@@ -125,7 +125,7 @@ class _Child:
 
 
 def probe(bootstrap_servers: str, version: str, features: Sequence[Feature] = FEATURES) -> list[Outcome]:
-    """Tries all features on a broker of that version."""
+    """Probes all features on a broker of that version."""
     outcomes: list[Outcome] = []
     left = list(features)
     while left:
@@ -152,7 +152,7 @@ def probe(bootstrap_servers: str, version: str, features: Sequence[Feature] = FE
 def probe_release(
     version: str, features: Sequence[Feature] = FEATURES, more: Sequence[Callable[[str, str], Outcome]] = ()
 ) -> list[Outcome]:
-    """Starts that Kafka, tries all features, and whatever else is called with address and version, and ends it."""
+    """Starts that Kafka, probes all features, calls the additional functions with address and version, and stops it."""
     with server_of(version, PROPERTIES) as server:
         outcomes = probe(server.bootstrap_servers, version, features)
         outcomes += [step(server.bootstrap_servers, version) for step in more]
@@ -160,19 +160,19 @@ def probe_release(
 
 
 def _still_there(server: KafkaServer) -> Outcome:
-    """That the broker is still there: what we sent may not have brought it down."""
+    """Checks that the broker has not crashed due to our requests."""
     return Outcome("broker", *((WORKS, "") if server.running else (DEFECT, server.log_path.read_text()[-1500:])))
 
 
 def _main(bootstrap_servers: str, version: str, *wanted: str) -> None:
-    """Runs steps in this process; one line of JSON for each."""
+    """Runs steps in this process; prints a line of JSON for each."""
     from samsarrow import KafkaError
 
     from .steps import steps
     from .subject import Probe
 
     one = Probe(bootstrap_servers, version)
-    # Only this may write there.
+    # Other output must not mix with it.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
         for step in steps(wanted):

@@ -1,4 +1,4 @@
-"""Pythons to try: this machine's, and Debian's newest, unpacked into a folder. All into `.cache/surroundings`."""
+"""Python versions: this machine's, and Debian's newest, unpacked into `.cache/surroundings`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 from .spark import SURROUNDINGS
 
 NEWEST = "sid"
-# Downloads go into folders that apt's own user may not enter.
+# The user of apt's download sandbox cannot write to these folders.
 _SANDBOX = "APT::Sandbox::User="
 
 
 class NotHereError(Exception):
-    """Something that cannot be had on this machine; the message says what."""
+    """A component that is not available on this machine; the message names it."""
 
 
 @dataclass(frozen=True)
 class Python:
-    """How a Python is called, and the settings that it needs."""
+    """The command and environment of a Python."""
 
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
     def run(self, *arguments: str, path: Sequence[Path] = (), timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end, with these folders on its path and nothing of this environment's."""
+        """Runs Python to completion, with these folders on its path and nothing of this environment."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
         own = {"PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1", **dict(self.environment)}
         return subprocess.run(
@@ -38,7 +38,7 @@ class Python:
 
 
 def python(version: str) -> Python:
-    """A Python of that version, such as `3.13`."""
+    """Returns a Python of that version, such as `3.13`."""
     if sys.version.startswith(f"{version}."):
         return Python((sys.executable,))
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -51,7 +51,7 @@ def python(version: str) -> Python:
 
 
 def _debian(version: str) -> Python:
-    """Debian's package and all it depends on, the C library included, which its own loader then finds."""
+    """Unpacks Debian's package with all dependencies, including the C library, which its own loader finds."""
     root = SURROUNDINGS / f"debian-{version}"
     if not (root / ".complete").exists():
         _unpack(f"python{version}", root)
@@ -70,7 +70,7 @@ def _unpack(package: str, root: Path) -> None:
     shutil.rmtree(archives, ignore_errors=True)
     for folder in (state / "lists" / "partial", archives / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
-    # An empty dpkg status: apt then finds everything that the package needs.
+    # With an empty dpkg status, apt downloads all dependencies of the package.
     (state / "status").touch()
     listed = _call(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"], "apt's sources")
     mirrors = [uri for uri in listed.split() if uri.rstrip("/").endswith("/debian")]
@@ -95,7 +95,7 @@ def _unpack(package: str, root: Path) -> None:
 
 
 def site(name: str, version: str, *requirements: str) -> Path:
-    """A folder with packages for that Python, wheels only."""
+    """Installs packages for that Python into a folder, from wheels only."""
     folder = SURROUNDINGS / name
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,7 +107,7 @@ def site(name: str, version: str, *requirements: str) -> Path:
 
 
 def virtual_environment(name: str, *requirements: str) -> Path:
-    """The Python of an environment of its own, of this Python's version."""
+    """Creates a virtual environment of this Python's version, and returns its Python."""
     folder = SURROUNDINGS / name
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,7 +119,7 @@ def virtual_environment(name: str, *requirements: str) -> Path:
 
 
 def _call(command: list[str], what: str) -> str:
-    """Runs a command that fetches something, or says what cannot be had."""
+    """Runs a download command; raises with its name if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()

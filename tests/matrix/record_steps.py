@@ -56,7 +56,7 @@ def broker_defaults(p: Probe) -> None:
 
 
 def _partitions(admin: Admin, name: str) -> int:
-    """Of a topic that was just created: the controller knows it first, brokers soon after."""
+    """Returns the partitions of a new topic, which brokers know after the controller."""
     wait_for(lambda: name in admin.list_topics([name]), "the new topic is listed")
     return admin.list_topics([name])[name].partitions
 
@@ -68,14 +68,14 @@ _ODD = ((b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (None, None), ("sc
 
 def send(p: Probe) -> None:
     topic = p.topic()
-    # Without an answer nothing may be lost either, once the leader is known to lead.
+    # Even without acknowledgements nothing may be lost, once the leader is ready.
     for turn, acks in enumerate(("all", "1", "0")):
         tp, base = TopicPartition(topic, 0), turn * len(_ODD)
         with p.producer(acks=acks, linger_ms=20) as producer:
             sent = [producer.send(topic, value, key, partition=0) for key, value in _ODD]
             found = [d.result(PATIENCE).offset for d in sent]
             equal(found, [-1] * len(_ODD) if acks == "0" else list(range(base, base + len(_ODD))))
-            # Before the connection ends: brokers up to 0.10 drop what they have not looked at then.
+            # Read before the connection closes: brokers up to 0.10 drop unprocessed requests at that point.
             read = p.read(tp, base + len(_ODD))[base:]
         equal([(r.key, r.value, r.offset) for r in read], [(k, v, base + i) for i, (k, v) in enumerate(_ODD)])
 
@@ -116,7 +116,7 @@ def _codec(p: Probe, codec: str) -> None:
         table = pa.table({"key": [k for k, _ in wanted], "value": [v for _, v in wanted], "p": pa.array([0] * count)})
         producer.send_batch(topic, table, partition="p").result(PATIENCE)
     equal([(r.key, r.value) for r in p.read(TopicPartition(topic, 0), count)], wanted)
-    # A peer reads what we wrote, and we what it writes.
+    # Another client reads our records, and we read its records.
     read = confluent.consume(p.bootstrap_servers, topic, count, **p.peer_options)
     equal([(r.key, r.value) for r in read], wanted)
     sent = [Sent(key, value) for key, value in wanted]
@@ -272,7 +272,7 @@ def commit(p: Probe) -> None:
         consumer.assign([tp])
         equal([r.offset for r in rows(consumer, 5)], [5, 6, 7, 8, 9])
     with p.consumer(group_id=group) as consumer:
-        # What was read is committed at the end.
+        # Offsets of records read are committed on close.
         equal(place(consumer, tp), (10, ""))
 
 
@@ -281,7 +281,7 @@ def commit_epoch(p: Probe) -> None:
     with p.consumer(group_id=p.name(), enable_auto_commit=False, include_leader_epoch=True) as consumer:
         consumer.assign([tp])
         batch = consumer.poll(PATIENCE)
-        # Records have one since 0.11; a group keeps it since 2.1, and drops it before, as it does for Java.
+        # Records have a leader epoch since 0.11; groups store it since 2.1, and drop it before, as for Java.
         equal(set(batch["leader_epoch"].to_pylist()), {0 if p.at_least("0.11") else -1})
         consumer.commit({tp: OffsetAndMetadata(3, "", 0)})
         equal(consumer.committed([tp]), {tp: OffsetAndMetadata(3, "", 0 if p.at_least("2.1") else None)})
@@ -319,7 +319,7 @@ def require_stable(p: Probe) -> None:
 
 
 def offset_versions(p: Probe) -> None:
-    """Each version that the broker speaks works, by itself; each other one is refused by its number."""
+    """Each version that the broker supports works; all others are rejected with an error that names the version."""
     tp = p.filled(3)
     commits, fetches = p.offset_versions()
     with p.admin() as admin:
@@ -330,7 +330,7 @@ def offset_versions(p: Probe) -> None:
         def fetches_in(version: int) -> None:
             group = p.name()
             if version == 0:
-                # From ZooKeeper, where only this version of OffsetCommit writes.
+                # Stored in ZooKeeper, where only this version of OffsetCommit writes.
                 with suppress(KafkaError):
                     admin.commit_offsets(group, {tp: 2}, api_version=0)
             else:

@@ -1,6 +1,6 @@
-"""What must work on any Python and any pyarrow, against the embedded broker; run by the Python in question.
+"""Smoke test for any version of Python and pyarrow with the embedded broker; run by the Python under test.
 
-Needs samsarrow, pyarrow and click, and nothing else. Raises where something is wrong; prints the versions it ran on.
+Requires only samsarrow, pyarrow and click. Raises if a check fails; prints the versions it ran on.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""PySpark beside the probe: a session in a process of its own, that is given one broker after the other."""
+"""PySpark for the probe: a session in a separate process that tests one broker after the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class SparkProcess:
-    """`spark_smoke.py`, or its like, under some Python; with the `with` block it and its JVM end."""
+    """`spark_smoke.py` or a similar program under some Python; the `with` block ends it and its JVM."""
 
     def __init__(self, *arguments: str, python: str = sys.executable, script: str = "spark_smoke.py") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -31,7 +31,7 @@ class SparkProcess:
         self._process = subprocess.Popen(
             [python, str(HERE / script), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
-            # Scripts of Spark's start the JVM: all of them end as one group.
+            # Spark's scripts start the JVM; all end as one process group.
             process_group=0,
         )  # fmt: skip
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -44,7 +44,7 @@ class SparkProcess:
         self._lines.put(None)
 
     def next(self, timeout: float) -> tuple[str, str | None] | None:
-        """The next feature and its error; None when there are no more, an error where nothing comes in time."""
+        """Returns the next feature and its error; None at the end, or an error at the timeout."""
         try:
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
@@ -56,7 +56,7 @@ class SparkProcess:
         return told["feature"], told["error"]
 
     def outcomes(self, timeout: float) -> Iterator[tuple[str, str | None]]:
-        """All that come; the last one has no name where the process failed."""
+        """Yields all outcomes; the last one has no name if the process failed."""
         while (told := self.next(timeout)) is not None:
             yield told
             if not told[0]:
@@ -67,7 +67,7 @@ class SparkProcess:
         return self._errors.read().decode(errors="replace")[-1500:]
 
     def batch(self, bootstrap_servers: str, version: str) -> Outcome:
-        """A batch written to that Kafka and read back."""
+        """Writes a batch to that Kafka and reads it back."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(bootstrap_servers + "\n")

@@ -1,4 +1,4 @@
-"""The rows that `spark_shapes.py` reads, as they go into a topic and as Spark is given them, and rows compared."""
+"""Rows for `spark_shapes.py`, written to a topic and given to Spark directly, and their comparison."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ SCHEMA = (
 
 
 def produced(servers: str) -> list[tuple[Any, ...]]:
-    """Rows as they are in the topic: nulls, empty values, headers, every codec."""
+    """Writes rows to the topic and returns them: nulls, empty values, headers, every codec."""
     chance = random.Random(11)
     rows: list[tuple[Any, ...]] = []
     ends = [0] * PARTITIONS
@@ -41,7 +41,7 @@ def produced(servers: str) -> list[tuple[Any, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """A value of Spark's, pandas' or Arrow's as one that can be compared."""
+    """Converts a value of Spark, pandas or Arrow to a comparable one."""
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, dict):
@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
 
 
 def rows_of(found: Any) -> list[str]:
-    """Rows as texts, in an order that does not depend on the source unless the shape has collected them itself."""
+    """Returns rows as texts, sorted unless the shape has collected them in order."""
     if isinstance(found, DataFrame):
         return sorted(repr(plain(row)) for row in found.collect())
     return [repr(plain(row)) for row in found]

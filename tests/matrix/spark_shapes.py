@@ -1,8 +1,8 @@
-"""What queries of many shapes find through `samsarrow-jvm`, against the same queries on rows that Spark was given.
+"""Compares results of many shapes of queries through `samsarrow-jvm` with those on a frame of the same rows.
 
     python spark_shapes.py JAR [SHAPE...]
 
-Run by a Python that has the PySpark to be tried; one line of JSON a shape, as spark_smoke.py writes them.
+Run by a Python with the PySpark under test; prints a line of JSON per shape, like spark_smoke.py.
 """
 
 import sys
@@ -23,7 +23,7 @@ from spark_smoke import FORMATS, SCRATCH, equal, formatted, orders, ran_to_its_e
 
 from samsarrow.testing import Broker, Registry
 
-# There plain Python UDFs hang over any source that gives columns (SPARK-58241).
+# In this version, plain Python UDFs hang on any columnar source (SPARK-58241).
 ROWS_INSTEAD = "4.2.0"
 
 Shape = Callable[[DataFrame], Any]
@@ -31,7 +31,7 @@ SHAPES: dict[str, Shape] = {}
 
 
 def shape(query: Shape) -> Shape:
-    """A query, which gives a frame, or what it collected itself."""
+    """Registers a query, which returns a frame or collected results."""
     SHAPES[query.__name__] = query
     return query
 
@@ -71,7 +71,7 @@ def count(frame: DataFrame) -> Any:
 
 @shape
 def limit(frame: DataFrame) -> Any:
-    """Which rows, Spark may choose."""
+    """Spark may return any rows."""
     places = [(row.partition, row.offset) for row in frame.limit(7).collect()]
     return [(len(places), len(set(places)), max(partition for partition, _ in places) < PARTITIONS)]
 
@@ -155,7 +155,7 @@ def explode_headers(frame: DataFrame) -> Any:
 
 @shape
 def parts_of_headers(frame: DataFrame) -> Any:
-    """Spark asks for a part of the type."""
+    """Spark reads only a part of the type."""
     return frame.select("partition", "offset", "headers.value", f.size("headers"))
 
 
@@ -285,7 +285,7 @@ def apply_in_pandas(frame: DataFrame) -> Any:
 
 
 class Shapes:
-    """The two frames, and what is compared on them."""
+    """The two frames, and their comparisons."""
 
     def __init__(self, spark: SparkSession, servers: str) -> None:
         self.spark = spark
@@ -299,12 +299,12 @@ class Shapes:
         equal(rows_of(query(self.found)), wanted)
 
     def columnar(self) -> None:
-        """Whether Spark takes columns."""
+        """Checks whether Spark reads columns."""
         plan = self.found._jdf.queryExecution().executedPlan().toString()
         equal("ColumnarToRow" in plan, pyspark.__version__ != ROWS_INSTEAD)
 
     def typed(self) -> None:
-        """Each format, which only the sink in Python writes; a part of it, and a stream."""
+        """Reads each format, which only the Python sink writes: all fields, one field, and as a stream."""
         wanted = rows_of(orders(self.spark))
         with Registry() as registry:
             for kind in FORMATS:
@@ -329,7 +329,7 @@ class Shapes:
                 equal(sorted(rows), wanted)
 
     def stream(self) -> None:
-        """All rows once, in several micro-batches, with a UDF on the way."""
+        """Reads all rows once, in several micro-batches, with a UDF."""
         reader = self.spark.readStream.format("samsarrow-jvm").options(**self.options, maxOffsetsPerTrigger="250")
         frame = reader.option("startingOffsets", "earliest").load().select("*", pandas_length("value"))
         sizes: list[int] = []
@@ -345,7 +345,7 @@ class Shapes:
         equal(sorted(rows), rows_of(self.truth.select("*", pandas_length("value"))))
 
     def stream_with_state(self) -> None:
-        """Groups that go on from micro-batch to micro-batch."""
+        """Aggregates with state across micro-batches."""
         reader = self.spark.readStream.format("samsarrow-jvm").options(**self.options, maxOffsetsPerTrigger="250")
         frame = reader.option("startingOffsets", "earliest").load()
         name = "sums"

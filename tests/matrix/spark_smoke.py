@@ -1,9 +1,9 @@
-"""What a PySpark can do with the source and the sink; run by a Python that has that PySpark.
+"""Tests the source and the sink with a version of PySpark; run by a Python with that PySpark.
 
     python spark_smoke.py                      everything against the embedded broker
-    python spark_smoke.py --batches            batches only, against each broker whose address comes on standard input
+    python spark_smoke.py --batches            batches only, against each broker listed on standard input
 
-One line of JSON an outcome: `{"feature": ..., "error": null or text}`.
+Prints a line of JSON per outcome: `{"feature": ..., "error": null or text}`.
 """
 
 import json
@@ -33,7 +33,7 @@ OUT = os.fdopen(os.dup(1), "w")
 
 
 def session(**more: str) -> SparkSession:
-    """A small one on this machine, with more settings by their names."""
+    """Starts a small local session, with additional settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
@@ -62,7 +62,7 @@ def equal(found: object, wanted: object) -> None:
 
 
 def ran_to_its_end(frame: Any, name: str, function: Callable[[Any, int], None], **trigger: Any) -> None:
-    """A streaming query that ends by itself; the function gets each micro-batch."""
+    """Runs a finite streaming query; the function receives each micro-batch."""
     query = (
         frame.writeStream.foreachBatch(function)
         .option("checkpointLocation", str(SCRATCH / name))
@@ -77,18 +77,18 @@ def ran_to_its_end(frame: Any, name: str, function: Callable[[Any, int], None], 
 
 
 def orders(spark: SparkSession, count: int = 30) -> Any:
-    """Structs, some of them null and some with a null in them, and their numbers as keys."""
+    """Returns structs, some of them null or with a null field, with their numbers as keys."""
     value = "if(id % 7 = 6, null, named_struct('id', id, 'city', if(id % 5 = 4, null, concat('city ', id))))"
     return spark.range(count).selectExpr("id as key", f"{value} as value")
 
 
 def formatted(registry: Registry, kind: str) -> dict[str, str]:
-    """Options for reading and writing that format."""
+    """Returns options for reading and writing that format."""
     return {"key.format": "long", "value.format": kind, "schema.registry.url": registry.url, **FORMATS[kind]}
 
 
 class Smoke:
-    """The features, each a method that raises where something is wrong."""
+    """The features, as methods that raise on failure."""
 
     def __init__(self, spark: SparkSession, servers: str) -> None:
         self.spark, self.servers = spark, servers
@@ -110,20 +110,20 @@ class Smoke:
         return sorted((r.key, r.value) for r in self.loaded(self.spark.read, topic).collect())
 
     def batch(self, topic: str = "batch") -> None:
-        """Written and read back; what is read is held against what was written."""
+        """Writes rows, reads them back, and compares them."""
         with Producer(bootstrap_servers=self.servers) as producer:
             producer.partitions_for(topic)
         self.write(topic)
         equal(self.content(topic), sorted((r.key, r.value) for r in self.rows().collect()))
 
     def filter(self) -> None:
-        """A predicate on offsets finds the rows that Spark finds by itself."""
+        """A predicate on offsets returns the same rows as Spark's own filter."""
         frame = self.spark.read.format("samsarrow").option("kafka.bootstrap.servers", self.servers)
         frame = frame.option("subscribe", "batch").load().where("offset >= 3 and offset < 7")
         equal({r.offset for r in frame.collect()}, {3, 4, 5, 6})
 
     def _query(self, frame: Any, name: str, **trigger: Any) -> list[int]:
-        """The rows of each micro-batch of a query that ends by itself."""
+        """Returns the number of rows of each micro-batch of a finite query."""
         sizes: list[int] = []
         ran_to_its_end(frame, name, lambda batch, number: sizes.append(batch.count()), **trigger)
         return [size for size in sizes if size]
@@ -158,7 +158,7 @@ class Smoke:
         equal(self.content("copy"), self.content("batch"))
 
     def typed(self) -> None:
-        """Written and read back in each format, in batches and in streams, and a field of it alone."""
+        """Writes and reads each format, in batches and streams, and a single field."""
         wanted = sorted(map(repr, orders(self.spark).collect()))
         with Registry() as registry:
             for kind in FORMATS:
@@ -182,12 +182,12 @@ FEATURES = ("batch", "filter", "stream_read", "available_now", "limited", "strea
 
 
 def told(feature: str, step: Callable[[], None]) -> None:
-    """Runs a step and says how it ended."""
+    """Runs a step and prints its outcome."""
     error = None
     try:
         step()
     except Exception as failure:
-        # Spark gives the worker's traceback: the errors in it.
+        # Extracts the errors from the worker's traceback.
         lines = [line.strip() for line in str(failure).splitlines() if "Error:" in line] or [str(failure)]
         error = f"{type(failure).__name__}: {' / '.join(lines)}"
         traceback.print_exc()

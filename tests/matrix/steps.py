@@ -1,7 +1,7 @@
-"""The steps of the probe, one for each feature: each does it, and checks what came of it value by value.
+"""Steps of the probe, one for each feature: each uses the feature and compares the results.
 
-A step returns when the feature works and raises otherwise. What it writes is read back by us, and by librdkafka where
-another reader or writer could tell a difference.
+A step returns if the feature works and raises otherwise. Its records are read back by us, and also by librdkafka if
+another client could see a difference.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from .subject import Probe
 
 
 def steps(features: Sequence[str]) -> list[Callable[[Probe], None]]:
-    """Those of these features, in their order."""
+    """Returns the steps of these features, in order."""
     everything = {**vars(record_steps), **vars(group_steps)}
     return [everything[name] for name in features]

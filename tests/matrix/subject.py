@@ -1,4 +1,4 @@
-"""The Kafka under test as the steps see it, and how they say what they want of it."""
+"""The Kafka under test, and helpers of the steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from support.raw import Raw
 from .features import OFFSET_VERSIONS_BEFORE_API_VERSIONS
 
 HOUR = 3_600_000
-# Months ago, in milliseconds: no broker's clock may take part in it.
+# A past time in milliseconds, independent of the broker's clock.
 LONG_AGO = 1_700_000_000_000
 PATIENCE = 30.0
 
 
 class Probe:
-    """One Kafka under test, and what all steps need of it."""
+    """One Kafka under test, and the clients and topics that steps need."""
 
     def __init__(self, bootstrap_servers: str, version: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -35,13 +35,13 @@ class Probe:
         return self.version >= number(version)
 
     def name(self) -> str:
-        """Of a topic, a group or a transaction that nothing else uses."""
+        """Returns a unique name for a topic, a group or a transaction."""
         return next(self._names)
 
     def consumer(self, **options: Any) -> Consumer:
         basic: dict[str, Any] = {"auto_offset_reset": "earliest", "default_api_timeout_ms": int(PATIENCE * 1000)}
         if not self.at_least("0.10") and options.get("group_protocol") != "consumer":
-            # The most that Kafka 0.9 allows; what is said of the default there names it.
+            # The maximum of Kafka 0.9; the error of a larger default names it.
             basic["session_timeout_ms"] = 30_000
         return Consumer(bootstrap_servers=self.bootstrap_servers, **{**basic, **options})
 
@@ -53,12 +53,12 @@ class Probe:
         return Admin(bootstrap_servers=self.bootstrap_servers, default_api_timeout_ms=int(PATIENCE * 1000))
 
     def topic(self, partitions: int = 2, **configs: str) -> str:
-        """A new topic; older Kafkas make it with the two partitions that the broker is set to."""
+        """Creates a topic; older Kafka versions create it with the two partitions set for the broker."""
         name = self.name()
         if configs or self.at_least("0.10.1"):
             with self.admin() as admin:
                 admin.create_topics([NewTopic(name, partitions, 1, dotted(configs))])
-                # The controller knows it first, brokers soon after.
+                # Brokers list it after the controller.
                 wait_for(lambda: name in admin.list_topics([name]), "the new topic is listed")
         else:
             with self.producer() as producer:
@@ -66,7 +66,7 @@ class Probe:
         return name
 
     def filled(self, count: int = 10, **configs: str) -> TopicPartition:
-        """A partition with records whose values are their offsets, an hour between them."""
+        """Returns a partition of records with their offsets as values, an hour apart."""
         tp = TopicPartition(self.topic(**configs), 0)
         with self.producer() as producer:
             sent = [
@@ -77,17 +77,17 @@ class Probe:
         return tp
 
     def time(self, timestamp: int) -> int | None:
-        """A record's time, where records have one."""
+        """Returns the timestamp, or None for record formats without one."""
         return timestamp if self.at_least("0.10.0") else None
 
     def read(self, tp: TopicPartition, count: int, **options: Any) -> list[ConsumerRecord]:
-        """The first records of a partition, by a consumer of its own."""
+        """Reads the first records of a partition with a new consumer."""
         with self.consumer(**options) as consumer:
             consumer.assign([tp])
             return rows(consumer, count)
 
     def offset_versions(self) -> list[tuple[int, int]]:
-        """The first and the last version of OffsetCommit and of OffsetFetch that the broker speaks."""
+        """Returns the version ranges of OffsetCommit and of OffsetFetch that the broker supports."""
         if not self.at_least("0.10"):
             return list(OFFSET_VERSIONS_BEFORE_API_VERSIONS[self.version_text])
         with Raw(self.bootstrap_servers) as raw:
@@ -96,7 +96,7 @@ class Probe:
 
     @property
     def peer_options(self) -> dict[str, str]:
-        """What librdkafka must be given for Kafkas that cannot say what they speak."""
+        """Options of librdkafka for Kafka versions without ApiVersions."""
         if self.at_least("0.10.0"):
             return {}
         return {"api_version_request": "false", "broker_version_fallback": self.version_text}
@@ -108,7 +108,7 @@ def equal(found: object, wanted: object) -> None:
 
 
 def rows(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """As many records as there should be, and no more in the poll that gives the last."""
+    """Reads this number of records, and checks that the last poll returns no more."""
     found: list[ConsumerRecord] = []
     deadline = time.monotonic() + PATIENCE
     while len(found) < count:
@@ -125,7 +125,7 @@ def values(found: Iterable[ConsumerRecord]) -> list[bytes | None]:
 
 @contextmanager
 def raises(kind: type[BaseException]) -> Iterator[None]:
-    """Only that error will do; another one is the step's own."""
+    """Checks that exactly this error is raised; others propagate as errors of the step."""
     try:
         yield
     except kind:
@@ -142,13 +142,13 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def place(consumer: Consumer, tp: TopicPartition) -> tuple[int, str] | None:
-    """What the consumer's group has committed, without the leader epoch."""
+    """Returns the committed offset and metadata of the consumer's group."""
     found = consumer.committed([tp])[tp]
     return None if found is None else (found.offset, found.metadata)
 
 
 def plain(found: object) -> dict[TopicPartition, int | None]:
-    """What the admin client found of a group, offsets alone; raises what it gives instead."""
+    """Returns the offsets of a group found by the admin client; raises its error instead of a result."""
     if not isinstance(found, dict):
         raise found if isinstance(found, KafkaError) else AssertionError(found)
     return {tp: o and o.offset for tp, o in found.items()}

@@ -1,4 +1,4 @@
-"""Other Pythons, pyarrows and Sparks, and what the compiled module asks of a machine."""
+"""Other versions of Python, pyarrow and Spark, and requirements of the compiled module on the machine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROOT = HERE.parents[1]
 SOURCES = ROOT / "python"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
-# 4.2.0 is given rows instead of columns.
+# 4.2.0 reads rows instead of columns.
 JVM_SPARKS = ("4.0", "4.1", "4.2.0", "4.2", "4.3")
 EARLIER_SPARK = "3.5"
 IN_THE_JVM = "Spark's JVM"
-# Before it Spark asks a Python source for the latest offset without saying where the query is.
+# Earlier versions request a Python source's latest offset without passing the current one.
 LIMITS_SINCE = (4, 2)
 STEP_S = 240.0
-# Without a broker, typed values, and dead letters: what uses pyarrow beyond the smoke test.
+# Tests that use pyarrow beyond the smoke test: without a broker, of typed values, and of dead letters.
 FLOOR_TESTS = ("tests/unit", "tests/values", "tests/broker/test_value_formats.py")
 FLOOR_NEEDS = (
     "click", "cryptography", "fastavro", "numpy", "pandas<3", "protobuf>=6", "psycopg[binary]", "pytest>=9.2,<10",
@@ -46,9 +46,9 @@ class Row:
 
     Attributes:
         group: the table.
-        what: was tried.
+        what: the tested component.
         kind: `works`, `refused`, `defect`, `not run`.
-        text: more about it.
+        text: details.
     """
 
     group: str
@@ -58,7 +58,7 @@ class Row:
 
 
 def surroundings() -> Iterator[Row]:
-    """All rows, as they are found."""
+    """Yields all rows as their tests finish."""
     for version in PYTHONS:
         yield _smoke("Python", version, f"site-{version}", version, "pyarrow")
     oldest = f"pyarrow=={oldest_pyarrow()}.0.*"
@@ -74,14 +74,14 @@ def surroundings() -> Iterator[Row]:
 
 
 def oldest_pyarrow() -> str:
-    """The floor that the package names."""
+    """Returns the minimum version that the package requires."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [floor] = [name for name in project["dependencies"] if name.startswith("pyarrow")]
     return str(floor.removeprefix("pyarrow>="))
 
 
 def floor(pyarrow: str) -> Iterator[Row]:
-    """The tests of typed values and those without a broker, then the oldest Spark, with the oldest pyarrow."""
+    """Runs tests of typed values and those without a broker, then the oldest Spark, with the oldest pyarrow."""
     spark = f"pyspark=={SPARKS[0]}.*"
     try:
         executable = virtual_environment(f"{_folder(pyarrow)}-tests", pyarrow, spark, *FLOOR_NEEDS)
@@ -108,7 +108,7 @@ def floor(pyarrow: str) -> Iterator[Row]:
 
 
 def _folder(pyarrow: str) -> str:
-    """The environment of a requirement: another floor is another folder."""
+    """Returns the folder of the environment, which depends on the requirement."""
     return re.sub(r"[^a-z0-9]+", "-", pyarrow).strip("-")
 
 
@@ -139,7 +139,7 @@ def _spark(version: str) -> Row:
 
 
 def _spark_row(group: str, what: str, version: str, executable: Path) -> Row:
-    """The features of `spark_smoke.py` in that environment, which has that Spark."""
+    """Runs the features of `spark_smoke.py` in that environment with its Spark."""
     may_refuse = {"limited"} if tuple(map(int, version.split("."))) < LIMITS_SINCE else set()
     works, refused, defects = [], [], []
     with SparkProcess(python=str(executable)) as spark:
@@ -166,7 +166,7 @@ SPARK_FEATURES = {
 
 
 def shapes(versions: Iterable[str], names: Sequence[str] = ()) -> Iterator[Row]:
-    """What queries of these shapes, or of all, find through `samsarrow-jvm`, on each of these Sparks."""
+    """Compares queries of these shapes, or of all, through `samsarrow-jvm` on each of these Spark versions."""
     for version in versions:
         try:
             executable = _environment(version)
@@ -195,7 +195,7 @@ def _earlier_spark() -> Row:
 
 
 def _glibc() -> Row:
-    """What the compiled module asks of the C library; the wheel of `make wheel` is linked for an older one."""
+    """Reports the glibc version that the compiled module requires; `make wheel` links for an older one."""
     [module] = (Path(samsarrow.__file__).parent).glob("_core*.so")
     asked = max(tuple(map(int, found.split(b"."))) for found in re.findall(rb"GLIBC_(\d+\.\d+)\b", module.read_bytes()))
     here = ".".join(map(str, asked))
@@ -206,7 +206,7 @@ def _glibc() -> Row:
 
 
 def _older_cpu() -> Row:
-    """What is said where the CPU lacks what the module is compiled for; by a fake, as there is no such CPU here."""
+    """Checks the error on a CPU without the required instructions, with a fake /proc/cpuinfo."""
     what = "a CPU before x86-64-v2"
     if os.uname().machine != "x86_64":
         return Row("The machine", what, NOT_RUN, f"this is {os.uname().machine}")

@@ -1,4 +1,4 @@
-"""The probe on a few Kafkas, each the first or the last of its kind; `make test-matrix` has them all."""
+"""The probe on a few Kafka versions; `make test-matrix` covers all of them."""
 
 import os
 
@@ -8,14 +8,14 @@ from matrix.features import FEATURES, Feature
 from matrix.probe import WORKS, Outcome, judge, probe_release
 from support.kafka import KafkaUnavailableError, classpath
 
-# The first with records v2, long before ApiVersions v3, and one that answers ApiVersions v4 by an error. Nearly all
-# other tests run on 3.9.1 and 4.3.1, with and without the requests that 4.0 dropped.
+# The first version with records v2, long before ApiVersions v3, and one that responds to ApiVersions v4 with an error.
+# Most other tests run on 3.9.1 and 4.3.1, with and without the APIs that 4.0 removed.
 VERSIONS = ("0.11.0.3", "3.7.2")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.timeout(600)
-def test_all_features_work_or_are_refused_with_the_version_they_need(version: str) -> None:
+def test_features_work_or_name_the_required_version(version: str) -> None:
     try:
         classpath(version)
     except KafkaUnavailableError as reason:
@@ -37,9 +37,9 @@ HEADERS = Feature("headers", "headers", "0.11")
         ("0.11.0.3", None, False, "works"),
         ("0.10.2.2", "needs Kafka 0.11 or later", True, "refused"),
         ("0.10.2.2", "headers need Kafka 0.11.0", True, "refused"),
-        # Something that the feature itself builds on is missed first.
+        # The error names a missing API that the feature depends on.
         ("0.8.2.2", "JoinGroup needs Kafka 0.9.0 or later", True, "refused"),
-        # No answer to a user: the client's own failure, another version, and the one that it runs on.
+        # Defects: an error of another library, another version, and the version of the broker itself.
         ("0.10.2.2", "needs Kafka 0.11 or later", False, "defect"),
         ("0.10.2.2", "needs Kafka 0.111", True, "defect"),
         ("0.10.2.2", "this is Kafka 0.10.2", True, "defect"),
@@ -47,7 +47,7 @@ HEADERS = Feature("headers", "headers", "0.11")
         ("0.11.0.3", "needs Kafka 0.11 or later", True, "defect"),
     ],
 )
-def test_only_an_error_that_names_the_version_is_a_refusal(
+def test_only_errors_naming_the_version_are_refusals(
     version: str, error: str | None, refusal: bool, kind: str
 ) -> None:
     assert judge(HEADERS, version, error, refusal) == Outcome("headers", kind, error or "")

@@ -1,4 +1,4 @@
-"""Queries of some shapes on the Spark that is installed; `make test-spark-versions` has all, on all four."""
+"""Some shapes of queries on the installed Spark; `make test-spark-versions` runs all, on all versions."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from matrix.probe import WORKS
 from matrix.surroundings import SPARKS, shapes
 from support.spark import need_jar
 
-# One for each way in which columns leave the reader.
+# One for each path by which columns leave the reader.
 FEW = (
     "everything", "filter_that_is_pushed", "group_by", "broadcast_join", "cache", "explode_headers", "to_arrow",
     "python_udf", "pandas_udf", "map_in_arrow", "columnar", "stream",
@@ -16,7 +16,7 @@ FEW = (
 
 
 @pytest.mark.timeout(600)
-def test_shapes_find_what_spark_finds_without_kafka() -> None:
+def test_shapes_match_spark_without_kafka() -> None:
     need_jar()
     [row] = shapes(SPARKS[-1:], FEW)
     assert row.kind == WORKS, row.text

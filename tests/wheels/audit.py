@@ -1,4 +1,4 @@
-"""What a wheel is made of: its platform, its interface to Python, its size, its list of parts, their licences."""
+"""Audit of a wheel: platform, stable ABI, size, SBOM, licences."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 8_000_000
-# The oldest C library that a wheel may ask for, as file names have it.
+# The oldest C library that a wheel may require, in the form of file names.
 PLATFORMS = re.compile(r"(manylinux_2_17|musllinux_1_2)_(x86_64|aarch64)")
 
 
 class WheelError(Exception):
-    """A wheel that must not be handed out; the message says why."""
+    """A wheel that must not be published; the message has the reason."""
 
 
 def version() -> str:
-    """The version of everything here."""
+    """Returns the version of the package."""
     return str(tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"])
 
 
-def whole(wheel: Path, tools: Path) -> str:
-    """Looks at everything that needs no machine for it; the platform."""
+def check(wheel: Path, tools: Path) -> str:
+    """Runs all checks that are independent of the machine; returns the platform."""
     platform = PLATFORMS.search(wheel.name)
     if platform is None:
         raise WheelError(f"its name has none of the platforms that are handed out: {PLATFORMS.pattern}")
-    # Libraries of this machine are none of a platform's: they are not looked for.
+    # Libraries of this machine do not belong to the platform, and are not searched.
     said = _said(tools / "auditwheel", "show", "--json", "--ldpaths", wheel.parent, wheel)
     found = json.loads(said)
-    # musl's loader takes `libc.so` for itself on every system; auditwheel knows only what Alpine calls the file.
+    # musl's loader provides `libc.so` on every system; auditwheel knows only Alpine's file name.
     of_musl = platform[1].startswith("musllinux") and found["external_libs"].keys() == {"libc.so"}
     if found["sym_tag" if of_musl else "overall_tag"] != platform[0]:
         raise WheelError(f"auditwheel does not find that it is {platform[0]}:\n{said}")
@@ -52,7 +52,7 @@ def _licences(content: zipfile.ZipFile) -> None:
 
 
 def sbom(content: zipfile.ZipFile) -> set[tuple[str, str]]:
-    """The crates that the SBOM names, which must be those of Cargo.lock."""
+    """Checks that the crates in the SBOM are those of Cargo.lock."""
     [path] = [path for path in content.namelist() if re.search(r"\.dist-info/sboms/.*\.json$", path)] or [""]
     if not path:
         raise WheelError("it has no SBOM")
@@ -81,7 +81,7 @@ def _locked() -> frozenset[tuple[str, str]]:
 
 @functools.cache
 def _linux() -> frozenset[tuple[str, str]]:
-    """What is linked on Linux."""
+    """Returns the crates linked on Linux."""
     chosen = ["-p", "samsarrow-py", "--edges", "normal,no-proc-macro", "--target", "x86_64-unknown-linux-gnu"]
     command = ["cargo", "tree", "--locked", *chosen, "--prefix", "none", "--format", "{p}"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,6 +1,6 @@
-"""What a wheel must do wherever it is installed, with nothing but its dependencies. Prints how many checks that were.
+"""Smoke test of an installed wheel with only its dependencies. Prints the number of checks.
 
-Runs under emulation too, so it is small; `make test` has the whole.
+It is small, since it runs under emulation, too; `make test` is the complete test.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ done: list[str] = []
 
 
 def check(name: str, holds: object) -> None:
-    """Counts, or ends the program."""
+    """Counts a check, or exits if it fails."""
     if not holds:
         sys.exit(f"smoke: {name} does not hold on Python {platform.python_version()}, {platform.machine()}")
     done.append(name)
 
 
 def package() -> None:
-    """Every name and the program are there, and nothing of a checkout."""
+    """All public names and the command exist, and the checkout is not imported."""
     for name in samsarrow.__all__:
         check(f"samsarrow.{name}", getattr(samsarrow, name) is not None)
     for name in ("cli", "metrics", "offsets", "testing", "tracing", "values"):
@@ -61,7 +61,7 @@ def package() -> None:
 
 
 def codecs(rows: pa.RecordBatch) -> None:
-    """Each compression, both layouts, and bytes that are damaged."""
+    """Decodes each codec in both layouts, and damaged bytes."""
     for codec in CODECS:
         data = encode_batches(rows, compression=codec)
         for layout in ("binary", "view"):
@@ -78,7 +78,7 @@ def codecs(rows: pa.RecordBatch) -> None:
 
 
 def typed() -> None:
-    """Each format there and back."""
+    """Encodes and decodes each format."""
     rows = pa.table({"id": pa.array([7, 8], pa.int64()), "city": ["Rome", "Ulm"]})
     record = {
         "type": "record",
@@ -100,7 +100,7 @@ def typed() -> None:
 
 
 def read(servers: str, topic: str, count: int, **options: object) -> pa.Table:
-    """All of a topic by a group, committed."""
+    """Reads a topic in a group, and commits."""
     batches: list[pa.RecordBatch] = []
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **options) as consumer:
         consumer.subscribe([topic])
@@ -114,7 +114,7 @@ def read(servers: str, topic: str, count: int, **options: object) -> pa.Table:
 
 
 def clients(rows: pa.RecordBatch) -> None:
-    """Producers, groups, transactions and administration, in the clear and behind TLS."""
+    """Tests producers, groups, transactions and admin, in plaintext and with TLS."""
     with Broker() as broker:
         servers = broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
@@ -148,7 +148,7 @@ def clients(rows: pa.RecordBatch) -> None:
 
 
 async def loop(servers: str) -> None:
-    """The same on an event loop."""
+    """Tests the same on an event loop."""
     async with AsyncProducer(bootstrap_servers=servers) as producer:
         check("awaited", (await producer.send_and_wait("t", b"v")).offset >= 0)
     async with AsyncConsumer(bootstrap_servers=servers, group_id="loop", auto_offset_reset="earliest") as consumer:
@@ -157,7 +157,7 @@ async def loop(servers: str) -> None:
 
 
 def main() -> None:
-    """All of it."""
+    """Runs all checks."""
     rows = pa.record_batch(
         {"key": [b"k%d" % (i % 50) for i in range(2000)], "value": [b"value %d" % i * (i % 9) for i in range(2000)]}
     )
@@ -165,7 +165,7 @@ def main() -> None:
     codecs(rows)
     typed()
     clients(rows)
-    # The core's log lines come from a thread of their own.
+    # Log lines of the Rust client are written by another thread.
     left = {thread.name for thread in threading.enumerate()} - {"MainThread", "samsarrow-log"}
     check(f"no thread is left: {left}", not left)
     print(len(done))

@@ -1,7 +1,7 @@
-// Command kfake runs franz-go's fake cluster for the tests and makes happen what they ask for.
+// Command kfake runs franz-go's fake cluster for the tests, with faults injected on request.
 //
-// It prints its addresses as one JSON line, then answers each JSON line of its standard input with one of its own, and
-// ends when its input does.
+// It prints its addresses as a JSON line, then responds to each JSON line of its standard input with another line, and
+// ends at the end of its input.
 package main
 
 import (
@@ -20,23 +20,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// command is one line of the input; which fields it needs depends on Do.
+// command is one line of the input; its fields depend on Do.
 type command struct {
 	Do         string
 	API        string
 	Error      int16
-	Times      int // -1 is until heal
+	Times      int // -1: until heal
 	Topic      string
 	Partitions []int32
 	Group      string
 	Txn        string
-	Whole      bool // the error is that of the request, not that of what it names
+	Whole      bool // sets the error of the whole request instead of its items
 	Node       int32
 	Ms         int
 }
 
-// answer is one line of the output.
-type answer struct {
+// response is one line of the output.
+type response struct {
 	Addresses []string       `json:"addresses,omitempty"`
 	Requests  map[string]int `json:"requests,omitempty"`
 	Node      int32          `json:"node"`
@@ -45,14 +45,14 @@ type answer struct {
 
 var errDropped = errors.New("dropped on demand")
 
-// server is the cluster, what it was asked, and what is to happen to it.
+// server is the cluster, the counts of its requests, and the pending faults.
 type server struct {
 	cluster *kfake.Cluster
 	faults  []*kfake.FaultHandle
 
 	mu       sync.Mutex
 	requests map[string]int
-	// Counts up with each heal: controls of an earlier epoch do nothing.
+	// Incremented by each heal: controls of an earlier epoch do nothing.
 	epoch int
 }
 
@@ -88,14 +88,14 @@ func main() {
 	s := &server{cluster: cluster, requests: make(map[string]int)}
 	cluster.Control(s.count)
 	out := json.NewEncoder(os.Stdout)
-	_ = out.Encode(answer{Addresses: cluster.ListenAddrs()})
+	_ = out.Encode(response{Addresses: cluster.ListenAddrs()})
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		var asked command
-		var said answer
-		err := json.Unmarshal(lines.Bytes(), &asked)
+		var cmd command
+		var said response
+		err := json.Unmarshal(lines.Bytes(), &cmd)
 		if err == nil {
-			said, err = s.run(&asked)
+			said, err = s.run(&cmd)
 		}
 		if err != nil {
 			said.Error = err.Error()
@@ -110,7 +110,7 @@ func fields(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
-// count counts the requests that no other control answers.
+// count counts the requests that no other control handles.
 func (s *server) count(request kmsg.Request) (kmsg.Response, error, bool) {
 	s.counted(request)
 	return nil, nil, false
@@ -122,21 +122,21 @@ func (s *server) counted(request kmsg.Request) {
 	s.requests[kmsg.NameForKey(request.Key())]++
 }
 
-func (s *server) run(asked *command) (answer, error) {
-	var said answer
+func (s *server) run(cmd *command) (response, error) {
+	var said response
 	var err error
-	switch asked.Do {
+	switch cmd.Do {
 	case "fail":
-		err = s.fail(asked)
+		err = s.fail(cmd)
 	case "drop":
-		err = s.control(asked, func(request kmsg.Request) (kmsg.Response, error, bool) {
+		err = s.control(cmd, func(request kmsg.Request) (kmsg.Response, error, bool) {
 			s.counted(request)
 			s.cluster.KeepControl()
 			return nil, errDropped, true
 		})
 	case "delay":
-		err = s.control(asked, func(kmsg.Request) (kmsg.Response, error, bool) {
-			s.cluster.SleepControl(func() { time.Sleep(time.Duration(asked.Ms) * time.Millisecond) })
+		err = s.control(cmd, func(kmsg.Request) (kmsg.Response, error, bool) {
+			s.cluster.SleepControl(func() { time.Sleep(time.Duration(cmd.Ms) * time.Millisecond) })
 			return nil, nil, false
 		})
 	case "heal":
@@ -144,23 +144,23 @@ func (s *server) run(asked *command) (answer, error) {
 	case "requests":
 		said.Requests = s.snapshot()
 	case "leader":
-		said.Node = s.cluster.LeaderFor(asked.Topic, asked.Partitions[0])
+		said.Node = s.cluster.LeaderFor(cmd.Topic, cmd.Partitions[0])
 	case "coordinator":
-		said.Node = s.cluster.CoordinatorFor(asked.Group)
+		said.Node = s.cluster.CoordinatorFor(cmd.Group)
 	case "move":
-		err = s.cluster.MoveTopicPartition(asked.Topic, asked.Partitions[0], asked.Node)
+		err = s.cluster.MoveTopicPartition(cmd.Topic, cmd.Partitions[0], cmd.Node)
 	case "move coordinators":
 		s.cluster.RehashCoordinators()
 	case "delete records":
-		for _, partition := range asked.Partitions {
-			err = errors.Join(err, s.cluster.DeleteRecords(asked.Topic, partition, -1))
+		for _, partition := range cmd.Partitions {
+			err = errors.Join(err, s.cluster.DeleteRecords(cmd.Topic, partition, -1))
 		}
 	case "add broker":
 		said.Node, _, err = s.cluster.AddNode(-1, 0)
 	case "remove broker":
-		err = s.cluster.RemoveNode(asked.Node)
+		err = s.cluster.RemoveNode(cmd.Node)
 	default:
-		err = fmt.Errorf("unknown command %q", asked.Do)
+		err = fmt.Errorf("unknown command %q", cmd.Do)
 	}
 	return said, err
 }
@@ -174,43 +174,43 @@ func keyOf(api string) (int16, error) {
 	return 0, fmt.Errorf("unknown API %q", api)
 }
 
-func (s *server) fail(asked *command) error {
-	key, err := keyOf(asked.API)
+func (s *server) fail(cmd *command) error {
+	key, err := keyOf(cmd.API)
 	if err != nil {
 		return err
 	}
 	fault := kfake.Fault{
 		Keys:       []kmsg.Key{kmsg.Key(key)},
-		Topic:      asked.Topic,
-		Partitions: asked.Partitions,
-		Group:      asked.Group,
-		TxnID:      asked.Txn,
-		TopLevel:   asked.Whole,
-		Err:        kerr.TypedErrorForCode(asked.Error),
-		Count:      asked.Times,
+		Topic:      cmd.Topic,
+		Partitions: cmd.Partitions,
+		Group:      cmd.Group,
+		TxnID:      cmd.Txn,
+		TopLevel:   cmd.Whole,
+		Err:        kerr.TypedErrorForCode(cmd.Error),
+		Count:      cmd.Times,
 	}
 	s.faults = append(s.faults, s.cluster.Fault(fault))
 	return nil
 }
 
-// control has `act` decide about the next `asked.Times` requests.
-func (s *server) control(asked *command, act func(kmsg.Request) (kmsg.Response, error, bool)) error {
-	key, err := keyOf(asked.API)
+// control passes the next `cmd.Times` requests to `act`.
+func (s *server) control(cmd *command, act func(kmsg.Request) (kmsg.Response, error, bool)) error {
+	key, err := keyOf(cmd.API)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	epoch := s.epoch
 	s.mu.Unlock()
-	left := asked.Times
+	remaining := cmd.Times
 	s.cluster.ControlKey(key, func(request kmsg.Request) (kmsg.Response, error, bool) {
 		s.mu.Lock()
-		over := s.epoch != epoch || left == 0
-		if !over && left > 0 {
-			left--
+		expired := s.epoch != epoch || remaining == 0
+		if !expired && remaining > 0 {
+			remaining--
 		}
 		s.mu.Unlock()
-		if over {
+		if expired {
 			s.cluster.DropControl()
 			return nil, nil, false
 		}

@@ -1,7 +1,7 @@
-"""Where a wheel is installed and tried: Pythons with nothing but it and what it depends on.
+"""Environments in which a wheel is tested: Pythons with only the wheel and its dependencies.
 
-On x86-64 with glibc the oldest Python that it is for, which is this one, and the newest that Debian has; under
-emulation on 64-bit ARM. There is no Python for musl here.
+On x86-64 with glibc these are the oldest supported Python, which is this one, and Debian's newest; on 64-bit ARM,
+Python runs under emulation. No Python for musl is available.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from exits import pythons
 from wheels.audit import ROOT, WheelError
 
 SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
-# Of Debian's unstable suite; pyarrow has wheels for it.
+# From Debian's unstable suite; pyarrow has wheels for it.
 NEWEST = "3.15"
-# The code, and what it prints.
+# The code, and its output.
 FIRST_SCREEN = re.compile(r"## First batch.*?```python\n(.*?)```.*?It prints `(.*?)`", re.DOTALL)
 PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
-def tried(wheel: Path, platform: str) -> Iterator[str]:
-    """A line for each Python."""
+def results(wheel: Path, platform: str) -> Iterator[str]:
+    """Yields a line for each Python."""
     if platform == f"manylinux_2_17_{machine.machine()}":
-        yield in_an_environment(wheel)
+        yield in_virtual_environment(wheel)
         try:
-            yield on_the_newest(wheel)
+            yield on_newest_python(wheel)
         except pythons.NotHereError as error:
             yield f"Python {NEWEST} cannot be had: {str(error).splitlines()[0]}"
     elif platform == "manylinux_2_17_aarch64":
@@ -43,8 +43,8 @@ def tried(wheel: Path, platform: str) -> Iterator[str]:
             yield f"not imported: {str(error).splitlines()[0]}"
 
 
-def in_an_environment(artifact: Path) -> str:
-    """A virtual environment of this Python; a source distribution is built into it."""
+def in_virtual_environment(artifact: Path) -> str:
+    """Installs into a virtual environment of this Python; a source distribution is built first."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = str(Path(folder) / "bin" / "python")
@@ -52,8 +52,8 @@ def in_an_environment(artifact: Path) -> str:
         return _smoke([python, "-W", "error"], f"Python {machine.python_version()}", folder)
 
 
-def on_the_newest(wheel: Path) -> str:
-    """Debian's newest Python, in a folder of packages."""
+def on_newest_python(wheel: Path) -> str:
+    """Installs into a folder of packages for Debian's newest Python."""
     python = str(pythons.unpacked(NEWEST))
     packages = pythons.CACHE / f"wheel-{NEWEST}"
     shutil.rmtree(packages, ignore_errors=True)
@@ -64,7 +64,7 @@ def on_the_newest(wheel: Path) -> str:
 
 
 def emulated(wheel: Path) -> str:
-    """Debian's Python for 64-bit ARM, by qemu."""
+    """Runs Debian's Python for 64-bit ARM under qemu."""
     qemu, python = prepare.qemu(), prepare.python_root()
     packages = prepare.packages(wheel, python.version)
     variables = [f"PYTHONHOME={python.root / 'usr'}", f"PYTHONPATH={packages}", "PYTHONDONTWRITEBYTECODE=1"]
@@ -76,7 +76,7 @@ def emulated(wheel: Path) -> str:
 
 
 def _smoke(python: list[str], where: str, folder: str, **variables: str) -> str:
-    """What `smoke.py` and the README's first screen print there."""
+    """Returns the output of `smoke.py` and of the README's first example in that environment."""
     [(code, wanted)] = FIRST_SCREEN.findall((ROOT / "README.md").read_text())
     env = {**_clean(), **variables}
     said = []
@@ -94,7 +94,7 @@ def _smoke(python: list[str], where: str, folder: str, **variables: str) -> str:
 
 
 def _clean() -> dict[str, str]:
-    """Without what would bring a checkout's package."""
+    """Returns the environment without variables that would import the checkout's package."""
     return {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
