@@ -367,8 +367,8 @@ def test_forked_children_of_a_logging_process_do_not_block(servers):
                     admin.list_topics(timeout=0.05)
                 except Exception:
                     pass
-        nobody = [Admin(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms=1) for _ in range(4)]
-        threads = [threading.Thread(target=load, args=(admin,)) for admin in nobody]
+        unreachable = [Admin(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms=1) for _ in range(4)]
+        threads = [threading.Thread(target=load, args=(admin,)) for admin in unreachable]
         for thread in threads:
             thread.start()
         codes = []

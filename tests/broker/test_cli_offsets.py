@@ -188,9 +188,9 @@ def test_bootstrap_servers_sources(run, tmp_path, servers):
     file.write_text(f"# mine\nbootstrap.servers = {servers}\n\nclient.id=me\n")
     assert run("list", "--command-config", file, connect=False) == ""
     with Broker() as gone:
-        nobody = gone.bootstrap_servers
+        unreachable = gone.bootstrap_servers
     started = time.monotonic()
-    assert nobody in run("list", "-b", nobody, "--timeout", "1", code=1, connect=False)
+    assert unreachable in run("list", "-b", unreachable, "--timeout", "1", code=1, connect=False)
     assert time.monotonic() - started < 10
 
 

@@ -35,7 +35,7 @@ def test_produce_consume_group_and_commit(kafka):
                 producer.send("t", b"v", partition=n % 2).result(10)
         options = {"bootstrap_servers": servers, "group_id": "g", "auto_offset_reset": "earliest"}
         with Consumer(**options, session_timeout_ms=10_000) as consumer:
-            if kafka == "0.8.2":  # it has no groups, but offsets
+            if kafka == "0.8.2":  # no group membership, but group offsets
                 consumer.assign([("t", 0), ("t", 1)])
             else:
                 consumer.subscribe(["t"])

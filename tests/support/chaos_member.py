@@ -30,7 +30,7 @@ def main() -> None:
         late = False
         while not stopping:
             if late:
-                # Before the next rows are returned, positions are those of the processed rows.
+                # Before the next poll, while the positions are those of the processed rows.
                 late = not committed(consumer, None)
             batch = consumer.poll(0.2)
             if batch.num_rows == 0:

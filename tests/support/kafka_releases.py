@@ -49,7 +49,7 @@ RELEASES: Mapping[str, Release] = {
     "3.6.2": _KRAFT,
     "3.7.2": _KRAFT,
     "3.8.1": _KRAFT,
-    # All other tests use the tools of these two releases; 3.9 needs a different log binding.
+    # All other tests use the tools of these two releases; the tools of 3.9 include a log binding.
     "3.9.1": Release("2.13", ("tools",)),
     "4.0.2": _KRAFT_ONLY,
     "4.1.2": _KRAFT_ONLY,

@@ -70,7 +70,7 @@ class Issuer:
         self.url = f"https://localhost:{self._server.server_port}/token"
         self.issuer = f"https://localhost:{self._server.server_port}"
         self.allowed_urls = [self.url]
-        # Plaintext server, for proxies of this machine only.
+        # Plaintext endpoint, which clients accept on the loopback interface only.
         self._open = _server(self, None)
         self.open_url = f"http://127.0.0.1:{self._open.server_port}/token"
 

@@ -62,7 +62,7 @@ class Front:
                 handle.shutdown(socket.SHUT_RDWR)
             accepted.close()
             return
-        # The client can read these fields as soon as the handshake is complete, so that they are set first.
+        # Before `handshakes`, so that tests that wait for a handshake also see whether it was resumed.
         self.resumed += bool(inside.session_reused)
         self.handshakes += 1
         with contextlib.suppress(OSError), inside, socket.create_connection(self._broker) as broker:
