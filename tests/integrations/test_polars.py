@@ -183,9 +183,7 @@ def test_excluded_partitions_are_not_fetched(frame: pl.LazyFrame, broker: Broker
     assert broker.requests() == after
 
 
-def test_lateness_ends_scan_at_upper_time_bound(
-    broker: Broker, counted: type[Counted]
-) -> None:
+def test_lateness_ends_scan_at_upper_time_bound(broker: Broker, counted: type[Counted]) -> None:
     def scanned(number: int, lateness: dt.timedelta | None) -> pl.DataFrame:
         counted.rows = 0
         frame = scan_topic("t", bootstrap_servers=broker.bootstrap_servers, lateness=lateness, max_poll_records=50)

@@ -100,7 +100,9 @@ def test_killed_worker_processes_exactly_once(tmp_path: Path) -> None:
         check(broker.bootstrap_servers, "orders", "invoices", "dead", tmp_path, kills=3)
 
 
-def test_killed_worker_processes_exactly_once_on_kafka(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+def test_killed_worker_processes_exactly_once_on_kafka(
+    kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
     check(kafka.bootstrap_servers, new_topic(2), new_topic(), new_topic(), tmp_path, kills=2)
 
 

@@ -47,7 +47,5 @@ HEADERS = Feature("headers", "headers", "0.11")
         ("0.11.0.3", "needs Kafka 0.11 or later", True, "defect"),
     ],
 )
-def test_only_errors_naming_the_version_are_refusals(
-    version: str, error: str | None, refusal: bool, kind: str
-) -> None:
+def test_only_errors_naming_the_version_are_refusals(version: str, error: str | None, refusal: bool, kind: str) -> None:
     assert judge(HEADERS, version, error, refusal) == Outcome("headers", kind, error or "")

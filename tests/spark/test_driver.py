@@ -75,7 +75,9 @@ def test_spark40_reader_returns_all_available(broker: Broker) -> None:
 
 
 def test_planner_raises_client_errors(broker: Broker) -> None:
-    with pytest.raises(UnknownTopicOrPartitionError, match="option subscribe names what does not exist: u") as caught:
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match="option subscribe names topics or partitions that do not exist: u"
+    ) as caught:
         Driver(options(broker, subscribe="t,u")).ranges("batch")
     assert caught.value.code == 3
     with (

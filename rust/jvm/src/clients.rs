@@ -1,4 +1,4 @@
-//! Clients by their options: connections are shared by all tasks with the same ones, and outlive each of them for a while.
+//! Clients by options: tasks with equal options share connections, which stay open for some time after the last task.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Result as ClientResult;
 use samsarrow_client::schema_registry::Registry;
 use samsarrow_client::types::TopicPartition;
-use samsarrow_spark::here::Here;
+use samsarrow_spark::local_options::LocalOptions;
 use samsarrow_spark::options::Reading;
 use samsarrow_spark::tokens::Token;
 use samsarrow_spark::{Driver, ReadOptions};
@@ -19,48 +19,48 @@ use serde_json::Value;
 use tokio::sync::{OnceCell, watch};
 use zeroize::Zeroizing;
 
-use crate::decoded::Learned;
+use crate::consumer_pool::ConsumerPool;
 use crate::failure::{Failure, Result};
-use crate::idle::IDLE;
-use crate::pool::Pool;
+use crate::idle_pool::MAX_IDLE_TIME;
 use crate::producers::Producers;
 use crate::runtime::runtime;
+use crate::value_decoding::WriterCaches;
 
-type Given = BTreeMap<String, String>;
+type RawOptions = BTreeMap<String, String>;
 
-/// Closes the consumer that has been idle for longest, of all clients; whether there was one.
+/// Closes the consumer that has been idle longest across all clients. Returns false if none is idle.
 pub(crate) fn evict_oldest() -> bool {
     let known = lock(&SHARED);
     let oldest = known.iter().filter_map(|(shared, _)| Some((shared.pool.oldest()?, shared)));
     oldest.min_by_key(|(since, _)| *since).is_some_and(|(_, shared)| shared.pool.evict_oldest())
 }
 
-/// What one caller of Java's holds: the driver's part is its own, all else is shared.
+/// Client of one Java caller: the driver is its own, all else is shared.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
     driver: Arc<tokio::sync::Mutex<Driver>>,
-    /// Ends requests that are under way when the client is released.
+    /// Cancels requests in flight when the client is released.
     released: watch::Sender<bool>,
 }
 
-/// A question of the driver that is being answered, on the thread of a caller and only while that waits.
-pub struct Request(Option<Pin<Box<dyn Future<Output = Result<String>> + Send>>>);
+/// Driver request in flight. It makes progress only while a caller waits for the response, on the caller's thread.
+pub struct PendingRequest(Option<Pin<Box<dyn Future<Output = Result<String>> + Send>>>);
 
-/// What clients with equal options share.
+/// State shared by clients with equal options.
 pub struct Shared {
-    given: Arc<Given>,
+    raw_options: Arc<RawOptions>,
     options: std::sync::OnceLock<ReadOptions>,
-    pub(crate) pool: Pool,
+    pub(crate) pool: ConsumerPool,
     pub(crate) producers: Producers,
-    pub(crate) learned: Learned,
+    pub(crate) writer_caches: WriterCaches,
     registry: std::sync::OnceLock<Option<Registry>>,
-    /// Asks for ends of logs, whatever transactions are open.
-    asker: OnceCell<Consumer>,
+    /// Fetches log start and end offsets, including those of open transactions.
+    log_client: OnceCell<Consumer>,
 }
 
 impl fmt::Debug for Shared {
-    /// Without what was given, which may hold passwords.
+    /// Leaves out the options, which may hold passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("pool", &self.pool).finish_non_exhaustive()
     }
@@ -69,57 +69,57 @@ impl fmt::Debug for Shared {
 static SHARED: Mutex<Vec<(Arc<Shared>, Instant)>> = Mutex::new(Vec::new());
 
 impl Client {
-    /// From `{"options":{...},"folders":[...],"token":{...}|null}`: what was given, and what this process adds. Nothing is
-    /// checked yet.
+    /// Creates a client from `{"options":{...},"folders":[...],"token":{...}|null}`: the user's options and those that
+    /// this process adds. The options are not checked yet.
     ///
     /// # Errors
-    /// It is no such object.
+    /// The JSON is malformed.
     pub fn new(json: &str) -> Result<Client> {
-        // What was given may hold passwords: it is not shown.
-        let told = serde_json::from_str(json).unwrap_or_default();
-        let given = read(told).ok_or_else(|| Failure::state("the jar gives options that cannot be read"))?;
-        let given = Arc::new(given);
+        // The options may hold passwords and are not part of the error.
+        let json = serde_json::from_str(json).unwrap_or_default();
+        let options = parse_options(json).ok_or_else(|| Failure::state("the jar passed malformed options"))?;
+        let options = Arc::new(options);
         let mut known = lock(&SHARED);
         let now = Instant::now();
-        known.retain(|(shared, used)| Arc::strong_count(shared) > 1 || now.duration_since(*used) < IDLE);
-        let shared = match known.iter_mut().find(|(shared, _)| *shared.given == *given) {
+        known.retain(|(shared, used)| Arc::strong_count(shared) > 1 || now.duration_since(*used) < MAX_IDLE_TIME);
+        let shared = match known.iter_mut().find(|(shared, _)| *shared.raw_options == *options) {
             Some((shared, used)) => {
                 *used = now;
                 Arc::clone(shared)
             }
             None => {
-                let shared = Arc::new(Shared::new(Arc::clone(&given)));
+                let shared = Arc::new(Shared::new(Arc::clone(&options)));
                 known.push((Arc::clone(&shared), now));
                 shared
             }
         };
-        let driver = Driver::new(given, Arc::clone(&shared.producers.notes));
+        let driver = Driver::new(options, Arc::clone(&shared.producers.markers));
         Ok(Client { shared, driver: Arc::new(tokio::sync::Mutex::new(driver)), released: watch::Sender::new(false) })
     }
 
-    /// Returns a request for the answer to a question of the driver's, both as JSON.
-    pub fn plan(&self, question: String) -> Request {
-        // It may hold a token: this copy is wiped.
-        let question = Zeroizing::new(question);
+    /// Starts a driver request; request and response are JSON.
+    pub fn plan(&self, request: String) -> PendingRequest {
+        // The request may hold a token: this copy is zeroed.
+        let request = Zeroizing::new(request);
         let (driver, mut released) = (Arc::clone(&self.driver), self.released.subscribe());
-        Request(Some(Box::pin(async move {
-            let answer = async { Ok(driver.lock().await.answer(&question).await?) };
+        PendingRequest(Some(Box::pin(async move {
+            let response = async { Ok(driver.lock().await.handle(&request).await?) };
             tokio::select! {
-                answer = answer => answer,
-                _ = released.wait_for(|released| *released) => Err(Failure::state("the client was closed before the brokers answered")),
+                response = response => response,
+                _ = released.wait_for(|released| *released) => Err(Failure::state("the client was closed before the brokers responded")),
             }
         })))
     }
 
-    /// What readers and writers go through.
+    /// Returns the state that readers and writers use.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Ends requests that are under way, and the driver's connections; those of tasks stay for a while.
+    /// Cancels requests in flight and closes the driver's connections; those of tasks stay open for some time.
     ///
     /// # Errors
-    /// There are no threads to do it on.
+    /// The runtime cannot be started.
     pub fn release(&self) -> Result<()> {
         if let Some((_, used)) = lock(&SHARED).iter_mut().find(|(shared, _)| Arc::ptr_eq(shared, &self.shared)) {
             *used = Instant::now();
@@ -130,25 +130,25 @@ impl Client {
     }
 }
 
-impl Request {
-    /// Waits for the answer, for `wait` at most; None where there is none yet.
+impl PendingRequest {
+    /// Waits for the response, for `wait` or less. Returns `None` if it has not arrived.
     ///
     /// # Errors
-    /// Those of [`Driver::answer`]; the client was released; or the answer was returned before.
-    pub fn answer(&mut self, wait: Duration) -> Result<Option<String>> {
-        let answering =
-            self.0.as_mut().ok_or_else(|| Failure::state("this request was answered or cancelled already"))?;
-        let Ok(answer) = runtime()?.block_on(async { tokio::time::timeout(wait, answering).await }) else {
+    /// Those of [`Driver::handle`]; the client was released; or the response was already returned.
+    pub fn response(&mut self, wait: Duration) -> Result<Option<String>> {
+        let pending =
+            self.0.as_mut().ok_or_else(|| Failure::state("this request was already answered or cancelled"))?;
+        let Ok(response) = runtime()?.block_on(async { tokio::time::timeout(wait, pending).await }) else {
             return Ok(None);
         };
         self.0 = None;
-        answer.map(Some)
+        response.map(Some)
     }
 
-    /// Drops what is under way.
+    /// Cancels the request.
     ///
     /// # Errors
-    /// There are no threads to do it on.
+    /// The runtime cannot be started.
     pub fn cancel(&mut self) -> Result<()> {
         let _inside = runtime()?.enter();
         self.0 = None;
@@ -156,40 +156,48 @@ impl Request {
     }
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for PendingRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("answered", &self.0.is_none()).finish()
+        f.debug_struct("PendingRequest").field("answered", &self.0.is_none()).finish()
     }
 }
 
 impl Shared {
-    fn new(given: Arc<Given>) -> Self {
-        let (pool, producers) = (Pool::default(), Producers::default());
+    fn new(raw_options: Arc<RawOptions>) -> Self {
+        let (pool, producers) = (ConsumerPool::default(), Producers::default());
         let (options, registry) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
-        Self { given, options, pool, producers, learned: Learned::default(), registry, asker: OnceCell::new() }
+        Self {
+            raw_options,
+            options,
+            pool,
+            producers,
+            writer_caches: WriterCaches::default(),
+            registry,
+            log_client: OnceCell::new(),
+        }
     }
 
-    /// The options as they were given.
-    pub(crate) fn given(&self) -> &Given {
-        &self.given
+    /// Returns the options of the user and the process.
+    pub(crate) fn raw_options(&self) -> &RawOptions {
+        &self.raw_options
     }
 
-    /// The options, checked for a read.
+    /// Returns the options, parsed as those of a read.
     ///
     /// # Errors
-    /// One cannot be.
+    /// An option is invalid.
     pub fn options(&self) -> Result<&ReadOptions> {
         if let Some(options) = self.options.get() {
             return Ok(options);
         }
-        let options = ReadOptions::parse(&self.given, Reading::Any)?;
+        let options = ReadOptions::parse(&self.raw_options, Reading::Any)?;
         Ok(self.options.get_or_init(|| options))
     }
 
-    /// The registry that says what keys and values were written with, where there is one.
+    /// Returns the schema registry that has the writer schemas, if one is configured.
     ///
     /// # Errors
-    /// An address, the login or a certificate cannot be.
+    /// A URL, credential or certificate is invalid.
     pub(crate) fn registry(&self) -> Result<Option<&Registry>> {
         if let Some(registry) = self.registry.get() {
             return Ok(registry.as_ref());
@@ -198,46 +206,46 @@ impl Shared {
         Ok(self.registry.get_or_init(|| registry).as_ref())
     }
 
-    /// First offset and end of a partition's log.
+    /// Returns the log start offset and the end offset of a partition.
     pub(crate) async fn log(&self, tp: &TopicPartition) -> Result<(i64, i64)> {
         let options = self.options()?;
-        let make = async || {
+        let create = async || {
             let uncommitted = [("isolation.level", "read_uncommitted".to_owned())];
             let options = options.client(ClientKind::Consumer, &uncommitted)?;
             Ok::<_, samsarrow_spark::Error>(Consumer::new(&options)?)
         };
-        let asker = self.asker.get_or_try_init(make).await?;
-        let (timeout, tps) = (asker.default_timeout(), std::slice::from_ref(tp));
-        let first = asker.beginning_offsets(tps, timeout).await?;
-        let end = asker.end_offsets(tps, timeout).await?;
-        Ok((only(first)?, only(end)?))
+        let log_client = self.log_client.get_or_try_init(create).await?;
+        let (timeout, tps) = (log_client.default_timeout(), std::slice::from_ref(tp));
+        let first = log_client.beginning_offsets(tps, timeout).await?;
+        let end = log_client.end_offsets(tps, timeout).await?;
+        Ok((single_offset(first)?, single_offset(end)?))
     }
 }
 
-fn only(found: Vec<(TopicPartition, i64)>) -> ClientResult<i64> {
-    let nothing = || samsarrow_client::error::Error::corrupt("a broker was asked for an offset and gave none");
-    found.first().map(|(_, offset)| *offset).ok_or_else(nothing)
+fn single_offset(offsets: Vec<(TopicPartition, i64)>) -> ClientResult<i64> {
+    let missing = || samsarrow_client::error::Error::corrupt("a broker returned no offset of a partition");
+    offsets.first().map(|(_, offset)| *offset).ok_or_else(missing)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(mut told: Value) -> Option<Given> {
+fn parse_options(mut json: Value) -> Option<RawOptions> {
     let text = |value: Value| match value {
         Value::String(text) => Some(text),
         _ => None,
     };
-    let mut take = |name: &str| told.get_mut(name).map(Value::take);
+    let mut take = |name: &str| json.get_mut(name).map(Value::take);
     let (options, folders, token) = (take("options")?, take("folders")?, take("token")?);
     let (Value::Object(options), Value::Array(folders)) = (options, folders) else { return None };
-    let options: Option<Given> = options.into_iter().map(|(name, value)| Some((name, text(value)?))).collect();
+    let options: Option<RawOptions> = options.into_iter().map(|(name, value)| Some((name, text(value)?))).collect();
     let folders: Option<Vec<_>> = folders.into_iter().map(|folder| text(folder).map(Into::into)).collect();
     let token = match token {
         Value::Null => None,
-        token => Some(Token::read(&token)?),
+        token => Some(Token::from_json(&token)?),
     };
-    Some(Here { folders: folders?, token }.options(options?))
+    Some(LocalOptions { folders: folders?, token }.apply(options?))
 }
 
 #[cfg(test)]
@@ -245,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn debug_output_hides_passwords() {
         let client = Client::new(
             r#"{"options":{"kafka.sasl.password":"hunter2","kafka.bootstrap.servers":"b:9"},"folders":[],"token":null}"#,
         );

@@ -1,41 +1,41 @@
-//! What goes to Java as an exception.
+//! Errors that are thrown in Java.
 
 use samsarrow_client::error::Error as ClientError;
 use samsarrow_spark::Error;
 
-/// Result of what may fail.
+/// Result of a fallible call.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The fields of `SamsarrowException`.
+/// Fields of `SamsarrowException`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// `configuration`, `kafka`, `data_loss`, `bad_value`, `state` or `panic`.
     pub kind: &'static str,
     /// Name of the exception class in Python.
     pub name: String,
-    /// Whether the same call may succeed later.
+    /// True if the same call may succeed later.
     pub retriable: bool,
-    /// What happened, and what to do.
+    /// Description of the error, with a suggestion.
     pub text: String,
 }
 
 impl Failure {
-    /// A call that does not fit what the library knows.
+    /// Creates an error for a call that does not match the library's state.
     pub fn state(text: impl Into<String>) -> Self {
         Self { kind: "state", name: "IllegalStateError".into(), retriable: false, text: text.into() }
     }
 
-    /// A key or a value cannot be read.
+    /// Creates an error for a key or value that cannot be decoded.
     pub fn bad_value(text: impl Into<String>) -> Self {
         Self { kind: "bad_value", name: "BadValueError".into(), retriable: false, text: text.into() }
     }
 
-    /// Something was not done in its time.
+    /// Creates a timeout error.
     pub fn timeout(text: impl Into<String>) -> Self {
         Self { kind: "kafka", name: "KafkaTimeoutError".into(), retriable: true, text: text.into() }
     }
 
-    /// A mistake of the library's own.
+    /// Creates an error for a panic of the library.
     pub fn panic(text: impl Into<String>) -> Self {
         Self { kind: "panic", name: "PanicError".into(), retriable: false, text: text.into() }
     }

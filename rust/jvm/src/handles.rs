@@ -1,13 +1,13 @@
-//! What Java holds numbers of: a number is a slot and a generation, so one that was given back differs from the next.
+//! Handles that Java holds: a slot index and a generation, so that a released handle differs from later ones.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::failure::{Failure, Result};
 
-/// Things by their numbers.
+/// Values by handle.
 #[derive(Debug)]
 pub struct Handles<T> {
-    what: &'static str,
+    kind: &'static str,
     slots: Mutex<Vec<Slot<T>>>,
 }
 
@@ -18,16 +18,16 @@ struct Slot<T> {
 }
 
 impl<T> Handles<T> {
-    /// None yet; `what` they are is for errors.
-    pub const fn new(what: &'static str) -> Self {
-        Self { what, slots: Mutex::new(Vec::new()) }
+    /// Creates an empty table; `kind` names the values in errors.
+    pub const fn new(kind: &'static str) -> Self {
+        Self { kind, slots: Mutex::new(Vec::new()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Slot<T>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for `value`; never 0.
+    /// Returns a handle for `value`, which is never 0.
     pub fn put(&self, value: T) -> i64 {
         let mut slots = self.lock();
         let value = Some(Arc::new(value));
@@ -39,43 +39,43 @@ impl<T> Handles<T> {
             }
         };
         let Some(slot) = slots.get_mut(index) else { return 0 };
-        // Positive in Java, and never that of the one before.
+        // Positive in Java, and different from the previous generation.
         slot.generation = (slot.generation % (i32::MAX as u32)) + 1;
         slot.value = value;
         i64::from(slot.generation) << 32 | index as i64
     }
 
-    /// What has that number.
+    /// Returns the value of a handle.
     ///
     /// # Errors
-    /// It was given back, or never given out.
+    /// The handle was released or never existed.
     pub fn get(&self, handle: i64) -> Result<Arc<T>> {
         let mut slots = self.lock();
-        let found = find(&mut slots, handle).and_then(|slot| slot.value.clone());
-        found.ok_or_else(|| self.stale(handle))
+        let value = find_slot(&mut slots, handle).and_then(|slot| slot.value.clone());
+        value.ok_or_else(|| self.stale(handle))
     }
 
-    /// The same, and the number is given back.
+    /// Returns the value of a handle and releases the handle.
     ///
     /// # Errors
-    /// It was given back before, or never given out.
+    /// The handle was released or never existed.
     pub fn take(&self, handle: i64) -> Result<Arc<T>> {
         let mut slots = self.lock();
-        let found = find(&mut slots, handle).and_then(|slot| slot.value.take());
-        found.ok_or_else(|| self.stale(handle))
+        let value = find_slot(&mut slots, handle).and_then(|slot| slot.value.take());
+        value.ok_or_else(|| self.stale(handle))
     }
 
-    /// How many there are.
+    /// Returns the number of handles in use.
     pub fn count(&self) -> usize {
         self.lock().iter().filter(|slot| slot.value.is_some()).count()
     }
 
     fn stale(&self, handle: i64) -> Failure {
-        Failure::state(format!("there is no {} of number {handle:#x}: it was closed", self.what))
+        Failure::state(format!("there is no {} with the handle {handle:#x}: it was closed", self.kind))
     }
 }
 
-fn find<T>(slots: &mut [Slot<T>], handle: i64) -> Option<&mut Slot<T>> {
+fn find_slot<T>(slots: &mut [Slot<T>], handle: i64) -> Option<&mut Slot<T>> {
     let index = usize::try_from(handle & i64::from(u32::MAX)).ok()?;
     slots.get_mut(index).filter(|slot| i64::from(slot.generation) == handle >> 32)
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_was_given_back_is_no_other_things() {
+    fn released_handles_are_never_reused() {
         let handles = Handles::new("reader");
         let (a, b) = (handles.put("a"), handles.put("b"));
         assert!(a > 0 && b > 0 && a != b);

@@ -1,41 +1,42 @@
-//! The native library of the source and sink in Spark's JVM. JNI is in `native` alone: all else is plain Rust and tested as such.
+//! Native library of the source and sink in Spark's JVM. JNI is limited to the module `native`; the rest is plain Rust,
+//! tested as such.
 
-mod alive;
-mod block;
-mod budget;
 pub mod clients;
-mod decoded;
+pub mod column_layout;
+mod consumer_pool;
+mod deferred_free;
+mod exactly_once_task;
 pub mod failure;
-pub mod frame;
-mod frame_headers;
-mod frame_nested;
 pub mod handles;
-mod idle;
-pub mod lines;
+mod header_layout;
+mod idle_pool;
+mod leak_counters;
+pub mod log_queue;
+mod memory_budget;
 mod native;
-mod once;
-mod pool;
+mod nested_layout;
 mod producers;
 pub mod range;
 pub mod reader;
-mod rest;
+mod row_block;
 mod runtime;
+mod value_decoding;
 pub mod writer;
 
-/// Of the functions and the frame: a jar and a library of different numbers do not go together.
+/// Version of the native functions and of the column layout; a jar and a library must have the same.
 pub const ABI: u32 = 5;
 
-/// What the library is, and what of it is in use.
+/// Returns the version and the counters of the library as JSON.
 pub fn about(readers: usize, writers: usize) -> String {
-    let [made, freed, memory] = alive::counts();
+    let [created, freed, memory] = leak_counters::counts();
     let version = env!("CARGO_PKG_VERSION");
-    let granted = budget::BUDGET.granted();
+    let granted = memory_budget::BUDGET.granted();
     format!(
-        r#"{{"version":"{version}","abi":{ABI},"readers":{readers},"writers":{writers},"made":{made},"freed":{freed},"memory":{memory},"granted":{granted}}}"#
+        r#"{{"version":"{version}","abi":{ABI},"readers":{readers},"writers":{writers},"made":{created},"freed":{freed},"memory":{memory},"granted":{granted}}}"#
     )
 }
 
-/// glibc keeps up to 64 MiB of free memory in each of eight arenas a core, once buffers as large as ours were freed: two
-/// cores held half a gigabyte beside their heap. This one gives back what is free (ADR 44).
+/// glibc keeps up to 64 MiB of free memory in each of 8 arenas per core once buffers of this size were freed: two cores
+/// held half a gigabyte beside their heap. mimalloc returns free memory (ADR 44).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,5 +1,6 @@
-//! The functions of `io.github.samsarrow.spark.Native`, and the one write to Java's memory. All that is unsafe is here.
-#![allow(unsafe_code, reason = "exported names, and a frame whose address Java gives")]
+//! Native functions of `io.github.samsarrow.spark.Native`, and the only write to Java's memory. All unsafe code of the
+//! library is here.
+#![allow(unsafe_code, reason = "exported names, and a layout whose address Java passes")]
 
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,53 +13,53 @@ use jni::{Env, EnvUnowned, jni_sig, jni_str};
 use zeroize::Zeroizing;
 
 use crate::about;
-use crate::clients::{Client, Request};
+use crate::clients::{Client, PendingRequest};
 use crate::failure::Failure;
 use crate::handles::Handles;
-use crate::lines;
+use crate::log_queue;
 use crate::range::Range;
 use crate::reader::{Counters, Next, Reader};
 use crate::writer::Writer;
 
 static CLIENTS: Handles<Client> = Handles::new("client");
-static REQUESTS: Handles<Mutex<Request>> = Handles::new("request");
+static REQUESTS: Handles<Mutex<PendingRequest>> = Handles::new("request");
 static READERS: Handles<Mutex<Reader>> = Handles::new("reader");
 static WRITERS: Handles<Mutex<Writer>> = Handles::new("writer");
 
-/// What keeps a call from giving its value: ours, or Java's own exception, which is under way already.
+/// Failed native call: an error of the library, or a pending Java exception.
 #[derive(Debug)]
-enum Refusal {
-    Ours(Failure),
+enum CallError {
+    Library(Failure),
     Jni(JniError),
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        Self::Ours(failure)
+        Self::Library(failure)
     }
 }
 
-impl From<JniError> for Refusal {
+impl From<JniError> for CallError {
     fn from(error: JniError) -> Self {
         Self::Jni(error)
     }
 }
 
-/// Throws `SamsarrowException`, for panics too.
+/// Error policy that throws `SamsarrowException`, also for panics.
 struct Throw;
 
-impl<T: Default> ErrorPolicy<T, Refusal> for Throw {
+impl<T: Default> ErrorPolicy<T, CallError> for Throw {
     type Captures<'local: 'method, 'method> = ();
 
     fn on_error<'local: 'method, 'method>(
         env: &mut Env<'local>,
         (): &mut (),
-        refusal: Refusal,
+        error: CallError,
     ) -> jni::errors::Result<T> {
-        match refusal {
-            Refusal::Ours(failure) => throw(env, &failure),
-            Refusal::Jni(_) if env.exception_check() => Ok(()),
-            Refusal::Jni(error) => throw(env, &Failure::state(format!("JNI: {error}"))),
+        match error {
+            CallError::Library(failure) => throw(env, &failure),
+            CallError::Jni(_) if env.exception_check() => Ok(()),
+            CallError::Jni(error) => throw(env, &Failure::state(format!("JNI: {error}"))),
         }?;
         Ok(T::default())
     }
@@ -70,7 +71,7 @@ impl<T: Default> ErrorPolicy<T, Refusal> for Throw {
     ) -> jni::errors::Result<T> {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        throw(env, &Failure::panic(text.unwrap_or_else(|| "no reason was given".into())))?;
+        throw(env, &Failure::panic(text.unwrap_or_else(|| "panic without a message".into())))?;
         Ok(T::default())
     }
 }
@@ -85,7 +86,7 @@ fn throw(env: &mut Env<'_>, failure: &Failure) -> jni::errors::Result<()> {
     let exception = env.new_object(class, signature, &fields)?;
     let exception = env.cast_local::<JThrowable<'_>>(exception)?;
     match env.throw(exception) {
-        // That is what it was called for.
+        // The exception that was just thrown.
         Err(JniError::JavaException) => Ok(()),
         other => other,
     }
@@ -93,32 +94,32 @@ fn throw(env: &mut Env<'_>, failure: &Failure) -> jni::errors::Result<()> {
 
 fn call<'local, T: Default>(
     mut env: EnvUnowned<'local>,
-    work: impl FnOnce(&mut Env<'local>) -> Result<T, Refusal>,
+    work: impl FnOnce(&mut Env<'local>) -> Result<T, CallError>,
 ) -> T {
     env.with_env(|env| {
         #[cfg(test)]
-        tests::panic_if_wanted();
+        tests::panic_if_requested();
         work(env)
     })
     .resolve::<Throw>()
 }
 
-fn text(env: &Env<'_>, bytes: &JByteArray<'_>) -> Result<String, Refusal> {
+fn text(env: &Env<'_>, bytes: &JByteArray<'_>) -> Result<String, CallError> {
     let bytes = env.convert_byte_array(bytes)?;
-    String::from_utf8(bytes).map_err(|_| Failure::state("the jar gives text that is not UTF-8").into())
+    String::from_utf8(bytes).map_err(|_| Failure::state("the jar passed text that is not UTF-8").into())
 }
 
-fn locked<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
-    one.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn millis(ms: jint) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or_default())
 }
 
-/// A size that Java gives.
+/// Converts a size that Java passed.
 fn size(number: jlong) -> Result<usize, Failure> {
-    usize::try_from(number).map_err(|_| Failure::state(format!("the jar gives {number} as a size")))
+    usize::try_from(number).map_err(|_| Failure::state(format!("the jar passed an invalid size: {number}")))
 }
 
 /// `static native long client(byte[] options)`
@@ -128,19 +129,19 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_client<'loca
     _: JClass<'local>,
     options: JByteArray<'local>,
 ) -> jlong {
-    // They may hold passwords: this copy is wiped.
+    // The options may hold passwords: this copy is zeroed.
     call(env, |env| Ok(CLIENTS.put(Client::new(&Zeroizing::new(text(env, &options)?))?)))
 }
 
-/// `static native long plan(long client, byte[] question)`
+/// `static native long plan(long client, byte[] request)`
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_plan<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
     client: jlong,
-    question: JByteArray<'local>,
+    request: JByteArray<'local>,
 ) -> jlong {
-    call(env, |env| Ok(REQUESTS.put(Mutex::new(CLIENTS.get(client)?.plan(text(env, &question)?)))))
+    call(env, |env| Ok(REQUESTS.put(Mutex::new(CLIENTS.get(client)?.plan(text(env, &request)?)))))
 }
 
 /// `static native byte[] answer(long request, int ms)`
@@ -152,11 +153,11 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_answer<'loca
     ms: jint,
 ) -> JByteArray<'local> {
     call(env, |env| {
-        let Some(answer) = locked(&*REQUESTS.get(request)?).answer(millis(ms))? else {
+        let Some(response) = locked(&*REQUESTS.get(request)?).response(millis(ms))? else {
             return Ok(JByteArray::default());
         };
-        // It may hold a token: this copy is wiped.
-        Ok(env.byte_array_from_slice(Zeroizing::new(answer).as_bytes())?)
+        // The response may hold a token: this copy is zeroed.
+        Ok(env.byte_array_from_slice(Zeroizing::new(response).as_bytes())?)
     })
 }
 
@@ -185,13 +186,13 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_open<'local>
     })
 }
 
-/// `static native int next(long reader, long frame, int ms)`
+/// `static native int next(long reader, long layout, int ms)`
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_next<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
     reader: jlong,
-    frame: jlong,
+    layout: jlong,
     ms: jint,
 ) -> jint {
     call(env, |_| {
@@ -201,14 +202,14 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_next<'local>
             Next::End => Ok(-1),
             Next::Nothing => Ok(0),
             Next::Rows(rows) => {
-                let frame_of = reader.frame().ok_or_else(|| Failure::state(format!("{rows} rows without a frame")))?;
-                let slots = frame_of.slots();
-                let to = std::ptr::with_exposed_provenance_mut::<u64>(frame as usize);
+                let source = reader.layout().ok_or_else(|| Failure::state(format!("{rows} rows without a layout")))?;
+                let slots = source.slots();
+                let to = std::ptr::with_exposed_provenance_mut::<u64>(layout as usize);
                 if to.is_null() || !to.is_aligned() {
-                    return Err(Failure::state(format!("the jar gives a frame at {frame:#x}")).into());
+                    return Err(Failure::state(format!("the jar passed an invalid layout address: {layout:#x}")).into());
                 }
-                // SAFETY: Java gives the address of memory of its own, which it keeps for as long as the reader is open
-                // and which has room for the head and for the columns that it named at `open`; the frame has as many.
+                // SAFETY: Java passes the address of memory that it keeps while the reader is open, with space for the
+                // head and for the vectors that it announced at `open`; the layout has exactly as many.
                 unsafe { std::ptr::copy_nonoverlapping(slots.as_ptr(), to, slots.len()) };
                 Ok(jint::try_from(rows).unwrap_or(jint::MAX))
             }
@@ -230,16 +231,16 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_close<'local
     })
 }
 
-/// `static native long openWriter(long client, byte[] question)`
+/// `static native long openWriter(long client, byte[] request)`
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_openWriter<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
     client: jlong,
-    question: JByteArray<'local>,
+    request: JByteArray<'local>,
 ) -> jlong {
     call(env, |env| {
-        let writer = Writer::new(CLIENTS.get(client)?.shared().clone(), &text(env, &question)?)?;
+        let writer = Writer::new(CLIENTS.get(client)?.shared().clone(), &text(env, &request)?)?;
         Ok(WRITERS.put(Mutex::new(writer)))
     })
 }
@@ -337,7 +338,7 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_lines<'local
     env: EnvUnowned<'local>,
     _: JClass<'local>,
 ) -> JByteArray<'local> {
-    call(env, |env| Ok(env.byte_array_from_slice(lines::take().as_bytes())?))
+    call(env, |env| Ok(env.byte_array_from_slice(log_queue::take().as_bytes())?))
 }
 
 #[cfg(test)]

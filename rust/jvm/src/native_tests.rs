@@ -1,4 +1,4 @@
-//! Every function that Java calls, called from a JVM in this process while it panics.
+//! Tests that call each native function from a JVM in this process while it panics.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
@@ -15,20 +15,20 @@ thread_local! {
     static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics if the test that runs on this thread wants that.
-pub(super) fn panic_if_wanted() {
+/// Panics if the current test has requested it.
+pub(super) fn panic_if_requested() {
     assert!(!PANICS.get(), "on purpose");
 }
 
-/// The name of a function, and a call of it.
+/// Name of a native function, and a call to it.
 type Call<'a> = (&'a str, &'a dyn Fn(&Env<'_>));
 type Create = unsafe extern "system" fn(*mut *mut jni::sys::JavaVM, *mut *mut c_void, *mut c_void) -> jint;
 
-/// A JVM that knows the exception; none where no Java is installed.
+/// Starts a JVM with the exception class; returns `None` if Java is not installed.
 fn jvm() -> Option<JavaVM> {
-    let told = Command::new("java").args(["-XshowSettings:properties", "-version"]).output().ok()?;
-    let told = String::from_utf8_lossy(&told.stderr);
-    let home = told.lines().find_map(|line| line.trim().strip_prefix("java.home = "))?;
+    let output = Command::new("java").args(["-XshowSettings:properties", "-version"]).output().ok()?;
+    let output = String::from_utf8_lossy(&output.stderr);
+    let home = output.lines().find_map(|line| line.trim().strip_prefix("java.home = "))?;
     let classes = std::env::temp_dir().join(format!("samsarrow-classes-{}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../jvm/src/main/java/io/github/samsarrow/spark/SamsarrowException.java");
@@ -43,7 +43,8 @@ fn jvm() -> Option<JavaVM> {
         ignoreUnrecognized: JNI_FALSE,
     };
     let (mut vm, mut env) = (null_mut(), null_mut());
-    // SAFETY: the function is of that type in every JVM; what it is given lives until it returns. A JVM cannot be unloaded.
+    // SAFETY: the function has this type in every JVM, and its arguments live until it returns. A JVM cannot be
+    // unloaded.
     let vm = unsafe {
         let library = libloading::Library::new(Path::new(home).join("lib/server/libjvm.so")).unwrap();
         let create = library.get::<Create>(b"JNI_CreateJavaVM").unwrap();
@@ -51,66 +52,66 @@ fn jvm() -> Option<JavaVM> {
         std::mem::forget(library);
         JavaVM::from_raw(vm)
     };
-    // The exception is loaded while the thread has its class at hand.
+    // Loads the exception class before its file is deleted.
     vm.attach_current_thread(|env| env.find_class(jni_str!("io/github/samsarrow/spark/SamsarrowException")).map(drop))
         .unwrap();
     std::fs::remove_dir_all(classes).unwrap();
     Some(vm)
 }
 
-/// Kind and text of the exception that a call has thrown.
+/// Returns kind and text of the pending exception.
 fn thrown(env: &mut Env<'_>) -> (String, String) {
     let exception = env.exception_occurred().unwrap();
     env.exception_clear();
     let mut text = |name| {
-        let found = env.call_method(&exception, name, jni_sig!("()Ljava/lang/String;"), &[]).unwrap().l().unwrap();
-        env.cast_local::<jni::objects::JString<'_>>(found).unwrap().to_string()
+        let text = env.call_method(&exception, name, jni_sig!("()Ljava/lang/String;"), &[]).unwrap().l().unwrap();
+        env.cast_local::<jni::objects::JString<'_>>(text).unwrap().to_string()
     };
     (text(jni_str!("kind")), text(jni_str!("getMessage")))
 }
 
-/// A reference of the frame of `env` to an array of bytes.
+/// Wraps a raw array of bytes in a local reference.
 fn array<'local>(env: &Env<'local>, raw: jni::sys::jarray) -> JByteArray<'local> {
-    // SAFETY: the one array that the test makes, which lives as long as its frame.
+    // SAFETY: refers to the only array that the test creates, which lives as long as its frame.
     unsafe { JByteArray::from_raw(env, raw) }
 }
 
 #[test]
-fn a_panic_is_an_exception_and_the_library_goes_on() {
+fn panics_become_exceptions() {
     let Some(vm) = jvm() else {
         eprintln!("not run: there is no Java on this machine");
         return;
     };
     vm.attach_current_thread(|env| -> jni::errors::Result<()> {
         let raw = env.get_raw();
-        // SAFETY: of this thread, and so are the references below.
-        let here = || unsafe { EnvUnowned::from_raw(raw) };
+        // SAFETY: the environment and the references below belong to this thread.
+        let unowned = || unsafe { EnvUnowned::from_raw(raw) };
         let options = env.byte_array_from_slice(br#"{"options":{},"folders":[],"token":null}"#)?.into_raw();
         let none = || JClass::default();
         let calls: [Call<'_>; 10] = [
             ("client", &|env| {
-                Java_io_github_samsarrow_spark_Native_client(here(), none(), array(env, options));
+                Java_io_github_samsarrow_spark_Native_client(unowned(), none(), array(env, options));
             }),
             ("plan", &|env| {
-                Java_io_github_samsarrow_spark_Native_plan(here(), none(), 1, array(env, options));
+                Java_io_github_samsarrow_spark_Native_plan(unowned(), none(), 1, array(env, options));
             }),
             ("answer", &|_| {
-                Java_io_github_samsarrow_spark_Native_answer(here(), none(), 1, 0);
+                Java_io_github_samsarrow_spark_Native_answer(unowned(), none(), 1, 0);
             }),
-            ("cancel", &|_| Java_io_github_samsarrow_spark_Native_cancel(here(), none(), 1)),
+            ("cancel", &|_| Java_io_github_samsarrow_spark_Native_cancel(unowned(), none(), 1)),
             ("open", &|env| {
-                Java_io_github_samsarrow_spark_Native_open(here(), none(), 1, array(env, options));
+                Java_io_github_samsarrow_spark_Native_open(unowned(), none(), 1, array(env, options));
             }),
             ("next", &|_| {
-                Java_io_github_samsarrow_spark_Native_next(here(), none(), 1, 0, 0);
+                Java_io_github_samsarrow_spark_Native_next(unowned(), none(), 1, 0, 0);
             }),
-            ("close", &|_| Java_io_github_samsarrow_spark_Native_close(here(), none(), 1, JNI_FALSE)),
+            ("close", &|_| Java_io_github_samsarrow_spark_Native_close(unowned(), none(), 1, JNI_FALSE)),
             ("counters", &|_| {
-                Java_io_github_samsarrow_spark_Native_counters(here(), none(), 1);
+                Java_io_github_samsarrow_spark_Native_counters(unowned(), none(), 1);
             }),
-            ("release", &|_| Java_io_github_samsarrow_spark_Native_release(here(), none(), 1)),
+            ("release", &|_| Java_io_github_samsarrow_spark_Native_release(unowned(), none(), 1)),
             ("about", &|_| {
-                Java_io_github_samsarrow_spark_Native_about(here(), none());
+                Java_io_github_samsarrow_spark_Native_about(unowned(), none());
             }),
         ];
         for (name, call) in calls {
@@ -119,13 +120,13 @@ fn a_panic_is_an_exception_and_the_library_goes_on() {
             PANICS.set(false);
             assert_eq!(thrown(env), ("panic".into(), "PanicError: on purpose".into()), "{name}");
         }
-        // And without: a number that nobody has, and then one that is right.
+        // Without a panic: an unknown handle, then a valid call.
         calls[5].1(env);
         let (kind, text) = thrown(env);
-        assert!(kind == "state" && text.contains("there is no reader of number 0x1"), "{text}");
-        let client = Java_io_github_samsarrow_spark_Native_client(here(), none(), array(env, options));
+        assert!(kind == "state" && text.contains("there is no reader with the handle 0x1"), "{text}");
+        let client = Java_io_github_samsarrow_spark_Native_client(unowned(), none(), array(env, options));
         assert!(client > 0 && !env.exception_check());
-        Java_io_github_samsarrow_spark_Native_release(here(), none(), client);
+        Java_io_github_samsarrow_spark_Native_release(unowned(), none(), client);
         assert!(!env.exception_check());
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Producers of this process, kept from task to task, and what their tasks ask brokers for.
+//! Pool of producers, kept across tasks, and the checks of their topics.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,89 +9,90 @@ use samsarrow_client::error::Error;
 use samsarrow_client::producer::{BatchDelivery, Columns, Producer};
 use samsarrow_spark::WriteOptions;
 use samsarrow_spark::columns::Column;
-use samsarrow_spark::exactly_once::Place;
-use samsarrow_spark::notes::Notes;
+use samsarrow_spark::commit_markers::CommitMarkers;
+use samsarrow_spark::exactly_once::TaskId;
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::block::Part;
+use crate::exactly_once_task::ExactlyOnceTask;
 use crate::failure::Result;
-use crate::idle::Idle;
-use crate::once::Once;
+use crate::idle_pool::IdlePool;
+use crate::row_block::TopicRows;
 use crate::runtime::runtime;
 
-/// How long the transaction of a task that failed may take to be aborted; the next attempt aborts it too.
+/// Timeout for aborting the transaction of a failed task; the next attempt aborts it as well.
 const ABORT: Duration = Duration::from_secs(5);
-/// How long a topic that is not there may take to be made by the brokers, where they do that.
+/// Timeout for the automatic creation of a missing topic by the brokers.
 const CREATION: Duration = Duration::from_secs(5);
 
-/// What tasks with equal options share.
+/// State shared by tasks with equal options.
 #[derive(Debug, Default)]
 pub(crate) struct Producers {
-    idle: Idle<Leased>,
-    /// What knows of topics, and of what is written exactly once.
-    pub(crate) notes: Arc<Notes>,
+    idle: IdlePool<TaskProducer>,
+    /// Admin client for topics and commit markers.
+    pub(crate) markers: Arc<CommitMarkers>,
 }
 
-/// A producer that one task has.
+/// Producer in use by one task.
 #[derive(Debug)]
-pub(crate) struct Leased {
+pub(crate) struct TaskProducer {
     producer: Producer,
-    /// Topics that it has found.
-    found: Mutex<BTreeSet<Arc<str>>>,
-    /// The one task that has its transactional id.
-    once: Option<Once>,
+    /// Topics known to exist.
+    known_topics: Mutex<BTreeSet<Arc<str>>>,
+    /// The task that owns the transactional id, for exactly-once writes.
+    exactly_once: Option<ExactlyOnceTask>,
 }
 
 impl Producers {
-    /// An idle producer, or a new one; within the runtime.
-    pub(crate) fn take(&self, options: &WriteOptions) -> Result<Leased> {
+    /// Returns an idle producer or creates one. Must be called within the runtime.
+    pub(crate) fn take(&self, options: &WriteOptions) -> Result<TaskProducer> {
         self.evict();
-        if let Some(leased) = self.idle.take(|_| Some(0)) {
-            return Ok(leased);
+        if let Some(producer) = self.idle.take(|_| Some(0)) {
+            return Ok(producer);
         }
-        Leased::new(options.client(ClientKind::Producer, &[])?, None)
+        TaskProducer::new(options.client(ClientKind::Producer, &[])?, None)
     }
 
-    /// A new producer for one task of a micro-batch; within the runtime.
-    pub(crate) fn transactional(options: &WriteOptions, place: Place) -> Result<Leased> {
-        let once = Once::new(place);
-        Leased::new(options.transactional(&once.name(options))?, Some(once))
+    /// Creates a producer for one task of a micro-batch. Must be called within the runtime.
+    pub(crate) fn transactional(options: &WriteOptions, task: TaskId) -> Result<TaskProducer> {
+        let exactly_once = ExactlyOnceTask::new(task);
+        TaskProducer::new(options.transactional(&exactly_once.transactional_id(options))?, Some(exactly_once))
     }
 
-    /// Keeps a producer that has nothing under way, unless its id is of one task.
-    pub(crate) fn give(&self, leased: Leased) {
-        if leased.once.is_some() {
-            return leased.close();
+    /// Returns a producer without rows in flight to the pool; a transactional one is closed, since its id belongs to
+    /// one task.
+    pub(crate) fn put(&self, producer: TaskProducer) {
+        if producer.exactly_once.is_some() {
+            return producer.close();
         }
-        self.idle.keep(leased);
+        self.idle.put(producer);
         self.evict();
     }
 
     fn evict(&self) {
-        self.idle.surplus().into_iter().for_each(Leased::close);
+        self.idle.surplus().into_iter().for_each(TaskProducer::close);
     }
 
     async fn exists(&self, options: &WriteOptions, topic: &Arc<str>) -> Result<bool> {
-        let admin = self.notes.admin(options).await?;
+        let admin = self.markers.admin(options).await?;
         Ok(!admin.list_topics(Some(&[topic.to_string()]), admin.default_timeout()).await?.is_empty())
     }
 }
 
-impl Leased {
-    fn new(options: Options, once: Option<Once>) -> Result<Leased> {
-        Ok(Leased { producer: Producer::new(&options)?, found: Mutex::default(), once })
+impl TaskProducer {
+    fn new(options: Options, exactly_once: Option<ExactlyOnceTask>) -> Result<TaskProducer> {
+        Ok(TaskProducer { producer: Producer::new(&options)?, known_topics: Mutex::default(), exactly_once })
     }
 
-    /// Counts rows that are to be sent, where that matters.
+    /// Adds rows to the summary of an exactly-once task before they are sent.
     ///
     /// # Errors
-    /// They cannot be sent.
-    pub(crate) fn count(&self, parts: &[Part]) -> Result<()> {
-        self.once.as_ref().map_or(Ok(()), |once| once.count(parts))
+    /// The rows cannot be sent.
+    pub(crate) fn count(&self, parts: &[TopicRows]) -> Result<()> {
+        self.exactly_once.as_ref().map_or(Ok(()), |exactly_once| exactly_once.count(parts))
     }
 
-    /// Queues the rows of all topics, once it is known that there are such topics; those that an earlier attempt has
-    /// written are passed over.
+    /// Queues the rows of all topics once the topics are known to exist. Skips rows that an earlier attempt has
+    /// written.
     ///
     /// # Errors
     /// A topic does not exist, and nothing is sent; or rows cannot be sent.
@@ -99,15 +100,15 @@ impl Leased {
         &self,
         producers: &Producers,
         options: &WriteOptions,
-        parts: Vec<Part>,
+        parts: Vec<TopicRows>,
     ) -> Result<Vec<BatchDelivery>> {
-        if let Some(once) = &self.once
-            && !once.begin(&self.producer, &producers.notes, options).await?
+        if let Some(exactly_once) = &self.exactly_once
+            && !exactly_once.begin(&self.producer, &producers.markers, options).await?
         {
             return Ok(Vec::new());
         }
         for (topic, _) in &parts {
-            self.find(producers, options, topic).await?;
+            self.ensure_topic(producers, options, topic).await?;
         }
         let named = |column: Column| options.columns.contains(&column).then(|| column.name().to_owned());
         let columns =
@@ -119,53 +120,53 @@ impl Leased {
         Ok(deliveries)
     }
 
-    /// Sends what lingers and waits for all of it.
+    /// Sends lingering rows and waits for all deliveries.
     pub(crate) async fn flush(&self) -> Result<()> {
         Ok(self.producer.flush(None).await?)
     }
 
-    /// Makes readers see what is stored, where that takes a transaction.
+    /// Commits the transaction, if the write is exactly once.
     ///
     /// # Errors
-    /// It cannot be committed, or an earlier attempt has written other rows.
+    /// The transaction cannot be committed, or an earlier attempt has written other rows.
     pub(crate) async fn commit(&self, producers: &Producers, options: &WriteOptions) -> Result<()> {
-        match &self.once {
-            Some(once) => once.end(&self.producer, &producers.notes, options).await,
+        match &self.exactly_once {
+            Some(exactly_once) => exactly_once.end(&self.producer, &producers.markers, options).await,
             None => Ok(()),
         }
     }
 
-    /// Raises unless the topic exists, or the brokers make it when they are asked for it.
-    async fn find(&self, producers: &Producers, options: &WriteOptions, topic: &Arc<str>) -> Result<()> {
-        if lock(&self.found).contains(topic) {
+    /// Checks that the topic exists, or lets the brokers create it.
+    async fn ensure_topic(&self, producers: &Producers, options: &WriteOptions, topic: &Arc<str>) -> Result<()> {
+        if lock(&self.known_topics).contains(topic) {
             return Ok(());
         }
         if !producers.exists(options, topic).await? {
-            made(options, topic).await?;
+            create_topic(options, topic).await?;
         }
         self.producer.partitions_for(topic).await?;
-        lock(&self.found).insert(Arc::clone(topic));
+        lock(&self.known_topics).insert(Arc::clone(topic));
         Ok(())
     }
 
-    /// Drops what is under way and ends the connections, in the background.
+    /// Drops unsent rows and closes the connections, in the background.
     pub(crate) fn close(self) {
         if let Ok(runtime) = runtime() {
-            let patience = if self.once.is_some() { ABORT } else { Duration::ZERO };
-            runtime.spawn(async move { self.producer.close(patience).await });
+            let timeout = if self.exactly_once.is_some() { ABORT } else { Duration::ZERO };
+            runtime.spawn(async move { self.producer.close(timeout).await });
         }
     }
 }
 
-/// Brokers may make a topic when a producer asks for it.
-async fn made(options: &WriteOptions, topic: &str) -> Result<()> {
-    let mut given = options.client(ClientKind::Producer, &[])?;
-    given.producer.max_block = given.producer.max_block.min(CREATION);
-    let asking = Producer::new(&given)?;
-    let found = asking.partitions_for(topic).await;
-    // It has sent nothing that could be left over.
-    let _ = asking.close(Duration::ZERO).await;
-    match found {
+/// Requests metadata with a producer, on which brokers may create the topic.
+async fn create_topic(options: &WriteOptions, topic: &str) -> Result<()> {
+    let mut producer_options = options.client(ClientKind::Producer, &[])?;
+    producer_options.producer.max_block = producer_options.producer.max_block.min(CREATION);
+    let producer = Producer::new(&producer_options)?;
+    let result = producer.partitions_for(topic).await;
+    // The producer has sent nothing, so that an error while closing loses nothing.
+    let _ = producer.close(Duration::ZERO).await;
+    match result {
         Ok(_) => Ok(()),
         Err(error) => {
             let text = format!(

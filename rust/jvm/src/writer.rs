@@ -1,4 +1,4 @@
-//! One task of a write: rows in blocks that Java fills, into topics.
+//! Writer of one task: sends the rows of buffers that Java fills.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,101 +8,102 @@ use std::time::Duration;
 
 use samsarrow_client::producer::BatchDelivery;
 use samsarrow_spark::WriteOptions;
-use samsarrow_spark::exactly_once::Place;
-use samsarrow_spark::question::Question;
+use samsarrow_spark::exactly_once::TaskId;
+use samsarrow_spark::rpc::Request;
 
-use crate::alive::Alive;
-use crate::block::parts;
 use crate::clients::Shared;
 use crate::failure::{Failure, Result};
-use crate::producers::{Leased, Producers};
+use crate::leak_counters::TrackedMemory;
+use crate::producers::{Producers, TaskProducer};
+use crate::row_block::rows_by_topic;
 use crate::runtime::runtime;
 
-/// What is under way: it goes on whenever a caller waits for it, on the caller's thread.
+/// Send in flight. It makes progress only while a caller waits for it, on the caller's thread.
 type Sending = Pin<Box<dyn Future<Output = Result<Vec<BatchDelivery>>> + Send>>;
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// More rows may come.
+    /// More rows may follow.
     Writing,
-    /// All that there were are flushed, and stored once their deliveries have ended.
+    /// All rows are flushed; they are stored once their deliveries have completed.
     Flushed,
-    /// And readers see them.
+    /// All rows are stored, and the transaction, if any, is committed.
     Committed,
 }
 
-/// Sends the rows of one task.
+/// Writer of the rows of one task.
 pub struct Writer {
     shared: Arc<Shared>,
     options: Arc<WriteOptions>,
-    /// Of the task, where its rows are written exactly once.
-    place: Option<Place>,
-    /// Java writes into it between two calls.
-    block: Option<(Vec<u8>, Alive)>,
-    leased: Option<Arc<Leased>>,
+    /// Identity of the task, for exactly-once writes.
+    task: Option<TaskId>,
+    /// Buffer into which Java writes between two calls.
+    block: Option<(Vec<u8>, TrackedMemory)>,
+    producer: Option<Arc<TaskProducer>>,
     sending: Option<Sending>,
-    /// In the order in which they were sent, those that have ended well taken out.
+    /// Deliveries in the order of sending, without those that succeeded.
     deliveries: VecDeque<BatchDelivery>,
     stage: Stage,
 }
 
 impl Writer {
-    /// For the columns and the place of a question `write_task`; connects when rows come.
+    /// Creates a writer for a `write_task` request; it connects when rows arrive.
     ///
     /// # Errors
-    /// An option or a column cannot be.
-    pub fn new(shared: Arc<Shared>, question: &str) -> Result<Writer> {
-        let Question::WriteTask { fields, place } = Question::parse(question)? else {
-            return Err(Failure::state("the jar opens a writer with another question"));
+    /// An option or a column is invalid.
+    pub fn new(shared: Arc<Shared>, request: &str) -> Result<Writer> {
+        let Request::WriteTask { fields, task } = Request::parse(request)? else {
+            return Err(Failure::state("the jar opened a writer with a request other than write_task"));
         };
-        let options = Arc::new(WriteOptions::parse(shared.given(), &fields)?);
-        let place = place.filter(|_| options.exactly_once);
-        if options.exactly_once && place.is_none() {
-            return Err(Failure::state("the jar does not say where a task is that writes exactly once"));
+        let options = Arc::new(WriteOptions::parse(shared.raw_options(), &fields)?);
+        let task = task.filter(|_| options.exactly_once);
+        if options.exactly_once && task.is_none() {
+            return Err(Failure::state("the jar passed no task for an exactly-once write"));
         }
         let (deliveries, stage) = (VecDeque::new(), Stage::Writing);
-        Ok(Writer { shared, options, place, block: None, leased: None, sending: None, deliveries, stage })
+        Ok(Writer { shared, options, task, block: None, producer: None, sending: None, deliveries, stage })
     }
 
-    /// The address of a block of this many bytes, to which `write` refers; that of the call before is gone.
+    /// Returns the address of a buffer of this size for `write`, and frees the previous buffer.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The memory cannot be allocated.
     pub fn block(&mut self, bytes: usize) -> Result<usize> {
         self.block = None;
         let mut block = Vec::new();
-        let none = |error| Failure::state(format!("no block of {bytes} bytes for rows can be had: {error}"));
-        block.try_reserve_exact(bytes).map_err(none)?;
+        let failed = |error| Failure::state(format!("a block of {bytes} bytes for rows cannot be allocated: {error}"));
+        block.try_reserve_exact(bytes).map_err(failed)?;
         block.resize(bytes, 0);
         let address = block.as_mut_ptr().expose_provenance();
-        self.block = Some((block, Alive::new(bytes)));
+        self.block = Some((block, TrackedMemory::new(bytes)));
         Ok(address)
     }
 
-    /// Takes the rows that are in the first `length` bytes of the block, which may be filled again at once.
+    /// Copies the rows in the first `length` bytes of the buffer, which may then be filled again.
     ///
     /// # Errors
-    /// These are no such rows, or the rows of the call before are not sent.
+    /// The rows are malformed, or those of the previous call are not sent yet.
     pub fn write(&mut self, length: usize, rows: usize) -> Result<()> {
         if self.sending.is_some() {
-            return Err(Failure::state("the jar gives rows while others are not sent"));
+            return Err(Failure::state("the jar passed rows before the previous ones were sent"));
         }
         let block = self.block.as_ref().and_then(|(block, _)| block.get(..length));
-        let block = block.ok_or_else(|| Failure::state(format!("the jar gives {length} bytes of a smaller block")))?;
-        let parts = parts(block, rows, &self.options)?;
-        let leased = self.lease()?;
-        leased.count(&parts)?;
+        let block = block.ok_or_else(|| Failure::state(format!("the jar passed {length} bytes of a smaller block")))?;
+        let parts = rows_by_topic(block, rows, &self.options)?;
+        let producer = self.acquire_producer()?;
+        producer.count(&parts)?;
         let (shared, options) = (Arc::clone(&self.shared), Arc::clone(&self.options));
         self.stage = Stage::Writing;
-        self.sending = Some(Box::pin(async move { leased.send(&shared.producers, &options, parts).await }));
+        self.sending = Some(Box::pin(async move { producer.send(&shared.producers, &options, parts).await }));
         Ok(())
     }
 
-    /// Waits no longer than `wait` until the rows of `write` are queued, with `all` until all are stored; whether they are.
+    /// Waits for `wait` or less until the rows of `write` are queued or, with `all`, until all rows are stored. Returns
+    /// true if they are.
     ///
     /// # Errors
-    /// Rows could not be sent, or are not stored.
+    /// Rows could not be sent or stored.
     pub fn sent(&mut self, all: bool, wait: Duration) -> Result<bool> {
         if self.sending.is_none() && all {
             self.sending = self.ending()?;
@@ -121,10 +122,10 @@ impl Writer {
         Ok(!all || (self.stage == Stage::Committed && self.sending.is_none()))
     }
 
-    /// What comes next when there are no more rows.
+    /// Starts the next stage after the last row.
     fn ending(&mut self) -> Result<Option<Sending>> {
-        if self.leased.is_none() && self.place.is_none() {
-            // No row has come, and nobody asks who has written none.
+        if self.producer.is_none() && self.task.is_none() {
+            // No row has arrived, and an at-least-once write needs no marker for that.
             self.stage = Stage::Committed;
         }
         let next = match self.stage {
@@ -132,39 +133,40 @@ impl Writer {
             Stage::Flushed if self.deliveries.is_empty() => Stage::Committed,
             Stage::Flushed | Stage::Committed => return Ok(None),
         };
-        let (leased, shared, options) = (self.lease()?, Arc::clone(&self.shared), Arc::clone(&self.options));
+        let (producer, shared, options) =
+            (self.acquire_producer()?, Arc::clone(&self.shared), Arc::clone(&self.options));
         self.stage = next;
         Ok(Some(Box::pin(async move {
             if next == Stage::Flushed {
-                leased.flush().await?;
+                producer.flush().await?;
             } else {
-                leased.commit(&shared.producers, &options).await?;
+                producer.commit(&shared.producers, &options).await?;
             }
             Ok(Vec::new())
         })))
     }
 
-    fn lease(&mut self) -> Result<Arc<Leased>> {
-        if let Some(leased) = &self.leased {
-            return Ok(Arc::clone(leased));
+    fn acquire_producer(&mut self) -> Result<Arc<TaskProducer>> {
+        if let Some(producer) = &self.producer {
+            return Ok(Arc::clone(producer));
         }
-        let lease = async || match &self.place {
-            Some(place) => Producers::transactional(&self.options, place.clone()),
+        let acquire_producer = async || match &self.task {
+            Some(task) => Producers::transactional(&self.options, task.clone()),
             None => self.shared.producers.take(&self.options),
         };
-        let leased = Arc::new(runtime()?.block_on(lease())?);
-        Ok(Arc::clone(self.leased.insert(leased)))
+        let producer = Arc::new(runtime()?.block_on(acquire_producer())?);
+        Ok(Arc::clone(self.producer.insert(producer)))
     }
 
-    /// Gives everything back. With `whole`, which only a task says whose rows are all stored, the producer is kept for the
-    /// next one; else what was not sent yet is dropped.
+    /// Releases all resources. With `whole`, passed only by a task whose rows are all stored, keeps the producer for
+    /// the next task; otherwise drops unsent rows.
     pub fn close(&mut self, whole: bool) {
         self.block = None;
         let idle = self.sending.take().is_none() && self.deliveries.is_empty();
         self.deliveries.clear();
-        match self.leased.take().and_then(Arc::into_inner) {
-            Some(leased) if whole && idle => self.shared.producers.give(leased),
-            Some(leased) => leased.close(),
+        match self.producer.take().and_then(Arc::into_inner) {
+            Some(producer) if whole && idle => self.shared.producers.put(producer),
+            Some(producer) => producer.close(),
             None => {}
         }
     }

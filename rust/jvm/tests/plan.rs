@@ -1,4 +1,4 @@
-//! Requests of the driver's to brokers that accept connections and never answer.
+//! Tests of driver requests to brokers that accept connections but never respond.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use samsarrow_jvm::clients::Client;
 
 const SLICE: Duration = Duration::from_millis(50);
-/// Far less than the 60 s that one try of a question may take.
+/// Far less than the 60 s that one attempt of a request may take.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Connections wait in the backlog of the listener.
+/// Returns a client of a listener that never accepts: connections wait in its backlog.
 fn silent() -> (TcpListener, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let servers = listener.local_addr().unwrap();
@@ -20,42 +20,42 @@ fn silent() -> (TcpListener, Client) {
     (listener, client)
 }
 
-fn question() -> String {
+fn request() -> String {
     r#"{"ask":"initial","keeps":true}"#.to_owned()
 }
 
 #[test]
-fn a_request_without_an_answer_is_waited_for_in_slices_and_dropped() {
+fn unanswered_request_times_out_and_is_cancelled() {
     let (_listener, client) = silent();
     let begun = Instant::now();
-    let mut request = client.plan(question());
-    assert_eq!(request.answer(SLICE).unwrap(), None);
-    assert_eq!(request.answer(SLICE).unwrap(), None);
+    let mut request = client.plan(request());
+    assert_eq!(request.response(SLICE).unwrap(), None);
+    assert_eq!(request.response(SLICE).unwrap(), None);
     request.cancel().unwrap();
-    let failure = request.answer(SLICE).unwrap_err();
-    assert_eq!(failure.text, "this request was answered or cancelled already");
+    let failure = request.response(SLICE).unwrap_err();
+    assert_eq!(failure.text, "this request was already answered or cancelled");
     client.release().unwrap();
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }
 
 #[test]
-fn a_released_client_ends_a_request_of_another_thread() {
+fn release_cancels_requests_of_other_threads() {
     let (_listener, client) = silent();
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            let mut request = client.plan(question());
+            let mut request = client.plan(request());
             loop {
-                match request.answer(SLICE) {
+                match request.response(SLICE) {
                     Ok(None) => {}
-                    answered => return answered,
+                    result => return result,
                 }
             }
         });
         std::thread::sleep(3 * SLICE);
         client.release().unwrap();
         let failure = waiting.join().unwrap().unwrap_err();
-        assert_eq!((failure.kind, &*failure.text), ("state", "the client was closed before the brokers answered"));
+        assert_eq!((failure.kind, &*failure.text), ("state", "the client was closed before the brokers responded"));
     });
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }

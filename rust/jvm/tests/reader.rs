@@ -1,6 +1,6 @@
-//! Readers against the embedded broker; frames are read by address, as Java reads them.
+//! Tests of readers against the embedded broker. The columns are read by address, as Java reads them.
 
-#![allow(unsafe_code, reason = "frames are addresses")]
+#![allow(unsafe_code, reason = "layouts are addresses")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A broker with the topic `t` on a runtime of its own: readers wait on theirs.
+/// Broker with the topic `t`, on its own runtime, since readers block on theirs.
 struct Cluster {
     runtime: Runtime,
     broker: Broker,
@@ -34,8 +34,8 @@ impl Cluster {
 
     fn producer(&self, more: &[(&str, &str)]) -> Producer {
         let servers = self.broker.bootstrap_servers();
-        let given = more.iter().copied().chain([("bootstrap.servers", servers.as_str())]);
-        let pairs = given.map(|(name, value)| (name.to_owned(), OptionValue::Str(value.to_owned())));
+        let options = more.iter().copied().chain([("bootstrap.servers", servers.as_str())]);
+        let pairs = options.map(|(name, value)| (name.to_owned(), OptionValue::Str(value.to_owned())));
         let _inside = self.runtime.enter();
         Producer::new(&Options::parse(ClientKind::Producer, pairs).unwrap()).unwrap()
     }
@@ -52,7 +52,7 @@ impl Cluster {
         });
     }
 
-    /// Values `0`, `1`, ….
+    /// Produces the values `0`, `1`, ….
     fn produce_numbers(&self, count: usize) {
         self.produce((0..count).map(|i| record(&i.to_string())).collect());
     }
@@ -60,8 +60,8 @@ impl Cluster {
     fn client(&self, more: &[(&str, &str)]) -> Client {
         let servers = self.broker.bootstrap_servers();
         let base = [("kafka.bootstrap.servers", servers.as_str()), ("subscribe", "t")];
-        let given: BTreeMap<&str, &str> = base.iter().chain(more).copied().collect();
-        let pairs = given.iter().map(|(name, value)| format!("{name:?}:{value:?}")).collect::<Vec<_>>();
+        let options: BTreeMap<&str, &str> = base.iter().chain(more).copied().collect();
+        let pairs = options.iter().map(|(name, value)| format!("{name:?}:{value:?}")).collect::<Vec<_>>();
         Client::new(&format!(r#"{{"options":{{{}}},"folders":[],"token":null}}"#, pairs.join(","))).unwrap()
     }
 }
@@ -88,7 +88,7 @@ fn open(client: &Client, start: i64, end: i64, columns: &str) -> Reader {
     Reader::new(client.shared().clone(), Range::parse(&text).unwrap()).unwrap()
 }
 
-/// Calls until there are rows, or the end.
+/// Calls the reader until it returns rows or the end.
 fn next(reader: &mut Reader) -> Result<Option<usize>, Failure> {
     let deadline = Instant::now() + SOON;
     while Instant::now() < deadline {
@@ -109,14 +109,14 @@ fn count(reader: &mut Reader) -> Result<usize, Failure> {
     Ok(rows)
 }
 
-/// What is at an address that a frame gave.
+/// Reads the value at an address of the layout.
 fn at<T: Copy>(address: u64, index: usize) -> T {
     assert_ne!(address, 0);
     unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).add(index).read_unaligned() }
 }
 
 fn slots(reader: &Reader, column: usize) -> [u64; 8] {
-    let slots = reader.frame().unwrap().slots();
+    let slots = reader.layout().unwrap().slots();
     slots[8 + 8 * column..16 + 8 * column].try_into().unwrap()
 }
 
@@ -129,7 +129,7 @@ fn bytes(validity: u64, offsets: u64, data: u64, row: usize) -> Option<Vec<u8>> 
     (!is_null(validity, row)).then(|| (from..to).map(|i| at::<u8>(data, i)).collect())
 }
 
-/// The numbers that values of the frame's column are.
+/// Returns the values of a column, parsed as numbers.
 fn numbers(reader: &Reader, column: usize, rows: usize) -> Vec<i64> {
     let [validity, offsets, data, ..] = slots(reader, column);
     let text = |row| String::from_utf8(bytes(validity, offsets, data, row).unwrap()).unwrap();
@@ -137,7 +137,7 @@ fn numbers(reader: &Reader, column: usize, rows: usize) -> Vec<i64> {
 }
 
 #[test]
-fn every_column_lies_where_the_frame_says() {
+fn layout_has_addresses_of_all_columns() {
     let cluster = Cluster::new();
     let header =
         |name: &str, value: Option<&'static str>| (name.to_owned(), value.map(|v| Bytes::from_static(v.as_bytes())));
@@ -152,8 +152,8 @@ fn every_column_lies_where_the_frame_says() {
     let names = r#""headers","key","value","topic","partition","offset","timestamp","timestampType""#;
     let mut reader = open(&client, 1, 4, names);
     assert_eq!(next(&mut reader).unwrap(), Some(3));
-    assert_eq!(reader.frame().unwrap().slots()[..2], [3, 8]);
-    assert_eq!(reader.frame().unwrap().slots().len(), 8 + 8 * 8);
+    assert_eq!(reader.layout().unwrap().slots()[..2], [3, 8]);
+    assert_eq!(reader.layout().unwrap().slots().len(), 8 + 8 * 8);
     let binary = |column: usize| {
         let [validity, offsets, data, ..] = slots(&reader, column);
         (0..3).map(|row| bytes(validity, offsets, data, row)).collect::<Vec<_>>()
@@ -176,12 +176,13 @@ fn every_column_lies_where_the_frame_says() {
         (!is_null(validity, row))
             .then(|| (at::<i32>(lists, row)..at::<i32>(lists, row + 1)).map(|i| pair(i as usize)).collect::<Vec<_>>())
     };
-    let one = |name: &str, value: Option<&str>| (Some(name.as_bytes().to_vec()), value.map(|v| v.as_bytes().to_vec()));
-    assert_eq!(list(0), None, "none is null, as with Spark's connector");
-    assert_eq!(list(1), Some(vec![one("a", Some("1")), one("b", None)]));
-    assert_eq!(list(2), Some(vec![one("c", Some(""))]));
+    let header_pair =
+        |name: &str, value: Option<&str>| (Some(name.as_bytes().to_vec()), value.map(|v| v.as_bytes().to_vec()));
+    assert_eq!(list(0), None, "no headers are null, as in Spark's connector");
+    assert_eq!(list(1), Some(vec![header_pair("a", Some("1")), header_pair("b", None)]));
+    assert_eq!(list(2), Some(vec![header_pair("c", Some(""))]));
     assert_eq!(next(&mut reader).unwrap(), None);
-    assert_eq!(reader.next(Duration::ZERO).unwrap(), Next::End, "and it stays there");
+    assert_eq!(reader.next(Duration::ZERO).unwrap(), Next::End, "repeated calls return the end");
     let counters = reader.counters();
     assert_eq!((counters.rows, counters.lost, counters.out_of_range), (3, 0, 0));
     assert!(counters.bytes > 0 && counters.peak > 0);
@@ -189,44 +190,44 @@ fn every_column_lies_where_the_frame_says() {
 }
 
 #[test]
-fn batches_are_bounded_and_a_range_is_read_once() {
+fn range_is_read_once_in_bounded_batches() {
     let cluster = Cluster::new();
     cluster.produce_numbers(20_000);
     let client = cluster.client(&[]);
-    let mut found = Vec::new();
-    // Two tasks one after the other: the second goes on with the consumer of the first.
+    let mut values = Vec::new();
+    // Two consecutive tasks: the second continues with the consumer of the first.
     for (start, end) in [(5, 12_345), (12_345, 19_990)] {
         let mut reader = open(&client, start, end, r#""value""#);
         while let Some(rows) = next(&mut reader).unwrap() {
             assert!(rows <= 8192);
-            found.extend(numbers(&reader, 0, rows));
+            values.extend(numbers(&reader, 0, rows));
         }
         reader.close(true);
     }
-    assert_eq!(found, (5..19_990).collect::<Vec<i64>>());
+    assert_eq!(values, (5..19_990).collect::<Vec<i64>>());
 }
 
 #[test]
-fn tasks_that_go_on_from_each_other_fetch_nothing_twice() {
+fn consecutive_tasks_fetch_records_once() {
     let cluster = Cluster::new();
     cluster.produce_numbers(100);
     let client = cluster.client(&[]);
-    let (mut found, mut fetched) = (Vec::new(), Vec::new());
+    let (mut values, mut fetched) = (Vec::new(), Vec::new());
     for (start, end) in [(0, 30), (30, 31), (31, 60), (60, 100), (7, 9)] {
         let mut reader = open(&client, start, end, r#""value""#);
         while let Some(rows) = next(&mut reader).unwrap() {
-            found.extend(numbers(&reader, 0, rows));
+            values.extend(numbers(&reader, 0, rows));
         }
         reader.close(true);
         fetched.push(reader.counters().bytes > 0);
     }
-    assert_eq!(found, (0..100).chain(7..9).collect::<Vec<i64>>());
-    // One answer has all of it; the last task does not go on.
+    assert_eq!(values, (0..100).chain(7..9).collect::<Vec<i64>>());
+    // One fetch response has all records; the last task does not continue where the previous one ended.
     assert_eq!(fetched, [true, false, false, false, true]);
 }
 
 #[test]
-fn rows_are_counted_without_columns_and_limits_are_kept() {
+fn counts_rows_and_applies_limits() {
     let cluster = Cluster::new();
     cluster.produce_numbers(500);
     let client = cluster.client(&[]);
@@ -239,7 +240,7 @@ fn rows_are_counted_without_columns_and_limits_are_kept() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_decoded() {
+fn decodes_only_requested_columns() {
     let cluster = Cluster::new();
     cluster.produce((0..500).map(|i| record(&format!("{i:01000}"))).collect());
     let client = cluster.client(&[]);
@@ -251,7 +252,7 @@ fn only_what_is_asked_for_is_decoded() {
 }
 
 #[test]
-fn markers_and_aborted_records_move_the_position() {
+fn position_passes_markers_and_aborted_records() {
     let cluster = Cluster::new();
     let producer = cluster.producer(&[("transactional.id", "x")]);
     cluster.runtime.block_on(async {
@@ -268,16 +269,16 @@ fn markers_and_aborted_records_move_the_position() {
         }
         producer.close(SOON).await.unwrap();
     });
-    // A record and a marker each; the range ends behind the last marker.
+    // Each transaction has a record and a marker; the range ends after the last marker.
     assert_eq!(cluster.broker.end_offset("t", 0), Some(6));
-    for (level, wanted) in [("read_committed", 2), ("read_uncommitted", 3)] {
+    for (level, expected) in [("read_committed", 2), ("read_uncommitted", 3)] {
         let client = cluster.client(&[("isolation.level", level)]);
-        assert_eq!(count(&mut open(&client, 0, 6, r#""value""#)).unwrap(), wanted, "{level}");
+        assert_eq!(count(&mut open(&client, 0, 6, r#""value""#)).unwrap(), expected, "{level}");
     }
 }
 
 #[test]
-fn an_end_that_the_log_has_not_is_a_loss() {
+fn range_beyond_log_end_is_data_loss() {
     let cluster = Cluster::new();
     cluster.produce_numbers(10);
     let strict = cluster.client(&[]);
@@ -295,7 +296,7 @@ fn an_end_that_the_log_has_not_is_a_loss() {
 }
 
 #[test]
-fn records_that_were_deleted_are_a_loss_and_the_rest_is_read() {
+fn deleted_records_are_data_loss() {
     let cluster = Cluster::new();
     cluster.produce_numbers(10);
     let pairs = [("bootstrap.servers".to_owned(), OptionValue::Str(cluster.broker.bootstrap_servers()))];
@@ -317,10 +318,10 @@ fn records_that_were_deleted_are_a_loss_and_the_rest_is_read() {
 }
 
 #[test]
-fn waits_end_and_bad_options_say_what_is_wrong() {
+fn next_times_out_and_rejects_invalid_options() {
     let cluster = Cluster::new();
-    let nobody = cluster.client(&[("kafka.bootstrap.servers", "127.0.0.1:1")]);
-    let mut reader = open(&nobody, 0, 5, r#""value""#);
+    let unreachable = cluster.client(&[("kafka.bootstrap.servers", "127.0.0.1:1")]);
+    let mut reader = open(&unreachable, 0, 5, r#""value""#);
     let begun = Instant::now();
     assert_eq!(reader.next(Duration::from_millis(50)).unwrap(), Next::Nothing);
     assert!(begun.elapsed() < Duration::from_secs(5), "a killed task must not wait: {:?}", begun.elapsed());

@@ -1,6 +1,7 @@
-//! Readers of typed keys and values, against the embedded broker; frames are read by address, as Java reads them.
+//! Tests of readers of typed keys and values against the embedded broker. The columns are read by address, as Java
+//! reads them.
 
-#![allow(unsafe_code, reason = "frames are addresses")]
+#![allow(unsafe_code, reason = "layouts are addresses")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ const ORDER: &str = r#"{"type":"record","name":"Order","fields":[{"name":"id","t
     {"name":"city","type":["null","string"],"default":null}]}"#;
 const AVRO: [(&str, &str); 3] = [("value.format", "avro"), ("value.schema", ORDER), ("value.framing", "none")];
 
-/// A broker with the topic `t`, which has these values.
+/// Broker with the topic `t`, which has these values.
 struct Cluster {
     runtime: Runtime,
     broker: Broker,
@@ -50,8 +51,8 @@ impl Cluster {
     fn reader(&self, options: &[(&str, &str)], range: &str) -> Result<Reader, Failure> {
         let servers = self.broker.bootstrap_servers();
         let base = [("kafka.bootstrap.servers", servers.as_str()), ("subscribe", "t")];
-        let given: BTreeMap<&str, &str> = base.iter().chain(options).copied().collect();
-        let pairs = given.iter().map(|(name, value)| format!("{name:?}:{value:?}")).collect::<Vec<_>>();
+        let options: BTreeMap<&str, &str> = base.iter().chain(options).copied().collect();
+        let pairs = options.iter().map(|(name, value)| format!("{name:?}:{value:?}")).collect::<Vec<_>>();
         let client = Client::new(&format!(r#"{{"options":{{{}}},"folders":[],"token":null}}"#, pairs.join(",")));
         let text = format!(r#"{{"topic":"t","partition":0,"start":0,{range}}}"#);
         Reader::new(client?.shared().clone(), Range::parse(&text)?)
@@ -64,7 +65,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Calls until there are rows, or the end.
+/// Calls the reader until it returns rows or the end.
 fn next(reader: &mut Reader) -> Result<Option<usize>, Failure> {
     let deadline = Instant::now() + SOON;
     while Instant::now() < deadline {
@@ -77,14 +78,14 @@ fn next(reader: &mut Reader) -> Result<Option<usize>, Failure> {
     panic!("nothing came");
 }
 
-/// What is at an address that a frame gave.
+/// Reads the value at an address of the layout.
 fn at<T: Copy>(address: u64, index: usize) -> T {
     assert_ne!(address, 0);
     unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).add(index).read_unaligned() }
 }
 
 fn slots(reader: &Reader, vector: usize) -> [u64; 8] {
-    reader.frame().unwrap().slots()[8 + 8 * vector..16 + 8 * vector].try_into().unwrap()
+    reader.layout().unwrap().slots()[8 + 8 * vector..16 + 8 * vector].try_into().unwrap()
 }
 
 fn nulls(reader: &Reader, vector: usize, rows: usize) -> Vec<bool> {
@@ -103,7 +104,7 @@ const BARE: &[u8] = b"\x04\x00";
 const BAD: &[u8] = b"\x02\x02\x08Ro";
 
 #[test]
-fn values_lie_in_vectors_up_to_one_that_is_bad() {
+fn rows_before_a_bad_value_are_returned() {
     let cluster = Cluster::of(&[Some(GOOD), None, Some(BARE), Some(BAD), Some(GOOD)], None);
     let range = r#""end":5,"columns":["offset","value"],"vectors":4"#;
     let mut reader = cluster.reader(&AVRO, range).unwrap();
@@ -120,12 +121,12 @@ fn values_lie_in_vectors_up_to_one_that_is_bad() {
     assert!(reader.counters().peak > 0);
     reader.close(false);
     let mut limited = cluster.reader(&AVRO, &format!(r#"{range},"limit":3"#)).unwrap();
-    assert_eq!(next(&mut limited).unwrap(), Some(3), "what is behind a limit is not looked at");
+    assert_eq!(next(&mut limited).unwrap(), Some(3), "rows after the limit are not decoded");
     assert_eq!(next(&mut limited).unwrap(), None);
 }
 
 #[test]
-fn bad_values_are_null_beside_their_bytes() {
+fn bad_values_become_null_with_raw_bytes() {
     let cluster = Cluster::of(&[Some(GOOD), Some(BAD), None], None);
     let options = [&AVRO[..], &[("value.onError", "null")]].concat();
     let range = r#""end":3,"columns":["value_error","value","raw_value"],"vectors":5"#;
@@ -141,38 +142,38 @@ fn bad_values_are_null_beside_their_bytes() {
 }
 
 #[test]
-fn fields_are_chosen_and_what_has_no_room_is_refused() {
+fn selects_fields_and_rejects_wrong_vector_count() {
     let cluster = Cluster::of(&[Some(GOOD)], None);
-    let wanted = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"city\",\"type\":\"string\"}]}"#;
-    let range = format!(r#""end":1,"columns":["value"],"vectors":2,"types":{{"value":"{wanted}"}}"#);
+    let requested = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"city\",\"type\":\"string\"}]}"#;
+    let range = format!(r#""end":1,"columns":["value"],"vectors":2,"types":{{"value":"{requested}"}}"#);
     let mut reader = cluster.reader(&AVRO, &range).unwrap();
     assert_eq!(next(&mut reader).unwrap(), Some(1));
     assert_eq!(text(&reader, 1, 0), "Rome");
     let mut narrow = cluster.reader(&AVRO, r#""end":1,"columns":["value"]"#).unwrap();
     let failure = next(&mut narrow).unwrap_err();
-    assert_eq!((failure.kind, failure.text.as_str()), ("state", "the jar has room for 1 vectors, and there are 3"));
-    let unknown = wanted.replace("city", "colour");
+    assert_eq!((failure.kind, failure.text.as_str()), ("state", "the jar expects 1 vectors, but the columns have 3"));
+    let unknown = requested.replace("city", "colour");
     let range = format!(r#""end":1,"columns":["value"],"vectors":2,"types":{{"value":"{unknown}"}}"#);
     let failure = cluster.reader(&AVRO, &range).unwrap_err();
     assert_eq!(failure.text, "there is no field value.colour, only id, city");
 }
 
 #[test]
-fn a_union_is_read_as_a_whole() {
+fn unions_are_read_whole() {
     let union = r#"{"type":"record","name":"R","fields":[{"name":"id","type":"long"},
         {"name":"either","type":["null","int","string"]}]}"#;
     let cluster = Cluster::of(&[Some(b"\x02\x02\x0a")], None);
-    let wanted = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"either\",\"type\":{\"type\":\"struct\",
+    let requested = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"either\",\"type\":{\"type\":\"struct\",
         \"fields\":[{\"name\":\"int\",\"type\":\"integer\"}]}}]}"#;
-    let wanted = wanted.replace('\n', "");
-    let range = format!(r#""end":1,"columns":["value"],"vectors":3,"types":{{"value":"{wanted}"}}"#);
+    let requested = requested.replace('\n', "");
+    let range = format!(r#""end":1,"columns":["value"],"vectors":3,"types":{{"value":"{requested}"}}"#);
     let mut reader = cluster.reader(&[AVRO[0], ("value.schema", union), AVRO[2]], &range).unwrap();
     assert_eq!(next(&mut reader).unwrap(), Some(1));
     assert_eq!(at::<i32>(slots(&reader, 2)[2], 0), 5);
 }
 
 #[test]
-fn of_two_that_are_bad_the_first_row_counts_and_in_a_row_the_key() {
+fn first_bad_row_is_reported_and_key_before_value() {
     let options = [&AVRO[..], &[("key.format", "int")]].concat();
     let range = r#""end":2,"columns":["value","key"],"vectors":4"#;
     let cluster = Cluster::of(&[Some(BAD), Some(GOOD)], Some(b"\x01"));
@@ -186,8 +187,8 @@ fn of_two_that_are_bad_the_first_row_counts_and_in_a_row_the_key() {
 }
 
 #[test]
-fn rows_that_become_large_come_in_parts() {
-    // Three bytes an item, each of which is twenty nulls: 60 KB become 5 MiB, and 40 rows 200 MiB.
+fn large_rows_are_split_into_batches() {
+    // Each item has 3 bytes and decodes to 20 nulls: 60 KB become 5 MiB, and 40 rows 200 MiB.
     let large: &'static [u8] = format!("[{}{{}}]", "{},".repeat(20_000)).leak().as_bytes();
     let cluster = Cluster::of(&vec![Some(large); 40], None);
     let fields: Vec<_> = (0..20).map(|at| format!(r#""f{at}":{{"type":"integer"}}"#)).collect();
@@ -206,8 +207,8 @@ fn rows_that_become_large_come_in_parts() {
 }
 
 #[test]
-fn a_registry_that_does_not_answer_holds_nobody_up() {
-    // It takes connections and says nothing.
+fn unresponsive_registry_does_not_block_next() {
+    // The listener accepts connections but never responds.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let cluster = Cluster::of(&[Some(b"\0\0\0\0\x07\x02\x00")], None);

@@ -1,4 +1,4 @@
-//! Writers against the embedded broker; blocks are filled by address, as Java fills them.
+//! Tests of writers against the embedded broker. Row buffers are filled by address, as Java fills them.
 
 #![allow(unsafe_code, reason = "blocks are addresses")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 const SOON: Duration = Duration::from_secs(20);
 const VALUE: &str = r#"{"ask":"write_task","columns":[["value","string"]]}"#;
 
-/// A broker with the topic `t` on a runtime of its own: writers wait on theirs.
+/// Broker with the topic `t`, on its own runtime, since writers block on theirs.
 struct Cluster {
     runtime: Runtime,
     broker: Broker,
@@ -42,11 +42,11 @@ impl Cluster {
         .unwrap()
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     fn count(&self) -> i64 {
-        let given = [("bootstrap.servers".to_owned(), OptionValue::Str(self.broker.bootstrap_servers()))];
+        let options = [("bootstrap.servers".to_owned(), OptionValue::Str(self.broker.bootstrap_servers()))];
         let _inside = self.runtime.enter();
-        let consumer = Consumer::new(&Options::parse(ClientKind::Consumer, given).unwrap()).unwrap();
+        let consumer = Consumer::new(&Options::parse(ClientKind::Consumer, options).unwrap()).unwrap();
         let ends = self.runtime.block_on(consumer.end_offsets(&[TopicPartition::new("t", 0)], SOON)).unwrap();
         self.runtime.block_on(consumer.close(SOON));
         ends[0].1
@@ -63,7 +63,7 @@ fn open(client: &Client) -> Writer {
     Writer::new(client.shared().clone(), VALUE).unwrap()
 }
 
-/// Writes rows of these values.
+/// Writes one row per value.
 fn write(writer: &mut Writer, values: &[&str]) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for value in values {
@@ -90,10 +90,10 @@ fn wait(writer: &mut Writer, all: bool) -> Result<(), Failure> {
 }
 
 #[test]
-fn rows_are_stored_when_all_is_sent() {
+fn sent_waits_until_rows_are_stored() {
     let cluster = Cluster::new();
     let client = cluster.client("t");
-    // Two tasks one after the other: the second goes on with the producer of the first.
+    // Two consecutive tasks: the second uses the producer of the first.
     for stored in [3, 6] {
         let mut writer = open(&client);
         write(&mut writer, &["a", "b"]).unwrap();
@@ -101,36 +101,39 @@ fn rows_are_stored_when_all_is_sent() {
         write(&mut writer, &["c"]).unwrap();
         wait(&mut writer, true).unwrap();
         assert_eq!(cluster.count(), stored);
-        assert!(writer.sent(true, Duration::ZERO).unwrap(), "and it stays so");
+        assert!(writer.sent(true, Duration::ZERO).unwrap(), "repeated calls return true");
         writer.close(true);
     }
     let mut none = open(&client);
-    assert!(none.sent(true, Duration::ZERO).unwrap(), "no row, nothing to wait for");
+    assert!(none.sent(true, Duration::ZERO).unwrap(), "without rows nothing is sent");
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn rejects_invalid_blocks_and_requests() {
     let cluster = Cluster::new();
     let client = cluster.client("t");
     let mut writer = open(&client);
-    let refused = |outcome: Result<(), Failure>, text: &str| {
+    let rejected = |outcome: Result<(), Failure>, text: &str| {
         let failure = outcome.unwrap_err();
         assert!(failure.text.contains(text), "{failure:?}");
     };
-    refused(writer.write(8, 1), "8 bytes of a smaller block");
+    rejected(writer.write(8, 1), "8 bytes of a smaller block");
     writer.block(16).unwrap();
-    refused(writer.write(17, 1), "17 bytes of a smaller block");
-    refused(writer.write(16, 1), "a block of 16 bytes that is not of 1 rows");
-    refused(writer.block(usize::MAX).map(|_| ()), "no block of");
+    rejected(writer.write(17, 1), "17 bytes of a smaller block");
+    rejected(writer.write(16, 1), "a block of 16 bytes that does not have 1 rows");
+    rejected(writer.block(usize::MAX).map(|_| ()), "for rows cannot be allocated");
     write(&mut writer, &["a"]).unwrap();
-    refused(write(&mut writer, &["b"]), "while others are not sent");
-    refused(Writer::new(client.shared().clone(), r#"{"ask":"schema"}"#).map(|_| ()), "another question");
+    rejected(write(&mut writer, &["b"]), "before the previous ones were sent");
+    rejected(
+        Writer::new(client.shared().clone(), r#"{"ask":"schema"}"#).map(|_| ()),
+        "a request other than write_task",
+    );
     let nothing = r#"{"ask":"write_task","columns":[]}"#;
-    refused(Writer::new(client.shared().clone(), nothing).map(|_| ()), "there is no column value to be written");
+    rejected(Writer::new(client.shared().clone(), nothing).map(|_| ()), "there is no column value to be written");
 }
 
 #[test]
-fn a_topic_that_is_not_there_is_an_error() {
+fn rejects_missing_topic() {
     let cluster = Cluster::new();
     let mut writer = open(&cluster.client("no-such-topic"));
     write(&mut writer, &["a"]).unwrap();
@@ -143,7 +146,7 @@ fn a_topic_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn a_silent_broker_holds_nobody_up() {
+fn unresponsive_broker_does_not_block_sent() {
     let cluster = Cluster::new();
     let client = cluster.client("t");
     cluster.broker.fail(ApiKey::Produce, None, &Fault::Delay(Duration::from_secs(60)), None);
@@ -157,11 +160,11 @@ fn a_silent_broker_holds_nobody_up() {
     assert!(writer.sent(true, Duration::ZERO).unwrap() && cluster.count() == 0);
 }
 
-/// One attempt of a task of the micro-batch `number`.
+/// Opens a writer for one attempt of a task of the micro-batch `number`.
 fn attempt(client: &Client, number: u32) -> Writer {
-    let place = format!(r#""query":"q","number":"{number}","task":0"#);
-    let question = format!(r#"{{"ask":"write_task","columns":[["value","string"]],{place}}}"#);
-    Writer::new(client.shared().clone(), &question).unwrap()
+    let task = format!(r#""query":"q","number":"{number}","task":0"#);
+    let request = format!(r#"{{"ask":"write_task","columns":[["value","string"]],{task}}}"#);
+    Writer::new(client.shared().clone(), &request).unwrap()
 }
 
 fn once(client: &Client, number: u32, values: &[&str]) -> Result<(), Failure> {
@@ -175,34 +178,39 @@ fn once(client: &Client, number: u32, values: &[&str]) -> Result<(), Failure> {
 }
 
 #[test]
-fn a_micro_batch_is_written_once() {
+fn micro_batch_is_written_once() {
     let cluster = Cluster::new();
     let servers = cluster.broker.bootstrap_servers();
     let client = |more: &str| {
-        let given = format!(r#""kafka.bootstrap.servers":"{servers}","topic":"t","exactlyOnce":"true"{more}"#);
-        Client::new(&format!(r#"{{"options":{{{given}}},"folders":[],"token":null}}"#)).unwrap()
+        let options = format!(r#""kafka.bootstrap.servers":"{servers}","topic":"t","exactlyOnce":"true"{more}"#);
+        Client::new(&format!(r#"{{"options":{{{options}}},"folders":[],"token":null}}"#)).unwrap()
     };
-    let mine = client("");
-    assert!(Writer::new(mine.shared().clone(), VALUE).unwrap_err().text.contains("does not say where a task is"));
-    once(&mine, 0, &[]).unwrap();
-    assert_eq!(cluster.count(), 0, "no rows, no trace");
-    once(&mine, 0, &["a", "b"]).unwrap();
-    // With the mark that the transaction is committed.
+    let writer_client = client("");
+    assert!(
+        Writer::new(writer_client.shared().clone(), VALUE)
+            .unwrap_err()
+            .text
+            .contains("no task for an exactly-once write")
+    );
+    once(&writer_client, 0, &[]).unwrap();
+    assert_eq!(cluster.count(), 0, "without rows nothing is written");
+    once(&writer_client, 0, &["a", "b"]).unwrap();
+    // Includes the commit marker of the transaction.
     assert_eq!(cluster.count(), 3);
-    once(&mine, 0, &["b", "a"]).unwrap();
-    let failure = once(&mine, 0, &["a", "c"]).unwrap_err();
+    once(&writer_client, 0, &["b", "a"]).unwrap();
+    let failure = once(&writer_client, 0, &["a", "c"]).unwrap_err();
     assert_eq!(failure.name, "ReplayMismatchError");
     assert!(failure.text.contains("The option allowReplayMismatch=0 continues anyway"), "{failure:?}");
     once(&client(r#","allowReplayMismatch":"0""#), 0, &["a", "c"]).unwrap();
-    assert_eq!(cluster.count(), 3, "all of them were passed over");
-    // Of two attempts at once the later one writes.
-    let mut early = attempt(&mine, 1);
+    assert_eq!(cluster.count(), 3, "all rows were skipped");
+    // Of two concurrent attempts, the later one writes.
+    let mut early = attempt(&writer_client, 1);
     write(&mut early, &["d"]).unwrap();
     wait(&mut early, false).unwrap();
-    once(&mine, 1, &["d"]).unwrap();
+    once(&writer_client, 1, &["d"]).unwrap();
     let failure = wait(&mut early, true).unwrap_err();
     assert!(["ProducerFencedError", "InvalidProducerEpochError"].contains(&&*failure.name), "{failure:?}");
     drop(early);
-    let failure = once(&mine, 0, &["a", "b"]).unwrap_err();
+    let failure = once(&writer_client, 0, &["a", "b"]).unwrap_err();
     assert!(failure.text.contains("at micro-batch 0, but its task 0 has written micro-batch 1 already"), "{failure:?}");
 }

@@ -12,8 +12,8 @@ use samsarrow_client::admin::Admin;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Error as ClientError;
-use samsarrow_spark::brokers::Brokers;
-use samsarrow_spark::columns::{COLUMNS, Text};
+use samsarrow_spark::columns::{COLUMNS, TextLayout};
+use samsarrow_spark::kafka_metadata::KafkaMetadata;
 use samsarrow_spark::options::Reading;
 use samsarrow_spark::write_options::Field;
 use samsarrow_spark::{Driver, Error, ReadOptions, WriteOptions};
@@ -89,7 +89,7 @@ pub(crate) fn spark_write_options<'py>(
     result.set_item("columns", sent)?;
     result.set_item("exactly_once", options.exactly_once)?;
     result.set_item("prefix", &options.prefix)?;
-    result.set_item("accepted", options.accepted)?;
+    result.set_item("accepted", options.allow_replay_mismatch)?;
     result.set_item("token_mechanism", options.token_mechanism)?;
     Ok(result)
 }
@@ -97,7 +97,7 @@ pub(crate) fn spark_write_options<'py>(
 /// Returns all columns of the source, each with its type: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
 #[pyfunction]
 pub(crate) fn spark_columns() -> Vec<(&'static str, &'static str)> {
-    COLUMNS.into_iter().map(|column| (column.name(), column.kind(Text::default()))).collect()
+    COLUMNS.into_iter().map(|column| (column.name(), column.kind(TextLayout::default()))).collect()
 }
 
 /// Planner of one batch or one streaming query.
@@ -114,14 +114,14 @@ impl SparkDriver {
         let client_error = |error: ClientError| to_py(py, &error);
         let consumer = Consumer::new(&config::parse(py, ClientKind::Consumer, consumer)?).map_err(client_error)?;
         let admin = Admin::new(&config::parse(py, ClientKind::Admin, admin)?).map_err(client_error)?;
-        let driver = Driver::over(Arc::new(options), Brokers::over(consumer, admin));
+        let driver = Driver::with_clients(Arc::new(options), KafkaMetadata::with_clients(consumer, admin));
         Ok(Self { core: Owned::new("planner of a Spark source", Arc::new(Mutex::new(driver))) })
     }
 
     /// Returns the JSON response to a JSON request.
     fn ask(&self, py: Python<'_>, question: &str) -> PyResult<String> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let response = run(py, async { Ok(core.lock().await.answer(question).await) })?;
+        let response = run(py, async { Ok(core.lock().await.handle(question).await) })?;
         response.map_err(|error| to_exception(py, &error))
     }
 

@@ -15,7 +15,7 @@ use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::interpreter_guard;
 use samsarrow_client::error::Error;
 use samsarrow_client::schema_registry::Link;
-use samsarrow_spark::typed::ask;
+use samsarrow_spark::typed::lookup_schemas;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::json;
 use samsarrow_values::primitive_serdes::Plain;
@@ -342,7 +342,7 @@ impl ValueDecoder {
         }
         let (registry, writers, imports) = (registry.core(py)?, Arc::clone(writers), imports.into());
         Ok(Some(Call::without_result(async move {
-            let schemas = ask(registry, ids, kind, ignore_rules, imports).await?;
+            let schemas = lookup_schemas(registry, ids, kind, ignore_rules, imports).await?;
             let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
             schemas.into_iter().for_each(|(id, schema)| writers.learn(id, schema));
             Ok(())

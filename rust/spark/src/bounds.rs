@@ -1,101 +1,110 @@
-//! Where reading starts and ends, as the options say it.
+//! Start and end of reads, parsed from the options.
 
 use crate::error::{Error, Result};
 use crate::offsets::Offsets;
-use crate::values::{Given, get, natural, numbers_per_partition, quoted};
+use crate::option_values::{RawOptions, get, natural, numbers_per_partition, quoted};
 
-/// Stands for the first offset of a partition.
+/// Stands for the first offset of a partition in the options.
 pub const EARLIEST: i64 = -2;
-/// Stands for the end of a partition.
+/// Stands for the end of a partition in the options.
 pub const LATEST: i64 = -1;
 
 const FIRST: &str = "-2 for earliest";
 const LAST: &str = "-1 for latest";
 const BOTH: &str = "-1 for latest, -2 for earliest";
 
-/// One end of what is read.
+/// Start or end of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    /// The option that said so, for errors.
+    /// Option that set the bound, for error messages.
     pub option: &'static str,
-    /// The symbols that it takes for partitions, for errors.
+    /// Symbolic offsets that the option accepts per partition, for error messages.
     pub symbols: &'static str,
-    /// Where it is.
-    pub at: At,
+    pub spec: OffsetSpec,
 }
 
-/// A place in every partition.
+/// Offset of a bound in every partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum At {
+pub enum OffsetSpec {
     /// The first offset.
     Earliest,
     /// The end.
     Latest,
-    /// Per partition a number, [`EARLIEST`] or [`LATEST`].
+    /// An offset, [`EARLIEST`] or [`LATEST`] per partition.
     Offsets(Offsets),
-    /// Milliseconds since 1970, for all partitions.
+    /// A timestamp in milliseconds since 1970, for all partitions.
     Time(i64),
-    /// The same per partition, or [`EARLIEST`] or [`LATEST`].
+    /// A timestamp, [`EARLIEST`] or [`LATEST`] per partition.
     Times(Offsets),
     /// The committed offsets of `kafka.group.id`.
     Group,
 }
 
-/// Where to start; by default a stream at the latest offset, a batch at the earliest.
-pub(crate) fn starting(given: &Given, streaming: bool) -> Result<Bound> {
-    let default = if streaming { At::Latest } else { At::Earliest };
+/// Returns the start of a read: by default the latest offset for a stream and the earliest for a batch.
+pub(crate) fn starting(options: &RawOptions, streaming: bool) -> Result<Bound> {
+    let default = if streaming { OffsetSpec::Latest } else { OffsetSpec::Earliest };
     let symbols = if streaming { BOTH } else { FIRST };
-    let bound = match timed(given, "startingTimestamp", "startingOffsetsByTimestamp", symbols)? {
+    let bound = match timestamp_bound(options, "startingTimestamp", "startingOffsetsByTimestamp", symbols)? {
         Some(bound) => bound,
-        None => plain(given, "startingOffsets", default, symbols)?,
+        None => offsets_bound(options, "startingOffsets", default, symbols)?,
     };
     if !streaming {
-        refuse(&bound, &At::Latest, LATEST, "latest")?;
+        reject(&bound, &OffsetSpec::Latest, LATEST, "latest")?;
     }
     Ok(bound)
 }
 
-/// Where a batch ends.
-pub(crate) fn ending(given: &Given) -> Result<Bound> {
-    let bound = match timed(given, "endingTimestamp", "endingOffsetsByTimestamp", LAST)? {
+/// Returns the end of a batch read.
+pub(crate) fn ending(options: &RawOptions) -> Result<Bound> {
+    let bound = match timestamp_bound(options, "endingTimestamp", "endingOffsetsByTimestamp", LAST)? {
         Some(bound) => bound,
-        None => plain(given, "endingOffsets", At::Latest, LAST)?,
+        None => offsets_bound(options, "endingOffsets", OffsetSpec::Latest, LAST)?,
     };
-    if bound.at == At::Group {
+    if bound.spec == OffsetSpec::Group {
         return Err(Error::configuration("option endingOffsets cannot be 'group': only startingOffsets can"));
     }
-    refuse(&bound, &At::Earliest, EARLIEST, "earliest")?;
+    reject(&bound, &OffsetSpec::Earliest, EARLIEST, "earliest")?;
     Ok(bound)
 }
 
-fn timed(given: &Given, everywhere: &'static str, each: &'static str, symbols: &'static str) -> Result<Option<Bound>> {
-    if let Some(time) = natural(given, everywhere)? {
-        let at = At::Time(i64::try_from(time).unwrap_or(i64::MAX));
-        return Ok(Some(Bound { option: everywhere, symbols, at }));
+fn timestamp_bound(
+    options: &RawOptions,
+    all: &'static str,
+    per_partition: &'static str,
+    symbols: &'static str,
+) -> Result<Option<Bound>> {
+    if let Some(time) = natural(options, all)? {
+        let spec = OffsetSpec::Time(i64::try_from(time).unwrap_or(i64::MAX));
+        return Ok(Some(Bound { option: all, symbols, spec }));
     }
-    let Some(text) = get(given, each) else { return Ok(None) };
-    let times = numbers_per_partition(text, each, EARLIEST, &format!("a time in milliseconds ({symbols})"))?;
-    Ok(Some(Bound { option: each, symbols, at: At::Times(times) }))
+    let Some(text) = get(options, per_partition) else { return Ok(None) };
+    let times = numbers_per_partition(text, per_partition, EARLIEST, &format!("a time in milliseconds ({symbols})"))?;
+    Ok(Some(Bound { option: per_partition, symbols, spec: OffsetSpec::Times(times) }))
 }
 
-fn plain(given: &Given, option: &'static str, default: At, symbols: &'static str) -> Result<Bound> {
-    let Some(text) = get(given, option).map(str::trim) else { return Ok(Bound { option, symbols, at: default }) };
-    let at = match text.to_lowercase().as_str() {
-        "earliest" => At::Earliest,
-        "latest" => At::Latest,
-        "group" => At::Group,
-        _ => At::Offsets(numbers_per_partition(text, option, EARLIEST, &format!("an offset ({symbols})"))?),
+fn offsets_bound(
+    options: &RawOptions,
+    option: &'static str,
+    default: OffsetSpec,
+    symbols: &'static str,
+) -> Result<Bound> {
+    let Some(text) = get(options, option).map(str::trim) else { return Ok(Bound { option, symbols, spec: default }) };
+    let spec = match text.to_lowercase().as_str() {
+        "earliest" => OffsetSpec::Earliest,
+        "latest" => OffsetSpec::Latest,
+        "group" => OffsetSpec::Group,
+        _ => OffsetSpec::Offsets(numbers_per_partition(text, option, EARLIEST, &format!("an offset ({symbols})"))?),
     };
-    Ok(Bound { option, symbols, at })
+    Ok(Bound { option, symbols, spec })
 }
 
-/// A batch cannot start at the latest offset nor end at the earliest.
-fn refuse(bound: &Bound, everywhere: &At, symbol: i64, word: &str) -> Result<()> {
+/// Rejects a batch read that starts at the latest offset or ends at the earliest.
+fn reject(bound: &Bound, all: &OffsetSpec, symbol: i64, word: &str) -> Result<()> {
     let option = bound.option;
-    if bound.at == *everywhere {
+    if bound.spec == *all {
         return Err(Error::configuration(format!("option {option} cannot be {} in a batch read", quoted(word))));
     }
-    let (At::Offsets(offsets) | At::Times(offsets)) = &bound.at else { return Ok(()) };
+    let (OffsetSpec::Offsets(offsets) | OffsetSpec::Times(offsets)) = &bound.spec else { return Ok(()) };
     match offsets.iter().find(|(_, offset)| **offset == symbol) {
         Some((tp, _)) => Err(Error::configuration(format!(
             "option {option}: {symbol} ({word}) of {tp} cannot be used in a batch read"

@@ -1,32 +1,27 @@
-//! The columns that Spark sees: those of Spark's own Kafka connector, in its order and with its types; and those that
-//! come with typed keys and values.
+//! Columns of the source: those of Spark's own Kafka connector, in its order and with its types, and those added for
+//! typed keys and values.
 
 use std::collections::BTreeSet;
 
 use samsarrow_values::Part;
 
 use crate::error::{Error, Result};
+use crate::option_values::{RawOptions, boolean, get, quoted};
 use crate::typed::Typed;
-use crate::values::{Given, boolean, get, quoted};
 
-/// A column.
+/// Column of Spark's Kafka connector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Column {
-    /// The record's key.
     Key,
-    /// The record's value.
     Value,
-    /// Its topic.
     Topic,
-    /// Its partition.
     Partition,
-    /// Its offset.
     Offset,
-    /// When it was made or appended.
+    /// The create time or the append time of the record.
     Timestamp,
-    /// Which of the two.
+    /// The type of the timestamp: 0 for the create time, 1 for the append time.
     TimestampType,
-    /// Names and values in the order in which they were written.
+    /// Header names and values, in the order of the record.
     Headers,
 }
 
@@ -43,7 +38,7 @@ pub const COLUMNS: [Column; 8] = [
 ];
 
 impl Column {
-    /// Its name.
+    /// Returns the column's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Key => "key",
@@ -57,11 +52,11 @@ impl Column {
         }
     }
 
-    /// Its type: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
-    pub fn kind(self, text: Text) -> &'static str {
+    /// Returns the column's type: `binary`, `string`, `int`, `long`, `timestamp` or `headers`.
+    pub fn kind(self, text: TextLayout) -> &'static str {
         match self {
-            Self::Key => bytes_or_text(text.key),
-            Self::Value => bytes_or_text(text.value),
+            Self::Key => value_type(text.key),
+            Self::Value => value_type(text.value),
             Self::Topic => "string",
             Self::Partition | Self::TimestampType => "int",
             Self::Offset => "long",
@@ -70,25 +65,25 @@ impl Column {
         }
     }
 
-    /// The column of that name, if there is one; large and small letters are the same.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Returns the column with this name, ignoring ASCII case.
+    pub fn from_name(name: &str) -> Option<Self> {
         COLUMNS.into_iter().find(|column| column.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// A column that is served.
+/// Column of the source's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Served {
-    /// One of the connector's; a key or a value may be decoded.
+pub enum OutputColumn {
+    /// A column of the connector; a key or a value may be decoded.
     Column(Column),
-    /// The bytes of what is decoded.
+    /// The undecoded bytes of a typed key or value.
     Raw(Part),
-    /// What is wrong with it.
+    /// The decoding error of a typed key or value.
     Error(Part),
 }
 
-impl Served {
-    /// Its name.
+impl OutputColumn {
+    /// Returns the column's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Column(column) => column.name(),
@@ -99,13 +94,13 @@ impl Served {
         }
     }
 
-    /// The column of that name, if there is one.
-    pub fn named(name: &str) -> Option<Self> {
-        let more = [Part::Key, Part::Value].into_iter().flat_map(|part| [Self::Raw(part), Self::Error(part)]);
-        Column::named(name).map(Self::Column).or_else(|| more.into_iter().find(|one| one.name() == name))
+    /// Returns the column with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let extra = [Part::Key, Part::Value].into_iter().flat_map(|part| [Self::Raw(part), Self::Error(part)]);
+        Column::from_name(name).map(Self::Column).or_else(|| extra.into_iter().find(|column| column.name() == name))
     }
 
-    /// What it is of: a key, a value, or neither.
+    /// Returns the part of the record that the column comes from, if it is the key or the value.
     pub fn part(self) -> Option<Part> {
         match self {
             Self::Column(Column::Key) => Some(Part::Key),
@@ -116,51 +111,52 @@ impl Served {
     }
 }
 
-/// Those that the options choose, with those that come with typed keys and values.
-pub(crate) fn served(given: &mut Given, typed: &[Typed]) -> Result<(Vec<Column>, Vec<Served>)> {
-    let more: Vec<Served> = typed.iter().flat_map(Typed::more).collect();
+/// Returns the columns of the options, first those of the connector, then all, including those added for typed keys and
+/// values.
+pub(crate) fn output(options: &mut RawOptions, typed: &[Typed]) -> Result<(Vec<Column>, Vec<OutputColumn>)> {
+    let extra: Vec<OutputColumn> = typed.iter().flat_map(Typed::extra_columns).collect();
     let mut names: Vec<String> = Vec::new();
-    if let Some(text) = given.get_mut("columns") {
+    if let Some(text) = options.get_mut("columns") {
         names = text.split(',').map(|name| name.trim().to_lowercase()).collect();
-        let is_more = |name: &String| more.iter().any(|column| column.name() == name);
-        if names.iter().any(is_more) {
+        let is_extra = |name: &String| extra.iter().any(|column| column.name() == name);
+        if names.iter().any(is_extra) {
             if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
                 return Err(Error::configuration(format!("option columns names a column twice: {}", quoted(text))));
             }
-            let left: Vec<&str> = names.iter().filter(|name| !is_more(name)).map(String::as_str).collect();
-            // One at least is wanted.
-            *text = if left.is_empty() { Column::Offset.name().to_owned() } else { left.join(",") };
+            let connector: Vec<&str> = names.iter().filter(|name| !is_extra(name)).map(String::as_str).collect();
+            // The connector's columns must not be empty.
+            *text = if connector.is_empty() { Column::Offset.name().to_owned() } else { connector.join(",") };
         }
     }
-    let columns = chosen(given)?;
-    let all: Vec<Served> = columns.iter().copied().map(Served::Column).chain(more).collect();
+    let columns = connector_columns(options)?;
+    let all: Vec<OutputColumn> = columns.iter().copied().map(OutputColumn::Column).chain(extra).collect();
     let named = |name: &String| all.iter().find(|column| column.name().eq_ignore_ascii_case(name)).copied();
-    let served: Vec<Served> = names.iter().filter_map(named).collect();
-    Ok((columns, if served.is_empty() { all } else { served }))
+    let output: Vec<OutputColumn> = names.iter().filter_map(named).collect();
+    Ok((columns, if output.is_empty() { all } else { output }))
 }
 
-fn bytes_or_text(text: bool) -> &'static str {
+fn value_type(text: bool) -> &'static str {
     if text { "string" } else { "binary" }
 }
 
-/// Which of key and value are served as text.
+/// Key and value columns that have the type string.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Text {
-    /// The key is.
+pub struct TextLayout {
+    /// True if the key is a string.
     pub key: bool,
-    /// The value is.
+    /// True if the value is a string.
     pub value: bool,
 }
 
-/// Those that the options choose.
-fn chosen(given: &Given) -> Result<Vec<Column>> {
-    let with_headers = boolean(given, "includeHeaders", false)?;
-    let Some(text) = get(given, "columns") else {
+/// Returns the connector columns that the options select.
+fn connector_columns(options: &RawOptions) -> Result<Vec<Column>> {
+    let with_headers = boolean(options, "includeHeaders", false)?;
+    let Some(text) = get(options, "columns") else {
         return Ok(COLUMNS.into_iter().filter(|column| *column != Column::Headers || with_headers).collect());
     };
     let mut columns = Vec::new();
     for name in text.split(',').map(str::trim) {
-        let column = Column::named(name).ok_or_else(|| {
+        let column = Column::from_name(name).ok_or_else(|| {
             let all = COLUMNS.map(Column::name).join(", ");
             Error::configuration(format!("option columns: there is no column {}, only {all}", quoted(name)))
         })?;
@@ -172,9 +168,9 @@ fn chosen(given: &Given) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Refuses formats of keys and values.
-pub(crate) fn refuse_formats(given: &Given) -> Result<()> {
-    match ["key.format", "value.format"].into_iter().find(|name| get(given, name).is_some()) {
+/// Rejects formats of keys and values, which writes do not support.
+pub(crate) fn reject_formats(options: &RawOptions) -> Result<()> {
+    match ["key.format", "value.format"].into_iter().find(|name| get(options, name).is_some()) {
         Some(name) => Err(Error::configuration(format!(
             "option {name} is for reads here: typed keys and values are written by format(\"samsarrow-python\")"
         ))),
@@ -182,14 +178,14 @@ pub(crate) fn refuse_formats(given: &Given) -> Result<()> {
     }
 }
 
-/// `binary`, `string`, or `key:string,value:binary`.
-pub(crate) fn layout(given: &Given) -> Result<Text> {
-    let mut wanted = get(given, "layout").unwrap_or("binary").trim().to_lowercase();
-    if wanted == "binary" || wanted == "string" {
-        wanted = format!("key:{wanted},value:{wanted}");
+/// Parses the option `layout`: `binary`, `string`, or `key:string,value:binary`.
+pub(crate) fn layout(options: &RawOptions) -> Result<TextLayout> {
+    let mut layouts = get(options, "layout").unwrap_or("binary").trim().to_lowercase();
+    if layouts == "binary" || layouts == "string" {
+        layouts = format!("key:{layouts},value:{layouts}");
     }
-    let mut text = Text::default();
-    for part in wanted.split(',') {
+    let mut text = TextLayout::default();
+    for part in layouts.split(',') {
         let (column, layout) = part.split_once(':').unwrap_or((part, ""));
         match (column.trim(), layout.trim()) {
             ("key" | "value", "binary") => {}
@@ -198,7 +194,7 @@ pub(crate) fn layout(given: &Given) -> Result<Text> {
             _ => {
                 return Err(Error::configuration(format!(
                     "option layout must be binary, string, or one for each like key:string,value:binary, not {}",
-                    quoted(&wanted)
+                    quoted(&layouts)
                 )));
             }
         }

@@ -1,63 +1,63 @@
-//! Offsets of finished micro-batches, committed to a group beside the query.
+//! Commits of the offsets of finished micro-batches to a consumer group.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use crate::brokers::Brokers;
+use crate::kafka_metadata::KafkaMetadata;
 use crate::offsets::Offsets;
 use crate::options::ReadOptions;
 
-/// For one commit, and for what a query that ends waits for it.
+/// Timeout of one commit, and of the wait for it when a query ends.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// After which offsets that could not be committed are tried again, if no others have come.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Time after which the same offsets are committed again if their commit failed.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Commits the newest offsets in a task; those that came while a commit was under way go with the next one.
+/// Commits the newest offsets in a task. Offsets that arrive while a commit is in flight are part of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommits {
     queue: Arc<Mutex<Queue>>,
-    under_way: Option<JoinHandle<()>>,
+    task: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    wanted: Option<Offsets>,
-    asked: Option<(Offsets, Instant)>,
+    pending: Option<Offsets>,
+    last_request: Option<(Offsets, Instant)>,
     committed: Offsets,
     running: bool,
 }
 
 impl GroupCommits {
-    /// Has offsets committed; a failure is written into the log, and tried again when the next ones come.
-    pub(crate) fn put(&mut self, options: &Arc<ReadOptions>, brokers: &Arc<Brokers>, offsets: &Offsets) {
+    /// Queues offsets for a commit. A failure is logged, and retried with the next offsets.
+    pub(crate) fn queue(&mut self, options: &Arc<ReadOptions>, metadata: &Arc<KafkaMetadata>, offsets: &Offsets) {
         let mut queue = lock(&self.queue);
-        let asked = queue.asked.as_ref().filter(|(asked, _)| asked == offsets);
-        if asked.is_some_and(|(_, at)| queue.committed == *offsets || at.elapsed() < AGAIN) {
+        let last_request = queue.last_request.as_ref().filter(|(last_request, _)| last_request == offsets);
+        if last_request.is_some_and(|(_, at)| queue.committed == *offsets || at.elapsed() < RETRY_AFTER) {
             return;
         }
-        queue.asked = Some((offsets.clone(), Instant::now()));
-        queue.wanted = Some(offsets.clone());
+        queue.last_request = Some((offsets.clone(), Instant::now()));
+        queue.pending = Some(offsets.clone());
         if !std::mem::replace(&mut queue.running, true) {
-            let (queue, options, brokers) = (Arc::clone(&self.queue), Arc::clone(options), Arc::clone(brokers));
-            self.under_way = Some(tokio::spawn(run(queue, options, brokers)));
+            let (queue, options, metadata) = (Arc::clone(&self.queue), Arc::clone(options), Arc::clone(metadata));
+            self.task = Some(tokio::spawn(run(queue, options, metadata)));
         }
     }
 
-    /// Waits until nothing is under way, but no longer than a commit may take.
-    pub(crate) async fn settle(&mut self) {
-        if let Some(mut task) = self.under_way.take()
+    /// Waits until no commit is in flight, limited by the timeout of one commit.
+    pub(crate) async fn wait_idle(&mut self) {
+        if let Some(mut task) = self.task.take()
             && tokio::time::timeout(TIMEOUT, &mut task).await.is_err()
         {
-            self.under_way = Some(task);
+            self.task = Some(task);
         }
     }
 }
 
-async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, brokers: Arc<Brokers>) {
+async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, metadata: Arc<KafkaMetadata>) {
     while let Some((offsets, changed)) = next(&queue) {
-        match brokers.commit(&options, &changed, TIMEOUT).await {
+        match metadata.commit(&options, &changed, TIMEOUT).await {
             Ok(()) => lock(&queue).committed = offsets,
             Err(error) => tracing::warn!(
                 "offsets of the query could not be committed to group {}; tried again with the next micro-batch: {error}",
@@ -67,15 +67,15 @@ async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, brokers: Arc<B
     }
 }
 
-/// The newest offsets, and those of them that are not committed yet.
+/// Returns the newest offsets, and those of them that are not committed yet.
 fn next(queue: &Mutex<Queue>) -> Option<(Offsets, Offsets)> {
     let mut queue = lock(queue);
-    let wanted = queue.wanted.take();
-    queue.running = wanted.is_some();
-    let wanted = wanted?;
-    let changed = wanted.iter().filter(|(tp, offset)| queue.committed.get(tp) != Some(offset));
+    let pending = queue.pending.take();
+    queue.running = pending.is_some();
+    let pending = pending?;
+    let changed = pending.iter().filter(|(tp, offset)| queue.committed.get(tp) != Some(offset));
     let changed = changed.map(|(tp, offset)| (tp.clone(), *offset)).collect();
-    Some((wanted, changed))
+    Some((pending, changed))
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {

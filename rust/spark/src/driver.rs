@@ -1,175 +1,178 @@
-//! The driver's side: answers the questions about one batch or one streaming query.
+//! Driver of one batch or streaming query: handles the requests of a source or sink.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::brokers::Brokers;
+use crate::commit_markers::CommitMarkers;
 use crate::commits::GroupCommits;
 use crate::error::{Error, Result};
-use crate::notes::Notes;
+use crate::kafka_metadata::KafkaMetadata;
 use crate::offsets::{Offsets, to_json};
 use crate::options::{ReadOptions, Reading};
 use crate::plan::plan;
-use crate::planner::{Keeping, Limit, StreamPlanner};
-use crate::question::{Question, Tasks, columns_answer, open_answer, ranges_answer, sent_answer};
+use crate::planner::{Limit, StartCheckpoint, StreamPlanner};
+use crate::rpc::{Request, Tasks, open_response, ranges_response, schema_response, write_response};
 use crate::tokens;
 use crate::typed;
 use crate::write_options::WriteOptions;
 
-/// Options as they were given, and what is known of the query. Nothing is checked or asked before the first question.
+/// State of one query: its options and, for a stream, its progress. Options are not checked before the first request.
 pub struct Driver {
-    given: Arc<BTreeMap<String, String>>,
-    brokers: Option<Arc<Brokers>>,
-    notes: Arc<Notes>,
+    options: Arc<BTreeMap<String, String>>,
+    metadata: Option<Arc<KafkaMetadata>>,
+    markers: Arc<CommitMarkers>,
     stream: Option<Stream>,
 }
 
 impl fmt::Debug for Driver {
-    /// Without what was given, which may hold passwords.
+    /// Leaves out the options, which may hold passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver").field("stream", &self.stream).finish_non_exhaustive()
     }
 }
 
-/// A streaming query.
+/// State of a streaming query.
 #[derive(Debug)]
 struct Stream {
     options: Arc<ReadOptions>,
     planner: StreamPlanner,
     commits: GroupCommits,
-    /// Where partitions ended when that was last asked for, where Spark does not say where the query is.
+    /// Last known ends of the partitions, used when Spark does not pass the query's current offsets.
     reported: Offsets,
 }
 
 impl Driver {
-    /// For one query, with clients of its own but for that of `notes`.
-    pub fn new(given: Arc<BTreeMap<String, String>>, notes: Arc<Notes>) -> Driver {
-        Driver { given, brokers: None, notes, stream: None }
+    /// Creates a driver with clients of its own, except for the shared client of `markers`.
+    pub fn new(options: Arc<BTreeMap<String, String>>, markers: Arc<CommitMarkers>) -> Driver {
+        Driver { options, metadata: None, markers, stream: None }
     }
 
-    /// The same with clients that the caller has made. A caller whose tasks get tokens leaves the options of those out.
-    pub fn over(given: Arc<BTreeMap<String, String>>, brokers: Brokers) -> Driver {
-        Driver { given, brokers: Some(Arc::new(brokers)), notes: Arc::default(), stream: None }
+    /// Creates a driver over existing clients. If the tasks use delegation tokens, the caller must leave out those
+    /// options.
+    pub fn with_clients(options: Arc<BTreeMap<String, String>>, metadata: KafkaMetadata) -> Driver {
+        Driver { options, metadata: Some(Arc::new(metadata)), markers: Arc::default(), stream: None }
     }
 
-    /// The answer to a question, both as JSON.
+    /// Handles a request and returns the response, both as JSON.
     ///
     /// # Errors
-    /// An option cannot be, brokers cannot be asked, or records are gone with `failOnDataLoss`.
-    pub async fn answer(&mut self, question: &str) -> Result<String> {
-        match Question::parse(question)? {
-            Question::Schema { chosen } => {
-                let options = ReadOptions::parse(&self.given, Reading::Any)?;
-                let (types, found) = typed::asked(&options, &chosen).await?;
-                Ok(columns_answer(&options.served, options.text, &types, &found))
+    /// An option is invalid, brokers cannot be reached, or records are lost with `failOnDataLoss`.
+    pub async fn handle(&mut self, request: &str) -> Result<String> {
+        match Request::parse(request)? {
+            Request::Schema { requested } => {
+                let options = ReadOptions::parse(&self.options, Reading::Any)?;
+                let (types, schemas) = typed::resolve_types(&options, &requested).await?;
+                Ok(schema_response(&options.output, options.text, &types, &schemas))
             }
-            Question::Batch(wanted) => {
-                let options = ReadOptions::parse(&self.given, Reading::Batch)?;
-                let brokers = asked(&mut self.brokers, &options)?;
-                Ok(ranges_answer(&plan(&options, brokers, &wanted).await?))
+            Request::Batch(predicates) => {
+                let options = ReadOptions::parse(&self.options, Reading::Batch)?;
+                let metadata = connect(&mut self.metadata, &options)?;
+                Ok(ranges_response(&plan(&options, metadata, &predicates).await?))
             }
-            Question::Initial(keeping) => {
-                let (Stream { options, planner, .. }, brokers) = self.stream()?;
-                let initial = known_initial(options, planner, brokers, keeping).await?;
+            Request::Initial(checkpoint) => {
+                let (Stream { options, planner, .. }, metadata) = self.stream()?;
+                let initial = initial_offsets(options, planner, metadata, checkpoint).await?;
                 Ok(format!(r#"{{"offsets":{}}}"#, to_json(&initial)))
             }
-            Question::Latest { start, limit, freeze } => self.latest(start, limit, freeze).await,
-            Question::Ranges { start, end } => {
-                let (Stream { options, planner, .. }, brokers) = self.stream()?;
+            Request::Latest { start, limit, freeze } => self.latest(start, limit, freeze).await,
+            Request::Ranges { start, end } => {
+                let (Stream { options, planner, .. }, metadata) = self.stream()?;
                 let mut needed = planner.first_needed(&start, &end);
                 if !needed.is_empty() {
-                    let there = brokers.partitions(options, false).await?.partitions;
-                    needed.retain(|tp| there.contains(tp));
+                    let existing = metadata.partitions(options, false).await?.partitions;
+                    needed.retain(|tp| existing.contains(tp));
                 }
-                let first = brokers.earliest(options, &needed).await?;
-                Ok(ranges_answer(&planner.ranges(options, &start, &end, &first)?))
+                let first = metadata.earliest(options, &needed).await?;
+                Ok(ranges_response(&planner.ranges(options, &start, &end, &first)?))
             }
-            Question::Open { start } => {
-                let (Stream { options, planner, .. }, brokers) = self.stream()?;
-                let latest = available(options, planner, brokers, &start).await?;
-                let first = brokers.earliest(options, &planner.first_needed(&start, &latest)).await?;
-                Ok(open_answer(&planner.open(options, &start, &latest, &first)?))
+            Request::Open { start } => {
+                let (Stream { options, planner, .. }, metadata) = self.stream()?;
+                let latest = available(options, planner, metadata, &start).await?;
+                let first = metadata.earliest(options, &planner.first_needed(&start, &latest)).await?;
+                Ok(open_response(&planner.open(options, &start, &latest, &first)?))
             }
-            Question::Commit { end } => {
-                let (stream, brokers) = self.stream()?;
-                stream.finished(brokers, &end);
+            Request::Commit { end } => {
+                let (stream, metadata) = self.stream()?;
+                stream.finished(metadata, &end);
                 if stream.planner.frozen().is_some() {
-                    stream.commits.settle().await;
+                    stream.commits.wait_idle().await;
                 }
                 Ok("{}".to_owned())
             }
-            Question::Token => tokens::answer(&self.given).await,
-            Question::Write { fields, batch } => {
-                let options = WriteOptions::parse(&self.given, &fields)?;
+            Request::Token => tokens::token_response(&self.options).await,
+            Request::Write { fields, batch } => {
+                let options = WriteOptions::parse(&self.options, &fields)?;
                 if batch {
                     options.check_batch()?;
                 }
-                Ok(sent_answer(&options.columns, options.exactly_once))
+                Ok(write_response(&options.columns, options.exactly_once))
             }
-            Question::BeginWrite(Tasks { fields, batch, count }) => {
-                let options = WriteOptions::parse(&self.given, &fields)?;
-                let noted = batch.begin(&self.notes, &options, count).await?;
-                Ok(format!(r#"{{"noted":{noted}}}"#))
+            Request::BeginWrite(Tasks { fields, batch, count }) => {
+                let options = WriteOptions::parse(&self.options, &fields)?;
+                let stored = batch.begin(&self.markers, &options, count).await?;
+                Ok(format!(r#"{{"noted":{stored}}}"#))
             }
-            Question::EndWrite(Tasks { fields, batch, count }) => {
-                let options = WriteOptions::parse(&self.given, &fields)?;
-                batch.end(&self.notes, &options, count).await?;
+            Request::EndWrite(Tasks { fields, batch, count }) => {
+                let options = WriteOptions::parse(&self.options, &fields)?;
+                batch.end(&self.markers, &options, count).await?;
                 Ok("{}".to_owned())
             }
-            Question::WriteTask { .. } => Err(Error::configuration("the source asks its driver to write")),
+            Request::WriteTask { .. } => {
+                Err(Error::configuration("write_task is a request of a task and cannot be sent to the driver"))
+            }
         }
     }
 
-    /// Ends all connections, when a commit that is under way has ended.
+    /// Waits for a commit in flight, then closes all connections.
     pub async fn close(&mut self) {
         if let Some(stream) = &mut self.stream {
-            stream.commits.settle().await;
+            stream.commits.wait_idle().await;
         }
-        if let Some(brokers) = &self.brokers {
-            brokers.close().await;
+        if let Some(metadata) = &self.metadata {
+            metadata.close().await;
         }
     }
 
     async fn latest(&mut self, start: Option<Offsets>, limit: Limit, freeze: bool) -> Result<String> {
-        let (stream, brokers) = self.stream()?;
+        let (stream, metadata) = self.stream()?;
         let Some(start) = start else {
             let Stream { options, planner, reported, .. } = stream;
-            *reported = available(options, planner, brokers, reported).await?;
+            *reported = available(options, planner, metadata, reported).await?;
             planner.plan_without_start();
             let all = to_json(reported);
             return Ok(format!(r#"{{"offsets":{all},"latest":{all}}}"#));
         };
-        // Everything before the start of a micro-batch is in the sink.
-        stream.finished(brokers, &start);
+        // All records before the start of a micro-batch are in the sink.
+        stream.finished(metadata, &start);
         let Stream { options, planner, commits, .. } = stream;
         let latest = match planner.frozen() {
             Some(frozen) => frozen.clone(),
-            None => available(options, planner, brokers, &start).await?,
+            None => available(options, planner, metadata, &start).await?,
         };
         if freeze {
             planner.freeze(latest.clone());
-            // The query may end with this micro-batch, and this process with it.
-            commits.settle().await;
+            // The query, and with it this process, may end after this micro-batch.
+            commits.wait_idle().await;
         }
         let end = match planner.end(options, &start, &latest, limit, Instant::now()) {
             Ok(end) => end,
-            Err(most) => {
-                let known = planner.known(&start);
+            Err(max) => {
+                let known = planner.without_recreated(&start);
                 let new: Vec<_> = latest.keys().filter(|tp| !known.contains_key(tp)).cloned().collect();
-                let new = brokers.earliest(options, &new).await?;
-                planner.share(most, &start, &latest, &new)
+                let new = metadata.earliest(options, &new).await?;
+                planner.limit_end(max, &start, &latest, &new)
             }
         };
         Ok(format!(r#"{{"offsets":{},"latest":{}}}"#, to_json(&end), to_json(&latest)))
     }
 
-    fn stream(&mut self) -> Result<(&mut Stream, &Arc<Brokers>)> {
+    fn stream(&mut self) -> Result<(&mut Stream, &Arc<KafkaMetadata>)> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             none => {
-                let options = ReadOptions::parse(&self.given, Reading::Stream)?;
+                let options = ReadOptions::parse(&self.options, Reading::Stream)?;
                 let planner = StreamPlanner::new(&options);
                 none.insert(Stream {
                     options: Arc::new(options),
@@ -179,57 +182,57 @@ impl Driver {
                 })
             }
         };
-        let brokers = asked(&mut self.brokers, &stream.options)?;
-        Ok((stream, brokers))
+        let metadata = connect(&mut self.metadata, &stream.options)?;
+        Ok((stream, metadata))
     }
 }
 
 impl Stream {
-    /// Everything before `offsets` is in the sink. Has them committed to the group, if that is asked for.
-    fn finished(&mut self, brokers: &Arc<Brokers>, offsets: &Offsets) {
-        if self.options.commit && !self.planner.is_start(offsets) {
-            self.commits.put(&self.options, brokers, offsets);
+    /// Records that all records before `offsets` are in the sink; commits them to the group if `commitOffsets` is set.
+    fn finished(&mut self, metadata: &Arc<KafkaMetadata>, offsets: &Offsets) {
+        if self.options.commit_offsets && !self.planner.is_start(offsets) {
+            self.commits.queue(&self.options, metadata, offsets);
         }
     }
 }
 
-fn asked<'a>(brokers: &'a mut Option<Arc<Brokers>>, options: &ReadOptions) -> Result<&'a Arc<Brokers>> {
-    match brokers {
-        Some(brokers) => Ok(brokers),
-        none => Ok(none.insert(Arc::new(Brokers::new(options)?))),
+fn connect<'a>(metadata: &'a mut Option<Arc<KafkaMetadata>>, options: &ReadOptions) -> Result<&'a Arc<KafkaMetadata>> {
+    match metadata {
+        Some(metadata) => Ok(metadata),
+        none => Ok(none.insert(Arc::new(KafkaMetadata::new(options)?))),
     }
 }
 
-/// Where a new query starts; asked twice, and the same both times.
-async fn known_initial(
+/// Returns the start of a new query. Spark requests it twice and must get the same offsets both times.
+async fn initial_offsets(
     options: &ReadOptions,
     planner: &mut StreamPlanner,
-    brokers: &Brokers,
-    keeping: Keeping,
+    metadata: &KafkaMetadata,
+    checkpoint: StartCheckpoint,
 ) -> Result<Offsets> {
     if let Some(initial) = planner.initial() {
         return Ok(initial.clone());
     }
-    let initial = match &keeping {
-        Keeping::Kept(kept) => kept.clone(),
-        Keeping::New | Keeping::Never => {
-            let partitions = brokers.partitions(options, true).await?.partitions;
-            brokers.resolve(options, &options.starting, &partitions).await?
+    let initial = match &checkpoint {
+        StartCheckpoint::Stored(offsets) => offsets.clone(),
+        StartCheckpoint::New | StartCheckpoint::NotStored => {
+            let partitions = metadata.partitions(options, true).await?.partitions;
+            metadata.resolve(options, &options.starting, &partitions).await?
         }
     };
-    planner.start_at(initial.clone(), keeping);
+    planner.start_at(initial.clone(), checkpoint);
     Ok(initial)
 }
 
-/// The end of all partitions, which is not before what is `known`.
+/// Returns the ends of all partitions, never before the `known` offsets unless a topic was recreated.
 async fn available(
     options: &ReadOptions,
     planner: &mut StreamPlanner,
-    brokers: &Brokers,
+    metadata: &KafkaMetadata,
     known: &Offsets,
 ) -> Result<Offsets> {
-    let (found, ahead) = brokers.look(options, known).await?;
-    planner.compare(found.topic_ids);
+    let (current, ahead) = metadata.partitions_and_ends(options, known).await?;
+    planner.track_topic_ids(current.topic_ids);
     planner.check_topics(options, known)?;
-    brokers.latest(options, &found.partitions, &planner.known(known), ahead).await
+    metadata.latest(options, &current.partitions, &planner.without_recreated(known), ahead).await
 }

@@ -1,31 +1,32 @@
-//! What goes wrong: the client's own errors, records that are gone, micro-batches that cannot be repeated.
+//! Errors of the source and sink: client errors, data loss and replay mismatches.
 
 use samsarrow_client::error::Error as Client;
 
-/// Result of what may go wrong.
+/// Result of a fallible call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure.
+/// Error of the source or sink.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Of the client, of options or of brokers.
+    /// An error of the client, of an option or of a broker.
     #[error(transparent)]
     Client(#[from] Client),
-    /// Records that were to be read are not there any more.
+    /// Records in the requested range are no longer available.
     #[error("{0}; failOnDataLoss=false continues with the available records")]
     DataLoss(String),
-    /// A micro-batch cannot be written exactly once: it brings other rows than before, or later ones are written.
+    /// A micro-batch cannot be written exactly once: its rows differ from those of an earlier attempt, or later
+    /// micro-batches are already written.
     #[error("{0}")]
     ReplayMismatch(String),
 }
 
 impl Error {
-    /// An option that cannot be.
+    /// Creates an error for an invalid option.
     pub fn configuration(text: impl Into<String>) -> Self {
         Self::Client(Client::configuration(text))
     }
 
-    /// Which sort of failure it is: `configuration`, `data_loss` or `kafka`.
+    /// Returns the kind of the error: `configuration`, `data_loss` or `kafka`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Client(Client::Configuration(_)) => "configuration",
@@ -34,7 +35,7 @@ impl Error {
         }
     }
 
-    /// Name of the exception class in Python.
+    /// Returns the name of the exception class in Python.
     pub fn name(&self) -> String {
         match self {
             Self::Client(error) => error.name(),
@@ -43,7 +44,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns true if the same call may succeed later.
     pub fn retriable(&self) -> bool {
         match self {
             Self::Client(error) => error.retriable(),
@@ -52,7 +53,7 @@ impl Error {
     }
 }
 
-/// An error with `failOnDataLoss`, else a warning in the log.
+/// Returns an error if `fail` is set (`failOnDataLoss`); otherwise logs a warning.
 ///
 /// # Errors
 /// [`Error::DataLoss`] if `fail` is set.

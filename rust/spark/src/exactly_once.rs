@@ -1,35 +1,36 @@
-//! Micro-batches written exactly once: each task in a transaction that also notes the number of the micro-batch.
+//! Exactly-once writes of micro-batches: each task writes one transaction, which also commits the number of the
+//! micro-batch.
 //!
-//! Spark repeats a micro-batch that did not end well, with the same number. A task first takes over the transactional id
-//! of its place in the query, which ends whatever an earlier attempt left open; then it looks whether the note of this
-//! micro-batch is there. If so its rows are in the topic already, and are passed over. Before any task starts, the driver
-//! does the same for tasks that an earlier attempt had and this one has not.
+//! Spark repeats a micro-batch that failed, with the same number. A task first initializes its transactional id, which
+//! ends the open transaction of an earlier attempt, then looks for the commit marker of this micro-batch. If it exists,
+//! the rows are already in the topic and are skipped. Before any task starts, the driver does the same for tasks that
+//! only an earlier attempt had.
 
 use samsarrow_client::group::{MemberIdentity, Offsets};
 use samsarrow_client::producer::{GroupMember, Producer};
 use tokio::task::JoinSet;
 
+use crate::commit_markers::{CommitMarker, CommitMarkers, RowSummary, markers_match, task_count_metadata};
 use crate::error::{Error, Result};
-use crate::notes::{Counted, Note, Notes, agree, by_tasks};
 use crate::write_options::WriteOptions;
 
-/// Ids of tasks that are fenced at the same time: each takes connections of its own.
-const AT_ONCE: usize = 16;
+/// Maximum number of transactional ids that are fenced concurrently; each needs its own connections.
+const MAX_CONCURRENT_FENCES: usize = 16;
 
-/// A micro-batch of a query: the same for every attempt.
+/// Micro-batch of a query; equal for every attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MicroBatch {
-    /// The query's id, which its checkpoint keeps.
+    /// Id of the query, stored in its checkpoint.
     pub query: String,
-    /// Its number.
+    /// Number of the micro-batch.
     pub number: i64,
 }
 
 impl MicroBatch {
-    /// As Spark's local properties say.
+    /// Parses the values of Spark's local properties.
     ///
     /// # Errors
-    /// They do not, so nothing could be written exactly once.
+    /// A property is missing or invalid, so that an exactly-once write is not possible.
     pub fn parse(query: Option<&str>, number: Option<&str>) -> Result<MicroBatch> {
         let number = number.and_then(|number| number.parse().ok()).filter(|number| (0..i64::MAX).contains(number));
         match (query.filter(|query| !query.is_empty()), number) {
@@ -45,60 +46,63 @@ impl MicroBatch {
         self.number + 1
     }
 
-    /// Before the tasks start: refuses what they could not write exactly once, and notes how many they are. Whether that
-    /// could be noted; where no topic is known yet it is [`end`](Self::end)'s to do.
+    /// Prepares a micro-batch before its tasks start: rejects one that cannot be written exactly once, and stores the
+    /// number of tasks. Returns false if it was not stored because no topic is known yet; [`end`](Self::end) then
+    /// stores it.
     ///
     /// # Errors
-    /// [`Error::ReplayMismatch`], and nothing is written; or brokers cannot be asked.
-    pub(crate) async fn begin(&self, notes: &Notes, options: &WriteOptions, tasks: u64) -> Result<bool> {
+    /// [`Error::ReplayMismatch`], with nothing written, or a broker request failed.
+    pub(crate) async fn begin(&self, markers: &CommitMarkers, options: &WriteOptions, tasks: u64) -> Result<bool> {
         let group = options.group(&self.query);
-        let noted = notes.of(options, vec![group.clone()]).await?.pop();
-        if let Some(noted) = &noted {
-            if noted.next > self.next() {
-                return Err(self.rolled_back("it has begun", noted.next));
+        let marker = markers.fetch(options, vec![group.clone()]).await?.pop();
+        if let Some(marker) = &marker {
+            if marker.next > self.next() {
+                return Err(self.rollback_error("it has begun", marker.next));
             }
-            if let Some(before) = noted.tasks().filter(|before| *before != tasks) {
-                self.compare_tasks(notes, options, noted, before, tasks).await?;
+            if let Some(before) = marker.tasks().filter(|before| *before != tasks) {
+                self.check_task_count(markers, options, marker, before, tasks).await?;
             }
         }
-        let topic = options.topic.as_deref().map(Into::into).or(noted.map(|noted| noted.topic));
+        let topic = options.topic.as_deref().map(Into::into).or(marker.map(|marker| marker.topic));
         let Some(topic) = topic else { return Ok(false) };
-        notes.put(options, &group, Note { next: self.next(), text: by_tasks(tasks), topic }).await
+        markers
+            .commit(options, &group, CommitMarker { next: self.next(), metadata: task_count_metadata(tasks), topic })
+            .await
     }
 
-    /// After all tasks have ended, where their number could not be noted before.
+    /// Stores the number of tasks after all tasks have ended, if [`begin`](Self::begin) could not.
     ///
     /// # Errors
-    /// Brokers cannot be asked.
-    pub(crate) async fn end(&self, notes: &Notes, options: &WriteOptions, tasks: u64) -> Result<()> {
-        let of_tasks = notes.of(options, self.names(options, 0..tasks)).await?;
-        let written = of_tasks.into_iter().filter(|note| note.next == self.next());
-        if let Some(topic) = written.map(|note| note.topic).min() {
-            let note = Note { next: self.next(), text: by_tasks(tasks), topic };
-            notes.put(options, &options.group(&self.query), note).await?;
+    /// A broker request failed.
+    pub(crate) async fn end(&self, markers: &CommitMarkers, options: &WriteOptions, tasks: u64) -> Result<()> {
+        let task_markers = markers.fetch(options, self.task_groups(options, 0..tasks)).await?;
+        let written = task_markers.into_iter().filter(|marker| marker.next == self.next());
+        if let Some(topic) = written.map(|marker| marker.topic).min() {
+            let marker = CommitMarker { next: self.next(), metadata: task_count_metadata(tasks), topic };
+            markers.commit(options, &options.group(&self.query), marker).await?;
         }
         Ok(())
     }
 
-    /// Whether tasks have written this micro-batch, when there were another number of them.
-    async fn compare_tasks(
+    /// Checks that no task has written this micro-batch if an earlier attempt had a different number of tasks.
+    async fn check_task_count(
         &self,
-        notes: &Notes,
+        markers: &CommitMarkers,
         options: &WriteOptions,
-        noted: &Note,
+        marker: &CommitMarker,
         before: u64,
         tasks: u64,
     ) -> Result<()> {
-        // Of a micro-batch that is noted any task may have written; of one that the Python sink began, which notes at the
-        // end, those that are missing now.
-        let first = if noted.next == self.next() { 0 } else { tasks };
-        let names = self.names(options, first..before);
-        // They may be about to commit, in an executor that Spark has given up.
-        fence(options, &names).await?;
-        let found = notes.of(options, names).await?;
-        if found.iter().any(|note| note.next == self.next()) {
+        // If the marker is of this micro-batch, any task may have written. If it is of the one before (the Python sink
+        // stores its marker at the end), only the tasks that are missing now matter.
+        let first = if marker.next == self.next() { 0 } else { tasks };
+        let groups = self.task_groups(options, first..before);
+        // These tasks may be about to commit, in an executor that Spark has given up.
+        fence(options, &groups).await?;
+        let task_markers = markers.fetch(options, groups).await?;
+        if task_markers.iter().any(|marker| marker.next == self.next()) {
             let MicroBatch { query, number } = self;
-            self.differs(
+            self.report_mismatch(
                 options,
                 &format!(
                     "micro-batch {number} of query {query} was written by {before} tasks, and its repetition has {tasks}: \
@@ -110,24 +114,24 @@ impl MicroBatch {
         Ok(())
     }
 
-    fn names(&self, options: &WriteOptions, tasks: std::ops::Range<u64>) -> Vec<String> {
+    fn task_groups(&self, options: &WriteOptions, tasks: std::ops::Range<u64>) -> Vec<String> {
         tasks.map(|task| options.task_group(&self.query, task)).collect()
     }
 
-    fn rolled_back(&self, what: &str, next: i64) -> Error {
+    fn rollback_error(&self, subject: &str, next: i64) -> Error {
         let MicroBatch { query, number } = self;
         Error::ReplayMismatch(format!(
-            "query {query} is at micro-batch {number}, but {what} micro-batch {} already: the checkpoint was restored from \
+            "query {query} is at micro-batch {number}, but {subject} micro-batch {} already: the checkpoint was restored from \
              an older copy, or two queries share it. Nothing was written. Restore a checkpoint that is as new as the topic, \
              or accept that rows are written twice by giving another transactionalIdPrefix",
             next - 1
         ))
     }
 
-    /// A repetition is not like what was written: an error, unless that is accepted for this micro-batch.
-    fn differs(&self, options: &WriteOptions, text: &str) -> Result<()> {
+    /// Returns an error if a repeated micro-batch differs from the written one, unless `allowReplayMismatch` names it.
+    fn report_mismatch(&self, options: &WriteOptions, text: &str) -> Result<()> {
         let number = self.number;
-        if options.accepted.and_then(|accepted| i64::try_from(accepted).ok()) != Some(number) {
+        if options.allow_replay_mismatch.and_then(|allowed| i64::try_from(allowed).ok()) != Some(number) {
             return Err(Error::ReplayMismatch(format!(
                 "{text}. The option allowReplayMismatch={number} continues anyway: records in the topic stay, and tasks \
                  that have written skip their rows"
@@ -138,82 +142,88 @@ impl MicroBatch {
     }
 }
 
-/// A task of a micro-batch.
+/// Identity of a task within a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The micro-batch.
+pub struct TaskId {
     pub batch: MicroBatch,
-    /// Number of the task.
+    /// Index of the task.
     pub task: u64,
 }
 
-impl Place {
-    /// Its transactional id, and the group of its note.
-    pub fn name(&self, options: &WriteOptions) -> String {
+impl TaskId {
+    /// Returns the transactional id, which is also the group of the commit marker.
+    pub fn transactional_id(&self, options: &WriteOptions) -> String {
         options.task_group(&self.batch.query, self.task)
     }
 
-    /// The note of an attempt that has written this micro-batch. To be asked for when that attempt can commit no more.
+    /// Returns the commit marker of an attempt that has written this micro-batch. Must be called after that attempt was
+    /// fenced.
     ///
     /// # Errors
-    /// [`Error::ReplayMismatch`]: later ones are written; or brokers cannot be asked.
-    pub async fn written(&self, notes: &Notes, options: &WriteOptions) -> Result<Option<Note>> {
-        let noted = notes.of(options, vec![self.name(options)]).await?.pop();
-        if let Some(later) = noted.as_ref().filter(|noted| noted.next > self.batch.next()) {
-            return Err(self.batch.rolled_back(&format!("its task {} has written", self.task), later.next));
+    /// [`Error::ReplayMismatch`] if newer micro-batches are written, or a broker request failed.
+    pub async fn find_marker(&self, markers: &CommitMarkers, options: &WriteOptions) -> Result<Option<CommitMarker>> {
+        let marker = markers.fetch(options, vec![self.transactional_id(options)]).await?.pop();
+        if let Some(newer) = marker.as_ref().filter(|marker| marker.next > self.batch.next()) {
+            return Err(self.batch.rollback_error(&format!("its task {} has written", self.task), newer.next));
         }
-        Ok(noted.filter(|noted| noted.next == self.batch.next()))
+        Ok(marker.filter(|marker| marker.next == self.batch.next()))
     }
 
-    /// All rows were passed over, as they are in the topic.
+    /// Checks that the skipped rows match those in the topic.
     ///
     /// # Errors
-    /// [`Error::ReplayMismatch`]: they are others.
-    pub fn passed_over(&self, options: &WriteOptions, noted: &Note, counted: &Counted) -> Result<()> {
-        let Place { batch: MicroBatch { query, number }, task } = self;
-        let brings = counted.text();
-        if !agree(&noted.text, &brings) {
-            self.batch.differs(
+    /// [`Error::ReplayMismatch`] if they differ.
+    pub fn check_skipped_rows(
+        &self,
+        options: &WriteOptions,
+        marker: &CommitMarker,
+        summary: &RowSummary,
+    ) -> Result<()> {
+        let TaskId { batch: MicroBatch { query, number }, task } = self;
+        let replayed = summary.metadata();
+        if !markers_match(&marker.metadata, &replayed) {
+            self.batch.report_mismatch(
                 options,
                 &format!(
                     "micro-batch {number} of query {query} was written by task {task} with {}, and its repetition brings \
-                     {brings}: exactlyOnce needs the same rows in the same tasks each time (no shuffle that depends on \
+                     {replayed}: exactlyOnce needs the same rows in the same tasks each time (no shuffle that depends on \
                      chance, the same minPartitions and number of shuffle partitions)",
-                    noted.text
+                    marker.metadata
                 ),
             )?;
         }
-        let rows = counted.rows;
+        let rows = summary.rows;
         tracing::info!(
             "micro-batch {number} is in the topic already (task {task} of query {query}): {rows} rows skipped"
         );
         Ok(())
     }
 
-    /// What goes into the transaction with the rows: the note, as offsets of a group that nobody is in.
-    pub fn note(&self, options: &WriteOptions, counted: &Counted, topic: &str) -> (Offsets, GroupMember) {
-        let note = Note { next: self.batch.next(), text: counted.text(), topic: topic.into() };
+    /// Returns the commit marker that the transaction commits together with the rows, as offsets of a group without
+    /// members.
+    pub fn marker(&self, options: &WriteOptions, summary: &RowSummary, topic: &str) -> (Offsets, GroupMember) {
+        let marker = CommitMarker { next: self.batch.next(), metadata: summary.metadata(), topic: topic.into() };
         let member = MemberIdentity { member_id: String::new(), generation: -1, instance_id: None };
-        (vec![note.offset()], GroupMember { group: self.name(options), member })
+        (vec![marker.offset()], GroupMember { group: self.transactional_id(options), member })
     }
 }
 
-/// Ends what tasks of these names have left open; those that still run can do nothing more.
-async fn fence(options: &WriteOptions, names: &[String]) -> Result<()> {
-    for some in names.chunks(AT_ONCE) {
+/// Fences the producers of these transactional ids and ends their open transactions.
+async fn fence(options: &WriteOptions, transactional_ids: &[String]) -> Result<()> {
+    for chunk in transactional_ids.chunks(MAX_CONCURRENT_FENCES) {
         let mut fencing = JoinSet::new();
-        for name in some {
-            let given = options.transactional(name)?;
+        for id in chunk {
+            let producer_options = options.transactional(id)?;
             fencing.spawn(async move {
-                let producer = Producer::new(&given)?;
-                let fenced = producer.init_transactions(None).await;
-                // It has sent nothing that could be left over.
+                let producer = Producer::new(&producer_options)?;
+                let result = producer.init_transactions(None).await;
+                // The producer has sent nothing, so that an error while closing loses nothing.
                 let _ = producer.close(std::time::Duration::ZERO).await;
-                fenced
+                result
             });
         }
-        for fenced in fencing.join_all().await {
-            fenced?;
+        for result in fencing.join_all().await {
+            result?;
         }
     }
     Ok(())

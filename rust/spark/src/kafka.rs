@@ -1,31 +1,33 @@
-//! The options `kafka.*`: what the client is made from.
+//! The options `kafka.*`, from which clients are created.
 
 use std::collections::BTreeMap;
 
 use samsarrow_client::config::{ClientKind, Kind, OPTIONS, OptionSpec, OptionValue, Options, Secret};
 
 use crate::error::{Error, Result};
-use crate::values::{Given, get};
+use crate::option_values::{RawOptions, get};
 
-/// Options of the client, the prefix taken off. Any of them may be a secret under a misspelt name: none shows in any text.
-pub(crate) type Kafka = BTreeMap<String, Secret>;
+/// Options of the client without the prefix. All are secrets, since any of them may be a password under a misspelled
+/// name.
+pub(crate) type KafkaOptions = BTreeMap<String, Secret>;
 
-/// Options that a read or a write decides itself, and what to do instead.
-pub(crate) type Refused = [(&'static str, &'static str)];
+/// Options that the source or sink sets itself, each with an alternative.
+pub(crate) type Reserved = [(&'static str, &'static str)];
 
-/// What is looked at here, on the driver, where references are not resolved.
-const PLAIN: &[&str] = &["group.id", "isolation.level", "max.block.ms", "security.protocol"];
+/// Options that the driver reads itself, where references to config providers are not resolved.
+const DRIVER_OPTIONS: &[&str] = &["group.id", "isolation.level", "max.block.ms", "security.protocol"];
 
-/// The options `kafka.*` without their prefix.
+/// Returns the options `kafka.*` without their prefix.
 ///
 /// # Errors
-/// There are no bootstrap servers, or an option is one of `refused`.
-pub(crate) fn kafka_options(given: &Given, refused: &Refused) -> Result<Kafka> {
-    let bare = given.iter().filter_map(|(name, value)| Some((name.strip_prefix("kafka.")?.to_owned(), value)));
-    let mut kafka: Kafka = bare.map(|(name, value)| (name, Secret::from(value.clone()))).collect();
+/// The bootstrap servers are missing, or an option is one of `reserved`.
+pub(crate) fn kafka_options(options: &RawOptions, reserved: &Reserved) -> Result<KafkaOptions> {
+    let bare = options.iter().filter_map(|(name, value)| Some((name.strip_prefix("kafka.")?.to_owned(), value)));
+    let mut kafka: KafkaOptions = bare.map(|(name, value)| (name, Secret::from(value.clone()))).collect();
     if kafka.keys().any(|name| kafka_name(name) == "config.providers") {
-        let reference =
-            |(name, value): &(&String, &Secret)| PLAIN.contains(&&*kafka_name(name)) && value.reveal().contains("${");
+        let reference = |(name, value): &(&String, &Secret)| {
+            DRIVER_OPTIONS.contains(&&*kafka_name(name)) && value.reveal().contains("${")
+        };
         if let Some((name, _)) = kafka.iter().find(reference) {
             return Err(Error::configuration(format!(
                 "option kafka.{name} cannot be a reference: the driver looks at it itself"
@@ -33,12 +35,12 @@ pub(crate) fn kafka_options(given: &Given, refused: &Refused) -> Result<Kafka> {
         }
     }
     for name in kafka.keys() {
-        if let Some((_, reason)) = refused.iter().find(|(refused, _)| kafka_name(name) == *refused) {
+        if let Some((_, reason)) = reserved.iter().find(|(reserved, _)| kafka_name(name) == *reserved) {
             return Err(Error::configuration(format!("option kafka.{name} is not supported: {reason}")));
         }
     }
-    // What brokers see in their logs and quotas; the source is in no group.
-    let name = get(given, "groupIdPrefix").unwrap_or("samsarrow-spark");
+    // Shown in the logs and quotas of brokers; the source joins no group.
+    let name = get(options, "groupIdPrefix").unwrap_or("samsarrow-spark");
     kafka.entry("client.id".into()).or_insert_with(|| Secret::from(name.to_owned()));
     if kafka.get("bootstrap.servers").is_none_or(|servers| servers.reveal().is_empty()) {
         return Err(Error::configuration("option kafka.bootstrap.servers must be given, for example localhost:9092"));
@@ -46,35 +48,35 @@ pub(crate) fn kafka_options(given: &Given, refused: &Refused) -> Result<Kafka> {
     Ok(kafka)
 }
 
-/// Checked options for a client: those of `kafka`, and `more`, which win. `kafka` is meant for an `owner`, which refuses
-/// what it does not have; others are given what they have of it.
+/// Returns checked options for a client: those of `kafka`, overridden by `overrides`. The options are meant for a
+/// client of kind `owner`, which rejects unknown ones; other clients get only those that they have.
 pub(crate) fn client_options(
     kind: ClientKind,
     owner: ClientKind,
-    kafka: &Kafka,
-    more: &[(&str, String)],
+    kafka: &KafkaOptions,
+    overrides: &[(&str, String)],
 ) -> Result<Options> {
     let owns = kind == owner;
     let has = |name: &str| match spec(name) {
         Some(spec) => spec.clients.contains(&kind),
         None => owns || ["config.providers.", "api.version."].iter().any(|p| dotted(name).starts_with(p)),
     };
-    let replaced = |name: &str| more.iter().any(|(other, _)| kafka_name(name) == *other);
-    let mine = kafka.iter().filter(|(name, _)| (owns || has(name)) && !replaced(name));
-    let pairs = mine.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-    let more = more.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    Ok(Options::parse(kind, pairs.chain(more).map(|(name, value)| (name, OptionValue::Str(value))))?)
+    let replaced = |name: &str| overrides.iter().any(|(other, _)| kafka_name(name) == *other);
+    let supported = kafka.iter().filter(|(name, _)| (owns || has(name)) && !replaced(name));
+    let pairs = supported.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+    let overrides = overrides.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Ok(Options::parse(kind, pairs.chain(overrides).map(|(name, value)| (name, OptionValue::Str(value))))?)
 }
 
-/// Files that options name must be on this machine, unless a reference stands for the name.
+/// Checks that files named by options exist on this machine. References to config providers are not checked.
 ///
 /// # Errors
-/// One is not there.
-pub(crate) fn check_files(kafka: &Kafka) -> Result<()> {
-    let plain = |(name, value): (&String, &Secret)| {
+/// A file does not exist.
+pub(crate) fn check_files(kafka: &KafkaOptions) -> Result<()> {
+    let protocol = |(name, value): (&String, &Secret)| {
         (kafka_name(name) == "security.protocol").then(|| value.reveal().trim().to_uppercase())
     };
-    if kafka.iter().find_map(plain).is_none_or(|protocol| protocol == "PLAINTEXT") {
+    if kafka.iter().find_map(protocol).is_none_or(|protocol| protocol == "PLAINTEXT") {
         return Ok(());
     }
     let references = kafka.keys().any(|name| kafka_name(name) == "config.providers");
@@ -88,7 +90,7 @@ pub(crate) fn check_files(kafka: &Kafka) -> Result<()> {
     Ok(())
 }
 
-/// The error of an option that names a file which is not on this machine.
+/// Returns the error for an option that names a file which does not exist on this machine.
 pub(crate) fn missing_file(prefix: &str, name: &str, path: &str) -> Error {
     Error::configuration(format!(
         "option {prefix}{name}: there is no file {path} on {}. Ship it with --files (spark.files, SparkContext.addFile) \
@@ -97,7 +99,7 @@ pub(crate) fn missing_file(prefix: &str, name: &str, path: &str) -> Error {
     ))
 }
 
-/// This machine's name, for errors about what may be missing on one of many.
+/// Returns the host name of this machine, for errors about files that may be missing on one of many.
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "this machine".into(), |n| n.trim().to_owned())
 }
@@ -106,14 +108,14 @@ fn dotted(name: &str) -> String {
     name.replace('_', ".")
 }
 
-/// What is known of an option, in any spelling.
+/// Returns the specification of an option, in any spelling.
 pub(crate) fn spec(name: &str) -> Option<&'static OptionSpec> {
-    let wanted = dotted(name);
-    let matches = |known: &str| dotted(known) == wanted;
+    let name = dotted(name);
+    let matches = |known: &str| dotted(known) == name;
     OPTIONS.iter().find(|spec| matches(spec.name) || spec.aliases.iter().any(|alias| matches(alias)))
 }
 
-/// Kafka's name for an option in any spelling; a name that is no option's comes back dotted.
+/// Returns Kafka's name for an option in any spelling; an unknown name is returned with dots for underscores.
 pub(crate) fn kafka_name(name: &str) -> String {
     spec(name).map_or_else(|| dotted(name), |spec| spec.name.to_owned())
 }

@@ -1,28 +1,28 @@
-//! What a Spark source and sink of Kafka decides, without Spark: options, where reading starts and ends, tasks,
-//! micro-batches, columns that are written. The source in Python and that in Spark's JVM both ask it.
+//! Planning of the Kafka source and sink for Spark, without Spark: options, start and end of reads, tasks,
+//! micro-batches and the columns of writes. Shared by the Python source and the JVM source.
 
-pub mod admission;
 pub mod bounds;
-pub mod brokers;
 pub mod columns;
+pub mod commit_markers;
 mod commits;
 pub mod driver;
 pub mod error;
 pub mod exactly_once;
-pub mod here;
 mod kafka;
-mod near;
-pub mod notes;
+pub mod kafka_metadata;
+pub mod local_options;
 pub mod offsets;
+mod option_values;
 pub mod options;
 mod plan;
 pub mod planner;
 pub mod predicates;
-pub mod question;
 pub mod ranges;
+pub mod rate_limit;
+pub mod rpc;
+mod suggest;
 pub mod tokens;
 pub mod typed;
-mod values;
 pub mod write_options;
 
 pub use driver::Driver;

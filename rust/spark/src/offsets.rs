@@ -1,5 +1,5 @@
-//! Offsets as Spark keeps them in checkpoints: `{"topic":{"0":23}}`, each the next one to read. That is the JSON of Spark's
-//! own connector, byte by byte: a checkpoint of the one is continued by the other.
+//! Offsets in Spark's checkpoint format: `{"topic":{"0":23}}`, each the next offset to read. The JSON equals that of
+//! Spark's own connector byte for byte, so that each source can continue a checkpoint of the other.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// Offsets by partition, sorted by topic and number of the partition.
+/// Offsets by partition, sorted by topic and partition number.
 pub type Offsets = BTreeMap<TopicPartition, i64>;
 
-/// The connector's text, without a blank. Spark takes offsets for equal only if their texts are.
+/// Returns the JSON of Spark's connector, without whitespace. Spark compares offsets by their JSON text.
 pub fn to_json(offsets: &Offsets) -> String {
     let mut text = String::from("{");
     let mut topic = None;
@@ -32,22 +32,22 @@ pub fn to_json(offsets: &Offsets) -> String {
     text
 }
 
-/// What [`to_json`] or the connector wrote.
+/// Parses offsets written by [`to_json`] or by Spark's connector.
 ///
 /// # Errors
-/// [`Error::Client`] if these are offsets of another source.
-pub fn from_json(told: &Value) -> Result<Offsets> {
-    read(told).ok_or_else(|| {
+/// [`Error::Client`] if the offsets are of another source.
+pub fn from_json(json: &Value) -> Result<Offsets> {
+    parse(json).ok_or_else(|| {
         Error::configuration(format!(
-            "the checkpoint has offsets of another source: {told} instead of {{\"topic\":{{\"0\":23}}}}; give the query a \
+            "the checkpoint has offsets of another source: {json} instead of {{\"topic\":{{\"0\":23}}}}; give the query a \
              separate checkpointLocation"
         ))
     })
 }
 
-fn read(told: &Value) -> Option<Offsets> {
+fn parse(json: &Value) -> Option<Offsets> {
     let mut result = Offsets::new();
-    for (topic, partitions) in told.as_object()? {
+    for (topic, partitions) in json.as_object()? {
         for (partition, offset) in partitions.as_object()? {
             result.insert(TopicPartition::new(topic.as_str(), partition.parse().ok()?), offset.as_i64()?);
         }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_the_connectors() {
+    fn json_equals_that_of_sparks_connector() {
         let mut offsets: Offsets = [10, 9, 0].map(|p| (TopicPartition::new("t", p), i64::from(p))).into();
         offsets.insert(TopicPartition::new("a", 3), 7);
         let text = to_json(&offsets);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_of_another_source_are_told_apart() {
+    fn rejects_offsets_of_another_source() {
         for text in [r#"{"logOffset":3}"#, "7", r#"{"t":{"x":1}}"#, r#"{"t":{"0":"1"}}"#] {
             let error = from_json(&serde_json::from_str(text).unwrap()).unwrap_err();
             assert!(error.to_string().contains("offsets of another source"), "{error}");

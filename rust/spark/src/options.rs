@@ -1,4 +1,4 @@
-//! Options of reads: the names and rules of Spark's own Kafka connector, and a few more.
+//! Options of reads: the names and rules of Spark's own Kafka connector, and additions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use regex::Regex;
 use samsarrow_client::config::{ClientKind, Options, RegistryOptions, Secret};
 use samsarrow_client::schema_registry::Registry;
 
-use crate::bounds::{At, Bound, ending, starting};
-use crate::columns::{self, Column, Served, Text};
+use crate::bounds::{Bound, OffsetSpec, ending, starting};
+use crate::columns::{self, Column, OutputColumn, TextLayout};
 use crate::error::{Error, Result};
-use crate::kafka::{self, Kafka};
-use crate::near;
+use crate::kafka::{self, KafkaOptions};
+use crate::option_values::{RawOptions, boolean, duration, get, json_object, natural, positive, quoted};
+use crate::suggest;
 use crate::tokens;
 use crate::typed::{self, Typed};
-use crate::values::{Given, boolean, duration, get, json_object, natural, positive, quoted};
 
 const BATCH_ONLY: &[&str] = &["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"];
 const KNOWN: &[&str] = &[
@@ -47,7 +47,7 @@ const KNOWN: &[&str] = &[
     "endingTimestamp",
 ];
 
-const REFUSED: &kafka::Refused = &[
+const RESERVED: &kafka::Reserved = &[
     ("auto.offset.reset", "use the option startingOffsets; the source keeps track of offsets itself"),
     ("key.deserializer", "keys are read as binary, or with layout=string as text"),
     ("value.deserializer", "values are read as binary, or with layout=string as text"),
@@ -55,128 +55,127 @@ const REFUSED: &kafka::Refused = &[
     ("interceptor.classes", "interceptors are Java classes"),
 ];
 
-/// What the options are checked for.
+/// Scope in which the options are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The schema, or a task: where reading starts and ends is not looked at.
+    /// The schema, or a task: start and end of the read are not checked.
     Any,
-    /// A batch.
+    /// A batch read.
     Batch,
-    /// A stream.
+    /// A streaming read.
     Stream,
 }
 
-/// Which partitions are read.
+/// Selection of the partitions to read.
 #[derive(Debug, Clone)]
-pub enum What {
-    /// All of these topics.
+pub enum TopicSelection {
+    /// All partitions of these topics.
     Topics(Vec<String>),
-    /// These, by topic.
+    /// These partitions, by topic.
     Assigned(BTreeMap<String, Vec<i32>>),
-    /// All of the topics whose names it finds.
+    /// All partitions of topics whose names match.
     Pattern(Regex),
 }
 
 /// Checked options of a read.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// Options of the client, the prefix `kafka.` taken off.
-    kafka: Kafka,
-    /// Which partitions.
-    pub what: What,
-    /// Where a batch or a new query starts.
+    /// Client options without the prefix `kafka.`.
+    kafka: KafkaOptions,
+    pub selection: TopicSelection,
+    /// Start of a batch or of a new query.
     pub starting: Bound,
-    /// Where a batch ends.
+    /// End of a batch.
     pub ending: Bound,
-    /// Whether a partition without a record at or after its starting time starts at its end.
-    pub no_match_is_latest: bool,
-    /// Whether records that are gone end the query.
+    /// True if a partition without a record at or after its starting timestamp starts at its end.
+    pub start_at_end_without_match: bool,
+    /// True if the loss of records is an error.
     pub fail_on_data_loss: bool,
-    /// The connector's that are served, in their order.
+    /// Selected columns of the connector, in output order.
     pub columns: Vec<Column>,
-    /// All that are served, in their order.
-    pub served: Vec<Served>,
-    /// Which of key and value are served as text.
-    pub text: Text,
-    /// Keys and values that are decoded. The source in Python decodes its own, and takes their options out.
+    /// All output columns, in order.
+    pub output: Vec<OutputColumn>,
+    /// Key and value columns that have the type string.
+    pub text: TextLayout,
+    /// Typed keys and values. The Python source decodes them itself and leaves their options out.
     pub typed: Vec<Typed>,
-    /// Of the registry that says what they were written with.
+    /// Options of the schema registry that has the writer schemas.
     registry: Option<RegistryOptions>,
-    /// The least number of Spark tasks wanted.
+    /// Minimum number of Spark tasks.
     pub min_partitions: Option<u64>,
-    /// The most offsets in one Spark task.
+    /// Maximum number of offsets per Spark task.
     pub max_records_per_partition: Option<u64>,
-    /// The most offsets in a micro-batch.
+    /// Maximum number of offsets per micro-batch.
     pub max_offsets: Option<u64>,
-    /// Below which no micro-batch starts.
+    /// Minimum number of new offsets before a micro-batch starts.
     pub min_offsets: Option<u64>,
-    /// After which one starts all the same.
+    /// Maximum delay of a micro-batch that waits for `min_offsets`.
     pub max_delay: Duration,
-    /// Without progress for this long a task fails.
+    /// Time without progress after which a task fails.
     pub poll_timeout: Duration,
-    /// Of what the driver asks the brokers.
+    /// Number of retries of the driver's broker requests.
     pub retries: u64,
-    /// Between those.
+    /// Delay between retries.
     pub retry_interval: Duration,
-    /// Whether offsets of finished micro-batches are committed to the group.
-    pub commit: bool,
-    /// What tasks log in with, by delegation tokens; without it they log in as the driver does.
+    /// True if offsets of finished micro-batches are committed to the group.
+    pub commit_offsets: bool,
+    /// SASL mechanism for delegation tokens of tasks; without it tasks use the driver's login.
     pub token_mechanism: Option<&'static str>,
 }
 
 impl ReadOptions {
-    /// Checks the options of `spark.read` or `spark.readStream`; names are case-insensitive, as Spark's are.
+    /// Parses the options of `spark.read` or `spark.readStream`; names are case-insensitive, as in Spark.
     ///
     /// # Errors
-    /// An option is missing, contradicts another or has a value that cannot be.
-    pub fn parse(options: &BTreeMap<String, String>, reading: Reading) -> Result<ReadOptions> {
-        let mut given: Given = options.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
-        let (typed, registry) = typed::take(&mut given)?;
-        near::refuse_misspelt(&given, KNOWN)?;
+    /// An option is missing, contradicts another or has an invalid value.
+    pub fn parse(input: &BTreeMap<String, String>, reading: Reading) -> Result<ReadOptions> {
+        let mut options: RawOptions = input.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+        let (typed, registry) = typed::take_typed(&mut options)?;
+        suggest::reject_misspelled(&options, KNOWN)?;
         if reading == Reading::Any {
-            // Where neither batch nor stream is known, what they differ in is checked later.
+            // Spark has not said yet if the read is a batch or a stream: options that depend on it are checked later.
             let bounds = ["startingoffsets", "startingtimestamp", "ending", "commitoffsets"];
-            given.retain(|name, _| !bounds.iter().any(|bound| name.starts_with(bound)));
+            options.retain(|name, _| !bounds.iter().any(|bound| name.starts_with(bound)));
         }
-        let mut kafka = kafka::kafka_options(&given, REFUSED)?;
-        if let Some(level) = get(&given, "isolation.level") {
+        let mut kafka = kafka::kafka_options(&options, RESERVED)?;
+        if let Some(level) = get(&options, "isolation.level") {
             kafka.insert("isolation.level".into(), Secret::from(level.to_owned()));
         }
         let streaming = reading == Reading::Stream;
-        if let Some(name) = BATCH_ONLY.iter().find(|name| streaming && get(&given, name).is_some()) {
+        if let Some(name) = BATCH_ONLY.iter().find(|name| streaming && get(&options, name).is_some()) {
             return Err(Error::configuration(format!(
                 "option {name} cannot be used in a streaming query, which has no end"
             )));
         }
-        let strategy = get(&given, "startingOffsetsByTimestampStrategy").unwrap_or("error").trim().to_lowercase();
+        let strategy = get(&options, "startingOffsetsByTimestampStrategy").unwrap_or("error").trim().to_lowercase();
         if strategy != "error" && strategy != "latest" {
             return Err(Error::configuration(format!(
                 "option startingOffsetsByTimestampStrategy must be error or latest, not {}",
                 quoted(&strategy)
             )));
         }
-        let (columns, served) = columns::served(&mut given, &typed)?;
+        let (columns, output) = columns::output(&mut options, &typed)?;
         let parsed = ReadOptions {
-            what: what(&given)?,
-            starting: starting(&given, streaming)?,
-            ending: ending(&given)?,
-            no_match_is_latest: strategy == "latest",
-            fail_on_data_loss: boolean(&given, "failOnDataLoss", true)?,
+            selection: selection(&options)?,
+            starting: starting(&options, streaming)?,
+            ending: ending(&options)?,
+            start_at_end_without_match: strategy == "latest",
+            fail_on_data_loss: boolean(&options, "failOnDataLoss", true)?,
             columns,
-            served,
-            text: typed::text_beside(&given, &typed, columns::layout(&given)?)?,
+            output,
+            text: typed::text_layout(&options, &typed, columns::layout(&options)?)?,
             typed,
             registry,
-            min_partitions: positive(&given, "minPartitions")?,
-            max_records_per_partition: positive(&given, "maxRecordsPerPartition")?,
-            max_offsets: positive(&given, "maxOffsetsPerTrigger")?,
-            min_offsets: positive(&given, "minOffsetsPerTrigger")?,
-            max_delay: duration(&given, "maxTriggerDelay", Duration::from_secs(900))?,
-            poll_timeout: Duration::from_millis(positive(&given, "kafkaConsumer.pollTimeoutMs")?.unwrap_or(120_000)),
-            retries: natural(&given, "fetchOffset.numRetries")?.unwrap_or(3),
-            retry_interval: duration(&given, "fetchOffset.retryIntervalMs", Duration::from_secs(1))?,
-            commit: boolean(&given, "commitOffsets", false)?,
-            token_mechanism: tokens::mechanism(&given, &kafka)?,
+            min_partitions: positive(&options, "minPartitions")?,
+            max_records_per_partition: positive(&options, "maxRecordsPerPartition")?,
+            max_offsets: positive(&options, "maxOffsetsPerTrigger")?,
+            min_offsets: positive(&options, "minOffsetsPerTrigger")?,
+            max_delay: duration(&options, "maxTriggerDelay", Duration::from_secs(900))?,
+            poll_timeout: Duration::from_millis(positive(&options, "kafkaConsumer.pollTimeoutMs")?.unwrap_or(120_000)),
+            retries: natural(&options, "fetchOffset.numRetries")?.unwrap_or(3),
+            retry_interval: duration(&options, "fetchOffset.retryIntervalMs", Duration::from_secs(1))?,
+            commit_offsets: boolean(&options, "commitOffsets", false)?,
+            token_mechanism: tokens::mechanism(&options, &kafka)?,
             kafka,
         };
         parsed.check(streaming)?;
@@ -184,20 +183,20 @@ impl ReadOptions {
     }
 
     fn check(&self, streaming: bool) -> Result<()> {
-        if let (Some(least), Some(most)) = (self.min_offsets, self.max_offsets)
-            && least > most
+        if let (Some(min), Some(max)) = (self.min_offsets, self.max_offsets)
+            && min > max
         {
             return Err(Error::configuration(format!(
-                "option minOffsetsPerTrigger ({least}) cannot be larger than maxOffsetsPerTrigger ({most})"
+                "option minOffsetsPerTrigger ({min}) cannot be larger than maxOffsetsPerTrigger ({max})"
             )));
         }
-        if (self.commit || self.starting.at == At::Group) && self.group().is_none() {
-            let which = if self.commit { "commitOffsets=true" } else { "startingOffsets=group" };
+        if (self.commit_offsets || self.starting.spec == OffsetSpec::Group) && self.group().is_none() {
+            let setting = if self.commit_offsets { "commitOffsets=true" } else { "startingOffsets=group" };
             return Err(Error::configuration(format!(
-                "{which} needs the option kafka.group.id, which names the group"
+                "{setting} needs the option kafka.group.id, which names the group"
             )));
         }
-        if self.commit && !streaming {
+        if self.commit_offsets && !streaming {
             return Err(Error::configuration(
                 "option commitOffsets is for streaming queries: a batch read cannot know when its rows are processed",
             ));
@@ -205,50 +204,50 @@ impl ReadOptions {
         Ok(())
     }
 
-    /// The group that offsets are committed to or started from.
+    /// Returns the group for `commitOffsets` and `startingOffsets=group`.
     pub fn group(&self) -> Option<&str> {
         self.kafka.get("group.id").map(Secret::reveal).filter(|group| !group.is_empty())
     }
 
-    /// A client of the registry, where there is one.
+    /// Creates a client of the schema registry, if one is configured.
     ///
     /// # Errors
-    /// An address, the login or a certificate cannot be.
+    /// A URL, credential or certificate is invalid.
     pub fn registry(&self) -> Result<Option<Registry>> {
         Ok(self.registry.as_ref().map(Registry::new).transpose()?)
     }
 
-    /// Options of the client, the prefix `kafka.` taken off.
+    /// Returns the client options without the prefix `kafka.`.
     pub fn kafka(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.kafka.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Whether the option of the client is given, in any spelling.
-    pub fn gives(&self, name: &str) -> bool {
-        self.kafka.keys().any(|given| kafka::kafka_name(given) == name)
+    /// Returns true if the client option is set, in any spelling.
+    pub fn has_client_option(&self, name: &str) -> bool {
+        self.kafka.keys().any(|options| kafka::kafka_name(options) == name)
     }
 
-    /// Whether only records of committed transactions are read.
+    /// Returns true if only records of committed transactions are read.
     pub fn reads_committed(&self) -> bool {
         self.kafka
             .get("isolation.level")
             .is_some_and(|level| level.reveal().trim().eq_ignore_ascii_case("read_committed"))
     }
 
-    /// Options for a client of this process, which is in no group; `more` win.
+    /// Returns the options for a client of this process, which joins no group; `overrides` take precedence.
     ///
     /// # Errors
-    /// An option cannot be, or names a file that is not on this machine.
-    pub fn client(&self, kind: ClientKind, more: &[(&str, String)]) -> Result<Options> {
+    /// An option is invalid, or names a file that does not exist on this machine.
+    pub fn client(&self, kind: ClientKind, overrides: &[(&str, String)]) -> Result<Options> {
         kafka::check_files(&self.kafka)?;
         let mut kafka = self.kafka.clone();
         kafka.remove("group.id");
-        kafka::client_options(kind, ClientKind::Consumer, &kafka, more)
+        kafka::client_options(kind, ClientKind::Consumer, &kafka, overrides)
     }
 }
 
-fn what(given: &Given) -> Result<What> {
-    match (get(given, "subscribe"), get(given, "assign"), get(given, "subscribePattern")) {
+fn selection(options: &RawOptions) -> Result<TopicSelection> {
+    match (get(options, "subscribe"), get(options, "assign"), get(options, "subscribePattern")) {
         (Some(topics), None, None) => subscribed(topics),
         (None, Some(assigned), None) => partitions(assigned),
         (None, None, Some(text)) => pattern(text.trim()),
@@ -259,7 +258,7 @@ fn what(given: &Given) -> Result<What> {
     }
 }
 
-fn subscribed(text: &str) -> Result<What> {
+fn subscribed(text: &str) -> Result<TopicSelection> {
     let mut topics: Vec<String> = Vec::new();
     for topic in text.split(',').map(str::trim).filter(|topic| !topic.is_empty()) {
         if !topics.iter().any(|known| known == topic) {
@@ -269,18 +268,18 @@ fn subscribed(text: &str) -> Result<What> {
     if topics.is_empty() {
         return Err(Error::configuration("option subscribe names no topic: give a list such as flights,trains"));
     }
-    Ok(What::Topics(topics))
+    Ok(TopicSelection::Topics(topics))
 }
 
-fn pattern(text: &str) -> Result<What> {
+fn pattern(text: &str) -> Result<TopicSelection> {
     if text.is_empty() {
         return Err(Error::configuration("option subscribePattern is empty: give a pattern such as flights-.*"));
     }
     let bad = |error| Error::configuration(format!("option subscribePattern: {} is no pattern: {error}", quoted(text)));
-    Regex::new(text).map(What::Pattern).map_err(bad)
+    Regex::new(text).map(TopicSelection::Pattern).map_err(bad)
 }
 
-fn partitions(text: &str) -> Result<What> {
+fn partitions(text: &str) -> Result<TopicSelection> {
     let mut assigned = BTreeMap::new();
     for (topic, numbers) in json_object(text, "assign", r#"{"topic":[0,1]}"#)? {
         let number = |number: &serde_json::Value| i32::try_from(number.as_u64()?).ok();
@@ -296,7 +295,7 @@ fn partitions(text: &str) -> Result<What> {
             quoted(text)
         )));
     }
-    Ok(What::Assigned(assigned))
+    Ok(TopicSelection::Assigned(assigned))
 }
 
 #[cfg(test)]

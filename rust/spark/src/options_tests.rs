@@ -1,17 +1,17 @@
-//! Options of the source: the connector's names and rules, without Spark or a broker.
+//! Tests of read options: names and rules of Spark's connector, without Spark or a broker.
 
 use samsarrow_client::types::TopicPartition;
 
 use super::*;
 use crate::bounds::EARLIEST;
 
-fn given(options: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn raw(options: &[(&str, &str)]) -> BTreeMap<String, String> {
     let base = [("kafka.bootstrap.servers", "localhost:9092"), ("subscribe", "t")];
     base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn parse(options: &[(&str, &str)]) -> ReadOptions {
-    ReadOptions::parse(&given(options), Reading::Batch).unwrap()
+    ReadOptions::parse(&raw(options), Reading::Batch).unwrap()
 }
 
 fn names(columns: &[Column]) -> Vec<&'static str> {
@@ -19,40 +19,42 @@ fn names(columns: &[Column]) -> Vec<&'static str> {
 }
 
 #[test]
-fn defaults_are_the_connectors() {
+fn defaults_equal_those_of_sparks_connector() {
     let o = parse(&[]);
-    assert!(matches!(&o.what, What::Topics(topics) if topics == &["t"]));
-    assert_eq!((&o.starting.at, &o.ending.at), (&At::Earliest, &At::Latest));
+    assert!(matches!(&o.selection, TopicSelection::Topics(topics) if topics == &["t"]));
+    assert_eq!((&o.starting.spec, &o.ending.spec), (&OffsetSpec::Earliest, &OffsetSpec::Latest));
     assert_eq!(names(&o.columns), ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]);
     assert_eq!((o.min_partitions, o.poll_timeout), (None, Duration::from_secs(120)));
-    assert_eq!((o.retries, o.retry_interval), (3, Duration::from_secs(1)), "a new leader has time to learn the end");
+    assert_eq!((o.retries, o.retry_interval), (3, Duration::from_secs(1)), "time for a new leader to learn the end");
     assert!(o.fail_on_data_loss);
     let kafka: Vec<_> = o.kafka().map(|(name, value)| (name, value.reveal())).collect();
     assert_eq!(kafka, [("bootstrap.servers", "localhost:9092"), ("client.id", "samsarrow-spark")]);
-    let stream = ReadOptions::parse(&given(&[]), Reading::Stream).unwrap();
-    assert_eq!((stream.starting.at, stream.max_delay), (At::Latest, Duration::from_secs(900)));
+    let stream = ReadOptions::parse(&raw(&[]), Reading::Stream).unwrap();
+    assert_eq!((stream.starting.spec, stream.max_delay), (OffsetSpec::Latest, Duration::from_secs(900)));
 }
 
 #[test]
-fn names_are_case_insensitive() {
+fn option_names_are_case_insensitive() {
     let o = parse(&[("STARTINGOFFSETS", r#"{"t":{"0":-2,"1":7}}"#), ("includeheaders", "TRUE")]);
     let offsets = [(TopicPartition::new("t", 0), EARLIEST), (TopicPartition::new("t", 1), 7)];
-    assert_eq!(o.starting.at, At::Offsets(offsets.into()));
+    assert_eq!(o.starting.spec, OffsetSpec::Offsets(offsets.into()));
     assert!(o.columns.contains(&Column::Headers));
 }
 
 #[test]
-fn topics_are_split_and_partitions_sorted() {
-    let What::Topics(topics) = parse(&[("subscribe", " a, b,a,")]).what else { panic!("topics") };
+fn parses_topics_and_partitions() {
+    let TopicSelection::Topics(topics) = parse(&[("subscribe", " a, b,a,")]).selection else { panic!("topics") };
     assert_eq!(topics, ["a", "b"]);
-    let mut assigned = given(&[("assign", r#"{"t":[2,0,2]}"#)]);
+    let mut assigned = raw(&[("assign", r#"{"t":[2,0,2]}"#)]);
     assigned.remove("subscribe");
-    let What::Assigned(parts) = ReadOptions::parse(&assigned, Reading::Batch).unwrap().what else { panic!("parts") };
+    let TopicSelection::Assigned(parts) = ReadOptions::parse(&assigned, Reading::Batch).unwrap().selection else {
+        panic!("parts")
+    };
     assert_eq!(parts, BTreeMap::from([("t".to_owned(), vec![0, 2])]));
 }
 
 #[test]
-fn bad_options_say_what_is_wrong() {
+fn rejects_invalid_options() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[("kafka.bootstrap.servers", "")], "kafka.bootstrap.servers must be given"),
         (&[("assign", r#"{"t":[0]}"#)], "exactly one of the options"),
@@ -101,14 +103,14 @@ fn bad_options_say_what_is_wrong() {
         (&[("kafka.config.providers", "env"), ("kafka.group.id", "${env:G}")], "cannot be a reference"),
     ];
     for (options, text) in cases {
-        let error = ReadOptions::parse(&given(options), Reading::Batch).unwrap_err();
+        let error = ReadOptions::parse(&raw(options), Reading::Batch).unwrap_err();
         assert_eq!((error.kind(), error.name()), ("configuration", "ConfigurationError".into()));
         assert!(error.to_string().contains(text), "{error}");
     }
 }
 
 #[test]
-fn tokens_are_asked_for() {
+fn delegation_token_sets_mechanism() {
     assert_eq!(parse(&[]).token_mechanism, None);
     let o = parse(&[
         ("delegationToken", "true"),
@@ -119,18 +121,18 @@ fn tokens_are_asked_for() {
 }
 
 #[test]
-fn what_batches_and_streams_differ_in_is_checked_where_it_is_known() {
+fn bound_options_are_checked_for_batches_and_streams_only() {
     for name in BATCH_ONLY {
-        let options = given(&[(name, "latest")]);
+        let options = raw(&[(name, "latest")]);
         let error = ReadOptions::parse(&options, Reading::Stream).unwrap_err().to_string();
         assert!(error.contains(&format!("{name} cannot be used in a streaming query")), "{error}");
         ReadOptions::parse(&options, Reading::Any).unwrap();
     }
-    ReadOptions::parse(&given(&[("startingOffsets", "latest"), ("commitOffsets", "true")]), Reading::Any).unwrap();
+    ReadOptions::parse(&raw(&[("startingOffsets", "latest"), ("commitOffsets", "true")]), Reading::Any).unwrap();
 }
 
 #[test]
-fn times_beat_offsets_and_one_time_beats_many() {
+fn timestamps_override_offsets() {
     let many = r#"{"t":{"0":5}}"#;
     let o = parse(&[
         ("startingOffsets", "earliest"),
@@ -139,12 +141,12 @@ fn times_beat_offsets_and_one_time_beats_many() {
         ("endingOffsets", "latest"),
         ("endingOffsetsByTimestamp", many),
     ]);
-    assert_eq!((o.starting.option, o.starting.at), ("startingTimestamp", At::Time(7)));
-    assert_eq!(o.ending.at, At::Times([(TopicPartition::new("t", 0), 5)].into()));
+    assert_eq!((o.starting.option, o.starting.spec), ("startingTimestamp", OffsetSpec::Time(7)));
+    assert_eq!(o.ending.spec, OffsetSpec::Times([(TopicPartition::new("t", 0), 5)].into()));
 }
 
 #[test]
-fn durations_are_sparks() {
+fn parses_spark_durations() {
     let cases = [("15m", 900_000), ("2 min", 120_000), ("250ms", 250), ("3", 3), ("1h", 3_600_000)];
     for (text, millis) in cases {
         assert_eq!(parse(&[("maxTriggerDelay", text)]).max_delay, Duration::from_millis(millis), "{text}");
@@ -152,14 +154,14 @@ fn durations_are_sparks() {
 }
 
 #[test]
-fn columns_and_layout() {
+fn parses_columns_and_layout() {
     let o = parse(&[("columns", "offset, VALUE"), ("layout", "value:string"), ("includeHeaders", "true")]);
-    assert_eq!((names(&o.columns), o.text), (vec!["offset", "value"], Text { key: false, value: true }));
-    assert_eq!(parse(&[("layout", "string")]).text, Text { key: true, value: true });
+    assert_eq!((names(&o.columns), o.text), (vec!["offset", "value"], TextLayout { key: false, value: true }));
+    assert_eq!(parse(&[("layout", "string")]).text, TextLayout { key: true, value: true });
 }
 
 #[test]
-fn clients_get_their_options_and_no_secret_shows() {
+fn client_options_are_checked_and_secrets_hidden() {
     let o = parse(&[
         ("isolation.level", "read_committed"),
         ("kafka.group.id", "g"),
@@ -176,7 +178,7 @@ fn clients_get_their_options_and_no_secret_shows() {
 }
 
 #[test]
-fn files_must_be_on_this_machine() {
+fn rejects_missing_files() {
     let tls = [("kafka.security.protocol", "SSL"), ("kafka.ssl.truststore.location", "/no/such.pem")];
     let error = parse(&tls).client(ClientKind::Consumer, &[]).unwrap_err().to_string();
     assert!(error.contains("there is no file /no/such.pem on "), "{error}");

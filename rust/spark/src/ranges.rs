@@ -1,55 +1,56 @@
-//! Offset ranges, one a Spark task.
+//! Offset ranges of Spark tasks.
 
 use std::collections::BTreeSet;
 
 use samsarrow_client::types::TopicPartition;
 
-/// Offsets `start` up to, not including, `end` of one partition.
+/// Offsets of one partition from `start` to `end`, exclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetRange {
-    /// The partition.
     pub tp: TopicPartition,
-    /// The first offset.
     pub start: i64,
     /// The offset after the last.
     pub end: i64,
 }
 
 impl OffsetRange {
-    /// How many offsets.
+    /// Returns the number of offsets.
     pub fn size(&self) -> i64 {
         self.end.saturating_sub(self.start).max(0)
     }
 }
 
-/// Cuts large ranges into tasks, by the connector's rules; empty ones are left out. With `min_partitions` there are about
-/// that many tasks at least, large ranges being cut in proportion; with `max_records` no task has more offsets.
+/// Splits large ranges into tasks by the rules of Spark's connector and drops empty ones. `min_partitions` is the
+/// approximate minimum number of tasks, for which large ranges are split in proportion to their size; `max_records` is
+/// the maximum number of offsets of a task.
 pub fn split(ranges: &[OffsetRange], min_partitions: Option<u64>, max_records: Option<u64>) -> Vec<OffsetRange> {
     let mut result: Vec<OffsetRange> = ranges.iter().filter(|range| range.size() > 0).cloned().collect();
-    if let Some(most) = max_records {
-        result = result.iter().flat_map(|range| cut(range, (range.size() as u64).div_ceil(most))).collect();
+    if let Some(max) = max_records {
+        result = result.iter().flat_map(|range| cut(range, (range.size() as u64).div_ceil(max))).collect();
     }
-    let Some(wanted) = min_partitions.filter(|wanted| (result.len() as u64) < *wanted) else { return result };
-    // Partitions of which a range stays whole are left out of the proportion, so that others share all other tasks.
+    let Some(min) = min_partitions.filter(|min| (result.len() as u64) < *min) else { return result };
+    // Partitions with an unsplit range do not take part in the distribution, so that the others share the remaining
+    // tasks.
     let total: i64 = result.iter().map(OffsetRange::size).sum();
-    let whole: Vec<&OffsetRange> = result.iter().filter(|range| share(range, total, wanted) == 1).collect();
+    let whole: Vec<&OffsetRange> = result.iter().filter(|range| task_count(range, total, min) == 1).collect();
     let partitions: BTreeSet<&TopicPartition> = whole.iter().map(|range| &range.tp).collect();
     let rest = total - whole.iter().map(|range| range.size()).sum::<i64>();
-    let wanted = wanted.saturating_sub(whole.len() as u64).max(1);
-    let parts = |range: &OffsetRange| if partitions.contains(&range.tp) { 1 } else { share(range, rest, wanted) };
+    let remaining = min.saturating_sub(whole.len() as u64).max(1);
+    let parts =
+        |range: &OffsetRange| if partitions.contains(&range.tp) { 1 } else { task_count(range, rest, remaining) };
     result.iter().flat_map(|range| cut(range, parts(range))).collect()
 }
 
-/// Half up, as Java rounds.
-fn share(range: &OffsetRange, total: i64, parts: u64) -> u64 {
+/// Returns the number of tasks for a range, rounded half up as in Java.
+fn task_count(range: &OffsetRange, total: i64, parts: u64) -> u64 {
     ((range.size() as f64 / total as f64 * parts as f64 + 0.5).floor() as u64).max(1)
 }
 
 fn cut(range: &OffsetRange, parts: u64) -> Vec<OffsetRange> {
     let parts = i64::try_from(parts).unwrap_or(i64::MAX).min(range.size());
     let mut start = range.start;
-    let piece = |left: i64| {
-        let end = start + (range.end - start) / left;
+    let piece = |remaining: i64| {
+        let end = start + (range.end - start) / remaining;
         let piece = OffsetRange { tp: range.tp.clone(), start, end };
         start = end;
         piece
@@ -66,19 +67,19 @@ mod tests {
     }
 
     #[test]
-    fn each_range_is_covered_once() {
+    fn split_covers_each_range_once() {
         let ranges = [range(0, 10, 110), range(1, 0, 3)];
         let parts = split(&ranges, Some(7), None);
         assert!((7..=8).contains(&parts.len()));
         for range in ranges {
-            let mine = parts.iter().filter(|part| part.tp == range.tp);
-            let offsets: Vec<i64> = mine.flat_map(|part| part.start..part.end).collect();
+            let own = parts.iter().filter(|part| part.tp == range.tp);
+            let offsets: Vec<i64> = own.flat_map(|part| part.start..part.end).collect();
             assert_eq!(offsets, (range.start..range.end).collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn enough_partitions_are_left_alone() {
+    fn split_keeps_ranges_if_there_are_enough() {
         let ranges = [range(0, 0, 5), range(1, 0, 5), range(2, 0, 5)];
         assert_eq!(split(&ranges, Some(3), None), ranges);
         assert_eq!(split(&ranges, None, None), ranges);
@@ -86,9 +87,9 @@ mod tests {
         assert_eq!(split(&[range(0, 5, 5), range(1, 9, 3)], Some(4), Some(2)), []);
     }
 
-    /// Numbers from the rules of its calculator: small ranges stay whole, the large ones share the rest.
+    /// Numbers from the tests of the connector's range calculator: small ranges stay whole, large ones share the rest.
     #[test]
-    fn cuts_are_the_connectors() {
+    fn split_equals_that_of_sparks_connector() {
         let parts = split(&[range(0, 0, 2), range(1, 0, 1), range(2, 0, 1000)], Some(6), None);
         let sizes: Vec<_> = parts.iter().map(|part| (part.tp.partition, part.size())).collect();
         assert_eq!(sizes, [(0, 2), (1, 1), (2, 250), (2, 250), (2, 250), (2, 250)]);

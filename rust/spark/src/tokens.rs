@@ -1,4 +1,5 @@
-//! Delegation tokens (KIP-48): the driver gets them from the brokers, tasks log in with them and see no password.
+//! Delegation tokens (KIP-48): the driver requests them from the brokers, and tasks log in with them instead of a
+//! password.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,34 +12,34 @@ use samsarrow_client::error::Result as ClientResult;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::here::logins;
-use crate::kafka::{Kafka, check_files, client_options, kafka_name, kafka_options};
-use crate::values::{Given, boolean, get, quoted};
+use crate::kafka::{KafkaOptions, check_files, client_options, kafka_name, kafka_options};
+use crate::local_options::login_options;
+use crate::option_values::{RawOptions, boolean, get, quoted};
 
 const MECHANISMS: [&str; 2] = ["SCRAM-SHA-256", "SCRAM-SHA-512"];
-/// How long brokers have to hear of a token, and how often they are asked.
-const HEARD: Duration = Duration::from_secs(5);
-const ASKED: Duration = Duration::from_millis(50);
+/// Maximum time in which a new token reaches the brokers, and the interval of checks.
+const PROPAGATION_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A delegation token as tasks log in with it.
+/// Delegation token with which a task logs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Its public name.
+    /// Public id of the token.
     pub id: String,
-    /// Its secret, as text.
+    /// Secret of the token, in Base64.
     pub hmac: Secret,
-    /// That it is logged in with.
+    /// SASL mechanism of the login.
     pub mechanism: String,
 }
 
 impl Token {
-    /// From `{"id","hmac","mechanism"}`.
-    pub fn read(told: &Value) -> Option<Token> {
-        let text = |name: &str| Some(told.get(name)?.as_str()?.to_owned());
+    /// Parses `{"id","hmac","mechanism"}`.
+    pub fn from_json(json: &Value) -> Option<Token> {
+        let text = |name: &str| Some(json.get(name)?.as_str()?.to_owned());
         Some(Token { id: text("id")?, hmac: Secret::from(text("hmac")?), mechanism: text("mechanism")? })
     }
 
-    /// The options of a client that logs in with it.
+    /// Returns the options of a client that logs in with the token.
     pub(crate) fn login(&self) -> [(String, String); 2] {
         let id = self.id.replace('\\', "\\\\").replace('"', "\\\"");
         let jaas = format!(
@@ -50,26 +51,26 @@ impl Token {
     }
 }
 
-/// Whether this is an option of a login.
+/// Returns true if this is a login option.
 pub(crate) fn is_login(name: &str) -> bool {
     let login = |name: String| ["sasl.", "enable.sasl."].iter().any(|prefix| name.starts_with(prefix));
     name.strip_prefix("kafka.").map(kafka_name).is_some_and(login)
 }
 
-/// What tasks log in with where `delegationToken` is set.
+/// Returns the SASL mechanism of tasks if `delegationToken` is set.
 ///
 /// # Errors
-/// They cannot.
-pub(crate) fn mechanism(given: &Given, kafka: &Kafka) -> Result<Option<&'static str>> {
-    if !boolean(given, "delegationToken", false)? {
+/// The mechanism or the security protocol does not support tokens.
+pub(crate) fn mechanism(options: &RawOptions, kafka: &KafkaOptions) -> Result<Option<&'static str>> {
+    if !boolean(options, "delegationToken", false)? {
         return Ok(None);
     }
-    let wanted = get(given, "delegationTokenMechanism").unwrap_or("SCRAM-SHA-512");
-    let Some(chosen) = MECHANISMS.into_iter().find(|known| wanted.trim().eq_ignore_ascii_case(known)) else {
+    let requested = get(options, "delegationTokenMechanism").unwrap_or("SCRAM-SHA-512");
+    let Some(chosen) = MECHANISMS.into_iter().find(|known| requested.trim().eq_ignore_ascii_case(known)) else {
         return Err(Error::configuration(format!(
             "option delegationTokenMechanism must be one of {}, not {}",
             MECHANISMS.join(", "),
-            quoted(wanted)
+            quoted(requested)
         )));
     };
     let protocol = kafka.iter().find(|(name, _)| kafka_name(name) == "security.protocol");
@@ -82,96 +83,96 @@ pub(crate) fn mechanism(given: &Given, kafka: &Kafka) -> Result<Option<&'static 
     Ok(Some(chosen))
 }
 
-/// What tasks are given: `{"token":{...},"login":["kafka.sasl.username",...]}`, a token and the options that they do
-/// without. The token is null where it was not asked for.
+/// Returns `{"token":{...},"login":["kafka.sasl.username",...]}` for tasks: a token and the options that it replaces.
+/// The token is null if `delegationToken` is not set.
 ///
 /// # Errors
-/// The brokers give none.
-pub(crate) async fn answer(given: &Given) -> Result<String> {
-    let kafka = kafka_options(given, &[])?;
-    let Some(mechanism) = mechanism(given, &kafka)? else { return Ok(r#"{"token":null,"login":[]}"#.to_owned()) };
-    let mint = mint(&kafka);
-    let Minted { id, hmac, .. } = mint.token(|| create(&kafka)).await?;
+/// The brokers did not create a token.
+pub(crate) async fn token_response(options: &RawOptions) -> Result<String> {
+    let kafka = kafka_options(options, &[])?;
+    let Some(mechanism) = mechanism(options, &kafka)? else { return Ok(r#"{"token":null,"login":[]}"#.to_owned()) };
+    let cache = token_cache(&kafka);
+    let IssuedToken { id, hmac, .. } = cache.token(|| create(&kafka)).await?;
     let token = json!({ "id": id, "hmac": hmac.reveal(), "mechanism": mechanism });
-    Ok(json!({ "token": token, "login": logins(given) }).to_string())
+    Ok(json!({ "token": token, "login": login_options(options) }).to_string())
 }
 
-/// The tokens of this process for one login, one after the other.
+/// Current delegation token of one login in this process.
 #[derive(Debug, Default)]
-struct Mint {
-    last: tokio::sync::Mutex<Option<Minted>>,
+struct TokenCache {
+    last: tokio::sync::Mutex<Option<IssuedToken>>,
 }
 
 #[derive(Debug, Clone)]
-struct Minted {
+struct IssuedToken {
     id: String,
     hmac: Secret,
     until: Instant,
 }
 
-impl Mint {
-    /// One that has a quarter of its life left at least.
-    async fn token<F>(&self, create: impl FnOnce() -> F) -> Result<Minted>
+impl TokenCache {
+    /// Returns a token with a remaining lifetime of one quarter or more.
+    async fn token<F>(&self, create: impl FnOnce() -> F) -> Result<IssuedToken>
     where
         F: Future<Output = Result<DelegationToken>>,
     {
         let mut last = self.last.lock().await;
-        if let Some(minted) = last.as_ref().filter(|minted| Instant::now() < minted.until) {
-            return Ok(minted.clone());
+        if let Some(token) = last.as_ref().filter(|token| Instant::now() < token.until) {
+            return Ok(token.clone());
         }
         let before = Instant::now();
-        let made = create().await?;
-        let life = Duration::from_millis(u64::try_from(made.expires - made.issued).unwrap_or_default());
-        // What is left of its life is for the tasks.
-        let minted = Minted {
-            id: made.token_id,
-            hmac: Secret::from(BASE64_STANDARD.encode(&made.hmac.0)),
-            until: before + life * 3 / 4,
+        let created = create().await?;
+        let lifetime = Duration::from_millis(u64::try_from(created.expires - created.issued).unwrap_or_default());
+        // Tasks use the token for the rest of its lifetime.
+        let issued = IssuedToken {
+            id: created.token_id,
+            hmac: Secret::from(BASE64_STANDARD.encode(&created.hmac.0)),
+            until: before + lifetime * 3 / 4,
         };
-        Ok(last.insert(minted).clone())
+        Ok(last.insert(issued).clone())
     }
 
-    /// Whether nobody needs it any more.
-    fn is_over(&self) -> bool {
-        let over = |last: &Option<Minted>| last.as_ref().is_none_or(|minted| minted.until <= Instant::now());
-        self.last.try_lock().is_ok_and(|last| over(&last))
+    /// Returns true if the cache has no token, or one that is too old to be handed out.
+    fn is_expired(&self) -> bool {
+        let expired = |last: &Option<IssuedToken>| last.as_ref().is_none_or(|token| token.until <= Instant::now());
+        self.last.try_lock().is_ok_and(|last| expired(&last))
     }
 }
 
-/// That of this login: queries and micro-batches share its tokens.
-fn mint(kafka: &Kafka) -> Arc<Mint> {
-    static MINTS: Mutex<Vec<(Kafka, Arc<Mint>)>> = Mutex::new(Vec::new());
-    let mut mints = MINTS.lock().unwrap_or_else(PoisonError::into_inner);
-    mints.retain(|(_, mint)| Arc::strong_count(mint) > 1 || !mint.is_over());
-    if let Some((_, known)) = mints.iter().find(|(login, _)| login == kafka) {
+/// Returns the cache of this login; queries and micro-batches with the same login share tokens.
+fn token_cache(kafka: &KafkaOptions) -> Arc<TokenCache> {
+    static CACHES: Mutex<Vec<(KafkaOptions, Arc<TokenCache>)>> = Mutex::new(Vec::new());
+    let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
+    caches.retain(|(_, cache)| Arc::strong_count(cache) > 1 || !cache.is_expired());
+    if let Some((_, known)) = caches.iter().find(|(login, _)| login == kafka) {
         return Arc::clone(known);
     }
-    let mint = Arc::default();
-    mints.push((kafka.clone(), Arc::clone(&mint)));
-    mint
+    let cache = Arc::default();
+    caches.push((kafka.clone(), Arc::clone(&cache)));
+    cache
 }
 
-async fn create(kafka: &Kafka) -> Result<DelegationToken> {
+async fn create(kafka: &KafkaOptions) -> Result<DelegationToken> {
     check_files(kafka)?;
     let admin = Admin::new(&client_options(ClientKind::Admin, ClientKind::Consumer, kafka, &[])?)?;
-    let made = heard(&admin).await;
+    let token = create_and_await_propagation(&admin).await;
     admin.close().await;
-    Ok(made?)
+    Ok(token?)
 }
 
-/// A new token: a broker that has not heard of it refuses it, and tasks would fail.
-async fn heard(admin: &Admin) -> ClientResult<DelegationToken> {
+/// Creates a token and waits until a broker lists it: one that has not received it yet would reject the tasks' logins.
+async fn create_and_await_propagation(admin: &Admin) -> ClientResult<DelegationToken> {
     let timeout = admin.default_timeout();
-    let made = admin.create_delegation_token(None, &[], None, timeout).await?;
-    let deadline = Instant::now() + HEARD;
+    let created = admin.create_delegation_token(None, &[], None, timeout).await?;
+    let deadline = Instant::now() + PROPAGATION_TIMEOUT;
     while Instant::now() < deadline {
         let known = admin.describe_delegation_tokens(None, timeout).await?;
-        if known.iter().any(|token| token.token_id == made.token_id) {
+        if known.iter().any(|token| token.token_id == created.token_id) {
             break;
         }
-        tokio::time::sleep(ASKED).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-    Ok(made)
+    Ok(created)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What drivers and tasks log in with.
+//! Tests of delegation tokens.
 
 use std::cell::Cell;
 
@@ -7,13 +7,13 @@ use samsarrow_client::admin::Principal;
 use super::*;
 use crate::options::{ReadOptions, Reading};
 
-fn given(options: &[(&str, &str)]) -> Given {
+fn raw(options: &[(&str, &str)]) -> RawOptions {
     let base = [("kafka.bootstrap.servers", "h:1"), ("subscribe", "t"), ("delegationtoken", "true")];
     let login = [("kafka.security_protocol", "sasl_ssl")];
     base.iter().chain(&login).chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn made(number: usize, life_ms: i64) -> DelegationToken {
+fn created(number: usize, life_ms: i64) -> DelegationToken {
     let owner: Principal = "User:alice".parse().unwrap();
     let (issued, expires) = (5_000, 5_000 + life_ms);
     let hmac = samsarrow_wire::messages::Hidden(vec![7; 4].into());
@@ -22,8 +22,8 @@ fn made(number: usize, life_ms: i64) -> DelegationToken {
 }
 
 #[test]
-fn the_mechanism_is_checked_with_all_options() {
-    let read = |options: &[(&str, &str)]| ReadOptions::parse(&given(options), Reading::Any).map(drop);
+fn mechanism_is_checked_with_all_options() {
+    let read = |options: &[(&str, &str)]| ReadOptions::parse(&raw(options), Reading::Any).map(drop);
     assert!(read(&[]).is_ok() && read(&[("delegationtokenmechanism", " scram-sha-256 ")]).is_ok());
     assert!(read(&[("delegationtoken", "false"), ("delegationtokenmechanism", "PLAIN")]).is_ok());
     for (name, value, text) in [
@@ -38,30 +38,30 @@ fn the_mechanism_is_checked_with_all_options() {
 }
 
 #[tokio::test]
-async fn a_token_is_shared_until_three_quarters_of_its_life_are_over() {
-    let (mint, count) = (Mint::default(), Cell::new(0));
+async fn token_is_reused_for_three_quarters_of_its_lifetime() {
+    let (cache, count) = (TokenCache::default(), Cell::new(0));
     let token = async |life_ms| {
         let create = || async {
             count.set(count.get() + 1);
-            Ok(made(count.get(), life_ms))
+            Ok(created(count.get(), life_ms))
         };
-        mint.token(create).await.unwrap()
+        cache.token(create).await.unwrap()
     };
-    assert!(mint.is_over());
+    assert!(cache.is_expired());
     assert_eq!(token(4000).await.id, "token-1");
     assert_eq!(token(4000).await.hmac.reveal(), "BwcHBw==");
-    assert!(!mint.is_over());
+    assert!(!cache.is_expired());
     tokio::time::sleep(Duration::from_millis(3001)).await;
-    assert!(mint.is_over());
+    assert!(cache.is_expired());
     assert_eq!((token(4000).await.id.as_str(), count.get()), ("token-2", 2));
 }
 
 #[tokio::test]
 async fn queries_with_the_same_login_share_tokens() {
-    let kafka = |options: &[(&str, &str)]| kafka_options(&given(options), &[]).unwrap();
-    let first = mint(&kafka(&[]));
-    assert!(Arc::ptr_eq(&first, &mint(&kafka(&[("startingoffsets", "latest")]))));
-    assert!(!Arc::ptr_eq(&first, &mint(&kafka(&[("kafka.sasl.username", "bob")]))));
-    let nothing = answer(&given(&[("delegationtoken", "false")])).await.unwrap();
+    let kafka = |options: &[(&str, &str)]| kafka_options(&raw(options), &[]).unwrap();
+    let first = token_cache(&kafka(&[]));
+    assert!(Arc::ptr_eq(&first, &token_cache(&kafka(&[("startingoffsets", "latest")]))));
+    assert!(!Arc::ptr_eq(&first, &token_cache(&kafka(&[("kafka.sasl.username", "bob")]))));
+    let nothing = token_response(&raw(&[("delegationtoken", "false")])).await.unwrap();
     assert_eq!(nothing, r#"{"token":null,"login":[]}"#);
 }

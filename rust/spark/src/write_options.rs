@@ -1,4 +1,4 @@
-//! Options of writes, and what a DataFrame must look like to be written.
+//! Options of writes, and the columns that a write needs.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use samsarrow_client::config::{ClientKind, Options, Secret};
 
 use crate::columns::{self, Column};
 use crate::error::{Error, Result};
-use crate::kafka::{self, Kafka};
-use crate::near;
+use crate::kafka::{self, KafkaOptions};
+use crate::option_values::{RawOptions, boolean, get, natural};
+use crate::suggest;
 use crate::tokens;
-use crate::values::{Given, boolean, get, natural};
 
 const KNOWN: &[&str] = &[
     "topic",
@@ -19,20 +19,20 @@ const KNOWN: &[&str] = &[
     "delegationToken",
     "delegationTokenMechanism",
 ];
-/// Of the names of transactions and notes.
+/// Default prefix of transactional ids and of the groups of commit markers.
 const PREFIX: &str = "samsarrow-spark";
-/// Kafka's own minute is little for a micro-batch; brokers allow 15 of them by default.
+/// Kafka's default of 1 minute is short for a micro-batch; brokers allow 15 minutes by default.
 const TRANSACTION_TIMEOUT: (&str, &str) = ("transaction.timeout.ms", "300000");
-const REFUSED: &kafka::Refused = &[
+const RESERVED: &kafka::Reserved = &[
     ("key.serializer", "the column key is sent as it is, binary or string"),
     ("value.serializer", "the column value is sent as it is, binary or string"),
     ("partitioner.class", "partitioners are Java classes; give the column partition, or kafka.partitioner"),
     ("transactional.id", "use exactlyOnce=true, which names its transactions itself"),
 ];
-/// The type of headers, the one of their names left out.
+/// The type of headers, without the type of their keys.
 const HEADERS: (&str, &str) = ("array<struct<key:", ",value:binary>>");
-/// The columns that can be sent, in the order in which rows have them, and what types they may have.
-const EXPECTED: [(Column, &str); 6] = [
+/// Columns that can be sent, in the order of the rows, with the types that they may have.
+const COLUMN_TYPES: [(Column, &str); 6] = [
     (Column::Topic, "string"),
     (Column::Key, "binary or string"),
     (Column::Value, "binary or string"),
@@ -41,61 +41,60 @@ const EXPECTED: [(Column, &str); 6] = [
     (Column::Timestamp, "timestamp"),
 ];
 
-/// A column of the DataFrame: its name, and its type as Spark shows it.
+/// Column of the DataFrame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: String,
-    /// Its type.
+    /// Type of the column, as Spark prints it.
     pub kind: String,
 }
 
 /// Checked options of a write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// Options of the producer, the prefix `kafka.` taken off.
-    kafka: Kafka,
-    /// For all rows, whatever the column `topic` says; without it the column decides.
+    /// Options of the producer without the prefix `kafka.`.
+    kafka: KafkaOptions,
+    /// Topic of all rows, which overrides the column `topic`.
     pub topic: Option<String>,
-    /// Those that are sent, of those that there are.
+    /// Columns of the DataFrame that are sent.
     pub columns: Vec<Column>,
-    /// Whether a streaming query writes each micro-batch in transactions.
+    /// True if a streaming query writes each micro-batch in transactions.
     pub exactly_once: bool,
-    /// Of the names of those transactions, if it was given.
+    /// Prefix of the transactional ids, if set.
     pub prefix: Option<String>,
-    /// Number of the micro-batch whose repetition may be another than what was written.
-    pub accepted: Option<u64>,
-    /// What tasks log in with, by delegation tokens; without it they log in as the driver does.
+    /// Number of the micro-batch that may differ when it is repeated.
+    pub allow_replay_mismatch: Option<u64>,
+    /// SASL mechanism for delegation tokens of tasks; without it tasks use the driver's login.
     pub token_mechanism: Option<&'static str>,
 }
 
 impl WriteOptions {
-    /// Checks options and columns, before anything is sent.
+    /// Checks options and columns before anything is sent.
     ///
     /// # Errors
-    /// An option is missing or has a value that cannot be; a column is missing or has a type that cannot be sent.
-    pub fn parse(options: &BTreeMap<String, String>, fields: &[Field]) -> Result<WriteOptions> {
-        let given: Given = options.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
-        near::refuse_misspelt(&given, KNOWN)?;
-        columns::refuse_formats(&given)?;
-        let mut kafka = kafka::kafka_options(&given, REFUSED)?;
+    /// An option is missing or invalid; a column is missing or has a type that cannot be sent.
+    pub fn parse(input: &BTreeMap<String, String>, fields: &[Field]) -> Result<WriteOptions> {
+        let options: RawOptions = input.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+        suggest::reject_misspelled(&options, KNOWN)?;
+        columns::reject_formats(&options)?;
+        let mut kafka = kafka::kafka_options(&options, RESERVED)?;
         kafka.entry("client.id".into()).or_insert_with(|| Secret::from("samsarrow-spark".to_owned()));
-        let topic = get(&given, "topic").map(str::trim).filter(|topic| !topic.is_empty()).map(str::to_owned);
+        let topic = get(&options, "topic").map(str::trim).filter(|topic| !topic.is_empty()).map(str::to_owned);
         Ok(WriteOptions {
-            exactly_once: boolean(&given, "exactlyOnce", false)?,
-            prefix: get(&given, "transactionalIdPrefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned),
-            accepted: natural(&given, "allowReplayMismatch")?,
-            token_mechanism: tokens::mechanism(&given, &kafka)?,
-            columns: sent(fields, topic.as_deref())?,
+            exactly_once: boolean(&options, "exactlyOnce", false)?,
+            prefix: get(&options, "transactionalIdPrefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned),
+            allow_replay_mismatch: natural(&options, "allowReplayMismatch")?,
+            token_mechanism: tokens::mechanism(&options, &kafka)?,
+            columns: columns_to_send(fields, topic.as_deref())?,
             topic,
             kafka,
         })
     }
 
-    /// Refuses what a batch cannot be.
+    /// Checks the options of a batch write.
     ///
     /// # Errors
-    /// It is to be written exactly once, and has no name of its own.
+    /// The write is exactly once and has no prefix of its own.
     pub fn check_batch(&self) -> Result<()> {
         if self.exactly_once && self.prefix.is_none() {
             return Err(Error::configuration(
@@ -106,45 +105,45 @@ impl WriteOptions {
         Ok(())
     }
 
-    /// The group in which the driver notes; those of tasks, and their transactional ids, have their number behind it.
+    /// Returns the group of the driver's commit marker. The groups of tasks append the task's index.
     pub(crate) fn group(&self, query: &str) -> String {
         format!("{}-{query}", self.prefix.as_deref().unwrap_or(PREFIX))
     }
 
-    /// The transactional id of a task, and the group in which it notes.
+    /// Returns the transactional id of a task, which is also the group of its commit marker.
     pub(crate) fn task_group(&self, query: &str, task: u64) -> String {
         format!("{}-{task}", self.group(query))
     }
 
-    /// Options of the producer, the prefix `kafka.` taken off.
+    /// Returns the options of the producer without the prefix `kafka.`.
     pub fn kafka(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.kafka.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Options for a client of this process; `more` win.
+    /// Returns the options for a client of this process; `overrides` take precedence.
     ///
     /// # Errors
-    /// An option cannot be, or names a file that is not on this machine.
-    pub fn client(&self, kind: ClientKind, more: &[(&str, String)]) -> Result<Options> {
+    /// An option is invalid, or names a file that does not exist on this machine.
+    pub fn client(&self, kind: ClientKind, overrides: &[(&str, String)]) -> Result<Options> {
         kafka::check_files(&self.kafka)?;
-        kafka::client_options(kind, ClientKind::Producer, &self.kafka, more)
+        kafka::client_options(kind, ClientKind::Producer, &self.kafka, overrides)
     }
 
-    /// Options for the producer of a transactional id.
+    /// Returns the options for a producer with this transactional id.
     ///
     /// # Errors
     /// Those of [`client`](Self::client).
     pub fn transactional(&self, id: &str) -> Result<Options> {
         let (timeout, ms) = TRANSACTION_TIMEOUT;
-        let mut more = vec![("transactional.id", id.to_owned())];
+        let mut overrides = vec![("transactional.id", id.to_owned())];
         if !self.kafka.keys().any(|name| kafka::kafka_name(name) == timeout) {
-            more.push((timeout, ms.to_owned()));
+            overrides.push((timeout, ms.to_owned()));
         }
-        self.client(ClientKind::Producer, &more)
+        self.client(ClientKind::Producer, &overrides)
     }
 }
 
-fn sent(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
+fn columns_to_send(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
     let kind = |column: Column| fields.iter().find(|field| field.name == column.name()).map(|field| &*field.kind);
     if kind(Column::Value).is_none() {
         let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
@@ -159,7 +158,7 @@ fn sent(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
             "it is not said which topic to write to: give the option topic or a column topic",
         ));
     }
-    for (column, expected) in EXPECTED {
+    for (column, expected) in COLUMN_TYPES {
         let name = column.name();
         if fields.iter().filter(|field| field.name == name).count() > 1 {
             return Err(Error::configuration(format!(
@@ -176,8 +175,8 @@ fn sent(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
             return Err(Error::configuration(format!("column {name} must be {expected} to be written, not {kind}")));
         }
     }
-    let wanted = |column: &Column| kind(*column).is_some() && (*column != Column::Topic || topic.is_none());
-    Ok(EXPECTED.into_iter().map(|(column, _)| column).filter(wanted).collect())
+    let is_sent = |column: &Column| kind(*column).is_some() && (*column != Column::Topic || topic.is_none());
+    Ok(COLUMN_TYPES.into_iter().map(|(column, _)| column).filter(is_sent).collect())
 }
 
 fn fits(column: Column, kind: &str) -> bool {
@@ -198,13 +197,14 @@ mod tests {
 
     fn parse(options: &[(&str, &str)], fields: &[(&str, &str)]) -> Result<WriteOptions> {
         let base = [("kafka.bootstrap.servers", "localhost:9092")];
-        let given = base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options =
+            base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let field = |(name, kind): &(&str, &str)| Field { name: (*name).to_owned(), kind: (*kind).to_owned() };
-        WriteOptions::parse(&given, &fields.iter().map(field).collect::<Vec<_>>())
+        WriteOptions::parse(&options, &fields.iter().map(field).collect::<Vec<_>>())
     }
 
     #[test]
-    fn columns_are_sent_in_one_order() {
+    fn columns_are_sent_in_fixed_order() {
         let fields = [
             ("colour", "string"),
             ("timestamp", "timestamp"),
@@ -215,15 +215,15 @@ mod tests {
             ("key", "string collate UTF8_LCASE"),
         ];
         let all = parse(&[], &fields).unwrap();
-        assert_eq!((all.topic, all.columns), (None, EXPECTED.map(|(column, _)| column).to_vec()));
-        let one = parse(&[("TOPIC", " t ")], &fields).unwrap();
-        assert_eq!(one.topic.as_deref(), Some("t"));
-        assert!(!one.columns.contains(&Column::Topic));
-        assert_eq!(one.kafka["client.id"].reveal(), "samsarrow-spark");
+        assert_eq!((all.topic, all.columns), (None, COLUMN_TYPES.map(|(column, _)| column).to_vec()));
+        let with_topic = parse(&[("TOPIC", " t ")], &fields).unwrap();
+        assert_eq!(with_topic.topic.as_deref(), Some("t"));
+        assert!(!with_topic.columns.contains(&Column::Topic));
+        assert_eq!(with_topic.kafka["client.id"].reveal(), "samsarrow-spark");
     }
 
     #[test]
-    fn bad_writes_say_what_is_wrong() {
+    fn rejects_invalid_writes() {
         let value: &[(&str, &str)] = &[("value", "string")];
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)], &'a str);
         let cases: &[Case<'_>] = &[
@@ -273,24 +273,24 @@ mod tests {
     }
 
     #[test]
-    fn what_sinks_are_asked_for() {
+    fn parses_sink_options() {
         let value: &[(&str, &str)] = &[("value", "string")];
         let plain = parse(&[("topic", "t"), ("transactionalIdPrefix", "")], value).unwrap();
         assert_eq!(
-            (plain.exactly_once, plain.prefix, plain.accepted, plain.token_mechanism),
+            (plain.exactly_once, plain.prefix, plain.allow_replay_mismatch, plain.token_mechanism),
             (false, None, None, None)
         );
         let once =
             [("topic", "t"), ("exactlyOnce", "True"), ("transactionalIdPrefix", "p"), ("allowReplayMismatch", "0")];
         let once = parse(&once, value).unwrap();
-        assert_eq!((once.exactly_once, once.prefix.as_deref(), once.accepted), (true, Some("p"), Some(0)));
+        assert_eq!((once.exactly_once, once.prefix.as_deref(), once.allow_replay_mismatch), (true, Some("p"), Some(0)));
         let tokens = [("topic", "t"), ("delegationToken", "true"), ("kafka.security.protocol", "SASL_SSL")];
         let tokens = parse(&tokens, value).unwrap();
         assert_eq!(tokens.token_mechanism, Some("SCRAM-SHA-512"));
     }
 
     #[test]
-    fn transactions_have_names_and_time() {
+    fn transactional_options_have_id_and_timeout() {
         let parse = |more: &[(&str, &str)]| {
             let options = [&[("topic", "t"), ("exactlyOnce", "TRUE")], more].concat();
             parse(&options, &[("value", "string")]).unwrap()
@@ -298,8 +298,8 @@ mod tests {
         let options = parse(&[]);
         assert!(options.exactly_once && options.check_batch().is_err());
         assert_eq!(options.task_group("q", 3), "samsarrow-spark-q-3");
-        let given = options.transactional("id").unwrap().producer;
-        assert_eq!((given.transactional_id.as_deref(), given.transaction_timeout.as_secs()), (Some("id"), 300));
+        let producer = options.transactional("id").unwrap().producer;
+        assert_eq!((producer.transactional_id.as_deref(), producer.transaction_timeout.as_secs()), (Some("id"), 300));
         let options = parse(&[("transactionalIdPrefix", "p"), ("kafka.transaction.timeout.ms", "60000")]);
         assert!(options.check_batch().is_ok());
         assert_eq!(options.group("q"), "p-q");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_given_what_they_have() {
+    fn clients_get_supported_options() {
         let options = parse(&[("topic", "t"), ("kafka.linger.ms", "5")], &[("value", "string")]).unwrap();
         assert!(options.client(ClientKind::Admin, &[]).is_ok());
         assert_eq!(options.client(ClientKind::Producer, &[]).unwrap().producer.linger.as_millis(), 5);

@@ -1,6 +1,6 @@
-//! One task: the records of one offset range, a batch at a time.
+//! Reader of one task: the records of one offset range, batch by batch.
 
-mod gone;
+mod missing_offsets;
 mod typed;
 
 use std::sync::Arc;
@@ -13,101 +13,102 @@ use samsarrow_arrow::Projection;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::metrics::{Id, Value};
-use samsarrow_spark::columns::{Column, Served};
+use samsarrow_spark::columns::{Column, OutputColumn};
 use samsarrow_values::Part;
 use tokio::task::JoinHandle;
 
-use crate::budget::BUDGET;
 use crate::clients::{Shared, evict_oldest};
-use crate::decoded::Decodings;
+use crate::column_layout::{ColumnLayout, wrong_column};
+use crate::consumer_pool::{ConsumerKind, Lease, close};
+use crate::deferred_free::free_later;
 use crate::failure::{Failure, Result};
-use crate::frame::{Frame, other};
-use crate::pool::{Lease, Sort, close};
+use crate::memory_budget::BUDGET;
 use crate::range::Range;
-use crate::rest::rest;
 use crate::runtime::runtime;
+use crate::value_decoding::PartDecoders;
 
-/// Rows a batch, and so a crossing from Java.
+/// Maximum number of rows per batch, and so per call from Java.
 const MAX_ROWS: usize = 8192;
-/// A broker answers with as much as it may, whatever the end of the range: small ranges ask for little.
+/// A fetch response is as large as allowed, whatever the end of the range: small ranges request little.
 const SMALL_RANGE: i64 = 10_000;
 const SMALL_FETCH: usize = 1 << 20;
 
-/// What a call brings.
+/// Result of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This many rows; the frame says where they are.
+    /// Number of rows; the layout has their addresses.
     Rows(usize),
-    /// Nothing yet.
+    /// No rows yet.
     Nothing,
-    /// The range is read.
+    /// The range is complete.
     End,
 }
 
-/// What a reader counts.
+/// Counters of a reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Time in which nothing was there.
+    /// Time spent waiting for records.
     pub wait: Duration,
-    /// Time in which rows were made ready for Java.
+    /// Time spent preparing rows for Java.
     pub decode: Duration,
-    /// Bytes of records that were handed out, as they were fetched.
+    /// Bytes of the records that were handed out, as fetched.
     pub bytes: u64,
-    /// Rows that were handed out.
+    /// Number of rows that were handed out.
     pub rows: u64,
-    /// The most bytes that a frame kept.
+    /// Maximum number of bytes that a layout has retained.
     pub peak: u64,
-    /// Offsets that are gone.
+    /// Number of lost offsets.
     pub lost: u64,
-    /// How often the position was not in the log.
+    /// Number of times the position was out of range.
     pub out_of_range: u64,
 }
 
-/// Polls until the position has passed the range: holes and markers move it without giving rows.
+/// Reader of an offset range. Polls until the position has passed the range: gaps and transaction markers advance it
+/// without rows.
 #[derive(Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
     range: Range,
-    sort: Sort,
+    kind: ConsumerKind,
     lease: Option<Lease>,
     position: i64,
-    /// Nothing more is to come, though the position may be before the end.
+    /// Set once no more records will be read, even if the position is before the end.
     ended: bool,
     progress: Instant,
-    doubted: Instant,
-    /// What the log has now, being asked for: a broker's silence must not hold up a caller.
-    asking: Option<JoinHandle<Result<(i64, i64)>>>,
-    /// The position is not in the log, as far as the broker knows that was asked.
-    strayed: bool,
-    decodings: Decodings,
-    /// Rows whose keys or values are still to be decoded.
+    progress_checked: Instant,
+    /// Lookup of the log's offsets in flight: a slow broker must not block the caller.
+    log_lookup: Option<JoinHandle<Result<(i64, i64)>>>,
+    /// True if the broker reported that the position is out of range.
+    out_of_range: bool,
+    decoders: PartDecoders,
+    /// Rows whose keys or values are not decoded yet.
     undecoded: Option<typed::Undecoded>,
-    /// A key or a value that cannot be read, behind the rows of the last call.
+    /// Decoding error after the rows of the last call.
     bad: Option<Failure>,
-    frame: Option<Frame>,
+    layout: Option<ColumnLayout>,
     counters: Counters,
-    /// What the consumer had counted when it was taken.
+    /// Bytes that the consumer had counted when the reader got it.
     bytes_before: u64,
 }
 
 impl Reader {
-    /// For a range; connects at the first call.
+    /// Creates a reader; it connects at the first call.
     ///
     /// # Errors
-    /// An option cannot be.
+    /// An option is invalid.
     pub fn new(shared: Arc<Shared>, range: Range) -> Result<Reader> {
         let options = shared.options()?;
-        let wants = |column| range.columns.contains(&Served::Column(column));
-        let part = |part| range.columns.iter().any(|column| column.part() == Some(part));
-        let decodings = Decodings::new(&options.typed, &range, &shared.learned)?;
-        let sort = Sort {
+        let has_column = |column| range.columns.contains(&OutputColumn::Column(column));
+        let has_part = |part| range.columns.iter().any(|column| column.part() == Some(part));
+        let decoders = PartDecoders::new(&options.typed, &range, &shared.writer_caches)?;
+        let kind = ConsumerKind {
             small: range.end - range.start <= SMALL_RANGE,
             projection: Projection {
-                keys: part(Part::Key),
-                values: part(Part::Value),
-                timestamps: wants(Column::Timestamp),
+                keys: has_part(Part::Key),
+                values: has_part(Part::Value),
+                timestamps: has_column(Column::Timestamp),
             },
-            headers: wants(Column::Headers) || decodings.read_headers(),
+            headers: has_column(Column::Headers) || decoders.read_headers(),
         };
         let now = Instant::now();
         Ok(Reader {
@@ -115,27 +116,27 @@ impl Reader {
             ended: range.start >= range.end || range.limit == Some(0),
             shared,
             range,
-            sort,
+            kind,
             lease: None,
             progress: now,
-            doubted: now,
-            asking: None,
-            strayed: false,
-            decodings,
+            progress_checked: now,
+            log_lookup: None,
+            out_of_range: false,
+            decoders,
             undecoded: None,
             bad: None,
-            frame: None,
+            layout: None,
             counters: Counters::default(),
             bytes_before: 0,
         })
     }
 
-    /// The next rows, waiting no longer than `wait` for them. What the last call gave is freed.
+    /// Waits for the next rows for `wait` or less, and frees the previous ones.
     ///
     /// # Errors
-    /// The range cannot be read, with `failOnDataLoss` also if a part of it is gone; or a key or a value is bad.
+    /// The range cannot be read; a part of it is lost, with `failOnDataLoss`; or a key or value is invalid.
     pub fn next(&mut self, wait: Duration) -> Result<Next> {
-        self.frame = None;
+        self.layout = None;
         if let Some(bad) = &self.bad {
             return Err(bad.clone());
         }
@@ -148,32 +149,33 @@ impl Reader {
         runtime()?.block_on(self.advance(wait))
     }
 
-    /// Where the rows of the last call lie.
-    pub fn frame(&self) -> Option<&Frame> {
-        self.frame.as_ref()
+    /// Returns the layout of the rows of the last call.
+    pub fn layout(&self) -> Option<&ColumnLayout> {
+        self.layout.as_ref()
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         let consumed =
             self.lease.as_ref().map_or(0, |lease| consumed(&lease.consumer).saturating_sub(self.bytes_before));
         Counters { bytes: self.counters.bytes + consumed, ..self.counters }
     }
 
-    /// Gives everything back. With `whole`, which only a task that succeeded says, the consumer is kept for the next one.
+    /// Releases all resources. With `whole`, passed only by a task that succeeded, keeps the consumer for the next
+    /// task.
     pub fn close(&mut self, whole: bool) {
-        if let Some(frame) = self.frame.take() {
-            rest(frame);
+        if let Some(layout) = self.layout.take() {
+            free_later(layout);
         }
         self.counters.bytes = self.counters().bytes;
-        self.stop_asking();
+        self.stop_log_lookup();
         self.undecoded = None;
         let done = whole && (self.range.is_open() || self.position >= self.range.end);
         let Some(lease) = self.lease.take() else { return };
-        // Nothing more is fetched for it.
+        // A paused partition is not fetched.
         if done && lease.consumer.pause(std::slice::from_ref(&self.range.tp)).is_ok() {
-            let position = if lease.rest.is_some() { self.range.end } else { self.position };
-            self.shared.pool.give(self.sort, lease, self.range.tp.clone(), position);
+            let position = if lease.leftover.is_some() { self.range.end } else { self.position };
+            self.shared.pool.put(self.kind, lease, self.range.tp.clone(), position);
         } else {
             close(lease);
         }
@@ -184,113 +186,115 @@ impl Reader {
         if self.lease.is_none() {
             self.lease()?;
         }
-        if self.strayed {
-            return self.out_of_range(wait).await;
+        if self.out_of_range {
+            return self.resolve_out_of_range(wait).await;
         }
-        let Some(Lease { consumer, rest, .. }) = &mut self.lease else { return Ok(Next::End) };
+        let Some(Lease { consumer, leftover, .. }) = &mut self.lease else { return Ok(Next::End) };
         let begun = Instant::now();
-        let polled = match rest.take() {
-            Some(rest) => Ok(rest),
+        let polled = match leftover.take() {
+            Some(batch) => Ok(batch),
             None => consumer.poll(wait).await,
         };
         self.counters.wait += begun.elapsed();
         let batch = match polled {
             Ok(batch) => batch,
-            Err(error) => return self.failed(error).await,
+            Err(error) => return self.handle_error(error).await,
         };
         let reached = consumer.position(&self.range.tp, consumer.default_timeout()).await?;
         if reached > self.position {
             self.position = reached;
             self.progress = Instant::now();
-            self.doubted = self.progress;
-            self.stop_asking();
+            self.progress_checked = self.progress;
+            self.stop_log_lookup();
         } else if batch.num_rows() == 0 {
-            return self.doubt().await;
+            return self.check_progress().await;
         }
         if self.position >= self.range.end {
             self.ended = true;
         }
-        let Some(batch) = self.cut(batch)? else { return Ok(if self.ended { Next::End } else { Next::Nothing }) };
-        if self.decodings.is_empty() {
-            return self.hand_out(&batch, Instant::now());
+        let Some(batch) = self.rows_in_range(batch)? else {
+            return Ok(if self.ended { Next::End } else { Next::Nothing });
+        };
+        if self.decoders.is_empty() {
+            return self.layout_batch(&batch, Instant::now());
         }
         self.undecoded = Some(batch.into());
         self.decode(wait.saturating_sub(begun.elapsed())).await
     }
 
-    /// The rows of the range, as far as they are wanted; none where there are none.
-    fn cut(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
+    /// Returns the rows of the range, up to the limit, or `None` if there are none.
+    fn rows_in_range(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let mut rows = rows_before(&batch, self.range.end)?;
         if let Some(lease) = &mut self.lease
             && rows < batch.num_rows()
         {
-            lease.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+            lease.leftover = Some(batch.slice(rows, batch.num_rows() - rows));
         }
         if let Some(limit) = self.range.limit {
-            let left = usize::try_from(limit.saturating_sub(self.counters.rows)).unwrap_or(usize::MAX);
-            if rows >= left {
-                rows = left;
+            let remaining = usize::try_from(limit.saturating_sub(self.counters.rows)).unwrap_or(usize::MAX);
+            if rows >= remaining {
+                rows = remaining;
                 self.ended = true;
             }
         }
         Ok((rows > 0).then(|| batch.slice(0, rows)))
     }
 
-    fn hand_out(&mut self, batch: &RecordBatch, begun: Instant) -> Result<Next> {
-        let frame = Frame::new(batch, &self.range.columns, &[], self.range.vectors, &self.range.tp)?;
-        Ok(self.handed_out(frame, begun))
+    fn layout_batch(&mut self, batch: &RecordBatch, begun: Instant) -> Result<Next> {
+        let layout = ColumnLayout::new(batch, &self.range.columns, &[], self.range.vectors, &self.range.tp)?;
+        Ok(self.finish_batch(layout, begun))
     }
 
-    fn handed_out(&mut self, frame: Frame, begun: Instant) -> Next {
-        let rows = frame.rows();
+    fn finish_batch(&mut self, layout: ColumnLayout, begun: Instant) -> Next {
+        let rows = layout.rows();
         self.counters.rows += rows as u64;
-        self.counters.peak = self.counters.peak.max(frame.bytes() as u64);
+        self.counters.peak = self.counters.peak.max(layout.bytes() as u64);
         self.counters.decode += begun.elapsed();
-        self.frame = Some(frame);
+        self.layout = Some(layout);
         Next::Rows(rows)
     }
 
-    /// A consumer that reads the partition from the start of the range on.
+    /// Gets a consumer that reads the partition from the start of the range.
     fn lease(&mut self) -> Result<()> {
         let tps = std::slice::from_ref(&self.range.tp);
-        let taken = self.shared.pool.take(self.sort, &self.range.tp, self.position);
-        let (mut lease, goes_on) = match taken {
+        let taken = self.shared.pool.take(self.kind, &self.range.tp, self.position);
+        let (mut lease, continues) = match taken {
             Some(taken) => taken,
-            None => (self.make()?, false),
+            None => (self.create_consumer()?, false),
         };
-        lease.ahead = goes_on || self.range.is_open();
+        lease.prefetches = continues || self.range.is_open();
         let consumer = &lease.consumer;
         consumer.assign(tps)?;
-        consumer.read_until(&self.range.tp, (!lease.ahead).then_some(self.range.end))?;
-        if !goes_on {
-            // What was fetched is void then.
-            lease.rest = None;
+        consumer.read_until(&self.range.tp, (!lease.prefetches).then_some(self.range.end))?;
+        if !continues {
+            // Records that were fetched from another position are discarded.
+            lease.leftover = None;
             consumer.seek(&self.range.tp, self.position)?;
         }
         consumer.resume(tps)?;
         self.bytes_before = consumed(consumer);
         self.lease = Some(lease);
         self.progress = Instant::now();
-        self.doubted = self.progress;
+        self.progress_checked = self.progress;
         Ok(())
     }
 
-    fn make(&self) -> Result<Lease> {
+    fn create_consumer(&self) -> Result<Lease> {
         let options = self.shared.options()?;
-        let mut more = vec![
+        let mut overrides = vec![
             ("max.poll.records", MAX_ROWS.to_string()),
             ("auto.offset.reset", "none".to_owned()),
-            ("include.headers", self.sort.headers.to_string()),
+            ("include.headers", self.kind.headers.to_string()),
             ("layout", "binary".to_owned()),
         ];
-        if self.sort.small {
-            more.push(("max.partition.fetch.bytes", SMALL_FETCH.to_string()));
+        if self.kind.small {
+            overrides.push(("max.partition.fetch.bytes", SMALL_FETCH.to_string()));
         }
-        let granted = !options.gives("queued.max.bytes");
-        let grant = granted.then(|| BUDGET.grant(self.range.process, evict_oldest));
-        more.extend(grant.iter().map(|grant| ("queued.max.bytes", grant.bytes().to_string())));
-        let mut options = options.client(ClientKind::Consumer, &more)?;
-        options.consumer.projection = self.sort.projection;
+        let granted = !options.has_client_option("queued.max.bytes");
+        let grant = granted.then(|| BUDGET.grant(self.range.process_limit, evict_oldest));
+        overrides.extend(grant.iter().map(|grant| ("queued.max.bytes", grant.bytes().to_string())));
+        let mut options = options.client(ClientKind::Consumer, &overrides)?;
+        options.consumer.projection = self.kind.projection;
         Ok(Lease::new(Consumer::new(&options)?, grant))
     }
 }
@@ -301,21 +305,21 @@ impl Drop for Reader {
     }
 }
 
-/// How many rows at the front of a batch are before `end`.
+/// Returns the number of rows before the offset `end`.
 fn rows_before(batch: &RecordBatch, end: i64) -> Result<usize> {
     let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
-    let offsets = offsets.ok_or_else(|| other("offset"))?.values();
+    let offsets = offsets.ok_or_else(|| wrong_column("offset"))?.values();
     Ok(match offsets.last() {
         Some(last) if *last >= end => offsets.partition_point(|offset| *offset < end),
         _ => batch.num_rows(),
     })
 }
 
-/// Bytes that a consumer has handed out.
+/// Returns the number of bytes that a consumer has handed out.
 fn consumed(consumer: &Consumer) -> u64 {
     let samples = consumer.metrics().samples();
-    let found = samples.iter().find(|sample| sample.id == Id::BytesConsumedTotal);
-    match found.map(|sample| sample.value) {
+    let sample = samples.iter().find(|sample| sample.id == Id::BytesConsumedTotal);
+    match sample.map(|sample| sample.value) {
         Some(Value::Number(bytes)) => bytes as u64,
         _ => 0,
     }

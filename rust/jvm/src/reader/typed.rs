@@ -1,4 +1,4 @@
-//! Rows whose keys or values are decoded, once it is known what they were written with.
+//! Decoding of keys and values, once their writer schemas are known.
 
 use std::time::{Duration, Instant};
 
@@ -10,68 +10,68 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Next, Reader};
-use crate::decoded::Answer;
+use crate::column_layout::ColumnLayout;
 use crate::failure::{Failure, Result};
-use crate::frame::Frame;
+use crate::value_decoding::LookupResult;
 
-/// Rows, and the question about them that a registry has yet to answer.
+/// Rows to decode, and the registry lookup that they wait for.
 #[derive(Debug)]
 pub(super) struct Undecoded {
     batch: RecordBatch,
-    /// All is asked for that was not known.
-    asked: bool,
-    question: Option<JoinHandle<ClientResult<Vec<Answer>>>>,
+    /// Set once the lookup was started or found unnecessary.
+    lookup_started: bool,
+    lookup: Option<JoinHandle<ClientResult<Vec<LookupResult>>>>,
 }
 
 impl From<RecordBatch> for Undecoded {
     fn from(batch: RecordBatch) -> Self {
-        Undecoded { batch, asked: false, question: None }
+        Undecoded { batch, lookup_started: false, lookup: None }
     }
 }
 
 impl Drop for Undecoded {
     fn drop(&mut self) {
-        if let Some(question) = &self.question {
-            question.abort();
+        if let Some(lookup) = &self.lookup {
+            lookup.abort();
         }
     }
 }
 
 impl Reader {
-    /// Hands out the rows that wait for it. A registry that does not answer holds up no caller for longer than `wait`.
+    /// Decodes and hands out the pending rows. Waits for a slow registry no longer than `wait`.
     pub(super) async fn decode(&mut self, wait: Duration) -> Result<Next> {
-        let done = self.decoded(wait).await;
+        let done = self.decode_pending(wait).await;
         if let Err(failure) = &done {
-            // The rows are gone: nobody goes on behind them.
+            // The rows are dropped: no call may return rows after them.
             self.bad = Some(failure.clone());
         }
         done
     }
 
-    async fn decoded(&mut self, wait: Duration) -> Result<Next> {
+    async fn decode_pending(&mut self, wait: Duration) -> Result<Next> {
         let Some(mut rows) = self.undecoded.take() else { return Ok(Next::Nothing) };
-        if !rows.asked {
-            rows.asked = true;
+        if !rows.lookup_started {
+            rows.lookup_started = true;
             if let Some(registry) = self.shared.registry()? {
-                rows.question = self.decodings.question(&rows.batch, registry)?.map(tokio::spawn);
+                rows.lookup = self.decoders.lookup(&rows.batch, registry)?.map(tokio::spawn);
             }
         }
-        if let Some(question) = &mut rows.question {
+        if let Some(lookup) = &mut rows.lookup {
             let begun = Instant::now();
-            let answered = timeout(wait, question).await;
+            let result = timeout(wait, lookup).await;
             self.counters.wait += begun.elapsed();
-            // It has times of its own, after which it fails.
+            // The registry client has its own timeouts.
             self.progress = Instant::now();
-            let Ok(answers) = answered else {
+            let Ok(answers) = result else {
                 self.undecoded = Some(rows);
                 return Ok(Next::Nothing);
             };
-            rows.question = None;
+            rows.lookup = None;
             let closed = |_| Err(Error::closed("the schema registry's client"));
-            self.decodings.learn(answers.unwrap_or_else(closed)?);
+            self.decoders.add_writers(answers.unwrap_or_else(closed)?);
         }
         let begun = Instant::now();
-        let (columns, count, bad) = self.decodings.decode(&rows.batch, &self.range.tp)?;
+        let (columns, count, bad) = self.decoders.decode(&rows.batch, &self.range.tp)?;
         match bad {
             Some(bad) if count == 0 => return Err(bad),
             bad => self.bad = bad,
@@ -81,13 +81,13 @@ impl Reader {
             rows.batch = rows.batch.slice(count, rows.batch.num_rows() - count);
             self.undecoded = Some(rows);
         }
-        let frame = Frame::new(&batch, &self.range.columns, &columns, self.range.vectors, &self.range.tp);
-        let frame = frame.map_err(|failure| self.placed(failure, &batch))?;
-        Ok(self.handed_out(frame, begun))
+        let layout = ColumnLayout::new(&batch, &self.range.columns, &columns, self.range.vectors, &self.range.tp);
+        let layout = layout.map_err(|failure| self.with_offsets(failure, &batch))?;
+        Ok(self.finish_batch(layout, begun))
     }
 
-    /// The error of a value, with the rows among which it is.
-    fn placed(&self, failure: Failure, batch: &RecordBatch) -> Failure {
+    /// Adds the offsets of the batch to the error of a value.
+    fn with_offsets(&self, failure: Failure, batch: &RecordBatch) -> Failure {
         let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
         match offsets.map(|offsets| offsets.values()).map(|offsets| (offsets.first(), offsets.last())) {
             Some((Some(first), Some(last))) if failure.kind == "bad_value" => {

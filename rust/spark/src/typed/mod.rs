@@ -1,7 +1,7 @@
-//! Keys and values that are decoded: what is asked for, what Spark sees of them, and what tasks decode them with.
+//! Typed keys and values: their options, their Spark types and their decoders.
 
-mod asked;
 mod options;
+mod registry_lookup;
 mod select;
 mod types;
 
@@ -14,116 +14,117 @@ use samsarrow_values::primitive_serdes::Plain;
 use samsarrow_values::{Format, Framing, Options, Part, SchemaError, Writers, json, proto};
 use serde_json::{Value, json as value};
 
-pub use self::asked::ask;
-pub(crate) use self::options::{take, text_beside};
+pub(crate) use self::options::{take_typed, text_layout};
+pub use self::registry_lookup::lookup_schemas;
 pub use self::select::selected;
 pub use self::types::SparkType;
-use crate::columns::{Column, Served};
+use crate::columns::{Column, OutputColumn};
 use crate::error::{Error, Result};
 use crate::options::ReadOptions;
 
-/// What registries call the schemas of JSON.
+/// Type of JSON schemas in registries.
 const JSON: &str = "JSON";
 
-/// A key or a value that is decoded.
+/// Options of a key or value that is decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Typed {
-    /// Which of them.
+    /// The key or the value.
     pub part: Part,
-    /// Whether the row of one that is bad is null, and not an error.
-    pub nulls_bad: bool,
-    /// Whether values are taken whose schema has rules.
-    pub ignores_rules: bool,
-    format: Named,
+    /// True if a row that cannot be decoded is null, false if it is an error.
+    pub null_on_error: bool,
+    /// True if a schema with rules is accepted.
+    pub ignore_rules: bool,
+    format: FormatName,
     schema: Option<String>,
     subject: Option<String>,
     version: Option<i32>,
     message: Option<String>,
-    /// Texts that the schema imports.
+    /// Schema texts that the schema imports.
     imports: Vec<String>,
-    /// Levels to which a type that contains itself is followed.
+    /// Depth to which a recursive type is followed.
     recursion: usize,
     framing: String,
     fields: Option<Vec<String>>,
-    /// Whether a registry says what they were written with.
-    by_registry: bool,
-    /// That is read, where it is one.
+    /// True if a registry has the writer schemas.
+    uses_registry: bool,
+    /// The topic, if only one is read.
     topic: Option<String>,
 }
 
-/// A format by its name.
+/// Format of a key or value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum FormatName {
     Avro,
     Json,
     Protobuf,
     Plain(Plain),
 }
 
-/// What a registry says that rows look like, of `key` and `value`.
-pub type Found = BTreeMap<String, Registered>;
+/// Schemas from the registry that determine the types of `key` and `value`.
+pub type ReaderSchemas = BTreeMap<String, ReaderSchema>;
 
-/// A schema of a registry's.
+/// Reader schema from the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered {
+pub struct ReaderSchema {
     text: String,
     needed: Vec<String>,
     links: Vec<Link>,
 }
 
-impl Registered {
-    /// As [`Self::read`] takes it.
+impl ReaderSchema {
+    /// Formats the JSON that [`Self::from_json`] parses.
     pub(crate) fn json(&self) -> Value {
         value!({"text": self.text, "needed": self.needed, "links": self.links})
     }
 
-    /// From `{"text","needed":[...],"links":[[...]]}`.
-    pub fn read(told: &Value) -> Option<Registered> {
-        let needed = told.get("needed")?.as_array()?.iter().map(|one| Some(one.as_str()?.to_owned()));
-        let place = |one: &Value| usize::try_from(one.as_u64()?).ok();
-        let link = |one: &Value| Some((place(one.get(0)?)?, one.get(1)?.as_str()?.to_owned(), place(one.get(2)?)?));
-        let links = match told.get("links") {
+    /// Parses `{"text","needed":[...],"links":[[...]]}`.
+    pub fn from_json(json: &Value) -> Option<ReaderSchema> {
+        let needed = json.get("needed")?.as_array()?.iter().map(|text| Some(text.as_str()?.to_owned()));
+        let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
+        let link =
+            |value: &Value| Some((index(value.get(0)?)?, value.get(1)?.as_str()?.to_owned(), index(value.get(2)?)?));
+        let links = match json.get("links") {
             Some(links) => links.as_array()?.iter().map(link).collect::<Option<_>>()?,
             None => Vec::new(),
         };
-        let text = told.get("text")?.as_str()?.to_owned();
-        Some(Registered { text, needed: needed.collect::<Option<_>>()?, links })
+        let text = json.get("text")?.as_str()?.to_owned();
+        Some(ReaderSchema { text, needed: needed.collect::<Option<_>>()?, links })
     }
 }
 
-/// What rows look like, for which a registry may have to be asked; and what that says. `wanted` are types that
-/// `.schema(...)` gives to columns.
+/// Returns the Spark types of keys and values, and the registry's schemas if they were needed. `requested` are the
+/// types that `.schema(...)` sets.
 ///
 /// # Errors
-/// A schema cannot be read, or has a type that Spark has not; the registry cannot be asked; or what is wanted is no
-/// choice of what is there.
-pub(crate) async fn asked(
+/// A schema cannot be parsed or has a type that Spark does not support; the registry does not respond; or `requested`
+/// is not a selection of the available fields.
+pub(crate) async fn resolve_types(
     options: &ReadOptions,
-    wanted: &BTreeMap<String, SparkType>,
-) -> Result<(BTreeMap<&'static str, SparkType>, Found)> {
-    let (mut types, mut found) = (BTreeMap::new(), Found::new());
+    requested: &BTreeMap<String, SparkType>,
+) -> Result<(BTreeMap<&'static str, SparkType>, ReaderSchemas)> {
+    let (mut types, mut schemas) = (BTreeMap::new(), ReaderSchemas::new());
     let registry = options.registry()?;
     for typed in &options.typed {
         let name = typed.part.name();
-        let registered = typed.ask(registry.as_ref()).await?;
-        let there = typed.spark_type(registered.as_ref())?;
-        for column in [Served::Column(column_of(typed.part))].into_iter().chain(typed.more()) {
-            let there = match column {
-                Served::Column(_) => &there,
-                Served::Raw(_) => &SparkType::Plain("binary".to_owned()),
-                Served::Error(_) => &SparkType::Plain("string".to_owned()),
+        let schema = typed.reader_schema(registry.as_ref()).await?;
+        let available = typed.spark_type(schema.as_ref())?;
+        for column in [OutputColumn::Column(column_of(typed.part))].into_iter().chain(typed.extra_columns()) {
+            let available = match column {
+                OutputColumn::Column(_) => &available,
+                OutputColumn::Raw(_) => &SparkType::Plain("binary".to_owned()),
+                OutputColumn::Error(_) => &SparkType::Plain("string".to_owned()),
             };
-            if let Some(wanted) = wanted.get(column.name()).filter(|wanted| *wanted != there) {
-                selected(there, wanted, column.name())?;
+            if let Some(requested) = requested.get(column.name()).filter(|requested| *requested != available) {
+                selected(available, requested, column.name())?;
             }
         }
-        types.insert(name, there);
-        found.extend(registered.map(|registered| (name.to_owned(), registered)));
+        types.insert(name, available);
+        schemas.extend(schema.map(|schema| (name.to_owned(), schema)));
     }
     if let Some(registry) = registry {
         registry.close();
     }
-    Ok((types, found))
+    Ok((types, schemas))
 }
 
 fn column_of(part: Part) -> Column {
@@ -134,32 +135,33 @@ fn column_of(part: Part) -> Column {
 }
 
 impl Typed {
-    /// The columns that come with it.
-    pub fn more(&self) -> Vec<Served> {
-        if self.nulls_bad { vec![Served::Raw(self.part), Served::Error(self.part)] } else { Vec::new() }
+    /// Returns the columns that are added for this key or value.
+    pub fn extra_columns(&self) -> Vec<OutputColumn> {
+        if self.null_on_error { vec![OutputColumn::Raw(self.part), OutputColumn::Error(self.part)] } else { Vec::new() }
     }
 
-    /// Whether it has to be decoded for these columns.
-    pub fn is_wanted(&self, columns: &[Served]) -> bool {
-        columns.iter().any(|column| column.part() == Some(self.part) && *column != Served::Raw(self.part))
+    /// Returns true if these columns need the decoded key or value.
+    pub fn needs_decoding(&self, columns: &[OutputColumn]) -> bool {
+        columns.iter().any(|column| column.part() == Some(self.part) && *column != OutputColumn::Raw(self.part))
     }
 
-    /// Whether headers of records may name the schemas that values were written with.
+    /// Returns true if record headers may name the writer schemas.
     pub fn reads_headers(&self) -> bool {
-        matches!(self.format, Named::Avro | Named::Protobuf) && ["auto", "header"].contains(&self.framing.as_str())
+        matches!(self.format, FormatName::Avro | FormatName::Protobuf)
+            && ["auto", "header"].contains(&self.framing.as_str())
     }
 
-    /// What the registry says that rows look like; none where it need not be asked.
+    /// Returns the reader schema from the registry, or `None` if it is not needed.
     ///
     /// # Errors
-    /// It cannot be asked, has no such schema, or nobody knows of which subject it would be.
-    pub(crate) async fn ask(&self, registry: Option<&Registry>) -> Result<Option<Registered>> {
+    /// The registry does not respond or has no such schema, or the subject cannot be derived from one topic.
+    pub(crate) async fn reader_schema(&self, registry: Option<&Registry>) -> Result<Option<ReaderSchema>> {
         let name = self.part.name();
         let kind = match self.format {
-            Named::Avro => "AVRO",
-            Named::Json => JSON,
-            Named::Protobuf => "PROTOBUF",
-            Named::Plain(_) => return Ok(None),
+            FormatName::Avro => "AVRO",
+            FormatName::Json => JSON,
+            FormatName::Protobuf => "PROTOBUF",
+            FormatName::Plain(_) => return Ok(None),
         };
         let (None, Some(registry)) = (&self.schema, registry) else { return Ok(None) };
         let subject = match (&self.subject, &self.topic) {
@@ -167,40 +169,42 @@ impl Typed {
             (None, Some(topic)) => format!("{topic}-{name}"),
             (None, None) => {
                 return Err(Error::configuration(format!(
-                    "what {name}s look like is not known where several topics are read: give the option {name}.subject \
-                     or {name}.schema"
+                    "the schema of {name}s cannot be derived from one topic, because several are read: give the option \
+                     {name}.subject or {name}.schema"
                 )));
             }
         };
-        let found = registry.version(&subject, self.version).await?;
-        if found.kind != kind {
-            let text = format!("the schema of subject {subject} is of type {}, not {kind}", found.kind);
+        let schema = registry.version(&subject, self.version).await?;
+        if schema.kind != kind {
+            let text = format!("the schema of subject {subject} is of type {}, not {kind}", schema.kind);
             return Err(Error::configuration(text));
         }
-        if kind == JSON && found.has_rules && !self.ignores_rules {
+        if kind == JSON && schema.has_rules && !self.ignore_rules {
             return Err(Error::configuration(format!(
                 "the schema of subject {subject} has rules, which samsarrow does not run: {name}.ignore.rules=true takes \
                  values as they are"
             )));
         }
-        Ok(Some(Registered { text: found.text.clone(), needed: found.needed.clone(), links: found.links.clone() }))
+        Ok(Some(ReaderSchema { text: schema.text.clone(), needed: schema.needed.clone(), links: schema.links.clone() }))
     }
 
-    /// How they are read: as the registry says, if it was asked, and as these fields in the place of the option's.
+    /// Returns the format. Its schema is that of the options or `registered`, and `fields` replaces the option of this name.
     ///
     /// # Errors
-    /// The schema cannot be read.
+    /// The schema cannot be parsed.
     pub fn format(
         &self,
-        found: Option<&Registered>,
+        registered: Option<&ReaderSchema>,
         fields: Option<Vec<String>>,
         writers: Arc<Mutex<Writers>>,
     ) -> Result<Format> {
-        let refused = |error: SchemaError| Error::configuration(error.to_string());
+        let invalid = |error: SchemaError| Error::configuration(error.to_string());
         let framing = |names: &[&str]| Framing::among(names, &self.framing).map_err(Error::configuration);
-        let (text, needed, links) = match (&self.schema, found) {
+        let (text, needed, links) = match (&self.schema, registered) {
             (Some(text), _) => (text.as_str(), &[][..], &[][..]),
-            (None, Some(found)) => (found.text.as_str(), found.needed.as_slice(), found.links.as_slice()),
+            (None, Some(registered)) => {
+                (registered.text.as_str(), registered.needed.as_slice(), registered.links.as_slice())
+            }
             (None, None) => ("", &[][..], &[][..]),
         };
         let options = |framing| {
@@ -208,45 +212,46 @@ impl Typed {
             Options { framing, fields, recursion: self.recursion, ..Options::default() }
         };
         match self.format {
-            Named::Plain(plain) => Ok(Format::Plain(plain)),
-            Named::Avro => {
+            FormatName::Plain(plain) => Ok(Format::Plain(plain)),
+            FormatName::Avro => {
                 let options = options(framing(&["auto", "header", "confluent", "apicurio8", "single-object", "none"])?);
-                let schema = Schema::parse_with(text, needed).map_err(refused)?;
+                let schema = Schema::parse_with(text, needed).map_err(invalid)?;
                 Ok(Format::Avro { schema, options, writers })
             }
-            Named::Json => {
+            FormatName::Json => {
                 let options = options(framing(&["auto", "header", "confluent", "apicurio8", "none"])?);
-                let schema = json::Schema::parse(text, needed, links).map_err(refused)?;
+                let schema = json::Schema::parse(text, needed, links).map_err(invalid)?;
                 Ok(Format::Json { schema, options })
             }
-            Named::Protobuf => {
+            FormatName::Protobuf => {
                 let options = options(framing(&["auto", "header", "confluent", "apicurio8", "none"])?);
-                let own = self.imports.iter().filter(|one| !needed.contains(one));
+                let own = self.imports.iter().filter(|text| !needed.contains(text));
                 let needed: Vec<String> = needed.iter().chain(own).cloned().collect();
-                let schema = proto::Schema::parse_with(text, &needed).map_err(refused)?;
-                let (message, by_id) = (self.message.clone(), self.by_registry);
+                let schema = proto::Schema::parse_with(text, &needed).map_err(invalid)?;
+                let (message, by_id) = (self.message.clone(), self.uses_registry);
                 Ok(Format::Protobuf { schema, message, by_id, options, writers })
             }
         }
     }
 
-    /// The type of its column.
+    /// Returns the Spark type of the column.
     ///
     /// # Errors
-    /// The schema cannot be read, or has a type that Spark has not.
-    pub fn spark_type(&self, found: Option<&Registered>) -> Result<SparkType> {
+    /// The schema cannot be parsed, or has a type that Spark does not support.
+    pub fn spark_type(&self, registered: Option<&ReaderSchema>) -> Result<SparkType> {
         let name = self.part.name();
-        let about = |error: String| Error::configuration(format!("{error}. This is about the options {name}.*."));
-        let format = self.format(found, None, Arc::default()).map_err(|error| about(error.to_string()))?;
-        let decoder = format.decoder().map_err(|error| about(error.to_string()))?;
-        SparkType::of(decoder.data_type(), name)
+        let with_options =
+            |error: String| Error::configuration(format!("{error}. This is about the options {name}.*."));
+        let format = self.format(registered, None, Arc::default()).map_err(|error| with_options(error.to_string()))?;
+        let decoder = format.decoder().map_err(|error| with_options(error.to_string()))?;
+        SparkType::from_arrow(decoder.data_type(), name)
     }
 
-    /// The fields that `.schema(...)` chooses of it; none where that is all of them.
+    /// Returns the fields that `.schema(...)` selects, or `None` if it selects all.
     ///
     /// # Errors
-    /// It chooses what is not there.
-    pub fn chosen(&self, there: &SparkType, wanted: &SparkType) -> Result<Option<Vec<String>>> {
-        (there != wanted).then(|| selected(there, wanted, self.part.name())).transpose()
+    /// A selected field does not exist.
+    pub fn selected_fields(&self, available: &SparkType, requested: &SparkType) -> Result<Option<Vec<String>>> {
+        (available != requested).then(|| selected(available, requested, self.part.name())).transpose()
     }
 }

@@ -1,24 +1,24 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::columns::Served;
+use crate::columns::OutputColumn;
 use crate::options::{ReadOptions, Reading};
 
 const ORDER: &str = r#"{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}"#;
 
 fn parse(options: &[(&str, &str)]) -> Result<ReadOptions> {
     let base = [("kafka.bootstrap.servers", "localhost:9092"), ("subscribe", "t")];
-    let given: BTreeMap<String, String> =
+    let options: BTreeMap<String, String> =
         base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    ReadOptions::parse(&given, Reading::Any)
+    ReadOptions::parse(&options, Reading::Any)
 }
 
 fn names(options: &[(&str, &str)]) -> Vec<&'static str> {
-    parse(options).unwrap().served.into_iter().map(Served::name).collect()
+    parse(options).unwrap().output.into_iter().map(OutputColumn::name).collect()
 }
 
 #[test]
-fn bad_options_say_what_is_wrong() {
+fn rejects_invalid_options() {
     let avro = [("value.format", "avro"), ("value.schema", ORDER)];
     let with = |more: &[(&'static str, &'static str)]| [&avro[..], more].concat();
     let cases = [
@@ -34,7 +34,7 @@ fn bad_options_say_what_is_wrong() {
             "no effect with value.format=json",
         ),
         (vec![("value.format", "int"), ("schema.registry.url", "http://r")], "has no effect without value.format=avro"),
-        (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be given"),
+        (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be raw"),
         (with(&[("value.onError", "skip")]), "value.onError must be raise or null, not 'skip'"),
         (
             with(&[("value.onError", "deadletter")]),
@@ -72,7 +72,7 @@ fn bad_options_say_what_is_wrong() {
 }
 
 #[test]
-fn columns_come_with_what_is_decoded() {
+fn null_on_error_adds_columns() {
     let all = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"];
     let avro = [("value.format", "Avro "), ("value.schema", ORDER)];
     assert_eq!(names(&avro), all);
@@ -83,12 +83,15 @@ fn columns_come_with_what_is_decoded() {
     let only = [&nulls[..], &[("columns", "raw_value")]].concat();
     assert_eq!(names(&only), ["raw_value"]);
     let typed = &parse(&only).unwrap().typed[0];
-    assert!(typed.is_wanted(&[Served::Error(Part::Value)]));
-    assert!(!typed.is_wanted(&[Served::Raw(Part::Value), Served::Error(Part::Key)]), "bytes are there as they are");
+    assert!(typed.needs_decoding(&[OutputColumn::Error(Part::Value)]));
+    assert!(
+        !typed.needs_decoding(&[OutputColumn::Raw(Part::Value), OutputColumn::Error(Part::Key)]),
+        "raw bytes need no decoding"
+    );
 }
 
 #[test]
-fn what_layout_says_of_both_is_said_of_what_is_not_decoded() {
+fn layout_applies_to_undecoded_part() {
     let options = parse(&[("value.format", "long"), ("layout", "string")]).unwrap();
     assert_eq!((options.text.key, options.text.value), (true, false));
     assert_eq!(options.typed.len(), 1);
@@ -96,17 +99,17 @@ fn what_layout_says_of_both_is_said_of_what_is_not_decoded() {
 }
 
 #[test]
-fn the_topic_is_known_where_it_is_one() {
-    let given = |name: &str, text: &str| Given::from([(name.to_owned(), text.to_owned())]);
-    assert_eq!(topic(&given("subscribe", " a,a, ")), Some("a".to_owned()));
-    assert_eq!(topic(&given("assign", r#"{"a":[0]}"#)), Some("a".to_owned()));
+fn finds_single_topic() {
+    let raw = |name: &str, text: &str| RawOptions::from([(name.to_owned(), text.to_owned())]);
+    assert_eq!(single_topic(&raw("subscribe", " a,a, ")), Some("a".to_owned()));
+    assert_eq!(single_topic(&raw("assign", r#"{"a":[0]}"#)), Some("a".to_owned()));
     for (name, text) in [("subscribe", "a,b"), ("assign", r#"{"a":[0],"b":[1]}"#), ("assign", "{"), ("other", "a")] {
-        assert_eq!(topic(&given(name, text)), None, "{text}");
+        assert_eq!(single_topic(&raw(name, text)), None, "{text}");
     }
 }
 
 #[test]
-fn logins_are_hidden() {
+fn registry_passwords_are_hidden() {
     let options = [
         ("value.format", "avro"),
         ("schema.registry.url", "http://r, http://s"),
@@ -120,7 +123,7 @@ fn logins_are_hidden() {
 }
 
 #[test]
-fn errors_of_formats_name_their_options() {
+fn format_errors_name_the_options() {
     let node = r#"{"type":"record","name":"N","fields":[{"name":"next","type":["null","N"]}]}"#;
     for (schema, framing, text) in [(ORDER, "x", "framing must be auto, header"), (node, "none", "give `recursion`")] {
         let options = [("value.format", "avro"), ("value.schema", schema), ("value.framing", framing)];

@@ -1,33 +1,35 @@
-//! The fields that `.schema(...)` chooses of typed keys and values.
+//! Selection of fields of typed keys and values by `.schema(...)`.
 
 use std::collections::BTreeSet;
 
-use samsarrow_values::path;
+use samsarrow_values::path::part as path_part;
 
 use super::types::SparkType;
 use crate::error::{Error, Result};
 
-/// The paths of the fields that are chosen of a type, each without the column's name.
+/// Returns the paths of the selected fields, without the column's name.
 ///
 /// # Errors
-/// It is no choice of what is there.
-pub fn selected(there: &SparkType, wanted: &SparkType, at: &str) -> Result<Vec<String>> {
-    match (there, wanted) {
-        // Before fields are looked at: a struct may have none.
-        (there, wanted) if there == wanted => Ok(vec![at.split_once('.').map_or("", |(_, rest)| rest).to_owned()]),
+/// `requested` is not a selection of the fields of `available`.
+pub fn selected(available: &SparkType, requested: &SparkType, path: &str) -> Result<Vec<String>> {
+    match (available, requested) {
+        // Checked before the fields, since a struct may have none.
+        (available, requested) if available == requested => {
+            Ok(vec![path.split_once('.').map_or("", |(_, rest)| rest).to_owned()])
+        }
         (SparkType::Struct(known), SparkType::Struct(fields)) => {
             let names: BTreeSet<&str> = fields.iter().map(|(name, ..)| name.as_str()).collect();
             if names.is_empty() || names.len() < fields.len() {
                 return Err(Error::configuration(format!(
-                    "{at} in .schema(...) needs fields, each of them once: {}",
-                    wanted.shown()
+                    "{path} in .schema(...) needs fields, each of them once: {}",
+                    requested.to_spark_string()
                 )));
             }
             let mut paths = Vec::new();
             for (name, kind, nullable) in fields {
-                let own = format!("{at}.{}", path::part(name));
-                let Some((_, there, _)) = known.iter().find(|(known, ..)| known == name) else {
-                    let names: Vec<_> = known.iter().map(|(name, ..)| path::part(name)).collect();
+                let own = format!("{path}.{}", path_part(name));
+                let Some((_, available, _)) = known.iter().find(|(known, ..)| known == name) else {
+                    let names: Vec<_> = known.iter().map(|(name, ..)| path_part(name)).collect();
                     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                     return Err(Error::configuration(format!("there is no field {own}, only {names}")));
                 };
@@ -36,18 +38,18 @@ pub fn selected(there: &SparkType, wanted: &SparkType, at: &str) -> Result<Vec<S
                         "{own} cannot be NOT NULL in .schema(...): all fields are nullable"
                     )));
                 }
-                paths.extend(selected(there, kind, &own)?);
+                paths.extend(selected(available, kind, &own)?);
             }
             Ok(paths)
         }
-        (SparkType::Array(there, _), SparkType::Array(wanted, true)) => selected(there, wanted, at),
-        (SparkType::Map(key, there, _), SparkType::Map(other, wanted, true)) if key == other => {
-            selected(there, wanted, at)
+        (SparkType::Array(available, _), SparkType::Array(requested, true)) => selected(available, requested, path),
+        (SparkType::Map(key, available, _), SparkType::Map(other, requested, true)) if key == other => {
+            selected(available, requested, path)
         }
-        (there, wanted) => Err(Error::configuration(format!(
-            "{at} is {}, not {}: .schema(...) may choose fields; cast others in the DataFrame",
-            there.shown(),
-            wanted.shown()
+        (available, requested) => Err(Error::configuration(format!(
+            "{path} is {}, not {}: .schema(...) may choose fields; cast others in the DataFrame",
+            available.to_spark_string(),
+            requested.to_spark_string()
         ))),
     }
 }

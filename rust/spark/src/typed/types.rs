@@ -1,4 +1,4 @@
-//! Types of typed keys and values: Arrow's as Spark's.
+//! Conversion of Arrow types of keys and values to Spark types.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use samsarrow_values::path::part;
@@ -6,34 +6,34 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
-/// A type of Spark's.
+/// Spark data type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SparkType {
-    /// One without parts, by its name in Spark's JSON: `long`, `timestamp_ntz`.
+    /// Type without parameters, by its name in Spark's JSON: `long`, `timestamp_ntz`.
     Plain(String),
-    /// Digits, and those behind the point.
+    /// Decimal with precision and scale.
     Decimal(u8, i8),
-    /// Fields by their names, and whether they may be null.
+    /// Fields with name, type and nullability.
     Struct(Vec<(String, SparkType, bool)>),
-    /// The type of items, and whether they may be null.
+    /// Element type, and whether elements may be null.
     Array(Box<SparkType>, bool),
-    /// The types of keys and values, and whether values may be null.
+    /// Key and value types, and whether values may be null.
     Map(Box<SparkType>, Box<SparkType>, bool),
 }
 
 impl SparkType {
-    /// Arrow's type as Spark's, all that is in it nullable. `path` is for errors: `value.user.city`.
+    /// Converts an Arrow type, with all nested values nullable. `path` is for errors: `value.user.city`.
     ///
     /// # Errors
     /// Spark has no such type.
-    pub fn of(arrow: &DataType, path: &str) -> Result<SparkType> {
+    pub fn from_arrow(arrow: &DataType, path: &str) -> Result<SparkType> {
         let plain = |name: &str| Ok(SparkType::Plain(name.to_owned()));
         match arrow {
             DataType::Null => plain("void"),
             DataType::Boolean => plain("boolean"),
             DataType::Int8 => plain("byte"),
             DataType::Int16 | DataType::UInt8 => plain("short"),
-            // Numbers without a sign, and times of day, as Spark's from_avro and from_protobuf have them.
+            // Unsigned numbers and times of day, converted as in Spark's from_avro and from_protobuf.
             DataType::Int32 | DataType::UInt16 | DataType::Time32(TimeUnit::Millisecond) => plain("integer"),
             DataType::Int64 | DataType::UInt32 | DataType::Time64(TimeUnit::Microsecond) => plain("long"),
             DataType::UInt64 => Ok(SparkType::Decimal(20, 0)),
@@ -47,35 +47,39 @@ impl SparkType {
                 Ok(SparkType::Decimal(*precision, *scale))
             }
             DataType::Struct(fields) => {
-                let one = |field: &arrow_schema::FieldRef| {
-                    let kind = SparkType::of(field.data_type(), &format!("{path}.{}", part(field.name())))?;
+                let convert = |field: &arrow_schema::FieldRef| {
+                    let kind = SparkType::from_arrow(field.data_type(), &format!("{path}.{}", part(field.name())))?;
                     Ok((field.name().clone(), kind, true))
                 };
-                Ok(SparkType::Struct(fields.iter().map(one).collect::<Result<_>>()?))
+                Ok(SparkType::Struct(fields.iter().map(convert).collect::<Result<_>>()?))
             }
-            DataType::List(item) => Ok(SparkType::Array(Box::new(SparkType::of(item.data_type(), path)?), true)),
+            DataType::List(item) => {
+                Ok(SparkType::Array(Box::new(SparkType::from_arrow(item.data_type(), path)?), true))
+            }
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(fields) => match fields.as_ref() {
                     [key, value] => {
-                        let of = |field: &arrow_schema::FieldRef| SparkType::of(field.data_type(), path).map(Box::new);
+                        let of = |field: &arrow_schema::FieldRef| {
+                            SparkType::from_arrow(field.data_type(), path).map(Box::new)
+                        };
                         Ok(SparkType::Map(of(key)?, of(value)?, true))
                     }
-                    _ => Err(none_like(arrow, path)),
+                    _ => Err(unsupported(arrow, path)),
                 },
-                _ => Err(none_like(arrow, path)),
+                _ => Err(unsupported(arrow, path)),
             },
-            _ => Err(none_like(arrow, path)),
+            _ => Err(unsupported(arrow, path)),
         }
     }
 
-    /// As Spark writes it in JSON.
+    /// Formats the type as Spark's JSON.
     pub fn json(&self) -> Value {
         match self {
             SparkType::Plain(name) => name.as_str().into(),
             SparkType::Decimal(precision, scale) => format!("decimal({precision},{scale})").into(),
             SparkType::Struct(fields) => {
-                let one = |(name, kind, nullable): &(String, SparkType, bool)| json!({"name": name, "type": kind.json(), "nullable": nullable, "metadata": Map::new()});
-                json!({"type": "struct", "fields": fields.iter().map(one).collect::<Vec<_>>()})
+                let field = |(name, kind, nullable): &(String, SparkType, bool)| json!({"name": name, "type": kind.json(), "nullable": nullable, "metadata": Map::new()});
+                json!({"type": "struct", "fields": fields.iter().map(field).collect::<Vec<_>>()})
             }
             SparkType::Array(item, nullable) => {
                 json!({"type": "array", "elementType": item.json(), "containsNull": nullable})
@@ -88,15 +92,15 @@ impl SparkType {
         }
     }
 
-    /// From the text of Spark's JSON.
-    pub fn read_text(text: &str) -> Option<SparkType> {
-        let told: Value = serde_json::from_str(text).ok()?;
-        SparkType::read(&told)
+    /// Parses the text of Spark's JSON.
+    pub fn parse(text: &str) -> Option<SparkType> {
+        let json: Value = serde_json::from_str(text).ok()?;
+        SparkType::from_json(&json)
     }
 
-    /// From Spark's JSON.
-    pub fn read(told: &Value) -> Option<SparkType> {
-        if let Some(name) = told.as_str() {
+    /// Parses Spark's JSON.
+    pub fn from_json(json: &Value) -> Option<SparkType> {
+        if let Some(name) = json.as_str() {
             let decimal = name.strip_prefix("decimal(").and_then(|rest| rest.strip_suffix(')'));
             return Some(match decimal.and_then(|numbers| numbers.split_once(',')) {
                 Some((precision, scale)) => {
@@ -105,16 +109,16 @@ impl SparkType {
                 None => SparkType::Plain(name.to_owned()),
             });
         }
-        let part = |name: &str| told.get(name).and_then(SparkType::read).map(Box::new);
-        let flag = |name: &str| told.get(name).and_then(Value::as_bool).unwrap_or(true);
-        match told.get("type")?.as_str()? {
+        let part = |name: &str| json.get(name).and_then(SparkType::from_json).map(Box::new);
+        let flag = |name: &str| json.get(name).and_then(Value::as_bool).unwrap_or(true);
+        match json.get("type")?.as_str()? {
             "struct" => {
-                let one = |field: &Value| {
+                let parse_field = |field: &Value| {
                     let name = field.get("name")?.as_str()?.to_owned();
                     let nullable = field.get("nullable").and_then(Value::as_bool).unwrap_or(true);
-                    Some((name, SparkType::read(field.get("type")?)?, nullable))
+                    Some((name, SparkType::from_json(field.get("type")?)?, nullable))
                 };
-                Some(SparkType::Struct(told.get("fields")?.as_array()?.iter().map(one).collect::<Option<_>>()?))
+                Some(SparkType::Struct(json.get("fields")?.as_array()?.iter().map(parse_field).collect::<Option<_>>()?))
             }
             "array" => Some(SparkType::Array(part("elementType")?, flag("containsNull"))),
             "map" => Some(SparkType::Map(part("keyType")?, part("valueType")?, flag("valueContainsNull"))),
@@ -122,8 +126,8 @@ impl SparkType {
         }
     }
 
-    /// As Spark shows it: `struct<id:bigint>`.
-    pub fn shown(&self) -> String {
+    /// Formats the type as Spark prints it: `struct<id:bigint>`.
+    pub fn to_spark_string(&self) -> String {
         match self {
             SparkType::Plain(name) => match name.as_str() {
                 "byte" => "tinyint".to_owned(),
@@ -134,25 +138,25 @@ impl SparkType {
             },
             SparkType::Decimal(precision, scale) => format!("decimal({precision},{scale})"),
             SparkType::Struct(fields) => {
-                let one = |(name, kind, _): &(String, SparkType, bool)| format!("{name}:{}", kind.shown());
-                format!("struct<{}>", fields.iter().map(one).collect::<Vec<_>>().join(","))
+                let format = |(name, kind, _): &(String, SparkType, bool)| format!("{name}:{}", kind.to_spark_string());
+                format!("struct<{}>", fields.iter().map(format).collect::<Vec<_>>().join(","))
             }
-            SparkType::Array(item, _) => format!("array<{}>", item.shown()),
-            SparkType::Map(key, value, _) => format!("map<{},{}>", key.shown(), value.shown()),
+            SparkType::Array(item, _) => format!("array<{}>", item.to_spark_string()),
+            SparkType::Map(key, value, _) => format!("map<{},{}>", key.to_spark_string(), value.to_spark_string()),
         }
     }
 }
 
-fn none_like(arrow: &DataType, path: &str) -> Error {
+fn unsupported(arrow: &DataType, path: &str) -> Error {
     let column = path.split('.').next().unwrap_or(path);
     Error::configuration(format!(
         "{path} is of type {}, and Spark has none like it: name the other fields in the option {column}.fields",
-        named(arrow)
+        pyarrow_name(arrow)
     ))
 }
 
-/// The type as pyarrow names it, which the Python source shows.
-fn named(arrow: &DataType) -> String {
+/// Returns the type's name in pyarrow, which the Python source shows.
+fn pyarrow_name(arrow: &DataType) -> String {
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",

@@ -28,24 +28,24 @@ fn wide() -> DataType {
 }
 
 #[test]
-fn types_are_sparks() {
-    let spark = SparkType::of(&wide(), "value").unwrap();
+fn converts_arrow_types() {
+    let spark = SparkType::from_arrow(&wide(), "value").unwrap();
     assert_eq!(
-        spark.shown(),
+        spark.to_spark_string(),
         "struct<flag:boolean,nothing:void,small:smallint,large:decimal(20,0),hash:binary,price:decimal(9,2),at:int,\
          made:timestamp,seen:timestamp_ntz,tags:array<bigint>,named:map<string,int>>"
     );
-    assert_eq!(SparkType::read_text(&spark.json().to_string()), Some(spark));
+    assert_eq!(SparkType::parse(&spark.json().to_string()), Some(spark));
     for bad in ["", "[]", r#"{"type":"array"}"#, r#"{"type":"struct","fields":[{"name":"a"}]}"#, r#""decimal(x,1)""#] {
-        assert_eq!(SparkType::read_text(bad), None, "{bad}");
+        assert_eq!(SparkType::parse(bad), None, "{bad}");
     }
 }
 
 #[test]
-fn a_type_that_spark_has_not_is_named() {
+fn rejects_unsupported_types() {
     let took = Field::new("took", DataType::Interval(IntervalUnit::MonthDayNano), true);
     let order = DataType::Struct(Fields::from(vec![Field::new("id", DataType::Int64, false), took]));
-    let error = SparkType::of(&order, "value").unwrap_err().to_string();
+    let error = SparkType::from_arrow(&order, "value").unwrap_err().to_string();
     assert_eq!(
         error,
         "value.took is of type month_day_nano_interval, and Spark has none like it: name the other fields in the option \
@@ -56,52 +56,55 @@ fn a_type_that_spark_has_not_is_named() {
         (DataType::Decimal256(50, 2), "decimal256(50, 2)"),
         (DataType::Time64(TimeUnit::Nanosecond), "time64[ns]"),
     ] {
-        assert!(SparkType::of(&kind, "key").unwrap_err().to_string().contains(name));
+        assert!(SparkType::from_arrow(&kind, "key").unwrap_err().to_string().contains(name));
     }
 }
 
 fn spark(text: &str) -> SparkType {
-    SparkType::read_text(text).unwrap()
+    SparkType::parse(text).unwrap()
 }
 
 #[test]
-fn fields_are_chosen() {
+fn selects_fields() {
     let user = r#"{"type":"struct","fields":[{"name":"age","type":"integer","nullable":true}]}"#;
     let whole = r#"{"type":"struct","fields":[{"name":"age","type":"integer"},{"name":"name","type":"string"}]}"#;
-    let there = spark(&format!(
+    let available = spark(&format!(
         r#"{{"type":"struct","fields":[{{"name":"id","type":"long"}},{{"name":"user","type":{whole}}},
             {{"name":"users","type":{{"type":"array","elementType":{whole},"containsNull":true}}}},
             {{"name":"named","type":{{"type":"map","keyType":"string","valueType":{whole},"valueContainsNull":true}}}}]}}"#
     ));
-    let wanted = spark(&format!(
+    let requested = spark(&format!(
         r#"{{"type":"struct","fields":[{{"name":"named","type":{{"type":"map","keyType":"string","valueType":{user}}}}},
             {{"name":"users","type":{{"type":"array","elementType":{user}}}}},{{"name":"user","type":{whole}}}]}}"#
     ));
-    let paths = selected(&there, &wanted, "value").unwrap();
+    let paths = selected(&available, &requested, "value").unwrap();
     assert_eq!(paths, ["named.age", "users.age", "user"]);
-    let one = |field: &str| spark(&format!(r#"{{"type":"struct","fields":[{field}]}}"#));
-    for (wanted, text) in [
-        (one(r#"{"name":"colour","type":"string"}"#), "there is no field value.colour, only id, user, users, named"),
-        (one(r#"{"name":"id","type":"string"}"#), "value.id is bigint, not string"),
-        (one(r#"{"name":"id","type":"long","nullable":false}"#), "value.id cannot be NOT NULL"),
-        (one(""), "value in .schema(...) needs fields"),
+    let struct_of = |field: &str| spark(&format!(r#"{{"type":"struct","fields":[{field}]}}"#));
+    for (requested, text) in [
+        (
+            struct_of(r#"{"name":"colour","type":"string"}"#),
+            "there is no field value.colour, only id, user, users, named",
+        ),
+        (struct_of(r#"{"name":"id","type":"string"}"#), "value.id is bigint, not string"),
+        (struct_of(r#"{"name":"id","type":"long","nullable":false}"#), "value.id cannot be NOT NULL"),
+        (struct_of(""), "value in .schema(...) needs fields"),
         (spark(r#""binary""#), "value is struct<id:bigint,user:struct<age:int,name:string>"),
     ] {
-        let error = selected(&there, &wanted, "value").unwrap_err().to_string();
+        let error = selected(&available, &requested, "value").unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
 }
 
 #[test]
-fn names_with_dots_and_structs_without_fields_are_chosen() {
-    let one = |fields: &str| spark(&format!(r#"{{"type":"struct","fields":[{fields}]}}"#));
+fn selects_dotted_names_and_empty_structs() {
+    let struct_of = |fields: &str| spark(&format!(r#"{{"type":"struct","fields":[{fields}]}}"#));
     let empty = r#"{"name":"e","type":{"type":"struct","fields":[]}}"#;
     let dotted = r#"{"name":"host.name","type":"string"}"#;
     let nested = format!(r#"{{"name":"host","type":{{"type":"struct","fields":[{dotted}]}}}}"#);
-    let there = one(&format!("{dotted},{nested},{empty}"));
-    for (wanted, paths) in [(dotted, "`host.name`"), (&*nested, "host"), (empty, "e")] {
-        assert_eq!(selected(&there, &one(wanted), "value").unwrap(), [paths]);
+    let available = struct_of(&format!("{dotted},{nested},{empty}"));
+    for (requested, paths) in [(dotted, "`host.name`"), (&*nested, "host"), (empty, "e")] {
+        assert_eq!(selected(&available, &struct_of(requested), "value").unwrap(), [paths]);
     }
-    let error = selected(&there, &one(r#"{"name":"a.b","type":"long"}"#), "value").unwrap_err().to_string();
+    let error = selected(&available, &struct_of(r#"{"name":"a.b","type":"long"}"#), "value").unwrap_err().to_string();
     assert!(error.contains("there is no field value.`a.b`, only `host.name`, host, e"), "{error}");
 }

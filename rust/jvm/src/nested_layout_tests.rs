@@ -5,22 +5,22 @@ use arrow_schema::{Field, Fields};
 
 use super::*;
 
-fn placed(array: ArrayRef) -> Result<(Vec<u64>, Kept)> {
-    let kind = SparkType::of(array.data_type(), "value").unwrap();
-    let (mut kept, mut out) = (Kept::default(), Vec::new());
-    nested(&array, &kind, "value", &mut kept, &mut out)?;
-    Ok((out, kept))
+fn layout(array: ArrayRef) -> Result<(Vec<u64>, Retained)> {
+    let kind = SparkType::from_arrow(array.data_type(), "value").unwrap();
+    let (mut retained, mut out) = (Retained::default(), Vec::new());
+    nested(&array, &kind, "value", &mut retained, &mut out)?;
+    Ok((out, retained))
 }
 
-/// Slots of the vectors, validity and what Java would read of the buffers that were made replaced by whether they are there.
+/// Returns for each vector whether validity, offsets and data have addresses, and its length.
 fn shape(array: ArrayRef) -> Vec<(bool, bool, bool, u64)> {
-    let (slots, _kept) = placed(array).unwrap();
+    let (slots, _kept) = layout(array).unwrap();
     let vectors = slots.as_chunks::<8>().0;
     vectors.iter().map(|slots| (slots[0] != 0, slots[1] != 0, slots[2] != 0, slots[3])).collect()
 }
 
 #[test]
-fn vectors_come_in_the_order_of_their_types() {
+fn nested_vectors_follow_their_parent() {
     let mut lists = ListBuilder::new(Int32Builder::new());
     lists.append_value([Some(1), None]);
     lists.append_null();
@@ -39,38 +39,38 @@ fn vectors_come_in_the_order_of_their_types() {
     assert_eq!(
         shape(Arc::clone(&rows)),
         [struct_of, list, items, (false, false, true, 3), (true, false, false, 3)],
-        "an array of nulls says so of each row"
+        "a null array has a validity bitmap"
     );
-    // Of a slice, items are those of the whole array: offsets say which.
+    // A slice has the items of the whole array; its offsets select them.
     assert_eq!(shape(rows.slice(1, 1))[1..3], [(true, true, false, 1), items]);
 }
 
 #[test]
-fn fields_are_chosen_by_name_and_in_sparks_order() {
+fn fields_are_matched_by_name() {
     let columns: Vec<ArrayRef> =
         vec![Arc::new(UInt64Array::from(vec![1])), Arc::new(UInt32Array::from(vec![u32::MAX]))];
     let fields = Fields::from(vec![Field::new("a", DataType::UInt64, false), Field::new("b", DataType::UInt32, false)]);
     let rows: ArrayRef = Arc::new(StructArray::new(fields, columns, None));
-    let wanted = SparkType::read_text(
+    let requested = SparkType::parse(
         r#"{"type":"struct","fields":[{"name":"b","type":"long"},{"name":"a","type":"decimal(20,0)"}]}"#,
     );
-    let (mut kept, mut out) = (Kept::default(), Vec::new());
-    nested(&rows, &wanted.unwrap(), "value", &mut kept, &mut out).unwrap();
+    let (mut retained, mut out) = (Retained::default(), Vec::new());
+    nested(&rows, &requested.unwrap(), "value", &mut retained, &mut out).unwrap();
     assert_eq!(out.len(), 3 * 8);
-    let missing = SparkType::read_text(r#"{"type":"struct","fields":[{"name":"c","type":"long"}]}"#);
-    assert_eq!(nested(&rows, &missing.unwrap(), "value", &mut kept, &mut out).unwrap_err().kind, "state");
+    let missing = SparkType::parse(r#"{"type":"struct","fields":[{"name":"c","type":"long"}]}"#);
+    assert_eq!(nested(&rows, &missing.unwrap(), "value", &mut retained, &mut out).unwrap_err().kind, "state");
 }
 
 #[test]
-fn bytes_of_one_length_have_offsets() {
+fn fixed_size_binary_gets_offsets() {
     let hashes = FixedSizeBinaryArray::try_from_iter([[1_u8, 2], [3, 4]].into_iter()).unwrap();
     assert_eq!(shape(Arc::new(hashes)), [(false, true, true, 2)]);
 }
 
 #[test]
-fn times_that_spark_has_not_are_errors() {
+fn rejects_timestamps_outside_of_sparks_range() {
     let late: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![Some(1), Some(1 << 62)]).with_timezone("UTC"));
-    let failure = placed(late).unwrap_err();
+    let failure = layout(late).unwrap_err();
     assert_eq!((failure.kind, failure.name.as_str()), ("bad_value", "BadValueError"));
     assert!(failure.text.starts_with("field value: the time 4611686018427387904 is outside"), "{failure:?}");
 }

@@ -1,4 +1,4 @@
-//! What a registry says that values were written with.
+//! Lookup of writer schemas in a schema registry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,18 +9,19 @@ use samsarrow_values::SchemaId;
 use samsarrow_values::writer_schemas::{Found, Kind};
 use tokio::task::JoinSet;
 
-/// Looks up the schemas of ids in a registry, all at once; `imports` are texts that they import and it does not have.
+/// Looks up the schemas of ids concurrently. `imports` are schema texts that the registered schemas import and that the
+/// registry does not have.
 ///
 /// # Errors
 /// The registry does not respond.
-pub async fn ask(
+pub async fn lookup_schemas(
     registry: Registry,
     ids: BTreeSet<SchemaId>,
     kind: Kind,
     ignore_rules: bool,
     imports: Arc<[String]>,
 ) -> Result<Vec<(SchemaId, Found)>> {
-    let mut asked = JoinSet::new();
+    let mut lookups = JoinSet::new();
     for id in ids {
         let key = match id {
             SchemaId::Id(id) => SchemaKey::Id(id),
@@ -28,26 +29,31 @@ pub async fn ask(
             SchemaId::Bare | SchemaId::Fingerprint(_) => continue,
         };
         let (registry, imports) = (registry.clone(), Arc::clone(&imports));
-        asked.spawn(
-            async move { said(registry.schema(key).await, kind, ignore_rules, &imports).map(|found| (id, found)) },
-        );
+        lookups.spawn(async move {
+            writer_schema(registry.schema(key).await, kind, ignore_rules, &imports).map(|schema| (id, schema))
+        });
     }
-    let mut found = Vec::new();
-    while let Some(done) = asked.join_next().await {
-        found.push(done.unwrap_or_else(|_| Err(Error::closed("the schema registry's client")))?);
+    let mut results = Vec::new();
+    while let Some(done) = lookups.join_next().await {
+        results.push(done.unwrap_or_else(|_| Err(Error::closed("the schema registry's client")))?);
     }
-    Ok(found)
+    Ok(results)
 }
 
-fn said(answer: Result<Arc<RegisteredSchema>>, kind: Kind, ignore_rules: bool, imports: &[String]) -> Result<Found> {
-    let schema = match answer {
+fn writer_schema(
+    response: Result<Arc<RegisteredSchema>>,
+    kind: Kind,
+    ignore_rules: bool,
+    imports: &[String],
+) -> Result<Found> {
+    let schema = match response {
         Ok(schema) => schema,
         Err(Error::SchemaNotFound(text)) => return Ok(Found::Missing(text)),
         Err(other) => return Err(other),
     };
     if schema.kind != kind.name() {
-        let (found, wanted) = (&schema.kind, kind.name());
-        return Ok(Found::Refused(format!("the value is written with a schema of type {found}, not {wanted}")));
+        let (actual, expected) = (&schema.kind, kind.name());
+        return Ok(Found::Refused(format!("the value is written with a schema of type {actual}, not {expected}")));
     }
     if schema.has_rules && !ignore_rules {
         let text = "its schema has rules, which samsarrow does not run: ignore_rules=True takes values as they are";

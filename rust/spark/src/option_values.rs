@@ -1,4 +1,4 @@
-//! Values of options: text in, checked values out, with errors that name the option.
+//! Parsers of option values, with errors that name the option.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::offsets::Offsets;
 
-/// Options by their names in lower case.
-pub(crate) type Given = BTreeMap<String, String>;
+/// Options by name, in lower case.
+pub(crate) type RawOptions = BTreeMap<String, String>;
 
-/// What was given for `name`, whose spelling is for errors.
-pub(crate) fn get<'a>(given: &'a Given, name: &str) -> Option<&'a str> {
-    given.get(&name.to_lowercase()).map(String::as_str)
+/// Returns the value of an option; `name` has the spelling for errors.
+pub(crate) fn get<'a>(options: &'a RawOptions, name: &str) -> Option<&'a str> {
+    options.get(&name.to_lowercase()).map(String::as_str)
 }
 
-/// Text as Python shows it in errors: quoted.
+/// Quotes a text as Python's `repr` does.
 pub(crate) fn quoted(text: &str) -> String {
     if text.contains('\'') && !text.contains('"') {
         return format!("\"{text}\"");
@@ -25,9 +25,9 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// `true` or `false`.
-pub(crate) fn boolean(given: &Given, name: &str, default: bool) -> Result<bool> {
-    let Some(text) = get(given, name) else { return Ok(default) };
+/// Parses `true` or `false`.
+pub(crate) fn boolean(options: &RawOptions, name: &str, default: bool) -> Result<bool> {
+    let Some(text) = get(options, name) else { return Ok(default) };
     match text.trim().to_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -35,30 +35,30 @@ pub(crate) fn boolean(given: &Given, name: &str, default: bool) -> Result<bool> 
     }
 }
 
-/// A whole number greater than 0.
-pub(crate) fn positive(given: &Given, name: &str) -> Result<Option<u64>> {
-    number(given, name, 1, "a whole number greater than 0")
+/// Parses a whole number greater than 0.
+pub(crate) fn positive(options: &RawOptions, name: &str) -> Result<Option<u64>> {
+    number(options, name, 1, "a whole number greater than 0")
 }
 
-/// A whole number.
-pub(crate) fn natural(given: &Given, name: &str) -> Result<Option<u64>> {
-    number(given, name, 0, "a whole number, at least 0")
+/// Parses a whole number of 0 or more.
+pub(crate) fn natural(options: &RawOptions, name: &str) -> Result<Option<u64>> {
+    number(options, name, 0, "a whole number, at least 0")
 }
 
-fn number(given: &Given, name: &str, least: u64, what: &str) -> Result<Option<u64>> {
-    let Some(text) = get(given, name) else { return Ok(None) };
+fn number(options: &RawOptions, name: &str, min: u64, what: &str) -> Result<Option<u64>> {
+    let Some(text) = get(options, name) else { return Ok(None) };
     let digits = text.trim();
-    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    // What is beyond is no number of records, milliseconds or tries.
-    let fits = |number: &u64| plain && *number >= least && i64::try_from(*number).is_ok();
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    // Numbers beyond an i64 are not valid counts or milliseconds.
+    let fits = |number: &u64| is_number && *number >= min && i64::try_from(*number).is_ok();
     let number = digits.parse::<u64>().ok().filter(fits);
-    let none = || Error::configuration(format!("option {name} must be {what}, not {}", quoted(text)));
-    number.map(Some).ok_or_else(none)
+    let invalid = || Error::configuration(format!("option {name} must be {what}, not {}", quoted(text)));
+    number.map(Some).ok_or_else(invalid)
 }
 
-/// A time as Spark writes it: `15m`, `500ms`; a plain number is milliseconds.
-pub(crate) fn duration(given: &Given, name: &str, default: Duration) -> Result<Duration> {
-    let Some(text) = get(given, name) else { return Ok(default) };
+/// Parses a duration as Spark writes it: `15m`, `500ms`; a number without a unit is in milliseconds.
+pub(crate) fn duration(options: &RawOptions, name: &str, default: Duration) -> Result<Duration> {
+    let Some(text) = get(options, name) else { return Ok(default) };
     let lower = text.trim().to_lowercase();
     let end = lower.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(lower.len());
     let (number, unit) = lower.split_at(end);
@@ -78,7 +78,7 @@ pub(crate) fn duration(given: &Given, name: &str, default: Duration) -> Result<D
     })
 }
 
-/// A JSON object.
+/// Parses a JSON object.
 pub(crate) fn json_object(text: &str, name: &str, example: &str) -> Result<Map<String, Value>> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
@@ -90,8 +90,8 @@ pub(crate) fn json_object(text: &str, name: &str, example: &str) -> Result<Map<S
     }
 }
 
-/// `{"topic":{"0":23}}`: a number, `what` it is, for each partition.
-pub(crate) fn numbers_per_partition(text: &str, name: &str, least: i64, what: &str) -> Result<Offsets> {
+/// Parses `{"topic":{"0":23}}`: a number per partition, described by `what` in errors.
+pub(crate) fn numbers_per_partition(text: &str, name: &str, min: i64, what: &str) -> Result<Offsets> {
     let mut result = Offsets::new();
     for (topic, partitions) in json_object(text, name, r#"{"topic":{"0":23,"1":42}}"#)? {
         let Value::Object(partitions) = partitions else {
@@ -101,15 +101,15 @@ pub(crate) fn numbers_per_partition(text: &str, name: &str, least: i64, what: &s
             )));
         };
         for (partition, number) in partitions {
-            let at = partition.parse::<i32>().ok().filter(|_| partition.bytes().all(|b| b.is_ascii_digit()));
-            let (Some(at), Some(number)) = (at, number.as_i64().filter(|number| *number >= least)) else {
+            let index = partition.parse::<i32>().ok().filter(|_| partition.bytes().all(|b| b.is_ascii_digit()));
+            let (Some(index), Some(number)) = (index, number.as_i64().filter(|number| *number >= min)) else {
                 return Err(Error::configuration(format!(
                     "option {name}: {}: {number} of topic {} is not a partition and {what}",
                     quoted(&partition),
                     quoted(&topic)
                 )));
             };
-            result.insert(TopicPartition::new(topic.as_str(), at), number);
+            result.insert(TopicPartition::new(topic.as_str(), index), number);
         }
     }
     Ok(result)

@@ -1,4 +1,4 @@
-//! What is not in the log: not yet, not any more, or never.
+//! Offsets outside of the log: not yet written, deleted or truncated.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use super::{Next, Reader};
 use crate::failure::{Failure, Result};
 use crate::range::Range;
 
-/// Without progress for so long, a broker is asked whether there is more to come.
-const DOUBT: Duration = Duration::from_millis(500);
+/// Time without progress after which the log's offsets are checked.
+const PROGRESS_CHECK_DELAY: Duration = Duration::from_millis(500);
 
 impl Reader {
-    /// What an error of the consumer's means for the range.
-    pub(super) async fn failed(&mut self, error: Error) -> Result<Next> {
+    /// Handles an error of the consumer.
+    pub(super) async fn handle_error(&mut self, error: Error) -> Result<Next> {
         match error {
             Error::OffsetOutOfRange(_) | Error::Server { code: ErrorCode::OFFSET_OUT_OF_RANGE, .. } => {
                 self.counters.out_of_range += 1;
-                self.strayed = true;
-                self.stop_asking();
+                self.out_of_range = true;
+                self.stop_log_lookup();
                 Ok(Next::Nothing)
             }
             Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, .. } => {
                 let until = if self.range.is_open() { self.position } else { self.range.end };
-                self.lost(until, &format!("the partition is gone: {error}"))?;
+                self.report_lost(until, &format!("the partition is gone: {error}"))?;
                 self.ended = true;
                 Ok(Next::End)
             }
@@ -34,29 +34,29 @@ impl Reader {
         }
     }
 
-    pub(super) async fn out_of_range(&mut self, wait: Duration) -> Result<Next> {
+    pub(super) async fn resolve_out_of_range(&mut self, wait: Duration) -> Result<Next> {
         let Some((first, last)) = self.log(wait).await? else { return self.nothing() };
-        self.strayed = false;
+        self.out_of_range = false;
         if self.position < first {
-            let why = format!("the log starts at {first} now: older records were deleted, by retention or by hand");
-            self.lost(first.min(self.range.end), &why)?;
+            let reason = format!("the log starts at {first} now: older records were deleted, by retention or by hand");
+            self.report_lost(first.min(self.range.end), &reason)?;
             if first >= self.range.end {
                 self.ended = true;
                 return Ok(Next::End);
             }
             self.position = first;
         } else if self.position > last {
-            let why = format!("the log ends at {last}: it was truncated, or the topic was deleted and recreated");
+            let reason = format!("the log ends at {last}: it was truncated, or the topic was deleted and recreated");
             if self.range.is_open() {
-                self.lost(self.position, &why)?;
+                self.report_lost(self.position, &reason)?;
                 self.position = last;
             } else {
-                self.lost(self.range.end, &why)?;
+                self.report_lost(self.range.end, &reason)?;
                 self.ended = true;
                 return Ok(Next::End);
             }
         }
-        // In the log it is not so any more: a new leader had to catch up.
+        // The position is in the log again: a new leader had to catch up.
         self.seek()?;
         Ok(Next::Nothing)
     }
@@ -65,31 +65,31 @@ impl Reader {
         self.lease.as_ref().map_or(Ok(()), |lease| lease.consumer.seek(&self.range.tp, self.position))
     }
 
-    /// Nothing came: whether anything will.
-    pub(super) async fn doubt(&mut self) -> Result<Next> {
+    /// Checks whether more records can arrive after a poll without progress.
+    pub(super) async fn check_progress(&mut self) -> Result<Next> {
         if self.range.is_open() {
             return Ok(Next::Nothing);
         }
         let timeout = self.shared.options()?.poll_timeout;
-        if self.asking.is_none() && self.doubted.elapsed() < DOUBT.min(timeout) {
+        if self.log_lookup.is_none() && self.progress_checked.elapsed() < PROGRESS_CHECK_DELAY.min(timeout) {
             return Ok(Next::Nothing);
         }
         let Some((first, last)) = self.log(Duration::ZERO).await? else { return self.nothing() };
-        self.doubted = Instant::now();
+        self.progress_checked = Instant::now();
         let end = self.range.end;
         if self.position >= last {
-            let why = format!(
+            let reason = format!(
                 "the log, which starts at {first}, ends at {last}: the records up to {end} were never there, or the log was \
                  truncated, or the topic was deleted and recreated"
             );
-            self.lost(end, &why)?;
+            self.report_lost(end, &reason)?;
             self.ended = true;
             return Ok(Next::End);
         }
         self.nothing()
     }
 
-    /// Nothing yet, if that has not lasted for too long.
+    /// Returns [`Next::Nothing`], or an error if that has lasted longer than the timeout.
     fn nothing(&self) -> Result<Next> {
         let timeout = self.shared.options()?.poll_timeout;
         if self.progress.elapsed() <= timeout {
@@ -102,28 +102,29 @@ impl Reader {
         )))
     }
 
-    /// First offset and end of the log, if brokers say so within `wait`; they are asked on.
+    /// Returns the log start and end offsets if brokers respond within `wait`; otherwise the request continues in the
+    /// background.
     async fn log(&mut self, wait: Duration) -> Result<Option<(i64, i64)>> {
         let (shared, tp) = (&self.shared, &self.range.tp);
-        let asking = self.asking.get_or_insert_with(|| {
+        let log_lookup = self.log_lookup.get_or_insert_with(|| {
             let (shared, tp) = (Arc::clone(shared), tp.clone());
             tokio::spawn(async move { shared.log(&tp).await })
         });
-        let Ok(answer) = tokio::time::timeout(wait, asking).await else { return Ok(None) };
-        self.asking = None;
-        answer.map_err(|error| Failure::panic(error.to_string()))?.map(Some)
+        let Ok(result) = tokio::time::timeout(wait, log_lookup).await else { return Ok(None) };
+        self.log_lookup = None;
+        result.map_err(|error| Failure::panic(error.to_string()))?.map(Some)
     }
 
-    pub(super) fn stop_asking(&mut self) {
-        if let Some(asking) = self.asking.take() {
-            asking.abort();
+    pub(super) fn stop_log_lookup(&mut self) {
+        if let Some(log_lookup) = self.log_lookup.take() {
+            log_lookup.abort();
         }
     }
 
-    /// Offsets up to `until` are gone.
-    fn lost(&mut self, until: i64, why: &str) -> Result<()> {
+    /// Reports that offsets up to `until` are lost.
+    fn report_lost(&mut self, until: i64, reason: &str) -> Result<()> {
         self.counters.lost += u64::try_from(until - self.position).unwrap_or_default();
         let fail = self.shared.options()?.fail_on_data_loss;
-        Ok(report_loss(format!("{} cannot be read: {why}", self.range.from(self.position)), fail)?)
+        Ok(report_loss(format!("{} cannot be read: {reason}", self.range.describe_from(self.position)), fail)?)
     }
 }

@@ -1,11 +1,11 @@
-//! Blocks as Java writes them, and blocks that it never would.
+//! Tests of row buffers as Java writes them, and of malformed ones.
 
 use std::collections::BTreeMap;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, TimestampMicrosecondType};
-use samsarrow_spark::write_options::Field as Given;
+use samsarrow_spark::write_options::Field as WriteField;
 
 use super::*;
 
@@ -20,13 +20,13 @@ const ALL: &[(&str, &str)] = &[
 ];
 
 fn options(topic: Option<&str>, fields: &[(&str, &str)]) -> WriteOptions {
-    let mut given = BTreeMap::from([("kafka.bootstrap.servers".to_owned(), "localhost:9092".to_owned())]);
-    given.extend(topic.map(|topic| ("topic".to_owned(), topic.to_owned())));
-    let field = |(name, kind): &(&str, &str)| Given { name: (*name).to_owned(), kind: (*kind).to_owned() };
-    WriteOptions::parse(&given, &fields.iter().map(field).collect::<Vec<_>>()).unwrap()
+    let mut options = BTreeMap::from([("kafka.bootstrap.servers".to_owned(), "localhost:9092".to_owned())]);
+    options.extend(topic.map(|topic| ("topic".to_owned(), topic.to_owned())));
+    let field = |(name, kind): &(&str, &str)| WriteField { name: (*name).to_owned(), kind: (*kind).to_owned() };
+    WriteOptions::parse(&options, &fields.iter().map(field).collect::<Vec<_>>()).unwrap()
 }
 
-/// A block that grows.
+/// Buffer under construction.
 #[derive(Default, Clone)]
 struct Block(Vec<u8>);
 
@@ -47,7 +47,7 @@ impl Block {
         self
     }
 
-    /// A row of all columns, the last three null.
+    /// Appends a row with all columns, the last three null.
     fn row(self, topic: Option<&str>, value: &str) -> Self {
         self.bytes(topic).bytes(None).bytes(Some(value)).int(-1).int(0).int(0)
     }
@@ -58,12 +58,12 @@ fn values(batch: &RecordBatch) -> Vec<Option<&[u8]>> {
 }
 
 #[test]
-fn every_column_is_there() {
+fn converts_all_columns() {
     let row = Block::default().bytes(Some("t")).bytes(Some("k")).bytes(Some("")).int(3);
     let row = row.bytes(Some("a")).bytes(Some("1")).bytes(Some("a")).bytes(None).bytes(None).bytes(Some(""));
     let block = row.int(1).int(7).int(1).long(-5).row(Some("t"), "x").0;
-    let found = parts(&block, 2, &options(None, ALL)).unwrap();
-    let [(topic, batch)] = &found[..] else { panic!("{} topics", found.len()) };
+    let rows = rows_by_topic(&block, 2, &options(None, ALL)).unwrap();
+    let [(topic, batch)] = &rows[..] else { panic!("{} topics", rows.len()) };
     assert_eq!((&**topic, values(batch)), ("t", vec![Some(&b""[..]), Some(b"x")]));
     let column = |name: &str| batch.column_by_name(name).unwrap();
     assert_eq!(column("key").as_binary::<i32>().iter().collect::<Vec<_>>(), [Some(&b"k"[..]), None]);
@@ -79,55 +79,55 @@ fn every_column_is_there() {
 }
 
 #[test]
-fn rows_are_told_apart_by_their_topics() {
+fn splits_rows_by_topic() {
     let block = Block::default().row(Some("a"), "1").row(Some("b"), "2").row(Some("a"), "3");
-    let found = parts(&block.clone().0, 3, &options(None, ALL)).unwrap();
-    let found: Vec<_> = found.iter().map(|(topic, batch)| (&**topic, values(batch))).collect();
-    assert_eq!(found, [("a", vec![Some(&b"1"[..]), Some(b"3")]), ("b", vec![Some(&b"2"[..])])]);
-    let error = parts(&block.row(None, "4").0, 4, &options(None, ALL)).unwrap_err();
+    let rows = rows_by_topic(&block.clone().0, 3, &options(None, ALL)).unwrap();
+    let rows: Vec<_> = rows.iter().map(|(topic, batch)| (&**topic, values(batch))).collect();
+    assert_eq!(rows, [("a", vec![Some(&b"1"[..]), Some(b"3")]), ("b", vec![Some(&b"2"[..])])]);
+    let error = rows_by_topic(&block.row(None, "4").0, 4, &options(None, ALL)).unwrap_err();
     assert_eq!(error.kind, "configuration");
     assert!(error.text.contains("1 of 4 rows have a null topic and were not sent"), "{error:?}");
-    // With the option there is no such column.
-    let one = Block::default().bytes(Some("1")).bytes(None);
-    let found = parts(&one.0, 2, &options(Some("t"), &[("value", "string"), ("topic", "string")])).unwrap();
-    assert_eq!((&*found[0].0, values(&found[0].1)), ("t", vec![Some(&b"1"[..]), None]));
-    assert!(parts(&[], 0, &options(None, ALL)).unwrap().is_empty());
+    // With the option `topic`, the buffer has no topic column.
+    let block = Block::default().bytes(Some("1")).bytes(None);
+    let rows = rows_by_topic(&block.0, 2, &options(Some("t"), &[("value", "string"), ("topic", "string")])).unwrap();
+    assert_eq!((&*rows[0].0, values(&rows[0].1)), ("t", vec![Some(&b"1"[..]), None]));
+    assert!(rows_by_topic(&[], 0, &options(None, ALL)).unwrap().is_empty());
 }
 
 #[test]
-fn what_is_no_block_is_an_error() {
+fn rejects_malformed_blocks() {
     let whole = Block::default().row(Some("t"), "abc").row(Some("t"), "d").0;
     let all = options(None, ALL);
-    assert!(parts(&whole, 2, &all).is_ok());
-    let refused = |block: &[u8], rows: usize| {
-        let error = parts(block, rows, &all).unwrap_err();
+    assert!(rows_by_topic(&whole, 2, &all).is_ok());
+    let rejected = |block: &[u8], rows: usize| {
+        let error = rows_by_topic(block, rows, &all).unwrap_err();
         assert_eq!(error.kind, "state", "{error:?}");
     };
     for rows in [0, 1, 3, usize::MAX] {
-        refused(&whole, rows);
+        rejected(&whole, rows);
     }
     for end in 0..whole.len() {
-        refused(&whole[..end], 2);
+        rejected(&whole[..end], 2);
     }
     let before = || Block::default().bytes(Some("t")).bytes(None);
     for length in [5, i32::MAX, -2, i32::MIN] {
-        // Of a value; of headers, whose number is no less than what is there; whether a number follows.
-        refused(&before().int(length).int(0).0, 1);
-        refused(&before().bytes(None).int(length).int(0).int(0).0, 1);
-        refused(&before().bytes(None).int(-1).int(length).int(0).0, 1);
+        // Invalid lengths of a value, header counts, and markers in front of a number.
+        rejected(&before().int(length).int(0).0, 1);
+        rejected(&before().bytes(None).int(length).int(0).int(0).0, 1);
+        rejected(&before().bytes(None).int(-1).int(length).int(0).0, 1);
     }
 }
 
 #[test]
-fn any_bytes_are_a_block_or_an_error() {
+fn arbitrary_bytes_do_not_panic() {
     let all = options(None, ALL);
     let seed = Block::default().row(Some("t"), "abc").row(Some("u"), "d").0;
     for at in 0..seed.len() {
         for byte in [0, 1, 4, 127, 128, 255] {
             let mut block = seed.clone();
             block[at] = byte;
-            if let Ok(found) = parts(&block, 2, &all) {
-                assert_eq!(found.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>(), 2);
+            if let Ok(rows) = rows_by_topic(&block, 2, &all) {
+                assert_eq!(rows.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>(), 2);
             }
         }
     }

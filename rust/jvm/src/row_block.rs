@@ -1,8 +1,8 @@
-//! Rows as Java writes them into a block, made into what the client sends.
+//! Row buffers that Java fills, converted to Arrow batches for the producer.
 //!
-//! A row is its columns in their order. Bytes are their length and themselves; −1 in place of a length is null. Headers are
-//! their number, −1 for null, and for each the bytes of its key and of its value. Numbers follow a 1, and a 0 stands for
-//! null. Lengths, numbers of headers, ones, zeros and ints take four bytes, timestamps eight, all in this machine's order.
+//! A row consists of its columns in order. Bytes are their length followed by the bytes, or −1 for null. Headers are
+//! their number, or −1 for null, followed by the bytes of key and value of each. A number follows a 1; a 0 stands for
+//! null. Lengths, header counts, ones, zeros and ints take 4 bytes, timestamps 8, all in native byte order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,39 +17,40 @@ use samsarrow_spark::columns::Column;
 
 use crate::failure::{Failure, Result};
 
-/// The rows of one topic.
-pub(crate) type Part = (Arc<str>, RecordBatch);
+/// Rows of one topic.
+pub(crate) type TopicRows = (Arc<str>, RecordBatch);
 
-/// Bytes that any row has: the length of its value.
-const LEAST: usize = 4;
+/// Minimum number of bytes of a row: the length of its value.
+const MIN_ROW_BYTES: usize = 4;
 
-/// The rows of a block by their topics, in the order in which these come up.
+/// Returns the rows of a buffer by topic, in the order in which topics first occur.
 ///
 /// # Errors
-/// The block is not of that many rows; or a row has no topic, and then none is to be sent.
-pub(crate) fn parts(block: &[u8], rows: usize, options: &WriteOptions) -> Result<Vec<Part>> {
-    let wrong = || Failure::state(format!("the jar gives a block of {} bytes that is not of {rows} rows", block.len()));
-    if rows > block.len() / LEAST {
-        return Err(wrong());
+/// The buffer does not contain exactly `rows` rows; or a row has no topic, and then no row may be sent.
+pub(crate) fn rows_by_topic(block: &[u8], rows: usize, options: &WriteOptions) -> Result<Vec<TopicRows>> {
+    let invalid =
+        || Failure::state(format!("the jar passed a block of {} bytes that does not have {rows} rows", block.len()));
+    if rows > block.len() / MIN_ROW_BYTES {
+        return Err(invalid());
     }
     let mut cursor = Cursor(block);
     let mut tables = Tables::new(options, rows, block.len());
     for _ in 0..rows {
-        tables.add(&mut cursor, &options.columns).ok_or_else(wrong)?;
+        tables.add(&mut cursor, &options.columns).ok_or_else(invalid)?;
     }
     if !cursor.0.is_empty() {
-        return Err(wrong());
+        return Err(invalid());
     }
     tables.finish(rows, options)
 }
 
-/// What is left of a block. Nothing is read past its end.
+/// Unread part of a buffer. Reads never pass the end.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
+        let (taken, remaining) = self.0.split_at_checked(count)?;
+        self.0 = remaining;
         Some(taken)
     }
 
@@ -61,7 +62,7 @@ impl<'a> Cursor<'a> {
         Some(i64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A length or number; the inner `None` is null.
+    /// Reads a length or count; an inner `None` is null.
     fn count(&mut self) -> Option<Option<usize>> {
         match self.int()? {
             -1 => Some(None),
@@ -76,8 +77,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether a number follows.
-    fn there(&mut self) -> Option<bool> {
+    /// Reads the marker in front of a number; false stands for null.
+    fn has_number(&mut self) -> Option<bool> {
         match self.int()? {
             0 => Some(false),
             1 => Some(true),
@@ -86,7 +87,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Rows by their topics; without a column of topics all are in the first.
+/// Rows by topic. Without a topic column all rows are in the first table.
 struct Tables<'a> {
     tables: Vec<Table>,
     topics: Vec<Option<&'a [u8]>>,
@@ -99,7 +100,7 @@ impl<'a> Tables<'a> {
         Self { tables: first.into_iter().collect(), topics: Vec::new(), known: HashMap::new() }
     }
 
-    /// One row; the topic is the first of its columns, if it is one.
+    /// Adds a row. The topic, if it is a column, comes first.
     fn add(&mut self, cursor: &mut Cursor<'a>, columns: &[Column]) -> Option<()> {
         let (index, columns) = match columns.split_first() {
             Some((Column::Topic, others)) => (self.index(cursor.bytes()?), others),
@@ -116,7 +117,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    fn finish(self, rows: usize, options: &WriteOptions) -> Result<Vec<Part>> {
+    fn finish(self, rows: usize, options: &WriteOptions) -> Result<Vec<TopicRows>> {
         if let Some(index) = self.known.get(&None) {
             let null = self.tables.get(*index).map_or(0, |table| table.rows);
             return Err(Failure::from(Error::configuration(format!(
@@ -145,7 +146,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Rows of one topic.
+/// Builders for the rows of one topic.
 struct Table {
     rows: usize,
     key: BinaryBuilder,
@@ -175,10 +176,10 @@ impl Table {
                 Column::Value => self.value.append_option(cursor.bytes()?),
                 Column::Headers => self.headers.add(cursor)?,
                 Column::Partition => {
-                    self.partition.append_option(if cursor.there()? { Some(cursor.int()?) } else { None })
+                    self.partition.append_option(if cursor.has_number()? { Some(cursor.int()?) } else { None })
                 }
                 Column::Timestamp => {
-                    self.timestamp.append_option(if cursor.there()? { Some(cursor.long()?) } else { None });
+                    self.timestamp.append_option(if cursor.has_number()? { Some(cursor.long()?) } else { None });
                 }
                 Column::Topic | Column::Offset | Column::TimestampType => return None,
             }
@@ -205,7 +206,7 @@ impl Table {
     }
 }
 
-/// Lists of keys and values.
+/// Builder of the headers column: lists of keys and values.
 struct Headers {
     ends: Vec<i32>,
     nulls: NullBufferBuilder,
@@ -222,9 +223,9 @@ impl Headers {
 
     fn add(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let count = cursor.count()?;
-        // Null has no headers, as a list without any.
+        // A null list has no headers, like an empty list.
         for _ in 0..count.unwrap_or_default() {
-            // A key that is null is the encoder's to refuse, as it is for everybody.
+            // A null key is rejected by the batch encoder, as for all producers.
             self.keys.append_option(cursor.bytes()?);
             self.values.append_option(cursor.bytes()?);
             self.count = self.count.checked_add(1)?;
@@ -250,5 +251,5 @@ impl Headers {
 }
 
 #[cfg(test)]
-#[path = "block_tests.rs"]
+#[path = "row_block_tests.rs"]
 mod tests;

@@ -1,0 +1,226 @@
+//! Layout of the columns of a batch, as 64-bit slots that Java's vectors read. This module only computes addresses of
+//! memory that the layout retains, and never dereferences them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int64Type, TimestampMillisecondType};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_buffer::{Buffer, NullBuffer};
+use samsarrow_client::types::TopicPartition;
+use samsarrow_spark::columns::{Column, OutputColumn};
+
+use crate::failure::{Failure, Result};
+use crate::header_layout::headers;
+use crate::leak_counters::TrackedMemory;
+use crate::nested_layout::nested;
+use crate::value_decoding::DecodedColumn;
+
+/// Slots before those of the vectors: number of rows, number of vectors, and unused ones.
+pub const HEAD: usize = 8;
+/// Slots per vector. Nested vectors follow their parent.
+pub const SLOTS: usize = 8;
+pub(crate) const VALIDITY: usize = 0;
+pub(crate) const OFFSETS: usize = 1;
+pub(crate) const DATA: usize = 2;
+const CONSTANT: usize = 7;
+
+/// Slots of one vector.
+pub(crate) type Slots = [u64; SLOTS];
+
+/// Batch as Java sees it.
+#[derive(Debug)]
+pub struct ColumnLayout {
+    rows: usize,
+    slots: Vec<u64>,
+    retained: Retained,
+    _tracked: TrackedMemory,
+}
+
+/// Memory to which the addresses point.
+#[derive(Debug, Default)]
+pub(crate) struct Retained {
+    arrays: Vec<ArrayRef>,
+    buffers: Vec<Buffer>,
+}
+
+impl Retained {
+    /// Retains a buffer and returns its address.
+    pub(crate) fn buffer(&mut self, buffer: Buffer) -> u64 {
+        let address = address(buffer.as_slice());
+        self.buffers.push(buffer);
+        address
+    }
+
+    /// Returns the address of a validity bitmap, least significant bit first, that starts at the first row; 0 if no
+    /// value is null.
+    pub(crate) fn validity(&mut self, nulls: Option<&NullBuffer>) -> u64 {
+        match nulls.filter(|nulls| nulls.null_count() > 0) {
+            Some(nulls) => self.buffer(nulls.inner().sliced()),
+            None => 0,
+        }
+    }
+
+    /// Retains an array to which addresses point.
+    pub(crate) fn array(&mut self, array: ArrayRef) {
+        self.arrays.push(array);
+    }
+
+    fn bytes(&self) -> usize {
+        let arrays: usize = self.arrays.iter().map(|array| array.get_buffer_memory_size()).sum();
+        arrays + self.buffers.iter().map(Buffer::len).sum::<usize>()
+    }
+}
+
+/// Returns the address of a slice.
+pub(crate) fn address<T>(slice: &[T]) -> u64 {
+    slice.as_ptr() as usize as u64
+}
+
+impl ColumnLayout {
+    /// Creates the layout of rows of one partition; `columns` may be empty. Java has allocated slots for `vectors`
+    /// vectors.
+    ///
+    /// # Errors
+    /// The batch does not have the requested columns, the number of vectors differs from Java's, or a timestamp is
+    /// outside of Spark's range.
+    pub(crate) fn new(
+        batch: &RecordBatch,
+        columns: &[OutputColumn],
+        decoded: &[DecodedColumn<'_>],
+        vectors: usize,
+        tp: &TopicPartition,
+    ) -> Result<ColumnLayout> {
+        let rows = batch.num_rows();
+        let mut slots = vec![0; HEAD];
+        let mut retained = Retained::default();
+        for (slot, number) in slots.iter_mut().zip([rows, vectors]) {
+            *slot = number as u64;
+        }
+        for column in columns {
+            let typed = decoded.iter().find(|decoded| Some(decoded.part) == column.part());
+            match (column, typed) {
+                (OutputColumn::Column(_), Some(decoded)) => {
+                    nested(&decoded.array, decoded.kind, decoded.part.name(), &mut retained, &mut slots)?;
+                }
+                (OutputColumn::Column(column), None) => {
+                    slots.extend(connector_column(batch, *column, tp, &mut retained)?)
+                }
+                (OutputColumn::Raw(part), _) => slots.extend(bytes(batch, part.name(), &mut retained)?),
+                (OutputColumn::Error(part), _) => {
+                    let errors =
+                        typed.and_then(|decoded| decoded.errors.as_ref()).ok_or_else(|| wrong_column(part.name()))?;
+                    slots.extend(text(errors, &mut retained));
+                }
+            }
+        }
+        if slots.len() != HEAD + SLOTS * vectors {
+            let found = slots.len().saturating_sub(HEAD) / SLOTS;
+            return Err(Failure::state(format!("the jar expects {vectors} vectors, but the columns have {found}")));
+        }
+        let _tracked = TrackedMemory::new(retained.bytes());
+        Ok(ColumnLayout { rows, slots, retained, _tracked })
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the slots to copy to Java's memory.
+    pub fn slots(&self) -> &[u64] {
+        &self.slots
+    }
+
+    /// Returns the number of retained bytes.
+    pub fn bytes(&self) -> usize {
+        self.retained.bytes()
+    }
+}
+
+fn connector_column(
+    batch: &RecordBatch,
+    column: Column,
+    tp: &TopicPartition,
+    retained: &mut Retained,
+) -> Result<Slots> {
+    match column {
+        Column::Key => bytes(batch, "key", retained),
+        Column::Value => bytes(batch, "value", retained),
+        Column::Topic => Ok(topic(&tp.topic, retained)),
+        Column::Partition => Ok(constant(retained.buffer(Buffer::from_vec(vec![tp.partition])))),
+        Column::Offset => {
+            let array = array(batch, "offset", retained)?;
+            let offsets = array.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong_column("offset"))?;
+            Ok(slots(&[(DATA, address(offsets.values()))]))
+        }
+        Column::Timestamp => {
+            let array = array(batch, "timestamp", retained)?;
+            let times =
+                array.as_primitive_opt::<TimestampMillisecondType>().ok_or_else(|| wrong_column("timestamp"))?;
+            // Spark uses microseconds. A timestamp that overflows saturates.
+            let micros: Vec<i64> = times.values().iter().map(|time| time.saturating_mul(1000)).collect();
+            let data = retained.buffer(Buffer::from_vec(micros));
+            Ok(slots(&[(VALIDITY, retained.validity(times.nulls())), (DATA, data)]))
+        }
+        Column::TimestampType => timestamp_type(batch, retained),
+        Column::Headers => headers(&array(batch, "headers", retained)?, retained),
+    }
+}
+
+fn bytes(batch: &RecordBatch, name: &str, retained: &mut Retained) -> Result<Slots> {
+    let array = array(batch, name, retained)?;
+    let values = array.as_binary_opt::<i32>().ok_or_else(|| wrong_column(name))?;
+    let validity = retained.validity(values.nulls());
+    Ok(slots(&[(VALIDITY, validity), (OFFSETS, address(values.value_offsets())), (DATA, address(values.value_data()))]))
+}
+
+fn text(values: &StringArray, retained: &mut Retained) -> Slots {
+    retained.arrays.push(Arc::new(values.clone()));
+    let validity = retained.validity(values.nulls());
+    slots(&[(VALIDITY, validity), (OFFSETS, address(values.value_offsets())), (DATA, address(values.value_data()))])
+}
+
+fn topic(name: &str, retained: &mut Retained) -> Slots {
+    let end = i32::try_from(name.len()).unwrap_or(i32::MAX);
+    let offsets = retained.buffer(Buffer::from_vec(vec![0, end]));
+    let data = retained.buffer(Buffer::from(name.as_bytes()));
+    slots(&[(OFFSETS, offsets), (DATA, data), (CONSTANT, 1)])
+}
+
+/// Returns a constant vector if all rows have the same type, as in topics whose `message.timestamp.type` never changed.
+fn timestamp_type(batch: &RecordBatch, retained: &mut Retained) -> Result<Slots> {
+    let array = array(batch, "timestamp_type", retained)?;
+    let types = array.as_primitive_opt::<Int8Type>().ok_or_else(|| wrong_column("timestamp_type"))?;
+    let first = types.values().first().copied().unwrap_or_default();
+    if types.null_count() == 0 && types.values().iter().all(|kind| *kind == first) {
+        return Ok(constant(retained.buffer(Buffer::from_vec(vec![i32::from(first)]))));
+    }
+    let wide: Vec<i32> = types.values().iter().map(|kind| i32::from(*kind)).collect();
+    let data = retained.buffer(Buffer::from_vec(wide));
+    Ok(slots(&[(VALIDITY, retained.validity(types.nulls())), (DATA, data)]))
+}
+
+fn constant(data: u64) -> Slots {
+    slots(&[(DATA, data), (CONSTANT, 1)])
+}
+
+/// Returns slots with the values at these indexes; the others are 0.
+pub(crate) fn slots(values: &[(usize, u64)]) -> Slots {
+    let mut slots = Slots::default();
+    for (index, value) in values {
+        if let Some(slot) = slots.get_mut(*index) {
+            *slot = *value;
+        }
+    }
+    slots
+}
+
+fn array(batch: &RecordBatch, name: &str, retained: &mut Retained) -> Result<ArrayRef> {
+    let array = batch.column_by_name(name).ok_or_else(|| wrong_column(name))?;
+    retained.arrays.push(Arc::clone(array));
+    Ok(Arc::clone(array))
+}
+
+pub(crate) fn wrong_column(name: &str) -> Failure {
+    Failure::state(format!("the batch has no column {name} of the type that Spark expects"))
+}

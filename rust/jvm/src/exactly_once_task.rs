@@ -1,0 +1,121 @@
+//! Task of a micro-batch that is written exactly once: in one transaction together with its commit marker, or skipped
+//! if an earlier attempt has committed it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use samsarrow_arrow::digest;
+use samsarrow_client::error::Error;
+use samsarrow_client::producer::Producer;
+use samsarrow_spark::WriteOptions;
+use samsarrow_spark::commit_markers::{CommitMarker, CommitMarkers, RowSummary};
+use samsarrow_spark::exactly_once::TaskId;
+use tokio::sync::OnceCell;
+
+use crate::failure::Result;
+use crate::row_block::TopicRows;
+
+/// State of one task.
+#[derive(Debug)]
+pub(crate) struct ExactlyOnceTask {
+    task: TaskId,
+    rows: Mutex<Rows>,
+    /// Commit marker of an earlier attempt, read once that attempt is fenced.
+    marker: OnceCell<Option<CommitMarker>>,
+    /// Set once the transaction is open.
+    open: OnceCell<()>,
+}
+
+/// Rows that the task has produced.
+#[derive(Debug, Default)]
+struct Rows {
+    summary: RowSummary,
+    topics: BTreeSet<Arc<str>>,
+}
+
+impl ExactlyOnceTask {
+    pub(crate) fn new(task: TaskId) -> ExactlyOnceTask {
+        ExactlyOnceTask { task, rows: Mutex::default(), marker: OnceCell::new(), open: OnceCell::new() }
+    }
+
+    /// Returns the transactional id.
+    pub(crate) fn transactional_id(&self, options: &WriteOptions) -> String {
+        self.task.transactional_id(options)
+    }
+
+    /// Adds rows to the summary before they are sent.
+    ///
+    /// # Errors
+    /// The rows cannot be hashed.
+    pub(crate) fn count(&self, parts: &[TopicRows]) -> Result<()> {
+        let mut rows = lock(&self.rows);
+        for (topic, batch) in parts {
+            let digest = digest(batch, Some(topic)).map_err(|error| Error::configuration(error.to_string()))?;
+            rows.summary.add(RowSummary { rows: batch.num_rows() as u64, bytes: value_bytes(batch), digest });
+            rows.topics.insert(Arc::clone(topic));
+        }
+        Ok(())
+    }
+
+    /// Opens the transaction. Returns false if the rows are already in the topic and must not be sent.
+    ///
+    /// # Errors
+    /// Later micro-batches are already written, or the transactional id cannot be initialized.
+    pub(crate) async fn begin(
+        &self,
+        producer: &Producer,
+        markers: &CommitMarkers,
+        options: &WriteOptions,
+    ) -> Result<bool> {
+        if self.find_marker(producer, markers, options).await?.is_some() {
+            return Ok(false);
+        }
+        self.open.get_or_try_init(async || producer.begin_transaction().await).await?;
+        Ok(true)
+    }
+
+    /// Commits rows and marker once all rows are stored, or checks the skipped rows against the marker.
+    ///
+    /// # Errors
+    /// An earlier attempt had other rows, or the transaction cannot be committed.
+    pub(crate) async fn end(&self, producer: &Producer, markers: &CommitMarkers, options: &WriteOptions) -> Result<()> {
+        let marker = self.find_marker(producer, markers, options).await?;
+        let (summary, topic) = {
+            let rows = lock(&self.rows);
+            (rows.summary, rows.topics.first().cloned())
+        };
+        if let Some(marker) = marker {
+            return Ok(self.task.check_skipped_rows(options, marker, &summary)?);
+        }
+        // Without rows no marker is needed.
+        let Some(topic) = topic else { return Ok(()) };
+        let (marker, group) = self.task.marker(options, &summary, &topic);
+        producer.send_offsets_to_transaction(marker, group, None).await?;
+        Ok(producer.commit_transaction(None).await?)
+    }
+
+    /// Fences earlier attempts, then reads the marker: an earlier attempt may have been about to commit it.
+    async fn find_marker(
+        &self,
+        producer: &Producer,
+        markers: &CommitMarkers,
+        options: &WriteOptions,
+    ) -> Result<Option<&CommitMarker>> {
+        let fetch = async || {
+            producer.init_transactions(None).await?;
+            self.task.find_marker(markers, options).await
+        };
+        Ok(self.marker.get_or_try_init(fetch).await?.as_ref())
+    }
+}
+
+fn value_bytes(batch: &RecordBatch) -> u64 {
+    let values = batch.column_by_name("value").and_then(|column| column.as_binary_opt::<i32>());
+    values.map_or(0, |values| values.value_data().len() as u64)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

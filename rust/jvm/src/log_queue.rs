@@ -1,0 +1,94 @@
+//! Queue of log lines of level INFO and above, which Java drains: Rust never calls Java.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use samsarrow_client::log::LogSubscriber;
+use serde_json::{Value, json};
+use tracing::Level;
+
+/// Maximum number of queued lines.
+const CAPACITY: usize = 1_000;
+
+static QUEUE: Mutex<LogQueue> = Mutex::new(LogQueue { lines: VecDeque::new(), dropped: 0 });
+/// True if lines are queued; Java checks it with each batch of rows.
+static HAS_LINES: AtomicBool = AtomicBool::new(false);
+
+/// Queued lines, and the number of dropped ones.
+#[derive(Debug)]
+struct LogQueue {
+    lines: VecDeque<Value>,
+    dropped: u64,
+}
+
+impl LogQueue {
+    fn put(&mut self, line: Value) {
+        if self.lines.len() < CAPACITY {
+            self.lines.push_back(line);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn take(&mut self) -> Vec<Value> {
+        let mut lines: Vec<Value> = self.lines.drain(..).collect();
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            lines.push(line(Level::WARN, module_path!(), &format!("{dropped} more lines were dropped")));
+        }
+        lines
+    }
+}
+
+fn line(level: Level, target: &str, text: &str) -> Value {
+    json!({"level": level.as_str(), "target": target, "text": text})
+}
+
+fn enqueue(level: Level, target: &'static str, text: String) {
+    lock().put(line(level, target, &text));
+    HAS_LINES.store(true, Ordering::Release);
+}
+
+/// Starts queueing log lines.
+pub(crate) fn start() {
+    LogSubscriber::new(Level::INFO, enqueue).start();
+}
+
+/// Removes and returns the queued lines, `[{"level":"WARN","target":...,"text":...},...]`; empty if there were none.
+pub fn take() -> String {
+    if !HAS_LINES.swap(false, Ordering::Acquire) {
+        return String::new();
+    }
+    Value::from(lock().take()).to_string()
+}
+
+fn lock() -> MutexGuard<'static, LogQueue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_queued_until_taken() {
+        enqueue(Level::WARN, "samsarrow_client::fetcher", "going on (left=3)".to_owned());
+        let expected = r#"[{"level":"WARN","target":"samsarrow_client::fetcher","text":"going on (left=3)"}]"#;
+        assert_eq!(serde_json::from_str::<Value>(&take()).unwrap(), serde_json::from_str::<Value>(expected).unwrap());
+        assert_eq!(take(), "");
+    }
+
+    #[test]
+    fn excess_lines_are_counted() {
+        let mut queue = LogQueue { lines: VecDeque::new(), dropped: 0 };
+        for number in 0..CAPACITY + 5 {
+            queue.put(Value::from(number));
+        }
+        let taken = queue.take();
+        assert_eq!(taken.len(), CAPACITY + 1);
+        assert_eq!(taken[CAPACITY - 1], Value::from(CAPACITY - 1));
+        assert_eq!(taken[CAPACITY]["text"], "5 more lines were dropped");
+        assert!(queue.take().is_empty());
+    }
+}

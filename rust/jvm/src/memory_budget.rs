@@ -1,0 +1,87 @@
+//! Memory that readers use for prefetching, shared by all readers of the process: an executor runs as many as it has
+//! cores.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Default budget of a process.
+pub(crate) const DEFAULT_PROCESS_LIMIT: usize = 256 << 20;
+/// Maximum memory of a reader, and of the columns that it decodes in one call; one row may exceed it.
+pub(crate) const MAX_GRANT: usize = 32 << 20;
+/// Minimum memory of a reader, granted even if the budget is used up: a task that waited for memory could deadlock with
+/// a task that waits for it.
+const MIN_GRANT: usize = 4 << 20;
+
+/// Budget of this process.
+pub(crate) static BUDGET: Budget = Budget::new();
+
+/// Number of granted bytes.
+#[derive(Debug)]
+pub(crate) struct Budget(Mutex<usize>);
+
+/// Bytes granted to one consumer until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    budget: &'static Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    const fn new() -> Self {
+        Self(Mutex::new(0))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Grants the remainder of `limit`, clamped to the minimum and maximum of a reader. While less than the maximum
+    /// remains, calls `release_idle`, which may close an idle consumer and returns true if it did.
+    pub(crate) fn grant(&'static self, limit: usize, mut release_idle: impl FnMut() -> bool) -> Grant {
+        while limit.saturating_sub(self.granted()) < MAX_GRANT && release_idle() {}
+        let mut granted = self.lock();
+        let bytes = limit.saturating_sub(*granted).clamp(MIN_GRANT, MAX_GRANT);
+        *granted += bytes;
+        Grant { budget: self, bytes }
+    }
+
+    /// Returns the number of granted bytes.
+    pub(crate) fn granted(&self) -> usize {
+        *self.lock()
+    }
+}
+
+impl Grant {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        *self.budget.lock() -= self.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_clamped_to_the_limits() {
+        static BUDGET: Budget = Budget::new();
+        let grant = || BUDGET.grant(70 << 20, || false);
+        let grants = [grant(), grant(), grant(), grant()];
+        assert_eq!(grants.each_ref().map(|grant| grant.bytes() >> 20), [32, 32, 6, 4]);
+        assert_eq!(BUDGET.granted(), 74 << 20);
+        drop(grants);
+        assert_eq!(BUDGET.granted(), 0);
+    }
+
+    #[test]
+    fn grant_releases_idle_memory_first() {
+        static BUDGET: Budget = Budget::new();
+        let mut idle: Vec<_> = (0..4).map(|_| BUDGET.grant(128 << 20, || false)).collect();
+        let more = BUDGET.grant(128 << 20, || idle.pop().is_some());
+        assert_eq!((more.bytes(), idle.len()), (MAX_GRANT, 3), "releases no more than needed");
+    }
+}
