@@ -1,8 +1,8 @@
-"""Compiles the classes against PySpark's own jars and packs them with the native libraries.
+"""Compiles the classes against PySpark's jars and packs them with the native libraries.
 
     python jvm/build.py jvm/target/samsarrow-spark.jar target/ci/libsamsarrow_jvm.so
 
-One library for each kind of machine, which its own header names. Equal inputs give equal bytes.
+One library per architecture, which is read from its ELF header. Builds are reproducible.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src" / "main" / "java"
 RESOURCES = HERE / "src" / "main" / "resources"
 LIBRARY = "libsamsarrow_jvm.so"
-# What classes and library must agree on, and what `samsarrow.spark.jar()` looks at.
+# Resource with the version that classes and library must share; `samsarrow.spark.jar()` reads it.
 VERSION = "io/github/samsarrow/spark/version"
-# Machines by their number in the header of an ELF file, as the JVM names them.
+# Architectures by machine number of the ELF header, with the JVM's names.
 MACHINES = {62: "x86_64", 183: "aarch64"}
-# The earliest time that a zip can hold: builds are the same whenever they are made.
-WHEN = (1980, 1, 1, 0, 0, 0)
+# The earliest time that a zip can store, for reproducible builds.
+ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pyspark_jars() -> Path:
-    """The folder with Spark itself."""
+    """Returns the folder of PySpark's jars."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise SystemExit("PySpark, whose jars the classes are compiled against, is not installed in this Python")
@@ -39,7 +39,7 @@ def pyspark_jars() -> Path:
 
 
 def compiled(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Names in the jar and contents of the classes."""
+    """Compiles the classes; yields their names in the jar and their contents."""
     sources = sorted(map(str, SOURCES.rglob("*.java")))
     options = ["--release", "17", "-Xlint:all,-classfile,-path,-processing", "-Werror", "-proc:none"]
     command = ["javac", *options, "-cp", f"{pyspark_jars()}/*", "-d", str(folder), *sources]
@@ -51,15 +51,15 @@ def compiled(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def machine(library: bytes) -> str:
-    """The machine that a library is for."""
-    found = MACHINES.get(int.from_bytes(library[18:20], "little"))
-    if found is None or not library.startswith(b"\x7fELF\x02\x01"):
+    """Returns the architecture of a library."""
+    name = MACHINES.get(int.from_bytes(library[18:20], "little"))
+    if name is None or not library.startswith(b"\x7fELF\x02\x01"):
         raise SystemExit(f"a library is not for 64-bit Linux on {' or '.join(MACHINES.values())}")
-    return found
+    return name
 
 
 def meta(machines: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """What the jar says about itself."""
+    """Yields the metadata of the jar: manifest, version, licences and SBOM."""
     version = crates.version()
     lines = {
         "Manifest-Version": "1.0",
@@ -78,20 +78,20 @@ def meta(machines: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def contents(libraries: dict[str, bytes], folder: Path) -> Iterator[tuple[str, bytes]]:
-    """All that the jar has."""
+    """Yields the names and contents of all entries of the jar."""
     yield from meta(sorted(libraries))
     for path in RESOURCES.rglob("*"):
         if path.is_file():
             yield path.relative_to(RESOURCES).as_posix(), path.read_bytes()
     yield from compiled(folder)
     for name, native in libraries.items():
-        place = f"native/linux-{name}/{LIBRARY}"
-        yield place, native
-        yield f"{place}.sha256", hashlib.sha256(native).hexdigest().encode()
+        entry = f"native/linux-{name}/{LIBRARY}"
+        yield entry, native
+        yield f"{entry}.sha256", hashlib.sha256(native).hexdigest().encode()
 
 
 def build(jar: Path, *paths: Path) -> None:
-    """Writes the jar, as a whole or not at all."""
+    """Writes the jar atomically."""
     natives = [path.read_bytes() for path in paths]
     libraries = {machine(native): native for native in natives}
     if not natives or len(libraries) < len(natives):
@@ -101,7 +101,7 @@ def build(jar: Path, *paths: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as out:
         first, *others = contents(libraries, Path(folder))
         for name, content in [first, *sorted(others)]:
-            out.writestr(zipfile.ZipInfo(name, WHEN), content, zipfile.ZIP_DEFLATED)
+            out.writestr(zipfile.ZipInfo(name, ZIP_TIME), content, zipfile.ZIP_DEFLATED)
     unfinished.replace(jar)
 
 

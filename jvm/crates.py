@@ -1,4 +1,4 @@
-"""What the native library is made of, besides this project: licence notices and an SBOM, from what cargo knows."""
+"""Licence notices and SBOM of the third-party crates in the native library, from cargo metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CRATE = "samsarrow-jvm"
 OWN = "samsarrow-"
-# At the top of a crate, and of the C sources that it may have below it.
+# In the root of a crate, and of C sources that it may contain.
 TEXTS = tuple(f"{folder}{name}*" for folder in ("", "*/") for name in ("LICENSE", "LICENCE", "COPYING", "NOTICE"))
 RULE = "=" * 100
 HEAD = (
@@ -28,7 +28,7 @@ class Crate:
 
     Attributes:
         licence: an SPDX expression.
-        checksum: SHA-256 of what was published.
+        checksum: SHA-256 of the published crate.
     """
 
     name: str
@@ -40,27 +40,27 @@ class Crate:
     folder: Path
 
     def texts(self) -> list[str]:
-        """Its licences and notices."""
-        found = sorted({path for pattern in TEXTS for path in self.folder.glob(pattern) if path.is_file()})
-        return [path.read_text(encoding="utf-8", errors="replace").strip() for path in found]
+        """Returns the licence and notice texts of the crate."""
+        paths = sorted({path for pattern in TEXTS for path in self.folder.glob(pattern) if path.is_file()})
+        return [path.read_text(encoding="utf-8", errors="replace").strip() for path in paths]
 
 
 def version() -> str:
-    """The version of everything here."""
+    """Returns the version of the workspace."""
     return str(tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"])
 
 
 def linked(targets: Iterable[str], library: str = CRATE) -> list[Crate]:
-    """The crates of others in a library for these targets, in order."""
+    """Returns the third-party crates linked into a library for these targets, sorted by name."""
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     checksums = {(p["name"], p["version"]): p.get("checksum", "") for p in lock}
-    found = {}
+    crates = {}
     for target in targets:
         names = set(_tree(target, library))
         for package in _metadata(target):
             key = (package["name"], package["version"])
             if key in names and not package["name"].startswith(OWN):
-                found[key] = Crate(
+                crates[key] = Crate(
                     *key,
                     licence=(package["license"] or "").replace("/", " OR "),
                     authors=tuple(package["authors"]),
@@ -68,23 +68,23 @@ def linked(targets: Iterable[str], library: str = CRATE) -> list[Crate]:
                     checksum=checksums[key],
                     folder=Path(package["manifest_path"]).parent,
                 )
-    return [found[key] for key in sorted(found)]
+    return [crates[key] for key in sorted(crates)]
 
 
 def notices(crates: Iterable[Crate], head: str = HEAD) -> str:
-    """Each text once, below the crates that have it."""
+    """Formats the licence notices: each text once, below the crates that have it."""
     by_text: dict[str, list[Crate]] = {}
     for crate in crates:
         for text in crate.texts() or ["The licence is named by its SPDX expression; the crate has no text of it."]:
             by_text.setdefault(text, []).append(crate)
     parts = [head]
-    for text, its in by_text.items():
-        parts += [RULE, "\n".join(_line(crate) for crate in its), text]
+    for text, users in by_text.items():
+        parts += [RULE, "\n".join(_line(crate) for crate in users), text]
     return "\n\n".join(parts) + "\n"
 
 
 def sbom(crates: Iterable[Crate]) -> str:
-    """The same as CycloneDX, without a time: equal inputs give equal bytes."""
+    """Formats a CycloneDX SBOM, without a timestamp for reproducible builds."""
     components = []
     for crate in crates:
         component: dict[str, Any] = {
@@ -114,12 +114,12 @@ def sbom(crates: Iterable[Crate]) -> str:
 
 
 def _line(crate: Crate) -> str:
-    who = f", {', '.join(crate.authors)}" if crate.authors else ""
-    return f"{crate.name} {crate.version} ({crate.licence}){who} {crate.repository}".rstrip()
+    authors = f", {', '.join(crate.authors)}" if crate.authors else ""
+    return f"{crate.name} {crate.version} ({crate.licence}){authors} {crate.repository}".rstrip()
 
 
 def _tree(target: str, library: str) -> Iterator[tuple[str, str]]:
-    """Name and version of all that is linked, with the features that this library asks for."""
+    """Yields name and version of all linked crates, with the features that this library enables."""
     chosen = ["-p", library, "--edges", "normal,no-proc-macro", "--target", target]
     for line in _cargo("tree", *chosen, "--prefix", "none", "--format", "{p}").splitlines():
         name, number, *_ = line.split()

@@ -1,4 +1,4 @@
-"""Packs the jar as the wheel `samsarrow-spark`, of the jar's version.
+"""Packs the jar as the wheel `samsarrow-spark`, with the version of the jar.
 
 python jvm/wheel.py jvm/target/samsarrow-spark.jar dist
 """
@@ -18,7 +18,7 @@ PACKAGE = "samsarrow_spark"
 
 
 def build(jar: Path, out: Path) -> None:
-    """Writes the wheel into a folder; the checkout is left as it is."""
+    """Writes the wheel into a folder, without changing the checkout."""
     with tempfile.TemporaryDirectory() as folder:
         project = shutil.copytree(HERE / "python", Path(folder) / "python")
         shutil.copy(jar, project / PACKAGE / "samsarrow-spark.jar")
@@ -27,7 +27,7 @@ def build(jar: Path, out: Path) -> None:
             (project / "LICENSE").write_bytes(content.read("META-INF/LICENSE"))
             (project / "THIRD-PARTY-NOTICES").write_bytes(content.read("META-INF/THIRD-PARTY-NOTICES"))
         pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-        # The setuptools of this environment: nothing is fetched.
+        # Uses the setuptools of this environment, so that nothing is downloaded.
         command = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(out), str(project)]
         subprocess.run(command, check=True)
 

@@ -1,1 +1,1 @@
-"""Holds `samsarrow-spark.jar`, which `samsarrow.spark.jar()` finds."""
+"""Contains `samsarrow-spark.jar`, which `samsarrow.spark.jar()` locates."""

@@ -11,7 +11,7 @@ class LoadLibrary {
     for (String jar : jars) {
       URL[] urls = {new File(jar).toURI().toURL()};
       try (URLClassLoader loader = new URLClassLoader(urls, LoadLibrary.class.getClassLoader())) {
-        Class<?> source = loader.loadClass("io.github.samsarrow.spark.Source");
+        Class<?> source = loader.loadClass("io.github.samsarrow.spark.KafkaSource");
         TableProvider provider = (TableProvider) source.getDeclaredConstructor().newInstance();
         System.out.println(provider.inferSchema(new CaseInsensitiveStringMap(Map.of())));
       } catch (RuntimeException error) {

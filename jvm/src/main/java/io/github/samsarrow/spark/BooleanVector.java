@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.Platform;
 
-/** Booleans: bits, the least significant first. */
+/** Booleans: one bit each, least significant bit first. */
 final class BooleanVector extends RawVector {
   private long data;
 
@@ -12,8 +12,8 @@ final class BooleanVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
     data = slot(slots, 2);
   }
 

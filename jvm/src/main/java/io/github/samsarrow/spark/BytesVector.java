@@ -14,12 +14,12 @@ final class BytesVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
-    lie(slot(slots, 1), slot(slots, 2));
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
+    setData(slot(slots, 1), slot(slots, 2));
   }
 
-  void lie(long offsets, long data) {
+  void setData(long offsets, long data) {
     this.offsets = offsets;
     this.data = data;
   }
@@ -38,7 +38,7 @@ final class BytesVector extends RawVector {
   public UTF8String getUTF8String(int row) {
     int at = index(row);
     int start = offset(at);
-    // Where it lies, as of Parquet's columns: Spark copies what it keeps.
+    // Refers to the native memory, like Parquet's column vectors: Spark copies the values that it keeps.
     return isNullAt(row) ? null : UTF8String.fromAddress(null, data + start, length(start, offset(at + 1)));
   }
 

@@ -6,7 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.TaskContext;
 
-/** A share in the core's client of these options. */
+/** Client of the library with certain options. */
 final class Client implements AutoCloseable {
   private long handle;
 
@@ -15,42 +15,42 @@ final class Client implements AutoCloseable {
     handle = Native.client(options.json());
   }
 
-  /** Asks once, with a client for the length of the question. */
-  static Map<String, Object> ask(Options options, Map<String, Object> question) {
+  /** Sends one request with a temporary client. */
+  static Map<String, Object> send(Options options, Map<String, Object> request) {
     try (Client client = new Client(options)) {
-      return client.ask(question);
+      return client.send(request);
     }
   }
 
-  /** A question, to which more fields can be added. */
-  static Map<String, Object> question(String ask) {
-    Map<String, Object> question = new LinkedHashMap<>();
-    question.put("ask", ask);
-    return question;
+  /** Returns a request to which more fields can be added. */
+  static Map<String, Object> newRequest(String ask) {
+    Map<String, Object> request = new LinkedHashMap<>();
+    request.put("ask", ask);
+    return request;
   }
 
   /**
-   * Returns the answer to a question.
+   * Sends a request and returns the response.
    *
-   * @throws UncheckedIOException of an InterruptedIOException, which Spark takes for the end of a query that is stopped:
-   *     the thread was interrupted while brokers did not answer
+   * @throws UncheckedIOException with an InterruptedIOException, which Spark treats as the end of a stopped query:
+   *     the thread was interrupted while it waited for brokers
    */
   @SuppressWarnings("unchecked")
-  Map<String, Object> ask(Map<String, Object> question) {
-    long request = Native.plan(handle(), Json.bytes(question));
+  Map<String, Object> send(Map<String, Object> request) {
+    long pending = Native.plan(handle(), Json.bytes(request));
     try {
-      byte[] answer = Native.answer(request, Waiting.MS);
-      while (answer == null) {
-        Waiting.check(TaskContext.get(), "brokers or a registry to answer");
-        Log.drain();
-        answer = Native.answer(request, Waiting.MS);
+      byte[] response = Native.answer(pending, KillCheck.MS);
+      while (response == null) {
+        KillCheck.check(TaskContext.get(), "brokers or a schema registry to respond");
+        NativeLog.drain();
+        response = Native.answer(pending, KillCheck.MS);
       }
-      return (Map<String, Object>) Json.parse(answer);
+      return (Map<String, Object>) Json.parse(response);
     } catch (InterruptedIOException interrupted) {
       throw new UncheckedIOException(interrupted);
     } finally {
-      Native.cancel(request);
-      Log.drain();
+      Native.cancel(pending);
+      NativeLog.drain();
     }
   }
 
@@ -58,8 +58,8 @@ final class Client implements AutoCloseable {
     return Native.open(handle(), Json.bytes(range));
   }
 
-  long openWriter(Map<String, Object> question) {
-    return Native.openWriter(handle(), Json.bytes(question));
+  long openWriter(Map<String, Object> request) {
+    return Native.openWriter(handle(), Json.bytes(request));
   }
 
   private synchronized long handle() {
@@ -74,7 +74,7 @@ final class Client implements AutoCloseable {
     if (handle != 0) {
       Native.release(handle);
       handle = 0;
-      Log.drain();
+      NativeLog.drain();
     }
   }
 }

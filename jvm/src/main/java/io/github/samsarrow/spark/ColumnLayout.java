@@ -3,19 +3,19 @@ package io.github.samsarrow.spark;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Memory into which the core writes where the columns of a batch are: 8 slots for the batch, 8 for each vector, which are
- * the columns and what is within them.
+ * Native memory to which the library writes the addresses of the columns of a batch: 8 slots for the batch, and 8
+ * for each vector, including nested ones.
  */
-final class Frame {
+final class ColumnLayout {
   static final int SLOT = Long.BYTES;
   private static final int SLOTS = 8;
 
-  /** From one vector's slots to the next one's. */
+  /** Distance between the slots of two vectors, in bytes. */
   static final long VECTOR = (long) SLOTS * SLOT;
 
   private long address;
 
-  Frame(int vectors) {
+  ColumnLayout(int vectors) {
     long bytes = VECTOR * (1 + vectors);
     address = Platform.allocateMemory(bytes);
     Platform.setMemory(address, (byte) 0, bytes);
@@ -25,7 +25,7 @@ final class Frame {
     return address;
   }
 
-  /** Where the slots of the first vector begin. */
+  /** Returns the address of the first vector's slots. */
   long slots() {
     return address + VECTOR;
   }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** The columns of Spark's own connector, in its order and with its types; and those that are decoded. */
+/** Columns of Spark's own connector, in its order and with its types, and typed keys and values. */
 final class Columns {
   static final String HEADERS = "headers";
   static final DataType HEADER =
@@ -36,32 +36,31 @@ final class Columns {
   private Columns() {}
 
   /**
-   * The columns of a read.
+   * Columns of a read.
    *
-   * @param schema with their types
-   * @param found what a registry said that keys and values look like, in the words of the core
+   * @param registrySchemas schemas from the registry that determine the types of keys and values, as JSON of the library
    */
-  record Asked(StructType schema, String found) {}
+  record ReadSchema(StructType schema, String registrySchemas) {}
 
   /**
-   * The columns that the options ask for, which are checked.
+   * Returns the columns of the options, which are checked.
    *
-   * @param chosen types that {@code .schema(...)} gives to columns that are decoded
+   * @param chosen types that {@code .schema(...)} sets for typed keys and values
    */
-  static Asked ask(Options options, Map<String, Object> chosen) {
-    Map<String, Object> question = Client.question("schema");
-    question.put("chosen", chosen);
-    Map<String, Object> answer = Client.ask(options, question);
+  static ReadSchema resolve(Options options, Map<String, Object> chosen) {
+    Map<String, Object> request = Client.newRequest("schema");
+    request.put("chosen", chosen);
+    Map<String, Object> response = Client.send(options, request);
     StructType schema = new StructType();
-    for (Object one : (List<?>) answer.get("columns")) {
-      Map<?, ?> column = (Map<?, ?>) one;
+    for (Object element : (List<?>) response.get("columns")) {
+      Map<?, ?> column = (Map<?, ?>) element;
       String type = (String) column.get("type");
       schema = schema.add((String) column.get("name"), TYPES.containsKey(type) ? TYPES.get(type) : DataType.fromJson(type));
     }
-    return new Asked(schema, Json.text(answer.get("found")));
+    return new ReadSchema(schema, Json.text(response.get("found")));
   }
 
-  /** Of columns that are decoded their types, as Spark writes them. */
+  /** Returns the types of decoded columns as Spark's JSON. */
   static Map<String, Object> types(StructType schema, Set<String> decoded) {
     Map<String, Object> types = new LinkedHashMap<>();
     for (StructField field : schema.fields()) {
@@ -73,14 +72,14 @@ final class Columns {
   }
 
   /**
-   * What {@code .schema(...)} asks for: a choice of the columns in any order, key and value as binary or string.
+   * Returns the columns that {@code .schema(...)} selects, in any order; key and value may be binary or string.
    *
-   * @param decoded columns whose types the core looks at
+   * @param decoded columns whose types the library checks
    * @throws SamsarrowException a column does not exist, is named twice or has another type
    */
-  static StructType chosen(StructType wanted, Set<String> decoded) {
-    Map<String, StructField> chosen = new LinkedHashMap<>();
-    for (StructField field : wanted.fields()) {
+  static StructType select(StructType requested, Set<String> decoded) {
+    Map<String, StructField> selected = new LinkedHashMap<>();
+    for (StructField field : requested.fields()) {
       boolean text =
           (field.name().equals("key") || field.name().equals("value"))
               && field.dataType().equals(DataTypes.StringType);
@@ -95,24 +94,24 @@ final class Columns {
                     + "binary or string; cast other columns in the DataFrame",
                 field.name(), field.dataType().simpleString(), ALL.simpleString()));
       }
-      chosen.put(field.name(), new StructField(field.name(), type, true, field.metadata()));
+      selected.put(field.name(), new StructField(field.name(), type, true, field.metadata()));
     }
-    if (chosen.isEmpty() || chosen.size() < wanted.size()) {
+    if (selected.isEmpty() || selected.size() < requested.size()) {
       throw SamsarrowException.configuration(
-          "a schema needs columns, each exactly once, not " + wanted.simpleString());
+          "a schema needs columns, each exactly once, not " + requested.simpleString());
     }
-    return new StructType(chosen.values().toArray(new StructField[0]));
+    return new StructType(selected.values().toArray(new StructField[0]));
   }
 
   private static DataType typeOf(String name) {
     return List.of(ALL.fieldNames()).contains(name) ? ALL.apply(name).dataType() : null;
   }
 
-  /** The columns of {@code part} with their whole types: Spark prunes inside of those too of which nobody can. */
-  static StructType restored(StructType part, StructType whole, Options options) {
+  /** Restores the whole types of columns in which fields cannot be pruned: Spark prunes inside all structs. */
+  static StructType restoreStructs(StructType pruned, StructType full, Options options) {
     StructType restored = new StructType();
-    for (StructField field : part.fields()) {
-      restored = restored.add(options.prunes(field.name()) ? field : whole.apply(field.name()));
+    for (StructField field : pruned.fields()) {
+      restored = restored.add(options.canPruneFields(field.name()) ? field : full.apply(field.name()));
     }
     return restored;
   }

@@ -2,7 +2,7 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
-/** Named as Spark's connector names it. */
+/** Metric with the name of Spark's connector. */
 public final class DataLossMetric extends CustomSumMetric {
   static final String NAME = "dataLoss";
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.Platform;
 
-/** Decimals: 16 bytes each, the least significant first. */
+/** Decimals: 16 bytes each, least significant byte first. */
 final class DecimalVector extends RawVector {
   private static final int WIDTH = 2 * Long.BYTES;
 
@@ -18,8 +18,8 @@ final class DecimalVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
     data = slot(slots, 2);
   }
 

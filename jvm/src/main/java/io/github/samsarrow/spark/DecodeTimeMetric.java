@@ -2,7 +2,7 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 
-/** Time that tasks took to decode. */
+/** Time that tasks spent decoding. */
 public final class DecodeTimeMetric extends CustomSumMetric {
   static final String NAME = "decodeTime";
 

@@ -5,16 +5,16 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.storage.BlockManager;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The executors that there are, by the names that Spark's scheduler has for them as places. */
-final class Places {
-  /** {@code -Dsamsarrow.locations=false} on the driver: tasks go anywhere. */
+/** Executors as preferred locations of tasks. */
+final class ExecutorLocations {
+  /** {@code -Dsamsarrow.locations=false} on the driver: tasks have no preferred executor. */
   private static final String LOCATIONS = "samsarrow.locations";
 
-  private Places() {}
+  private ExecutorLocations() {}
 
   /**
-   * In an order that stays while they do, so that a partition finds the clients of its last micro-batch again. None on one
-   * machine, or where Spark's inner classes, which alone know them, have changed.
+   * Returns the executors in stable order, so that each micro-batch reads a partition where its clients are.
+   * Returns none on a single machine, or if Spark's internal classes that list them have changed.
    */
   static List<String> executors() {
     if (!Boolean.parseBoolean(System.getProperty(LOCATIONS, "true"))) {

@@ -4,65 +4,65 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 
-/** How a column of a row gets into a block: its bytes are copied once. */
-interface Cell {
-  /** Appends the column at {@code ordinal}, which is not null. */
-  void put(UnsafeRow row, int ordinal, Block block);
+/** Writer of one column of a row to a row buffer; the bytes are copied once. */
+interface FieldWriter {
+  /** Appends the value at {@code ordinal}, which is not null. */
+  void put(UnsafeRow row, int ordinal, RowBuffer buffer);
 
-  /** What stands for null. */
-  default void putNull(Block block) {
-    block.putNull();
+  /** Appends a null. */
+  default void putNull(RowBuffer buffer) {
+    buffer.putNull();
   }
 
-  static Cell of(String column) {
+  static FieldWriter of(String column) {
     return switch (column) {
-      case "partition" -> new IntCell();
-      case "timestamp" -> new LongCell();
-      case "headers" -> Cell::headers;
-      // Binary lies in a row as text does, and this way needs no array on the heap.
-      default -> (row, ordinal, block) -> block.putBytes(row.getUTF8String(ordinal));
+      case "partition" -> new IntWriter();
+      case "timestamp" -> new LongWriter();
+      case "headers" -> FieldWriter::headers;
+      // Binary and text have the same layout in a row, and getUTF8String needs no array on the heap.
+      default -> (row, ordinal, buffer) -> buffer.putBytes(row.getUTF8String(ordinal));
     };
   }
 
-  private static void headers(UnsafeRow row, int ordinal, Block block) {
+  private static void headers(UnsafeRow row, int ordinal, RowBuffer buffer) {
     ArrayData headers = row.getArray(ordinal);
     int count = headers.numElements();
-    block.putCount(count);
+    buffer.putCount(count);
     for (int i = 0; i < count; i++) {
       InternalRow header = headers.isNullAt(i) ? null : headers.getStruct(i, 2);
       for (int field = 0; field < 2; field++) {
         if (header == null || header.isNullAt(field)) {
-          block.putNull();
+          buffer.putNull();
         } else {
-          block.putBytes(header.getUTF8String(field));
+          buffer.putBytes(header.getUTF8String(field));
         }
       }
     }
   }
 
-  /** A column {@code int}. */
-  final class IntCell implements Cell {
+  /** Writer of an {@code int} column. */
+  final class IntWriter implements FieldWriter {
     @Override
-    public void put(UnsafeRow row, int ordinal, Block block) {
-      block.putInt(row.getInt(ordinal));
+    public void put(UnsafeRow row, int ordinal, RowBuffer buffer) {
+      buffer.putInt(row.getInt(ordinal));
     }
 
     @Override
-    public void putNull(Block block) {
-      block.putNoNumber();
+    public void putNull(RowBuffer buffer) {
+      buffer.putNullNumber();
     }
   }
 
-  /** A column {@code timestamp}, in microseconds. */
-  final class LongCell implements Cell {
+  /** Writer of a {@code timestamp} column, in microseconds. */
+  final class LongWriter implements FieldWriter {
     @Override
-    public void put(UnsafeRow row, int ordinal, Block block) {
-      block.putLong(row.getLong(ordinal));
+    public void put(UnsafeRow row, int ordinal, RowBuffer buffer) {
+      buffer.putLong(row.getLong(ordinal));
     }
 
     @Override
-    public void putNull(Block block) {
-      block.putNoNumber();
+    public void putNull(RowBuffer buffer) {
+      buffer.putNullNumber();
     }
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.unsafe.Platform;
 
-/** Headers: a list of pairs for each row, null where there are none. */
+/** Headers: a list of pairs per row, null for a record without headers. */
 final class HeadersVector extends RawVector {
   private final Pairs pairs;
   private long offsets;
@@ -18,16 +18,16 @@ final class HeadersVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
     offsets = slot(slots, 1);
-    pairs.pointAll(slots, offset(rows));
+    pairs.attachAll(slots, offset(rows));
   }
 
   @Override
-  void leave() {
-    super.leave();
-    pairs.leave();
+  void detach() {
+    super.detach();
+    pairs.detach();
   }
 
   private int offset(int index) {
@@ -49,7 +49,7 @@ final class HeadersVector extends RawVector {
     return pairs;
   }
 
-  /** All pairs of a batch. */
+  /** All header pairs of a batch. */
   private static final class Pairs extends RawVector {
     private final BytesVector keys = new BytesVector(DataTypes.StringType);
     private final BytesVector values = new BytesVector(DataTypes.BinaryType);
@@ -58,19 +58,19 @@ final class HeadersVector extends RawVector {
       super(type);
     }
 
-    void pointAll(long slots, int count) {
-      cover(count, 0, false);
-      keys.cover(count, 0, false);
-      keys.lie(slot(slots, 2), slot(slots, 3));
-      values.cover(count, slot(slots, 4), false);
-      values.lie(slot(slots, 5), slot(slots, 6));
+    void attachAll(long slots, int count) {
+      setRows(count, 0, false);
+      keys.setRows(count, 0, false);
+      keys.setData(slot(slots, 2), slot(slots, 3));
+      values.setRows(count, slot(slots, 4), false);
+      values.setData(slot(slots, 5), slot(slots, 6));
     }
 
     @Override
-    void leave() {
-      super.leave();
-      keys.leave();
-      values.leave();
+    void detach() {
+      super.detach();
+      keys.detach();
+      values.detach();
     }
 
     @Override

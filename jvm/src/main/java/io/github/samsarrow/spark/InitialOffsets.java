@@ -11,11 +11,11 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Where a query started, in the file {@code sources/N/0} of its checkpoint, in the bytes of Spark's connector: Spark
- * keeps the ends of micro-batches only, and asks for the start again when the first one is repeated.
+ * Start of a query, stored in the file {@code sources/N/0} of its checkpoint in the format of Spark's connector.
+ * Spark stores only the ends of micro-batches, and requests the start again when the first one is repeated.
  */
 final class InitialOffsets {
-  /** A zero byte was once written for the sake of Spark 2.1 (SPARK-19517), and stayed. */
+  /** Spark's connector writes a zero byte for compatibility with Spark 2.1 (SPARK-19517). */
   private static final String HEAD = "\0v1\n";
 
   private final Path folder;
@@ -28,21 +28,21 @@ final class InitialOffsets {
     files = folder.getFileSystem(configuration);
   }
 
-  /** What was kept, or null. */
+  /** Returns the stored start, or null. */
   KafkaOffset read() throws IOException {
     String text;
     try (InputStream in = files.open(file)) {
       text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
-    } catch (FileNotFoundException none) {
+    } catch (FileNotFoundException missing) {
       return null;
     }
     if (!text.startsWith(HEAD)) {
-      throw new IOException(file + " is not what Spark's Kafka source writes: its first line must be v1");
+      throw new IOException(file + " is not a file of Spark's Kafka source: its first line must be v1");
     }
     return KafkaOffset.of(text.substring(HEAD.length()));
   }
 
-  /** Keeps a start; the file is there as a whole or not at all. */
+  /** Stores a start. The file is written completely or not at all. */
   void write(KafkaOffset start) throws IOException {
     files.mkdirs(folder);
     Path unfinished = new Path(folder, ".0." + UUID.randomUUID() + ".tmp");

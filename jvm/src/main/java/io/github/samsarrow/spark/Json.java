@@ -7,9 +7,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** JSON as maps, lists, strings, longs, booleans and null: what the core and checkpoints are spoken to in. */
+/** JSON as maps, lists, strings, longs, booleans and null, for requests, responses and checkpoints. */
 final class Json {
-  private static final int DEEPEST = 32;
+  private static final int MAX_DEPTH = 32;
 
   private final String text;
   private int at;
@@ -23,16 +23,16 @@ final class Json {
   }
 
   /**
-   * Reads one value.
+   * Parses one value.
    *
-   * @throws IllegalArgumentException the text is no JSON
+   * @throws IllegalArgumentException if the text is not valid JSON
    */
   static Object parse(String text) {
     Json json = new Json(text);
     Object value = json.value(0);
-    json.blanks();
+    json.skipWhitespace();
     if (json.at < text.length()) {
-      throw json.wrong();
+      throw json.error();
     }
     return value;
   }
@@ -41,7 +41,7 @@ final class Json {
     return text(value).getBytes(StandardCharsets.UTF_8);
   }
 
-  /** The value without a blank, as Spark's connector writes it. */
+  /** Formats the value without whitespace, as Spark's connector does. */
   static String text(Object value) {
     StringBuilder out = new StringBuilder();
     write(value, out);
@@ -60,8 +60,8 @@ final class Json {
       out.append(map.isEmpty() ? "{}" : "}");
     } else if (value instanceof Iterable<?> list) {
       String between = "[";
-      for (Object one : list) {
-        write(one, out.append(between));
+      for (Object item : list) {
+        write(item, out.append(between));
         between = ",";
       }
       out.append(between.equals("[") ? "[]" : "]");
@@ -88,9 +88,9 @@ final class Json {
   }
 
   private Object value(int depth) {
-    blanks();
-    if (at >= text.length() || depth > DEEPEST) {
-      throw wrong();
+    skipWhitespace();
+    if (at >= text.length() || depth > MAX_DEPTH) {
+      throw error();
     }
     char c = text.charAt(at);
     if (c == '{') {
@@ -115,41 +115,41 @@ final class Json {
   }
 
   private Map<String, Object> object(int depth) {
-    Map<String, Object> found = new LinkedHashMap<>();
+    Map<String, Object> fields = new LinkedHashMap<>();
     at++;
     if (take('}')) {
-      return found;
+      return fields;
     }
     do {
-      blanks();
+      skipWhitespace();
       if (at >= text.length() || text.charAt(at) != '"') {
-        throw wrong();
+        throw error();
       }
       String name = string();
       if (!take(':')) {
-        throw wrong();
+        throw error();
       }
-      found.put(name, value(depth + 1));
+      fields.put(name, value(depth + 1));
     } while (take(','));
     if (!take('}')) {
-      throw wrong();
+      throw error();
     }
-    return found;
+    return fields;
   }
 
   private List<Object> list(int depth) {
-    List<Object> found = new ArrayList<>();
+    List<Object> items = new ArrayList<>();
     at++;
     if (take(']')) {
-      return found;
+      return items;
     }
     do {
-      found.add(value(depth + 1));
+      items.add(value(depth + 1));
     } while (take(','));
     if (!take(']')) {
-      throw wrong();
+      throw error();
     }
-    return found;
+    return items;
   }
 
   private String string() {
@@ -160,28 +160,28 @@ final class Json {
         at++;
         return out.toString();
       }
-      out.append(c == '\\' ? escaped() : c);
+      out.append(c == '\\' ? unescape() : c);
     }
-    throw wrong();
+    throw error();
   }
 
-  private char escaped() {
+  private char unescape() {
     at++;
     int kind = at < text.length() ? "\"\\/bfnrtu".indexOf(text.charAt(at)) : -1;
     if (kind < 0) {
-      throw wrong();
+      throw error();
     }
     if (kind < 8) {
       return "\"\\/\b\f\n\r\t".charAt(kind);
     }
     if (at + 4 >= text.length()) {
-      throw wrong();
+      throw error();
     }
     at += 4;
     try {
       return (char) Integer.parseInt(text.substring(at - 3, at + 1), 16);
-    } catch (NumberFormatException error) {
-      throw wrong();
+    } catch (NumberFormatException invalid) {
+      throw error();
     }
   }
 
@@ -192,31 +192,31 @@ final class Json {
     }
     try {
       return new BigDecimal(text.substring(start, at)).longValueExact();
-    } catch (ArithmeticException | NumberFormatException error) {
-      throw wrong();
+    } catch (ArithmeticException | NumberFormatException invalid) {
+      throw error();
     }
   }
 
   private boolean word(String word) {
-    boolean there = text.startsWith(word, at);
-    at += there ? word.length() : 0;
-    return there;
+    boolean matches = text.startsWith(word, at);
+    at += matches ? word.length() : 0;
+    return matches;
   }
 
   private boolean take(char c) {
-    blanks();
-    boolean there = at < text.length() && text.charAt(at) == c;
-    at += there ? 1 : 0;
-    return there;
+    skipWhitespace();
+    boolean matches = at < text.length() && text.charAt(at) == c;
+    at += matches ? 1 : 0;
+    return matches;
   }
 
-  private void blanks() {
+  private void skipWhitespace() {
     while (at < text.length() && " \t\r\n".indexOf(text.charAt(at)) >= 0) {
       at++;
     }
   }
 
-  private IllegalArgumentException wrong() {
-    return new IllegalArgumentException("no JSON that is read here, at character " + at);
+  private IllegalArgumentException error() {
+    return new IllegalArgumentException("invalid or unsupported JSON at character " + at);
   }
 }

@@ -5,14 +5,14 @@ import java.util.TreeMap;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
 /**
- * The offsets that are read next, as {@code {"topic":{"0":23}}}: the JSON of Spark's connector and of the Python
- * source, each of which continues the checkpoints of the others.
+ * Next offsets to read, as {@code {"topic":{"0":23}}}: the JSON of Spark's connector and of the Python source. Each
+ * can continue checkpoints of the others.
  */
 final class KafkaOffset extends Offset {
   private final String text;
   private final TreeMap<String, TreeMap<Integer, Long>> offsets = new TreeMap<>();
 
-  /** Keeps the words of a checkpoint: Spark takes offsets for equal only if their texts are. */
+  /** Keeps the text of a checkpoint: Spark compares offsets by their JSON text. */
   private KafkaOffset(String text, Object parsed) {
     for (Map.Entry<?, ?> topic : ((Map<?, ?>) parsed).entrySet()) {
       TreeMap<Integer, Long> partitions = new TreeMap<>();
@@ -24,12 +24,12 @@ final class KafkaOffset extends Offset {
     this.text = text == null ? Json.text(offsets) : text;
   }
 
-  /** Offsets that the core gave. */
+  /** Converts offsets from a response of the library. */
   static KafkaOffset of(Object parsed) {
     return new KafkaOffset(null, parsed);
   }
 
-  /** Offsets of a checkpoint. */
+  /** Parses offsets of a checkpoint. */
   static KafkaOffset of(String text) {
     try {
       return new KafkaOffset(text, Json.parse(text));
@@ -44,7 +44,7 @@ final class KafkaOffset extends Offset {
     return offsets;
   }
 
-  /** The offset of a partition, 0 where there is none. */
+  /** Returns the offset of a partition, or 0 if it is missing. */
   long at(String topic, int partition) {
     return offsets.getOrDefault(topic, new TreeMap<>()).getOrDefault(partition, 0L);
   }

@@ -3,8 +3,8 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 
 /**
- * Where a task has stopped.
+ * End of a task's part of a real-time batch.
  *
- * @param next the offset that is read next
+ * @param next the next offset to read
  */
 record KafkaPartitionOffset(String topic, int partition, long next) implements PartitionOffset {}

@@ -7,25 +7,27 @@ import java.util.Set;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /**
- * Offsets of one partition, read by one task; without an end in real-time mode.
+ * Offsets of one partition, read by one task; in real-time mode without an end.
  *
- * @param json the range in the words of the core, which reads it again in the task
- * @param preferredLocations where the partition is read each time, if it can be; none where anywhere is as good
+ * @param json the range in the library's JSON, which is parsed again in the task
+ * @param preferredLocations executor that should read the partition each time; empty without preference
  */
 record KafkaRange(String json, String[] preferredLocations) implements InputPartition {
-  /** The ranges of a plan. */
+  /** Returns the ranges of a plan. */
   static InputPartition[] all(Map<String, Object> plan) {
-    return all(plan, Places.executors());
+    return all(plan, ExecutorLocations.executors());
   }
 
-  /** The ranges of a plan, on these executors. Several tasks of one partition go wherever there is room. */
+  /**
+   * Returns the ranges of a plan with preferred executors. If a partition has several tasks, they run on any executor.
+   */
   static InputPartition[] all(Map<String, Object> plan, List<String> executors) {
     List<Map<?, ?>> ranges = ((List<?>) plan.get("ranges")).stream().<Map<?, ?>>map(Map.class::cast).toList();
     Set<List<?>> seen = new HashSet<>();
     Set<List<?>> split = new HashSet<>();
     ranges.forEach(range -> (seen.add(partition(range)) ? seen : split).add(partition(range)));
     return ranges.stream()
-        .map(range -> new KafkaRange(Json.text(range), place(partition(range), split, executors)))
+        .map(range -> new KafkaRange(Json.text(range), preferredExecutor(partition(range), split, executors)))
         .toArray(InputPartition[]::new);
   }
 
@@ -33,7 +35,7 @@ record KafkaRange(String json, String[] preferredLocations) implements InputPart
     return List.of(range.get("topic"), range.get("partition"));
   }
 
-  private static String[] place(List<?> partition, Set<List<?>> split, List<String> executors) {
+  private static String[] preferredExecutor(List<?> partition, Set<List<?>> split, List<String> executors) {
     boolean anywhere = executors.isEmpty() || split.contains(partition);
     return anywhere ? new String[0] : new String[] {executors.get(Math.floorMod(partition.hashCode(), executors.size()))};
   }
@@ -43,7 +45,7 @@ record KafkaRange(String json, String[] preferredLocations) implements InputPart
     return (Map<String, Object>) Json.parse(json);
   }
 
-  /** For errors. */
+  /** Describes the range for error messages. */
   String text() {
     Map<String, Object> range = fields();
     String end = range.get("end") == null ? "on" : "to " + range.get("end");
@@ -51,7 +53,7 @@ record KafkaRange(String json, String[] preferredLocations) implements InputPart
         "%s-%s from offset %s %s", range.get("topic"), range.get("partition"), range.get("start"), end);
   }
 
-  /** A range may come with a login of its own, which nobody is to see. */
+  /** Leaves out other fields: a range may contain credentials. */
   @Override
   public String toString() {
     return text();

@@ -15,17 +15,17 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
-/** One read: planned once, on the driver. */
+/** A read, planned once on the driver. */
 final class KafkaScan implements SupportsReportStatistics, Batch {
-  /** {@code -Dsamsarrow.columnar=false} on the driver gives Spark rows. */
+  /** {@code -Dsamsarrow.columnar=false} on the driver disables columnar batches. */
   private static final String COLUMNAR = "samsarrow.columnar";
 
-  /** There plain Python UDFs over any columnar source hang for ever (SPARK-58241). */
+  /** Version in which plain Python UDFs over any columnar source hang (SPARK-58241). */
   private static final String HANGS_WITH_COLUMNS = "4.2.0";
 
   private final Options options;
   private final StructType schema;
-  private final Bounds bounds;
+  private final PushedPredicates predicates;
   private final List<Predicate> pushed;
   private final Integer limit;
   private final boolean columnar =
@@ -35,19 +35,19 @@ final class KafkaScan implements SupportsReportStatistics, Batch {
   private boolean streaming;
   private boolean realTime;
 
-  KafkaScan(Options options, StructType schema, Bounds bounds, List<Predicate> pushed, Integer limit) {
+  KafkaScan(Options options, StructType schema, PushedPredicates predicates, List<Predicate> pushed, Integer limit) {
     this.options = options;
     this.schema = schema;
-    this.bounds = bounds;
+    this.predicates = predicates;
     this.pushed = pushed;
     this.limit = limit;
   }
 
   private synchronized Map<String, Object> plan() {
     if (plan == null) {
-      Map<String, Object> question = Client.question("batch");
-      question.put("filters", bounds.json());
-      plan = Client.ask(options, question);
+      Map<String, Object> request = Client.newRequest("batch");
+      request.put("filters", predicates.json());
+      plan = Client.send(options, request);
     }
     return plan;
   }
@@ -60,17 +60,17 @@ final class KafkaScan implements SupportsReportStatistics, Batch {
   @Override
   public String description() {
     String filters = pushed.stream().map(Object::toString).collect(Collectors.joining(", "));
-    String most = limit == null ? "" : ", limit " + limit;
-    return Source.NAME + " " + options.subject() + ", pushed filters [" + filters + "]" + most;
+    String limitText = limit == null ? "" : ", limit " + limit;
+    return KafkaSource.NAME + " " + options.topics() + ", pushed filters [" + filters + "]" + limitText;
   }
 
-  /** The same for all partitions: else Spark plans them several times a micro-batch (SPARK-45080). */
+  /** Constant for all partitions: otherwise Spark plans them several times per micro-batch (SPARK-45080). */
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     return columnar && !realTime ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
   }
 
-  /** A stream's are unknown: there is no batch to be planned. */
+  /** Unknown for a stream, since no batch is planned. */
   @Override
   public Statistics estimateStatistics() {
     OptionalLong rows = streaming ? OptionalLong.empty() : OptionalLong.of((Long) plan().get("rows"));
@@ -88,8 +88,8 @@ final class KafkaScan implements SupportsReportStatistics, Batch {
     };
   }
 
-  /** From now on; Spark says so before it plans the first batch. */
-  void readInRealTime() {
+  /** Switches to real-time mode; Spark calls this before it plans the first batch. */
+  void enableRealTimeMode() {
     realTime = true;
   }
 
@@ -106,7 +106,7 @@ final class KafkaScan implements SupportsReportStatistics, Batch {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     Options tasks = options.forTasks();
-    return realTime ? new RealTimeFactory(tasks, schema) : new Factory(tasks, schema, columnar, limit);
+    return realTime ? new RealTimeFactory(tasks, schema) : new ReaderFactory(tasks, schema, columnar, limit);
   }
 
   @Override

@@ -9,40 +9,40 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
-/** What a batch can leave unread: columns, ranges that predicates exclude, rows past a limit. */
-final class Builder
+/** Push-down of a batch read: required columns, predicates and limit. */
+final class KafkaScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit {
-  private final StructType whole;
+  private final StructType fullSchema;
   private final Options options;
-  private final Bounds bounds = new Bounds();
+  private final PushedPredicates predicates = new PushedPredicates();
   private final List<Predicate> pushed = new ArrayList<>();
   private StructType schema;
   private Integer limit;
 
-  Builder(StructType schema, Options options) {
-    whole = schema;
+  KafkaScanBuilder(StructType schema, Options options) {
+    fullSchema = schema;
     this.schema = schema;
     this.options = options;
   }
 
   @Override
   public void pruneColumns(StructType required) {
-    schema = Columns.restored(required, whole, options);
+    schema = Columns.restoreStructs(required, fullSchema, options);
   }
 
   @Override
-  public Predicate[] pushPredicates(Predicate[] predicates) {
-    List<Predicate> left = new ArrayList<>();
-    for (Predicate predicate : predicates) {
-      Bounds.Use use = bounds.take(predicate);
-      if (use != Bounds.Use.NONE) {
+  public Predicate[] pushPredicates(Predicate[] candidates) {
+    List<Predicate> remaining = new ArrayList<>();
+    for (Predicate predicate : candidates) {
+      PushedPredicates.Use use = predicates.push(predicate);
+      if (use != PushedPredicates.Use.NONE) {
         pushed.add(predicate);
       }
-      if (use != Bounds.Use.WHOLLY) {
-        left.add(predicate);
+      if (use != PushedPredicates.Use.COMPLETE) {
+        remaining.add(predicate);
       }
     }
-    return left.toArray(new Predicate[0]);
+    return remaining.toArray(new Predicate[0]);
   }
 
   @Override
@@ -50,7 +50,10 @@ final class Builder
     return pushed.toArray(new Predicate[0]);
   }
 
-  /** Of each task, and so only in part: which offsets have records, nobody knows before they are read. */
+  /**
+   * Applies to each task, so that Spark still has to apply it: the number of records in an offset range is unknown
+   * before it is read.
+   */
   @Override
   public boolean pushLimit(int limit) {
     this.limit = limit;
@@ -59,6 +62,6 @@ final class Builder
 
   @Override
   public Scan build() {
-    return new KafkaScan(options, schema, bounds, pushed, limit);
+    return new KafkaScan(options, schema, predicates, pushed, limit);
   }
 }

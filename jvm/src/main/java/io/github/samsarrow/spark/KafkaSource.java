@@ -9,11 +9,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("samsarrow")}: Kafka in Spark with the columns and options of Spark's own connector. Spark takes it
- * before the Python source of this name.
+ * {@code format("samsarrow")}: Kafka in Spark with the columns and options of Spark's own connector. Spark prefers
+ * it to the Python source of this name.
  */
-public class Source implements TableProvider, DataSourceRegister {
-  /** What the table is called: the name that means no other source. */
+public class KafkaSource implements TableProvider, DataSourceRegister {
+  /** Name of the table, which is unique to this source. */
   static final String NAME = "samsarrow-jvm";
 
   @Override
@@ -21,13 +21,13 @@ public class Source implements TableProvider, DataSourceRegister {
     return "samsarrow";
   }
 
-  /** What Spark was last given as the columns, to make a table of. */
-  private Columns.Asked asked;
+  /** Columns that were last inferred, from which Spark creates a table. */
+  private Columns.ReadSchema inferred;
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    asked = Columns.ask(new Options(options), Map.of());
-    return asked.schema();
+    inferred = Columns.resolve(new Options(options), Map.of());
+    return inferred.schema();
   }
 
   @Override
@@ -37,12 +37,12 @@ public class Source implements TableProvider, DataSourceRegister {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    boolean inferred = asked != null && asked.schema().equals(schema);
-    return new KafkaTable(schema, new Options(properties), inferred ? asked.found() : null);
+    boolean isInferred = inferred != null && inferred.schema().equals(schema);
+    return new KafkaTable(schema, new Options(properties), isInferred ? inferred.registrySchemas() : null);
   }
 
-  /** {@code format("samsarrow-jvm")}: always this source, as {@code samsarrow-python} is always the other. */
-  public static final class Always extends Source {
+  /** {@code format("samsarrow-jvm")}: always this source, as {@code samsarrow-python} is always the Python source. */
+  public static final class Always extends KafkaSource {
     @Override
     public String shortName() {
       return NAME;

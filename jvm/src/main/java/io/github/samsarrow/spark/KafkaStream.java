@@ -21,18 +21,18 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
-/** A streaming query's source, on the driver. What a micro-batch takes is decided by the core. */
+/** Source of a streaming query on the driver. The library plans the micro-batches. */
 class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
   private final Options options;
   private final String checkpoint;
   private final KafkaScan scan;
   private Client client;
   private volatile boolean stopped;
-  private InitialOffsets kept;
+  private InitialOffsets startFile;
   private KafkaOffset initial;
-  private boolean unkept;
+  private boolean startUnstored;
   private KafkaOffset available;
-  private boolean freezing;
+  private boolean availableNow;
   private List<Offset> planned = List.of();
   private InputPartition[] ranges;
 
@@ -45,56 +45,56 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
 
   @Override
   public synchronized Offset initialOffset() {
-    introduce();
+    sendStoredStart();
     if (initial == null) {
-      initial = start(null);
-      unkept = true;
+      initial = sendStart(null);
+      startUnstored = true;
     }
     return initial;
   }
 
   /**
-   * Lets the core know where the query started, if the checkpoint does, before all else: a query that goes on is not
-   * asked for its start.
+   * Sends the stored start of the query to the library before all other requests: a continued query is not asked
+   * for its start.
    */
-  private void introduce() {
-    if (kept == null) {
+  private void sendStoredStart() {
+    if (startFile == null) {
       try {
         InitialOffsets file =
             new InitialOffsets(checkpoint, SparkSession.active().sparkContext().hadoopConfiguration());
-        KafkaOffset found = file.read();
-        if (found != null) {
-          start(found);
+        KafkaOffset stored = file.read();
+        if (stored != null) {
+          sendStart(stored);
         }
-        initial = found;
-        kept = file;
+        initial = stored;
+        startFile = file;
       } catch (IOException error) {
-        throw new UncheckedIOException("where the query started: " + error.getMessage(), error);
+        throw new UncheckedIOException("the start of the query cannot be read: " + error.getMessage(), error);
       }
     }
   }
 
-  /** The start, as the core knows it from now on. */
-  private KafkaOffset start(KafkaOffset found) {
-    Map<String, Object> question = Client.question("initial");
-    question.put("kept", found == null ? null : found.offsets());
-    question.put("keeps", true);
-    return KafkaOffset.of(client.ask(question).get("offsets"));
+  /** Sends the start, or null to resolve it, and returns the start that the library will use. */
+  private KafkaOffset sendStart(KafkaOffset stored) {
+    Map<String, Object> request = Client.newRequest("initial");
+    request.put("kept", stored == null ? null : stored.offsets());
+    request.put("keeps", true);
+    return KafkaOffset.of(client.send(request).get("offsets"));
   }
 
   /**
-   * Keeps a new start before Spark writes down the end of the first micro-batch. Where that is there already, from a
-   * source that keeps no start, this one was never the start.
+   * Stores a new start before Spark stores the end of the first micro-batch. If the checkpoint already has that
+   * end, from a source that stores no start, {@code start} differs and the resolved one is never stored.
    */
-  private void keep(Offset start) {
-    if (unkept && start.equals(initial)) {
+  private void storeStart(Offset start) {
+    if (startUnstored && start.equals(initial)) {
       try {
-        kept.write(initial);
+        startFile.write(initial);
       } catch (IOException error) {
-        throw new UncheckedIOException("where the query started: " + error.getMessage(), error);
+        throw new UncheckedIOException("the start of the query cannot be stored: " + error.getMessage(), error);
       }
     }
-    unkept = false;
+    startUnstored = false;
   }
 
   @Override
@@ -105,13 +105,13 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   @Override
   public ReadLimit getDefaultReadLimit() {
     List<ReadLimit> limits = new ArrayList<>();
-    Long least = options.number("minoffsetspertrigger");
-    Long most = options.number("maxoffsetspertrigger");
-    if (least != null) {
-      limits.add(ReadLimit.minRows(least, options.maxTriggerDelayMs()));
+    Long min = options.number("minoffsetspertrigger");
+    Long max = options.number("maxoffsetspertrigger");
+    if (min != null) {
+      limits.add(ReadLimit.minRows(min, options.maxTriggerDelayMs()));
     }
-    if (most != null) {
-      limits.add(ReadLimit.maxRows(most));
+    if (max != null) {
+      limits.add(ReadLimit.maxRows(max));
     }
     return switch (limits.size()) {
       case 0 -> ReadLimit.allAvailable();
@@ -122,7 +122,7 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    freezing = true;
+    availableNow = true;
   }
 
   @Override
@@ -132,21 +132,21 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
 
   @Override
   public synchronized Offset latestOffset(Offset start, ReadLimit limit) {
-    introduce();
-    keep(start);
+    sendStoredStart();
+    storeStart(start);
     KafkaOffset begin = (KafkaOffset) start;
-    Map<String, Object> question = Client.question("latest");
-    question.put("start", begin.offsets());
-    question.put("limit", limit(limit));
-    question.put("freeze", freezing);
-    Map<String, Object> answer = client.ask(question);
-    available = KafkaOffset.of(answer.get("latest"));
-    KafkaOffset end = KafkaOffset.of(answer.get("offsets"));
-    // In the words of the checkpoint: those of another source may be spaced differently.
+    Map<String, Object> request = Client.newRequest("latest");
+    request.put("start", begin.offsets());
+    request.put("limit", limit(limit));
+    request.put("freeze", availableNow);
+    Map<String, Object> response = client.send(request);
+    available = KafkaOffset.of(response.get("latest"));
+    KafkaOffset end = KafkaOffset.of(response.get("offsets"));
+    // Keeps the text of the checkpoint: another source may have formatted it differently.
     return end.offsets().equals(begin.offsets()) ? start : end;
   }
 
-  /** Null where all is wanted, whatever the options say (Trigger.Once). The least is kept to by the core. */
+  /** Returns null for no limit, whatever the options are (Trigger.Once). The library applies the minimum. */
   private static Map<String, Object> limit(ReadLimit limit) {
     if (limit instanceof ReadAllAvailable) {
       return null;
@@ -154,10 +154,10 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     Map<String, Object> json = new LinkedHashMap<>();
     json.put("rows", null);
     ReadLimit[] parts =
-        limit instanceof CompositeReadLimit both ? both.getReadLimits() : new ReadLimit[] {limit};
+        limit instanceof CompositeReadLimit composite ? composite.getReadLimits() : new ReadLimit[] {limit};
     for (ReadLimit part : parts) {
-      if (part instanceof ReadMaxRows most) {
-        json.put("rows", most.maxRows());
+      if (part instanceof ReadMaxRows max) {
+        json.put("rows", max.maxRows());
       }
     }
     return json;
@@ -168,30 +168,30 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     return available;
   }
 
-  /** Spark may plan a micro-batch more than once; brokers are asked once. */
+  /** Spark may plan a micro-batch more than once; the brokers are queried once. */
   @Override
   public synchronized InputPartition[] planInputPartitions(Offset start, Offset end) {
     if (!planned.equals(List.of(start, end))) {
-      introduce();
-      Map<String, Object> question = Client.question("ranges");
-      question.put("start", ((KafkaOffset) start).offsets());
-      question.put("end", ((KafkaOffset) end).offsets());
-      ranges = KafkaRange.all(client.ask(question));
+      sendStoredStart();
+      Map<String, Object> request = Client.newRequest("ranges");
+      request.put("start", ((KafkaOffset) start).offsets());
+      request.put("end", ((KafkaOffset) end).offsets());
+      ranges = KafkaRange.all(client.send(request));
       planned = List.of(start, end);
     }
     return ranges;
   }
 
-  /** All partitions from here on, in real-time mode. Spark writes an end down only when the batch is over. */
-  final synchronized InputPartition[] open(Offset start) {
-    introduce();
-    keep(start);
-    Map<String, Object> question = Client.question("open");
-    question.put("start", ((KafkaOffset) start).offsets());
-    return KafkaRange.all(client.ask(question));
+  /** Plans a real-time batch of all partitions. Spark stores its end only when the batch is over. */
+  final synchronized InputPartition[] planRealTime(Offset start) {
+    sendStoredStart();
+    storeStart(start);
+    Map<String, Object> request = Client.newRequest("open");
+    request.put("start", ((KafkaOffset) start).offsets());
+    return KafkaRange.all(client.send(request));
   }
 
-  /** Spark wants one for each micro-batch: what tasks log in with may be another by then. */
+  /** Called by Spark for each micro-batch, since the delegation token may have changed. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return scan.createReaderFactory();
@@ -200,27 +200,27 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
   @Override
   public synchronized void commit(Offset end) {
     if (!stopped) {
-      finished(end);
+      reportCommitted(end);
       return;
     }
-    // With asynchronous progress, and so in real-time mode, Spark commits once more when it has stopped the source.
+    // With asynchronous progress, which real-time mode uses, Spark commits once more after it has stopped the source.
     client = new Client(options);
-    kept = null;
+    startFile = null;
     try {
-      finished(end);
+      reportCommitted(end);
     } finally {
       client.close();
     }
   }
 
-  private void finished(Offset end) {
-    introduce();
-    Map<String, Object> question = Client.question("commit");
-    question.put("end", ((KafkaOffset) end).offsets());
-    client.ask(question);
+  private void reportCommitted(Offset end) {
+    sendStoredStart();
+    Map<String, Object> request = Client.newRequest("commit");
+    request.put("end", ((KafkaOffset) end).offsets());
+    client.send(request);
   }
 
-  /** How far the query is behind, by the names of Spark's connector. */
+  /** Returns the lag of the query, by the names of Spark's connector. */
   @Override
   public synchronized Map<String, String> metrics(Optional<Offset> consumed) {
     if (consumed.isEmpty() || available == null || available.offsets().isEmpty()) {
@@ -244,9 +244,9 @@ class KafkaStream implements MicroBatchStream, SupportsTriggerAvailableNow, Repo
     client.close();
   }
 
-  /** As one sees it in a query's progress. */
+  /** Shown in the query's progress. */
   @Override
   public String toString() {
-    return Source.NAME + " " + options.subject();
+    return KafkaSource.NAME + " " + options.topics();
   }
 }

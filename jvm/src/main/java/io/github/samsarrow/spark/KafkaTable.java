@@ -10,36 +10,36 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Topics as a table that batches and streams are read from and written to. */
+/** Topics as a table for batch and streaming reads and writes. */
 final class KafkaTable implements SupportsRead, SupportsWrite {
   private final StructType schema;
   private final Options options;
   private final SamsarrowException unreadable;
 
-  /** What a registry said that keys and values look like; null where it was not asked yet. */
-  private String found;
+  /** Schemas from the registry that determine the types of keys and values; null if not requested yet. */
+  private String registrySchemas;
 
-  /** Spark does not say here what for: columns that cannot be read may be those of a DataFrame to be written. */
-  KafkaTable(StructType given, Options options, String found) {
+  /** Spark does not pass the purpose of the table: invalid columns may be those of a DataFrame to write. */
+  KafkaTable(StructType declared, Options options, String registrySchemas) {
     this.options = options;
-    StructType chosen = given;
-    SamsarrowException refusal = null;
-    this.found = found;
+    StructType selected = declared;
+    SamsarrowException error = null;
+    this.registrySchemas = registrySchemas;
     try {
-      chosen = Columns.chosen(given, options.decoded());
-    } catch (SamsarrowException error) {
-      refusal = error;
+      selected = Columns.select(declared, options.decoded());
+    } catch (SamsarrowException invalid) {
+      error = invalid;
     }
-    schema = chosen;
-    unreadable = refusal;
+    schema = selected;
+    unreadable = error;
   }
 
   @Override
   public String name() {
-    return Source.NAME;
+    return KafkaSource.NAME;
   }
 
-  /** Deprecated, and what every Spark from 4.0 on makes the columns of. */
+  /** Deprecated, but used by all Spark versions from 4.0 to determine the columns. */
   @Override
   @SuppressWarnings("deprecation")
   public StructType schema() {
@@ -53,7 +53,7 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
         TableCapability.MICRO_BATCH_READ,
         TableCapability.BATCH_WRITE,
         TableCapability.STREAMING_WRITE,
-        // The mode overwrite comes as far as the error that says what to do.
+        // Allows the mode overwrite, so that the write fails with an error that suggests an alternative.
         TableCapability.TRUNCATE,
         TableCapability.ACCEPT_ANY_SCHEMA);
   }
@@ -63,22 +63,22 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
     if (unreadable != null) {
       throw unreadable;
     }
-    return new Builder(schema, asked(options.and(more)));
+    return new KafkaScanBuilder(schema, resolved(options.merge(more)));
   }
 
-  /** The options, once it is known that columns which are decoded can be what {@code .schema(...)} says. */
-  private synchronized Options asked(Options options) {
+  /** Returns the options after the types of {@code .schema(...)} were checked against the schemas of the registry. */
+  private synchronized Options resolved(Options options) {
     if (options.decoded().isEmpty()) {
       return options;
     }
-    if (found == null) {
-      found = Columns.ask(options, Columns.types(schema, options.decoded())).found();
+    if (registrySchemas == null) {
+      registrySchemas = Columns.resolve(options, Columns.types(schema, options.decoded())).registrySchemas();
     }
-    return options.knowing(found);
+    return options.withRegistrySchemas(registrySchemas);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new WriteBuild(options.and(info.options()), info.schema());
+    return new KafkaWriteBuilder(options.merge(info.options()), info.schema());
   }
 }

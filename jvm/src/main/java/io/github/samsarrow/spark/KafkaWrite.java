@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * One write, checked on the driver. At least once: rows of a task are stored when it ends, and those of a task or
- * micro-batch that Spark repeats are there again. Or exactly once, where tasks commit by themselves, and find out what is
- * there already. So there is nothing to take back.
+ * A write, checked on the driver. At least once by default: rows of a task are stored when it ends, and repeated
+ * tasks and micro-batches write duplicates. With exactlyOnce, tasks commit transactions and detect rows that are
+ * already written. In both cases an abort has nothing to undo.
  */
 final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   private final Options options;
@@ -23,42 +23,41 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   private final List<String> columns = new ArrayList<>();
   private final boolean exactlyOnce;
 
-  /** That is written exactly once, by so many tasks; whether this is noted. */
+  /** Micro-batch that is written exactly once, its number of tasks, and true if that number is stored. */
   private MicroBatch batch;
 
   private int tasks;
-  private boolean noted;
+  private boolean taskCountStored;
 
   /**
-   * For one batch or query.
    *
-   * @param truncating whether what is there is to go: the mode overwrite, or the output mode complete
+   * @param truncating true if existing rows should be replaced: the mode overwrite, or the output mode complete
    */
   KafkaWrite(Options options, StructType schema, boolean truncating) {
     this.options = options;
     this.schema = schema;
     this.truncating = truncating;
-    Map<String, Object> answer = Client.ask(options, question("write", schema));
-    for (Object column : (List<?>) answer.get("columns")) {
+    Map<String, Object> response = Client.send(options, newRequest("write", schema));
+    for (Object column : (List<?>) response.get("columns")) {
       columns.add((String) column);
     }
-    exactlyOnce = (Boolean) answer.get("exactly_once");
+    exactlyOnce = (Boolean) response.get("exactly_once");
   }
 
-  /** A question about the columns that there are. */
-  static Map<String, Object> question(String ask, StructType schema) {
+  /** Returns a request with the columns of the DataFrame. */
+  static Map<String, Object> newRequest(String ask, StructType schema) {
     List<Object> columns = new ArrayList<>();
     for (StructField field : schema.fields()) {
       columns.add(List.of(field.name(), field.dataType().simpleString()));
     }
-    Map<String, Object> question = Client.question(ask);
-    question.put("columns", columns);
-    return question;
+    Map<String, Object> request = Client.newRequest(ask);
+    request.put("columns", columns);
+    return request;
   }
 
   @Override
   public String description() {
-    return Source.NAME;
+    return KafkaSource.NAME;
   }
 
   @Override
@@ -66,37 +65,37 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
     if (truncating) {
       throw SamsarrowException.configuration("a topic cannot be overwritten: write with .mode(\"append\")");
     }
-    Map<String, Object> question = question("write", schema);
-    question.put("batch", true);
-    Client.ask(options, question);
+    Map<String, Object> request = newRequest("write", schema);
+    request.put("batch", true);
+    Client.send(options, request);
     return this;
   }
 
-  /** A topic gets the whole result each time in the output mode complete, as with Spark's own connector. */
+  /** In the output mode complete, each micro-batch writes the whole result, as with Spark's own connector. */
   @Override
   public StreamingWrite toStreaming() {
     return this;
   }
 
   /**
-   * Spark calls this in the thread that runs the micro-batch, just before its tasks: what they log in with may be
-   * another than the last time.
+   * Spark calls this in the thread that runs the micro-batch, just before its tasks, since the delegation token may
+   * have changed.
    */
   @Override
   public WriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
     if (exactlyOnce) {
-      batch = MicroBatch.here();
+      batch = MicroBatch.current();
       tasks = info.numPartitions();
-      noted = (Boolean) ask("begin_write").get("noted");
+      taskCountStored = (Boolean) sendBatch("begin_write").get("noted");
     }
     return new WriterFactory(options.forTasks(), schema, columns, batch);
   }
 
-  private Map<String, Object> ask(String about) {
-    Map<String, Object> question = question(about, schema);
-    batch.addTo(question);
-    question.put("tasks", tasks);
-    return Client.ask(options, question);
+  private Map<String, Object> sendBatch(String ask) {
+    Map<String, Object> request = newRequest(ask, schema);
+    batch.addTo(request);
+    request.put("tasks", tasks);
+    return Client.send(options, request);
   }
 
   @Override
@@ -104,7 +103,10 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
     return createBatchWriterFactory(info);
   }
 
-  /** Rows are stored before a task asks whether it may commit; of attempts at the same time one alone can commit. */
+  /**
+   * Rows are stored before a task requests permission to commit; of concurrent exactly-once attempts only one can
+   * commit.
+   */
   @Override
   public boolean useCommitCoordinator() {
     return false;
@@ -112,8 +114,8 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    if (exactlyOnce && !noted) {
-      ask("end_write");
+    if (exactlyOnce && !taskCountStored) {
+      sendBatch("end_write");
     }
   }
 

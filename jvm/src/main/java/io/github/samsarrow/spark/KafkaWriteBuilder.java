@@ -6,13 +6,13 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
-/** What a write can be: appended, or in streams the whole result, or what changed of it. */
-final class WriteBuild implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
+/** Supported writes: append, or in streams the complete result or its updates. */
+final class KafkaWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final Options options;
   private final StructType schema;
   private boolean truncating;
 
-  WriteBuild(Options options, StructType schema) {
+  KafkaWriteBuilder(Options options, StructType schema) {
     this.options = options;
     this.schema = schema;
   }

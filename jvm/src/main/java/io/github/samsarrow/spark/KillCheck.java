@@ -3,18 +3,18 @@ package io.github.samsarrow.spark;
 import java.io.InterruptedIOException;
 import org.apache.spark.TaskContext;
 
-/** Checks between two waits in the core, of tasks and of the driver. */
-final class Waiting {
-  /** The longest that a killed task or an interrupted thread waits in the core. */
+/** Check between two waits in the library, for tasks and for the driver. */
+final class KillCheck {
+  /** Maximum time of one wait in the library, after which a kill or an interrupt is detected. */
   static final int MS = 50;
 
-  private Waiting() {}
+  private KillCheck() {}
 
   /**
-   * Ends the wait of a task that was killed, and of a thread that was interrupted.
+   * Throws if the task was killed or the thread was interrupted.
    *
-   * @param task that waits, or null
-   * @param what it waits for
+   * @param task the waiting task, or null
+   * @param what description of the wait
    */
   static void check(TaskContext task, Object what) throws InterruptedIOException {
     if (Thread.interrupted()) {

@@ -15,16 +15,16 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * The native library, out of the jar into a folder that only this process can use, loaded and unlinked. Nothing is
- * shared with other users, applications or class loaders.
+ * Loader of the native library: extracts it to a folder that only this process can access, loads it and deletes the
+ * file. Nothing is shared with other users, applications or class loaders.
  */
 final class Library {
-  /** Where to write the library: for machines whose temporary folder is mounted without leave to execute. */
+  /** Folder for the library, for machines whose temporary folder is mounted noexec. */
   static final String FOLDER = "samsarrow.native.dir";
 
   private static final long ABI = 5;
   private static final String FILE = "libsamsarrow_jvm.so";
-  private static final String INSTEAD =
+  private static final String ALTERNATIVE =
       "; format(\"samsarrow-python\") reads the same without a native library, where Python has samsarrow";
 
   private static boolean loaded;
@@ -33,9 +33,9 @@ final class Library {
   private Library() {}
 
   /**
-   * Loads the library, once; what failed, fails the same each time.
+   * Loads the library once; a failure is repeated on each call.
    *
-   * @throws SamsarrowException there is none for this machine, it is damaged, or the machine refuses it
+   * @throws SamsarrowException if there is none for this machine, it is damaged, or it cannot be loaded
    */
   static synchronized void load() {
     if (loaded) {
@@ -45,7 +45,7 @@ final class Library {
       failure = failureOf(platform(), folder());
     }
     if (failure != null) {
-      throw new SamsarrowException("library", "NativeLibraryError", false, failure + INSTEAD);
+      throw new SamsarrowException("library", "NativeLibraryError", false, failure + ALTERNATIVE);
     }
     loaded = true;
   }
@@ -60,7 +60,7 @@ final class Library {
     return Path.of(System.getProperty(FOLDER, System.getProperty("java.io.tmpdir")));
   }
 
-  /** Tries to load; null, or in one line why it cannot be done. */
+  /** Loads the library. Returns null on success, otherwise a description of the failure. */
   static String failureOf(String platform, Path folder) {
     try {
       byte[] library = resource("/native/" + platform + "/" + FILE);
@@ -68,9 +68,9 @@ final class Library {
       if (library == null || hash == null) {
         return "the jar has no native library for " + platform;
       }
-      String wanted = new String(hash, StandardCharsets.US_ASCII).trim();
-      if (!wanted.equals(HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(library)))) {
-        return "the native library in the jar is damaged: its SHA-256 is not " + wanted;
+      String expected = new String(hash, StandardCharsets.US_ASCII).trim();
+      if (!expected.equals(HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(library)))) {
+        return "the native library in the jar is damaged: its SHA-256 is not " + expected;
       }
       loadFrom(folder, library);
       return failureOf(Native.about(), version());
@@ -84,20 +84,20 @@ final class Library {
   }
 
   private static String failureOf(byte[] about, String version) {
-    Map<?, ?> found = (Map<?, ?>) Json.parse(about);
-    if (found.get("version").equals(version) && found.get("abi").equals(ABI)) {
+    Map<?, ?> library = (Map<?, ?>) Json.parse(about);
+    if (library.get("version").equals(version) && library.get("abi").equals(ABI)) {
       return null;
     }
     return String.format(
         "the native library is version %s with ABI %s, the classes want version %s with ABI %d: two versions of the jar"
             + " are mixed",
-        found.get("version"), found.get("abi"), version, ABI);
+        library.get("version"), library.get("abi"), version, ABI);
   }
 
-  /** The version of the classes, which the build writes beside them. */
+  /** Returns the version of the classes, which the build stores beside them. */
   private static String version() throws IOException {
-    byte[] found = resource("version");
-    return found == null ? "unknown" : new String(found, StandardCharsets.UTF_8);
+    byte[] version = resource("version");
+    return version == null ? "unknown" : new String(version, StandardCharsets.UTF_8);
   }
 
   private static byte[] resource(String name) throws IOException {
@@ -107,8 +107,8 @@ final class Library {
   }
 
   private static void loadFrom(Path below, byte[] library) throws IOException {
-    FileAttribute<?> mine = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
-    Path folder = Files.createTempDirectory(below, "samsarrow-", mine);
+    FileAttribute<?> ownerOnly = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
+    Path folder = Files.createTempDirectory(below, "samsarrow-", ownerOnly);
     Path file = folder.resolve(FILE);
     try {
       Files.write(file, library, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
@@ -119,7 +119,7 @@ final class Library {
     }
   }
 
-  /** What is behind the loader's words, where they do not say it. */
+  /** Returns a hint that the loader's error message lacks. */
   static String hint(String text) {
     if (text.contains("failed to map segment") || text.contains("Operation not permitted")) {
       return " (its folder is mounted noexec: set -D" + FOLDER + "= to another)";

@@ -21,17 +21,17 @@ final class ListVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
     offsets = slot(slots, 1);
-    long within = slots + Frame.VECTOR;
-    items.point(within, length(within));
+    long nested = slots + ColumnLayout.VECTOR;
+    items.attach(nested, length(nested));
   }
 
   @Override
-  void leave() {
-    super.leave();
-    items.leave();
+  void detach() {
+    super.detach();
+    items.detach();
   }
 
   private int offset(int index) {

@@ -23,20 +23,20 @@ final class MapVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
     offsets = slot(slots, 1);
-    long within = slots + Frame.VECTOR;
-    keys.point(within, length(within));
-    within += keys.vectors() * Frame.VECTOR;
-    values.point(within, length(within));
+    long nested = slots + ColumnLayout.VECTOR;
+    keys.attach(nested, length(nested));
+    nested += keys.vectors() * ColumnLayout.VECTOR;
+    values.attach(nested, length(nested));
   }
 
   @Override
-  void leave() {
-    super.leave();
-    keys.leave();
-    values.leave();
+  void detach() {
+    super.detach();
+    keys.detach();
+    values.detach();
   }
 
   private int offset(int index) {

@@ -4,9 +4,9 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** What Spark shows of a read, in its SQL tab: the counters of the core. */
+/** Metrics of a read in Spark's SQL tab, from the counters of the library. */
 final class Metrics {
-  /** Places in the core's counters. */
+  /** Indexes into the library's counters. */
   static final int WAIT_NS = 0;
 
   static final int DECODE_NS = 1;
@@ -16,13 +16,16 @@ final class Metrics {
   static final int OUT_OF_RANGE = 6;
   static final int COUNT = 7;
 
-  private static final long NS_A_MS = 1_000_000;
+  private static final long NS_PER_MS = 1_000_000;
 
   private Metrics() {}
 
-  /** Spark makes each again by the name of its class, which must not be a nested one; none where it would not find it. */
+  /**
+   * Spark instantiates each metric by its class name, so that the classes cannot be nested. Returns none if Spark would
+   * not find the classes.
+   */
   static CustomMetric[] supported() {
-    if (!found()) {
+    if (!areClassesVisible()) {
       return new CustomMetric[0];
     }
     return new CustomMetric[] {
@@ -36,11 +39,11 @@ final class Metrics {
   }
 
   /**
-   * Whether the application's class loader has these classes. Spark shows metrics on a thread of its own: it would log
-   * a stack trace for each metric of a jar that is only a session's. True where Spark's inner classes, which alone know
-   * that loader, have changed.
+   * Returns true if the application's class loader has these classes. Spark shows metrics on a separate thread: it
+   * would log a stack trace for each metric of a jar that only a session has. Also returns true if Spark's internal
+   * classes, through which that loader is reached, have changed.
    */
-  private static boolean found() {
+  private static boolean areClassesVisible() {
     try {
       ClassLoader application = SparkSession.active().sharedState().jarClassLoader().getParent();
       return Class.forName(Metrics.class.getName(), false, application) == Metrics.class;
@@ -53,8 +56,8 @@ final class Metrics {
 
   static CustomTaskMetric[] values(long[] counters) {
     return new CustomTaskMetric[] {
-      new Value(WaitTimeMetric.NAME, counters[WAIT_NS] / NS_A_MS),
-      new Value(DecodeTimeMetric.NAME, counters[DECODE_NS] / NS_A_MS),
+      new Value(WaitTimeMetric.NAME, counters[WAIT_NS] / NS_PER_MS),
+      new Value(DecodeTimeMetric.NAME, counters[DECODE_NS] / NS_PER_MS),
       new Value(FetchedBytesMetric.NAME, counters[FETCHED_BYTES]),
       new Value(PeakMemoryMetric.NAME, counters[PEAK_BYTES]),
       new Value(DataLossMetric.NAME, counters[LOST_OFFSETS]),

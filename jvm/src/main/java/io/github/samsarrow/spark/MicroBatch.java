@@ -5,22 +5,24 @@ import java.util.Map;
 import org.apache.spark.SparkContext;
 
 /**
- * A micro-batch of a query, as Spark says in properties of the thread that runs it: also where a batch is written in
- * foreachBatch, for which it has no other way.
+ * Micro-batch of a query, from local properties of the thread that runs it. They are also set in foreachBatch, and
+ * are the only source of these values there.
  *
- * @param query its id, which its checkpoint keeps, or null
- * @param number of the micro-batch, or null
+ * @param query id of the query, stored in its checkpoint, or null
+ * @param number number of the micro-batch, or null
  */
 record MicroBatch(String query, String number) implements Serializable {
-  /** That which this thread of the driver runs; outside of a query the core refuses it. */
-  static MicroBatch here() {
+  /**
+   * Returns the micro-batch of this driver thread; outside of a query its fields are null, which the library rejects.
+   */
+  static MicroBatch current() {
     SparkContext spark = SparkContext.getOrCreate();
     return new MicroBatch(
         spark.getLocalProperty("sql.streaming.queryId"), spark.getLocalProperty("streaming.sql.batchId"));
   }
 
-  void addTo(Map<String, Object> question) {
-    question.put("query", query);
-    question.put("number", number);
+  void addTo(Map<String, Object> request) {
+    request.put("query", query);
+    request.put("number", number);
   }
 }

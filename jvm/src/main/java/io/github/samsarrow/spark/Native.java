@@ -1,69 +1,70 @@
 package io.github.samsarrow.spark;
 
 /**
- * The core's entries. Handles are a slot and a generation: a stale one raises. Every entry raises
- * {@link SamsarrowException}; JSON is UTF-8.
+ * Native functions of the library. Handles consist of a slot and a generation, so that a stale one is rejected. All
+ * functions throw {@link SamsarrowException}; JSON is UTF-8.
  */
 final class Native {
   private Native() {}
 
-  /** A client with these options, as {@link Options#json} writes them; equal ones share one, counted. */
+  /** Creates a client with the options of {@link Options#json}. Clients with equal options share their state. */
   static native long client(byte[] options);
 
-  /** Begins a request for the answer to a question of the driver's, which is JSON. */
-  static native long plan(long client, byte[] question);
+  /** Starts a driver request; request and response are JSON. */
+  static native long plan(long client, byte[] request);
 
   /**
-   * Waits for an answer for at most {@code ms}.
+   * Waits for the response for {@code ms} or less.
    *
-   * @return it, as JSON, or null if there is none yet
+   * @return the response as JSON, or null if it has not arrived
    */
   static native byte[] answer(long request, int ms);
 
-  /** Ends a request, answered or not. */
+  /** Cancels and releases a request, answered or not. */
   static native void cancel(long request);
 
-  /** A reader of one offset range. */
+  /** Opens a reader of one offset range. */
   static native long open(long client, byte[] range);
 
   /**
-   * Waits for rows for at most {@code ms} and writes into {@code frame} where they are, until the reader's next call.
+   * Waits for rows for {@code ms} or less and writes their addresses into {@code layout}. They are valid until the
+   * reader's next call.
    *
-   * @return the number of rows, 0 if there are none yet, -1 at the end of the range
+   * @return the number of rows, 0 if none have arrived, -1 at the end of the range
    */
-  static native int next(long reader, long frame, int ms);
+  static native int next(long reader, long layout, int ms);
 
-  /** Ends a reader; {@code whole} where it has read all of its range. */
+  /** Closes a reader; {@code whole} if it has read its whole range. */
   static native void close(long reader, boolean whole);
 
-  /** Numbers of a reader so far, at the places that {@link Metrics} names. */
+  /** Returns the counters of a reader, at the indexes in {@link Metrics}. */
   static native long[] counters(long reader);
 
-  /** A writer of one task's rows, of the columns that a question {@code write_task} names. */
-  static native long openWriter(long client, byte[] question);
+  /** Opens a writer for the rows of one task; the columns are those of a {@code write_task} request. */
+  static native long openWriter(long client, byte[] request);
 
-  /** The address of a block of so many bytes for rows, in place of the one before. */
+  /** Allocates a row buffer, which replaces the previous one, and returns its address. */
   static native long block(long writer, long bytes);
 
-  /** Takes the rows in the first {@code length} bytes of the block, once those of the last call are sent. */
+  /** Sends the rows in the first {@code length} bytes of the buffer. Those of the previous call must be sent. */
   static native void write(long writer, long length, int rows);
 
   /**
-   * Waits for at most {@code ms} until the rows of the last call are queued; with {@code all} until brokers have stored
-   * all rows, and committed them where they are written exactly once.
+   * Waits for {@code ms} or less until the rows of the last call are queued or, with {@code all}, until brokers
+   * have stored all rows and committed them if they are written exactly once.
    *
-   * @return whether that is so
+   * @return true if they are
    */
   static native boolean sent(long writer, boolean all, int ms);
 
-  /** Ends a writer, and frees its block; what is not stored is dropped unless {@code whole} says that all is. */
+  /** Closes a writer and frees its buffer. Unsent rows are dropped; {@code whole} if all rows are stored. */
   static native void closeWriter(long writer, boolean whole);
 
   static native void release(long client);
 
-  /** What the core has logged since the last call, as JSON; empty where that is nothing. */
+  /** Returns the queued log lines as JSON; empty if there are none. */
   static native byte[] lines();
 
-  /** Version and ABI number of the library, as JSON. */
+  /** Returns the library's version and ABI number as JSON. */
   static native byte[] about();
 }

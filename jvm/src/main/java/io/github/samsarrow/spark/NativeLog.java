@@ -6,13 +6,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the core logs, written where Spark writes its own: below the logger {@code io.github.samsarrow}. The core never
- * calls Java, so each call of Java's fetches the lines that wait.
+ * Writes the library's log lines to the loggers below {@code io.github.samsarrow}, like those of Spark. The library
+ * never calls Java, so that each call from Java fetches the queued lines.
  */
-final class Log {
-  private Log() {}
+final class NativeLog {
+  private NativeLog() {}
 
-  /** Writes what waits. */
+  /** Writes the queued lines. */
   static void drain() {
     byte[] lines = Native.lines();
     if (lines.length > 0) {

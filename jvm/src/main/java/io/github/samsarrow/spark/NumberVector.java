@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
-/** Numbers, dates and timestamps; and what is always null. */
+/** Numbers, dates and timestamps, and the null type. */
 final class NumberVector extends RawVector {
   private long data;
 
@@ -12,8 +12,8 @@ final class NumberVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
     data = slot(slots, 2);
   }
 

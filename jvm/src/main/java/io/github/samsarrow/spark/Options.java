@@ -13,53 +13,53 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.SparkFiles;
 import org.apache.spark.network.util.JavaUtils;
 
-/** The options of a read or a write as given, their names in lower case. They may hold secrets: no text shows them. */
+/** Options of a read or a write; names are in lower case. They may contain secrets, and are never printed. */
 final class Options implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String MAX_DELAY = "15m";
   private static final List<String> PARTS = List.of("key", "value");
 
-  private final TreeMap<String, String> given = new TreeMap<>();
+  private final TreeMap<String, String> options = new TreeMap<>();
 
-  /** What is logged in with, as the core says it; null where that is among the options. */
+  /** Delegation token that replaces the login options, as JSON of the library, or null. */
   private final TreeMap<String, String> token;
 
-  /** What a registry said that keys and values look like, in the words of the core. */
-  private final String found;
+  /** Schemas from the registry that determine the types of keys and values, as JSON of the library. */
+  private final String registrySchemas;
 
   Options(Map<String, String> options) {
     this(options, null, "{}");
   }
 
-  private Options(Map<String, String> options, Map<String, String> token, String found) {
-    options.forEach((name, value) -> given.put(name.toLowerCase(Locale.ROOT), value));
+  private Options(Map<String, String> options, Map<String, String> token, String registrySchemas) {
+    options.forEach((name, value) -> this.options.put(name.toLowerCase(Locale.ROOT), value));
     this.token = token == null ? null : new TreeMap<>(token);
-    this.found = found;
+    this.registrySchemas = registrySchemas;
   }
 
-  /** The options of a table, and those of one read or write of it, which win. */
-  Options and(Map<String, String> more) {
-    TreeMap<String, String> both = new TreeMap<>(given);
-    more.forEach((name, value) -> both.put(name.toLowerCase(Locale.ROOT), value));
-    return new Options(both, token, found);
+  /** Returns the options of a table, overridden by those of one read or write. */
+  Options merge(Map<String, String> more) {
+    TreeMap<String, String> merged = new TreeMap<>(options);
+    more.forEach((name, value) -> merged.put(name.toLowerCase(Locale.ROOT), value));
+    return new Options(merged, token, registrySchemas);
   }
 
-  /** The same where a registry was asked. */
-  Options knowing(String found) {
-    return new Options(given, token, found);
+  /** Returns these options with schemas from the registry. */
+  Options withRegistrySchemas(String registrySchemas) {
+    return new Options(options, token, registrySchemas);
   }
 
-  String found() {
-    return found;
+  String registrySchemas() {
+    return registrySchemas;
   }
 
-  /** The columns that are decoded, and those that come with them. */
+  /** Returns the decoded columns, and those that are added for them. */
   Set<String> decoded() {
     Set<String> names = new LinkedHashSet<>();
     for (String part : PARTS) {
-      if (!given.getOrDefault(part + ".format", "").isBlank()) {
+      if (!options.getOrDefault(part + ".format", "").isBlank()) {
         names.add(part);
-        if (nullsBad(part)) {
+        if (nullOnError(part)) {
           names.add("raw_" + part);
           names.add(part + "_error");
         }
@@ -68,67 +68,73 @@ final class Options implements Serializable {
     return names;
   }
 
-  /** Whether fields that Spark does not use need not be read: what is wrong with one is an error, and no column says so. */
-  boolean prunes(String column) {
-    return decoded().contains(column) && !nullsBad(column);
+  /**
+   * Returns true if unused fields of the column need not be read. With {@code onError=null} they are read, since the
+   * error columns report errors of all fields.
+   */
+  boolean canPruneFields(String column) {
+    return decoded().contains(column) && !nullOnError(column);
   }
 
-  private boolean nullsBad(String part) {
-    return given.getOrDefault(part + ".onerror", "").trim().equalsIgnoreCase("null");
+  private boolean nullOnError(String part) {
+    return options.getOrDefault(part + ".onerror", "").trim().equalsIgnoreCase("null");
   }
 
-  /** What tasks get: a token in place of the login, where that is asked for. */
+  /** Returns the options for tasks: with {@code delegationToken}, a token replaces the login options. */
   @SuppressWarnings("unchecked")
   Options forTasks() {
-    if (!given.containsKey("delegationtoken")) {
+    if (!options.containsKey("delegationtoken")) {
       return this;
     }
-    Map<String, Object> answer = Client.ask(this, Client.question("token"));
-    Map<String, String> left = new TreeMap<>(given);
-    left.keySet().removeAll((List<String>) answer.get("login"));
-    return new Options(left, (Map<String, String>) answer.get("token"), found);
+    Map<String, Object> response = Client.send(this, Client.newRequest("token"));
+    Map<String, String> remaining = new TreeMap<>(options);
+    remaining.keySet().removeAll((List<String>) response.get("login"));
+    return new Options(remaining, (Map<String, String>) response.get("token"), registrySchemas);
   }
 
-  /** For the core, with what this process adds: where Spark puts files, of the session and of the application. */
+  /**
+   * Returns the options as JSON for the library, with the folders into which Spark puts the files of session and
+   * application.
+   */
   byte[] json() {
-    Map<String, Object> here = new HashMap<>();
-    here.put("options", given);
-    here.put("folders", folders());
-    here.put("token", token);
-    return Json.bytes(here);
+    Map<String, Object> json = new HashMap<>();
+    json.put("options", options);
+    json.put("folders", folders());
+    json.put("token", token);
+    return Json.bytes(json);
   }
 
-  /** None outside of Spark. */
+  /** Returns no folders outside of Spark. */
   private static List<String> folders() {
     return SparkEnv.get() == null
         ? List.of()
         : List.of(SparkFiles.get(""), new File(SparkFiles.getRootDirectory()).getAbsolutePath());
   }
 
-  /** What is read, as one sees it in plans. */
-  String subject() {
+  /** Returns the topics for query plans. */
+  String topics() {
     for (String name : new String[] {"subscribe", "subscribepattern", "assign"}) {
-      if (given.containsKey(name)) {
-        return given.get(name);
+      if (options.containsKey(name)) {
+        return options.get(name);
       }
     }
     return "";
   }
 
-  /** A number that the core has checked. */
+  /** Returns a number that the library has validated. */
   Long number(String name) {
-    String text = given.get(name);
+    String text = options.get(name);
     return text == null ? null : Long.valueOf(text.trim());
   }
 
-  /** {@code maxTriggerDelay} as Spark reads times. */
+  /** Returns {@code maxTriggerDelay}, parsed by Spark. */
   long maxTriggerDelayMs() {
-    String text = given.getOrDefault("maxtriggerdelay", MAX_DELAY);
+    String text = options.getOrDefault("maxtriggerdelay", MAX_DELAY);
     return JavaUtils.timeStringAsMs(text);
   }
 
   @Override
   public String toString() {
-    return "Options(" + subject() + ")";
+    return "Options(" + topics() + ")";
   }
 }

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import java.util.Arrays;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 
-/** The most native memory that any task held. */
+/** Maximum native memory of a task. */
 public final class PeakMemoryMetric implements CustomMetric {
   static final String NAME = "peakNativeMemory";
 

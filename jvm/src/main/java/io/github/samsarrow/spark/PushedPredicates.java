@@ -12,13 +12,13 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 
-/** What predicates say about topic, partition, offset and time, all of which must hold: less is read at all. */
-final class Bounds {
-  /** Of these each row has a value. */
+/** Bounds of topic, partition, offset and timestamp from pushed-down predicates, all of which must hold. */
+final class PushedPredicates {
+  /** Columns that are never null. */
   private static final Set<String> NEVER_NULL = Set.of("topic", "partition", "offset");
 
   private static final Set<String> EQUAL = Set.of("=", "<=>", "IN");
-  private static final Map<String, String> TURNED = Map.of("<", ">", "<=", ">=", ">", "<", ">=", "<=");
+  private static final Map<String, String> MIRRORED = Map.of("<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
   private Set<Object> topics;
   private Set<Object> partitions;
@@ -26,19 +26,21 @@ final class Bounds {
   private Long offsetUntil;
   private Long timeFrom;
 
-  /** How a predicate was used: not at all, to read less, or so that nobody need look at it again. */
+  /**
+   * Use of a predicate: none, to read fewer rows, or evaluated completely, so that Spark need not evaluate it again.
+   */
   enum Use {
     NONE,
-    PARTLY,
-    WHOLLY
+    PARTIAL,
+    COMPLETE
   }
 
-  Use take(Predicate predicate) {
+  Use push(Predicate predicate) {
     Expression[] children = predicate.children();
     String name = predicate.name();
     if (children.length == 2 && children[0] instanceof Literal && children[1] instanceof NamedReference) {
       children = new Expression[] {children[1], children[0]};
-      name = TURNED.getOrDefault(name, name);
+      name = MIRRORED.getOrDefault(name, name);
     }
     if (children.length == 0
         || !(children[0] instanceof NamedReference reference)
@@ -47,14 +49,14 @@ final class Bounds {
     }
     String column = reference.fieldNames()[0];
     if (name.equals("IS_NOT_NULL")) {
-      return NEVER_NULL.contains(column) ? Use.WHOLLY : Use.NONE;
+      return NEVER_NULL.contains(column) ? Use.COMPLETE : Use.NONE;
     }
     List<Object> values = new ArrayList<>();
     for (int i = 1; i < children.length; i++) {
       if (!(children[i] instanceof Literal<?> literal)) {
         return Use.NONE;
       }
-      // A null equals nothing that is ever in these columns.
+      // A null equals no value of these columns.
       if (literal.value() != null) {
         values.add(literal.value());
       }
@@ -63,31 +65,31 @@ final class Bounds {
       return Use.NONE;
     }
     return switch (column) {
-      case "topic", "partition" -> among(column, name, values);
+      case "topic", "partition" -> equality(column, name, values);
       case "offset" -> offset(name, values.stream().map(value -> ((Number) value).longValue()).toList());
       case "timestamp" -> timestamp(name, values);
       default -> Use.NONE;
     };
   }
 
-  private Use among(String column, String name, List<Object> values) {
+  private Use equality(String column, String name, List<Object> values) {
     if (!EQUAL.contains(name)) {
       return Use.NONE;
     }
     if (column.equals("topic")) {
-      topics = both(topics, values.stream().<Object>map(Object::toString).toList());
+      topics = intersection(topics, values.stream().<Object>map(Object::toString).toList());
     } else {
-      partitions = both(partitions, values);
+      partitions = intersection(partitions, values);
     }
-    return Use.WHOLLY;
+    return Use.COMPLETE;
   }
 
-  private static Set<Object> both(Set<Object> before, Collection<Object> now) {
-    Set<Object> both = new LinkedHashSet<>(now);
+  private static Set<Object> intersection(Set<Object> before, Collection<Object> now) {
+    Set<Object> result = new LinkedHashSet<>(now);
     if (before != null) {
-      both.retainAll(before);
+      result.retainAll(before);
     }
-    return both;
+    return result;
   }
 
   private Use offset(String name, List<Long> values) {
@@ -111,13 +113,13 @@ final class Bounds {
         }
         from(values.stream().min(Long::compare).orElseThrow());
         until(last + 1);
-        return Use.PARTLY;
+        return Use.PARTIAL;
       }
       default -> {
         return Use.NONE;
       }
     }
-    return Use.WHOLLY;
+    return Use.COMPLETE;
   }
 
   private void from(long offset) {
@@ -128,7 +130,10 @@ final class Bounds {
     offsetUntil = offsetUntil == null ? offset : Math.min(offsetUntil, offset);
   }
 
-  /** Only a lower bound helps: later records may be older. Kafka's index knows milliseconds, and only where to begin. */
+  /**
+   * Only a lower bound helps: later records may have earlier timestamps. Kafka looks up timestamps in milliseconds, and
+   * only the first matching offset.
+   */
   private Use timestamp(String name, List<Object> values) {
     boolean lower = Set.of(">", ">=", "=", "<=>").contains(name);
     if (!lower || !(values.get(0) instanceof Long micros)) {
@@ -136,10 +141,10 @@ final class Bounds {
     }
     long since = Math.max(Math.floorDiv(micros, 1000L), 0);
     timeFrom = timeFrom == null ? since : Math.max(timeFrom, since);
-    return Use.PARTLY;
+    return Use.PARTIAL;
   }
 
-  /** As the core takes them. */
+  /** Returns the bounds as JSON for the library. */
   Map<String, Object> json() {
     Map<String, Object> json = new TreeMap<>();
     json.put("topics", topics);

@@ -15,14 +15,14 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A column in Arrow's layout, read by address. One vector serves all batches of a reader, as Parquet's do. The core
- * owns the memory: closing a vector does nothing.
+ * Column in Arrow's layout, read by address. One vector serves all batches of a reader, as in Spark's Parquet
+ * reader. The library owns the memory: closing a vector does nothing.
  *
- * <p>With {@code -ea:io.github.samsarrow...} each access is checked, and a late one is an error.
+ * <p>With {@code -ea:io.github.samsarrow...} each access is checked, and an access after the batch is an error.
  */
 abstract class RawVector extends ColumnVector {
-  /** All bits, or none where one value stands for all rows. */
-  private int every = -1;
+  /** Index mask: all bits, or 0 if one value stands for all rows. */
+  private int indexMask = -1;
 
   private int rows;
   private long validity;
@@ -31,7 +31,7 @@ abstract class RawVector extends ColumnVector {
     super(type);
   }
 
-  /** A vector for each column of a schema. */
+  /** Creates a vector for each column of a schema. */
   static RawVector[] of(StructType schema) {
     RawVector[] columns = new RawVector[schema.size()];
     for (int i = 0; i < columns.length; i++) {
@@ -44,7 +44,7 @@ abstract class RawVector extends ColumnVector {
     return columns;
   }
 
-  /** A vector of a type, with those within it. */
+  /** Creates a vector of a type, with its nested vectors. */
   static RawVector of(DataType type) {
     if (type instanceof StructType struct) {
       return new StructVector(struct);
@@ -66,45 +66,45 @@ abstract class RawVector extends ColumnVector {
         : new NumberVector(type);
   }
 
-  /** How many vectors the core writes about: this one, and those within it, which follow it. */
+  /** Returns the number of vectors for which the library writes slots: this one, and the nested ones that follow it. */
   int vectors() {
     return 1;
   }
 
-  /** Takes over what the core wrote about the column of the next batch. */
-  void point(long slots, int rows) {
-    cover(rows, slot(slots, 0), slot(slots, 7) == 1);
+  /** Sets the addresses of the next batch. */
+  void attach(long slots, int rows) {
+    setRows(rows, slot(slots, 0), slot(slots, 7) == 1);
   }
 
-  final void cover(int rows, long validity, boolean constant) {
+  final void setRows(int rows, long validity, boolean constant) {
     this.rows = rows;
     this.validity = validity;
-    every = constant ? 0 : -1;
+    indexMask = constant ? 0 : -1;
   }
 
-  /** The memory is not ours any more. */
-  void leave() {
+  /** Marks the memory as freed. */
+  void detach() {
     rows = 0;
   }
 
-  /** How many values a vector within another one has. */
+  /** Returns the number of values of a nested vector. */
   static int length(long slots) {
     return Math.toIntExact(slot(slots, 3));
   }
 
   static long slot(long slots, int number) {
-    return Platform.getLong(null, slots + (long) number * Frame.SLOT);
+    return Platform.getLong(null, slots + (long) number * ColumnLayout.SLOT);
   }
 
-  /** Where the value of a row is. */
+  /** Returns the index of the value of a row. */
   final int index(int row) {
     assert row >= 0 && row < rows : "row " + row + " of " + rows + " in a column of " + dataType().simpleString();
-    return row & every;
+    return row & indexMask;
   }
 
-  /** How many values there are: one, where it stands for all rows. */
+  /** Returns the number of values, which is 1 if one value stands for all rows. */
   final int values() {
-    return (rows - 1 & every) + 1;
+    return (rows - 1 & indexMask) + 1;
   }
 
   @Override
@@ -135,70 +135,70 @@ abstract class RawVector extends ColumnVector {
 
   @Override
   public int getInt(int row) {
-    throw other("int");
+    throw unsupported("int");
   }
 
   @Override
   public long getLong(int row) {
-    throw other("long");
+    throw unsupported("long");
   }
 
   @Override
   public UTF8String getUTF8String(int row) {
-    throw other("string");
+    throw unsupported("string");
   }
 
   @Override
   public byte[] getBinary(int row) {
-    throw other("binary");
+    throw unsupported("binary");
   }
 
   @Override
   public ColumnarArray getArray(int row) {
-    throw other("array");
+    throw unsupported("array");
   }
 
   @Override
   public ColumnVector getChild(int ordinal) {
-    throw other("struct");
+    throw unsupported("struct");
   }
 
   @Override
   public boolean getBoolean(int row) {
-    throw other("boolean");
+    throw unsupported("boolean");
   }
 
   @Override
   public byte getByte(int row) {
-    throw other("byte");
+    throw unsupported("byte");
   }
 
   @Override
   public short getShort(int row) {
-    throw other("short");
+    throw unsupported("short");
   }
 
   @Override
   public float getFloat(int row) {
-    throw other("float");
+    throw unsupported("float");
   }
 
   @Override
   public double getDouble(int row) {
-    throw other("double");
+    throw unsupported("double");
   }
 
   @Override
   public ColumnarMap getMap(int row) {
-    throw other("map");
+    throw unsupported("map");
   }
 
   @Override
   public Decimal getDecimal(int row, int precision, int scale) {
-    throw other("decimal");
+    throw unsupported("decimal");
   }
 
-  private UnsupportedOperationException other(String asked) {
-    return new UnsupportedOperationException("a column of " + dataType().simpleString() + " has no " + asked);
+  private UnsupportedOperationException unsupported(String type) {
+    return new UnsupportedOperationException("a column of " + dataType().simpleString() + " has no " + type);
   }
 }

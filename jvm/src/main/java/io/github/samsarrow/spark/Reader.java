@@ -13,18 +13,21 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * One range, batch after batch. The core owns the memory of a batch, until the next one; Spark may ask from another
- * thread than the task's, and close while it asks.
+ * Columnar reader of one range. The library owns the memory of a batch until the next one. Spark may call {@code
+ * next} from another thread than the task's, and {@code close} during such a call.
  */
 final class Reader implements PartitionReader<ColumnarBatch> {
-  /** {@code -Dsamsarrow.prefetch.bytes} on executors: the most that all readers of one may fetch ahead. */
+  /**
+   * {@code -Dsamsarrow.prefetch.bytes} on executors: maximum number of bytes that all readers of an executor may
+   * prefetch.
+   */
   private static final String PREFETCH = "samsarrow.prefetch.bytes";
 
   private final KafkaRange range;
   private final TaskContext task;
   private final Client client;
   private final long handle;
-  private final Frame frame;
+  private final ColumnLayout layout;
   private final RawVector[] columns;
   private final ColumnarBatch batch;
   private long[] counters = new long[Metrics.COUNT];
@@ -38,24 +41,24 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     batch = new ColumnarBatch(columns);
     client = new Client(options);
     int vectors = Arrays.stream(columns).mapToInt(RawVector::vectors).sum();
-    frame = new Frame(vectors);
+    layout = new ColumnLayout(vectors);
     try {
-      Map<String, Object> wanted = range.fields();
-      wanted.put("columns", List.of(schema.fieldNames()));
-      wanted.put("count_only", schema.isEmpty());
-      wanted.put("vectors", vectors);
-      wanted.put("types", Columns.types(schema, options.decoded()));
-      wanted.put("found", Json.parse(options.found()));
-      wanted.put("limit", limit);
-      wanted.put("process", Long.getLong(PREFETCH));
-      handle = client.open(wanted);
+      Map<String, Object> request = range.fields();
+      request.put("columns", List.of(schema.fieldNames()));
+      request.put("count_only", schema.isEmpty());
+      request.put("vectors", vectors);
+      request.put("types", Columns.types(schema, options.decoded()));
+      request.put("found", Json.parse(options.registrySchemas()));
+      request.put("limit", limit);
+      request.put("process", Long.getLong(PREFETCH));
+      handle = client.open(request);
     } catch (RuntimeException | Error error) {
-      frame.free();
+      layout.free();
       client.close();
       throw error;
     }
     if (task != null) {
-      // Listeners run in reverse order: after Spark has set the bytes that it knows of, which are none.
+      // Listeners run in reverse order: this one runs after Spark has set the bytes that it knows, which are 0.
       task.addTaskCompletionListener((TaskCompletionListener) this::completed);
     }
   }
@@ -68,34 +71,37 @@ final class Reader implements PartitionReader<ColumnarBatch> {
   @Override
   public boolean next() throws IOException {
     while (true) {
-      int rows = attempt(Waiting.MS);
+      int rows = poll(KillCheck.MS);
       if (rows != 0) {
         return rows > 0;
       }
-      Waiting.check(task, range);
+      KillCheck.check(task, range);
     }
   }
 
-  /** Whether a batch came within a time, of a range that has no end. */
+  /** Returns true if a batch arrived within the timeout, for ranges without an end. */
   boolean next(long timeoutMs) throws IOException {
     long begun = System.nanoTime();
     while (true) {
-      long left = timeoutMs - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
-      int rows = attempt((int) Math.max(0, Math.min(left, Waiting.MS)));
-      if (rows != 0 || left <= 0) {
+      long remaining = timeoutMs - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+      int rows = poll((int) Math.max(0, Math.min(remaining, KillCheck.MS)));
+      if (rows != 0 || remaining <= 0) {
         return rows > 0;
       }
-      Waiting.check(task, range);
+      KillCheck.check(task, range);
     }
   }
 
-  /** Nothing more is wanted, and all went well: what the core has at hand for the partition is worth keeping. */
+  /** Ends the range successfully, so that the library keeps the partition's consumer. */
   synchronized void finish() {
     ended = true;
   }
 
-  /** Rows of the next batch, 0 if there is none yet, -1 at the end. Who waits for too long, the core knows. */
-  private synchronized int attempt(int ms) {
+  /**
+   * Returns the number of rows of the next batch, 0 if none has arrived, -1 at the end. The library enforces the
+   * timeout.
+   */
+  private synchronized int poll(int ms) {
     if (ended) {
       return -1;
     }
@@ -104,17 +110,17 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     }
     int rows;
     try {
-      rows = Native.next(handle, frame.address(), ms);
+      rows = Native.next(handle, layout.address(), ms);
     } finally {
-      Log.drain();
+      NativeLog.drain();
     }
     if (rows < 0) {
       ended = true;
     } else if (rows > 0) {
-      long slots = frame.slots();
+      long slots = layout.slots();
       for (RawVector column : columns) {
-        column.point(slots, rows);
-        slots += column.vectors() * Frame.VECTOR;
+        column.attach(slots, rows);
+        slots += column.vectors() * ColumnLayout.VECTOR;
       }
       batch.setNumRows(rows);
     }
@@ -145,13 +151,13 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     }
     closed = true;
     for (RawVector column : columns) {
-      column.leave();
+      column.detach();
     }
     try {
       counters = Native.counters(handle);
       Native.close(handle, ended);
     } finally {
-      frame.free();
+      layout.free();
       client.close();
     }
   }

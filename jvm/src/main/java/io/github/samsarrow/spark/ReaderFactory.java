@@ -8,8 +8,8 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Makes the readers of tasks: by columns, or by rows over the same columns. */
-final class Factory implements PartitionReaderFactory {
+/** Creates the readers of tasks: columnar, or row by row over the same columns. */
+final class ReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1;
 
   private final Options options;
@@ -18,11 +18,10 @@ final class Factory implements PartitionReaderFactory {
   private final Integer limit;
 
   /**
-   * For one read.
    *
-   * @param limit the most rows of each task, or null
+   * @param limit maximum number of rows of each task, or null
    */
-  Factory(Options options, StructType schema, boolean columnar, Integer limit) {
+  ReaderFactory(Options options, StructType schema, boolean columnar, Integer limit) {
     this.options = options;
     this.schema = schema;
     this.columnar = columnar;

@@ -2,28 +2,30 @@ package io.github.samsarrow.spark;
 
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 
-/** Spark's real-time mode (SPARK-52330), which it has from 4.1 on. */
+/** Spark's real-time mode (SPARK-52330), available from 4.1. */
 final class RealTime {
-  private static final String MODE = "org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode";
-  private static final boolean KNOWN = known();
+  private static final String MODE_INTERFACE = "org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode";
+  private static final boolean AVAILABLE = isAvailable();
 
   private RealTime() {}
 
-  private static boolean known() {
+  private static boolean isAvailable() {
     try {
-      Class.forName(MODE, false, RealTime.class.getClassLoader());
+      Class.forName(MODE_INTERFACE, false, RealTime.class.getClassLoader());
       return true;
     } catch (ClassNotFoundException none) {
       return false;
     }
   }
 
-  /** A stream that can do all that this Spark knows. The class of the mode is loaded only where Spark has it. */
+  /**
+   * Creates a stream with real-time mode if Spark supports it. The class that implements the mode is loaded only then.
+   */
   static MicroBatchStream stream(KafkaScan scan, Options options, String checkpoint) {
-    return KNOWN ? modern(scan, options, checkpoint) : new KafkaStream(scan, options, checkpoint);
+    return AVAILABLE ? realTimeStream(scan, options, checkpoint) : new KafkaStream(scan, options, checkpoint);
   }
 
-  private static MicroBatchStream modern(KafkaScan scan, Options options, String checkpoint) {
+  private static MicroBatchStream realTimeStream(KafkaScan scan, Options options, String checkpoint) {
     return new RealTimeStream(scan, options, checkpoint);
   }
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** One partition from an offset on, row by row as they come. Spark says when it has enough. */
+/** Reader of one partition in real-time mode, row by row. Spark ends the batch. */
 final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private static final String OFFSET = "offset";
 
@@ -22,7 +22,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private final String topic;
   private final int partition;
   private final ColumnVector offsets;
-  /** What Spark asked for: offsets are read for ourselves too. */
+  /** Rows with the columns that Spark requested; the offset column is always read. */
   private final ColumnarBatch rows;
 
   private int row = -1;
@@ -33,8 +33,8 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     topic = (String) from.get("topic");
     partition = Math.toIntExact((Long) from.get("partition"));
     next = (Long) from.get("start");
-    boolean wanted = List.of(schema.fieldNames()).contains(OFFSET);
-    StructType read = wanted ? schema : schema.add(OFFSET, DataTypes.LongType);
+    boolean hasOffset = List.of(schema.fieldNames()).contains(OFFSET);
+    StructType read = hasOffset ? schema : schema.add(OFFSET, DataTypes.LongType);
     batches = new Reader(options, read, null, range, task);
     ColumnarBatch all = batches.get();
     offsets = all.column(read.fieldIndex(OFFSET));
@@ -43,16 +43,16 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     rows = new ColumnarBatch(columns);
   }
 
-  /** Without an end in time nobody could say where the batch ends. */
+  /** Not supported: without a timeout the batch would have no end. */
   @Override
   public boolean next() {
-    throw new UnsupportedOperationException("real-time mode asks for rows within a time");
+    throw new UnsupportedOperationException("real-time mode reads rows with a timeout");
   }
 
-  /** Spark 4.1 asks so. */
+  /** Called by Spark 4.1. */
   @Override
   public RecordStatus nextWithTimeout(Long timeoutMs) throws IOException {
-    return RecordStatus.newStatusWithoutArrivalTime(within(timeoutMs));
+    return RecordStatus.newStatusWithoutArrivalTime(nextWithin(timeoutMs));
   }
 
   @Override
@@ -60,7 +60,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     return nextWithTimeout(timeoutMs);
   }
 
-  private boolean within(long timeoutMs) throws IOException {
+  private boolean nextWithin(long timeoutMs) throws IOException {
     if (row + 1 >= rows.numRows()) {
       row = -1;
       rows.setNumRows(0);
@@ -79,7 +79,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     return rows.getRow(row);
   }
 
-  /** Asked for once, when the batch is over. */
+  /** Called once, at the end of the batch. */
   @Override
   public PartitionOffset getOffset() {
     batches.finish();

@@ -8,8 +8,8 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 
 /**
- * A streaming query's source that also reads in real-time mode: a batch lasts as long as the trigger says, and each
- * task reads on while it does.
+ * Source of a streaming query that supports real-time mode: a batch lasts as long as the trigger says, and its
+ * tasks read until it ends.
  */
 final class RealTimeStream extends KafkaStream implements SupportsRealTimeMode {
   private final KafkaScan scan;
@@ -21,21 +21,21 @@ final class RealTimeStream extends KafkaStream implements SupportsRealTimeMode {
 
   @Override
   public void prepareForRealTimeMode() {
-    scan.readInRealTime();
+    scan.enableRealTimeMode();
   }
 
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
-    return open(start);
+    return planRealTime(start);
   }
 
-  /** Where the tasks of a batch have stopped. */
+  /** Merges the ends of the tasks of a batch. */
   @Override
   public Offset mergeOffsets(PartitionOffset[] ends) {
     Map<String, Map<String, Long>> merged = new TreeMap<>();
     for (PartitionOffset end : ends) {
-      KafkaPartitionOffset one = (KafkaPartitionOffset) end;
-      merged.computeIfAbsent(one.topic(), topic -> new TreeMap<>()).put(Integer.toString(one.partition()), one.next());
+      KafkaPartitionOffset partition = (KafkaPartitionOffset) end;
+      merged.computeIfAbsent(partition.topic(), topic -> new TreeMap<>()).put(Integer.toString(partition.partition()), partition.next());
     }
     return KafkaOffset.of(merged);
   }

@@ -4,10 +4,10 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Memory of the core's that rows are written into, one behind the other. Bytes are their length and themselves, null is
- * −1 in place of a length; numbers follow a 1, and a 0 stands for null.
+ * Native buffer into which rows are written one after the other. Bytes are their length followed by the bytes, or −1
+ * for null. A number follows a 1; a 0 stands for null.
  */
-final class Block {
+final class RowBuffer {
   private static final int NULL = -1;
 
   private final long address;
@@ -15,7 +15,7 @@ final class Block {
   private long length;
   private int rows;
 
-  Block(long address, long size) {
+  RowBuffer(long address, long size) {
     this.address = address;
     this.size = size;
   }
@@ -32,16 +32,16 @@ final class Block {
     return size;
   }
 
-  /** Whether so many bytes more fit. */
-  boolean hasRoom(long bytes) {
+  /** Returns true if so many more bytes fit. */
+  boolean hasCapacity(long bytes) {
     return bytes <= size - length;
   }
 
-  void rowDone() {
+  void endRow() {
     rows++;
   }
 
-  /** Begins at the front again, when the core has taken the rows. */
+  /** Empties the buffer once the library has copied the rows. */
   void clear() {
     length = 0;
     rows = 0;
@@ -61,7 +61,7 @@ final class Block {
     bytes.writeToMemory(null, advance(count));
   }
 
-  void putNoNumber() {
+  void putNullNumber() {
     putCount(0);
   }
 
@@ -75,13 +75,13 @@ final class Block {
     Platform.putLong(null, advance(Long.BYTES), number);
   }
 
-  /** Where the next bytes go. Never past the end, whatever a row said about its size. */
+  /** Returns the address of the next bytes. Never passes the end, even if the size of a row was wrong. */
   private long advance(long bytes) {
-    if (!hasRoom(bytes)) {
-      throw new IllegalStateException("a row is larger than it says");
+    if (!hasCapacity(bytes)) {
+      throw new IllegalStateException("a row is larger than its reported size");
     }
-    long at = address + length;
+    long position = address + length;
     length += bytes;
-    return at;
+    return position;
   }
 }

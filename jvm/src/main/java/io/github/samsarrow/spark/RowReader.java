@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 
-/** The rows of a {@link Reader}, one after the other. */
+/** Row reader over a {@link Reader}. */
 final class RowReader implements PartitionReader<InternalRow> {
   private final Reader batches;
   private Iterator<InternalRow> rows = Collections.emptyIterator();

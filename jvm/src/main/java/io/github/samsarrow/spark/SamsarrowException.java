@@ -1,6 +1,6 @@
 package io.github.samsarrow.spark;
 
-/** What the core raises, in the words of the Python source. */
+/** Error of the library, with the names of the Python source. */
 public final class SamsarrowException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
@@ -9,12 +9,12 @@ public final class SamsarrowException extends RuntimeException {
   private final boolean retriable;
 
   /**
-   * Called by the core.
+   * Called by the library.
    *
    * @param kind the family of the error, such as {@code configuration} or {@code data_loss}
    * @param name the name of its class in Python, such as {@code UnknownTopicOrPartitionError}
-   * @param retriable whether the same may succeed later
-   * @param text what is wrong, where, and what to do
+   * @param retriable true if the same call may succeed later
+   * @param text description of the error, with a suggestion
    */
   public SamsarrowException(String kind, String name, boolean retriable, String text) {
     super(name + ": " + text);
@@ -23,7 +23,7 @@ public final class SamsarrowException extends RuntimeException {
     this.retriable = retriable;
   }
 
-  /** An error of the options, found here. */
+  /** Creates an error for an invalid option. */
   static SamsarrowException configuration(String text) {
     return new SamsarrowException("configuration", "ConfigurationError", false, text);
   }

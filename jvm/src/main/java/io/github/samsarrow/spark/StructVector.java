@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** Structs: a vector for each field, with as many rows. */
+/** Structs: a vector for each field, with the same number of rows. */
 final class StructVector extends RawVector {
   private final RawVector[] fields;
   private final int vectors;
@@ -25,20 +25,20 @@ final class StructVector extends RawVector {
   }
 
   @Override
-  void point(long slots, int rows) {
-    super.point(slots, rows);
-    long at = slots + Frame.VECTOR;
+  void attach(long slots, int rows) {
+    super.attach(slots, rows);
+    long at = slots + ColumnLayout.VECTOR;
     for (RawVector field : fields) {
-      field.point(at, rows);
-      at += field.vectors() * Frame.VECTOR;
+      field.attach(at, rows);
+      at += field.vectors() * ColumnLayout.VECTOR;
     }
   }
 
   @Override
-  void leave() {
-    super.leave();
+  void detach() {
+    super.detach();
     for (RawVector field : fields) {
-      field.leave();
+      field.detach();
     }
   }
 

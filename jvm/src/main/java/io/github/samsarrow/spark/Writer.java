@@ -11,39 +11,38 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
-/** One task's rows: into a block, and block after block to the core, which sends them. */
+/** Writer of one task: fills row buffers and passes them to the library. */
 final class Writer implements DataWriter<InternalRow> {
-  private static final long BLOCK_BYTES = 1 << 20;
+  private static final long BUFFER_BYTES = 1 << 20;
 
-  /** What a row may take in a block beyond what it takes in Spark: there a timestamp has no mark that it is there. */
-  private static final long BEYOND = 8;
+  /** Extra bytes of a row in the buffer: a timestamp has a marker there that Spark's row lacks. */
+  private static final long EXTRA_BYTES = 8;
 
   private final StructType schema;
   private final int[] ordinals;
-  private final Cell[] cells;
+  private final FieldWriter[] writers;
   private final TaskContext task;
   private final Client client;
   private final long handle;
-  private Block block = new Block(0, 0);
+  private RowBuffer buffer = new RowBuffer(0, 0);
   private UnsafeProjection projection;
   private boolean stored;
   private boolean closed;
 
   /**
-   * For one task.
    *
-   * @param columns that are sent, in their order
-   * @param question to the core, which names them and the task
-   * @param task that writes, or null
+   * @param columns columns to send, in order
+   * @param request request to the library with columns and task
+   * @param task the task, or null
    */
-  Writer(Options options, StructType schema, List<String> columns, Map<String, Object> question, TaskContext task) {
+  Writer(Options options, StructType schema, List<String> columns, Map<String, Object> request, TaskContext task) {
     this.schema = schema;
     this.task = task;
     ordinals = columns.stream().mapToInt(schema::fieldIndex).toArray();
-    cells = columns.stream().map(Cell::of).toArray(Cell[]::new);
+    writers = columns.stream().map(FieldWriter::of).toArray(FieldWriter[]::new);
     client = new Client(options);
     try {
-      handle = client.openWriter(question);
+      handle = client.openWriter(request);
     } catch (RuntimeException | Error error) {
       client.close();
       throw error;
@@ -51,28 +50,28 @@ final class Writer implements DataWriter<InternalRow> {
   }
 
   @Override
-  public void write(InternalRow given) throws IOException {
-    UnsafeRow row = given instanceof UnsafeRow same ? same : projected(given);
-    long bytes = row.getSizeInBytes() + BEYOND;
-    if (!block.hasRoom(bytes)) {
+  public void write(InternalRow row) throws IOException {
+    UnsafeRow unsafeRow = row instanceof UnsafeRow unsafe ? unsafe : toUnsafeRow(row);
+    long bytes = unsafeRow.getSizeInBytes() + EXTRA_BYTES;
+    if (!buffer.hasCapacity(bytes)) {
       send();
-      if (!block.hasRoom(bytes)) {
-        long size = Math.max(bytes, BLOCK_BYTES);
-        block = new Block(Native.block(handle, size), size);
+      if (!buffer.hasCapacity(bytes)) {
+        long size = Math.max(bytes, BUFFER_BYTES);
+        buffer = new RowBuffer(Native.block(handle, size), size);
       }
     }
-    for (int i = 0; i < cells.length; i++) {
-      if (row.isNullAt(ordinals[i])) {
-        cells[i].putNull(block);
+    for (int i = 0; i < writers.length; i++) {
+      if (unsafeRow.isNullAt(ordinals[i])) {
+        writers[i].putNull(buffer);
       } else {
-        cells[i].put(row, ordinals[i], block);
+        writers[i].put(unsafeRow, ordinals[i], buffer);
       }
     }
-    block.rowDone();
+    buffer.endRow();
   }
 
-  /** Most operators of Spark give rows of bytes; some give objects. */
-  private UnsafeRow projected(InternalRow row) {
+  /** Converts a row of objects; most of Spark's operators produce rows of bytes. */
+  private UnsafeRow toUnsafeRow(InternalRow row) {
     if (projection == null) {
       projection = UnsafeProjection.create(schema);
     }
@@ -80,26 +79,26 @@ final class Writer implements DataWriter<InternalRow> {
   }
 
   private void send() throws IOException {
-    if (block.rows() > 0) {
-      Native.write(handle, block.length(), block.rows());
+    if (buffer.rows() > 0) {
+      Native.write(handle, buffer.length(), buffer.rows());
       await(false);
-      block.clear();
+      buffer.clear();
     }
   }
 
   private void await(boolean all) throws IOException {
     try {
-      while (!Native.sent(handle, all, Waiting.MS)) {
-        Waiting.check(task, "brokers to take rows");
+      while (!Native.sent(handle, all, KillCheck.MS)) {
+        KillCheck.check(task, "brokers to take rows");
       }
     } finally {
-      Log.drain();
+      NativeLog.drain();
     }
   }
 
   /**
-   * All rows are stored then, or the task fails. The driver needs no message to know, and could not read one of a class
-   * of ours where the jar is only a session's: Spark reads results of tasks with the application's class loader.
+   * Returns after all rows are stored, or throws. No message is needed, and the driver could not deserialize a
+   * class of a jar that only a session has: Spark reads task results with the application's class loader.
    */
   @Override
   public WriterCommitMessage commit() throws IOException {
@@ -109,7 +108,7 @@ final class Writer implements DataWriter<InternalRow> {
     return null;
   }
 
-  /** What was sent stays; what was not is dropped by {@link #close}, which Spark calls next. */
+  /** Sent rows stay; unsent ones are dropped by {@link #close}, which Spark calls next. */
   @Override
   public void abort() {
     stored = false;
@@ -121,7 +120,7 @@ final class Writer implements DataWriter<InternalRow> {
       return;
     }
     closed = true;
-    block = new Block(0, 0);
+    buffer = new RowBuffer(0, 0);
     try {
       Native.closeWriter(handle, stored);
     } finally {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.types.StructType;
 
-/** Makes the writers of tasks. */
+/** Creates the writers of tasks. */
 final class WriterFactory implements DataWriterFactory, StreamingDataWriterFactory {
   private static final long serialVersionUID = 1;
 
@@ -19,10 +19,9 @@ final class WriterFactory implements DataWriterFactory, StreamingDataWriterFacto
   private final MicroBatch batch;
 
   /**
-   * For one write.
    *
-   * @param columns that are sent, in their order
-   * @param batch that is written exactly once, or null
+   * @param columns columns to send, in order
+   * @param batch micro-batch that is written exactly once, or null
    */
   WriterFactory(Options options, StructType schema, List<String> columns, MicroBatch batch) {
     this.options = options;
@@ -33,12 +32,12 @@ final class WriterFactory implements DataWriterFactory, StreamingDataWriterFacto
 
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long task) {
-    Map<String, Object> question = KafkaWrite.question("write_task", schema);
+    Map<String, Object> request = KafkaWrite.newRequest("write_task", schema);
     if (batch != null) {
-      batch.addTo(question);
-      question.put("task", partition);
+      batch.addTo(request);
+      request.put("task", partition);
     }
-    return new Writer(options, schema, columns, question, TaskContext.get());
+    return new Writer(options, schema, columns, request, TaskContext.get());
   }
 
   @Override
