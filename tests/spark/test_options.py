@@ -158,7 +158,7 @@ def test_written_columns(key: Any) -> None:
     [
         (StructType(), {"topic": "t"}, "no column value to be written, only none"),
         (StructType().add("key", StringType()), {"topic": "t"}, "no column value to be written, only key: select"),
-        (StructType().add("value", StringType()), {}, "it is not said which topic to write to"),
+        (StructType().add("value", StringType()), {}, "no topic to write to"),
         (
             StructType().add("value", IntegerType()),
             {"topic": "t"},

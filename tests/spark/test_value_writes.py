@@ -413,7 +413,7 @@ def test_unsupported_columns() -> None:
 
 
 def test_jvm_sink_rejects_formats() -> None:
-    with pytest.raises(ConfigurationError, match=r"option value\.format is for reads here"):
+    with pytest.raises(ConfigurationError, match=r"option value\.format is for reads only"):
         _core.spark_write_options({**BASE, "value.format": "avro"}, [("value", "struct<id:bigint>")])
 
 

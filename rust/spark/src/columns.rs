@@ -172,7 +172,7 @@ fn connector_columns(options: &RawOptions) -> Result<Vec<Column>> {
 pub(crate) fn reject_formats(options: &RawOptions) -> Result<()> {
     match ["key.format", "value.format"].into_iter().find(|name| get(options, name).is_some()) {
         Some(name) => Err(Error::configuration(format!(
-            "option {name} is for reads here: typed keys and values are written by format(\"samsarrow-python\")"
+            "option {name} is for reads only: typed keys and values can be written with format(\"samsarrow-python\")"
         ))),
         None => Ok(()),
     }

@@ -60,7 +60,7 @@ async fn run(queue: Arc<Mutex<Queue>>, options: Arc<ReadOptions>, metadata: Arc<
         match metadata.commit(&options, &changed, TIMEOUT).await {
             Ok(()) => lock(&queue).committed = offsets,
             Err(error) => tracing::warn!(
-                "offsets of the query could not be committed to group {}; tried again with the next micro-batch: {error}",
+                "offsets of the query could not be committed to group {}; retrying with the next micro-batch: {error}",
                 options.group().unwrap_or_default()
             ),
         }

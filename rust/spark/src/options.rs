@@ -275,7 +275,12 @@ fn pattern(text: &str) -> Result<TopicSelection> {
     if text.is_empty() {
         return Err(Error::configuration("option subscribePattern is empty: give a pattern such as flights-.*"));
     }
-    let bad = |error| Error::configuration(format!("option subscribePattern: {} is no pattern: {error}", quoted(text)));
+    let bad = |error| {
+        Error::configuration(format!(
+            "option subscribePattern: {} is not a valid regular expression: {error}",
+            quoted(text)
+        ))
+    };
     Regex::new(text).map(TopicSelection::Pattern).map_err(bad)
 }
 

@@ -154,9 +154,7 @@ fn columns_to_send(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>>
         )));
     }
     if topic.is_none() && kind(Column::Topic).is_none() {
-        return Err(Error::configuration(
-            "it is not said which topic to write to: give the option topic or a column topic",
-        ));
+        return Err(Error::configuration("no topic to write to: set the option topic or add a column topic"));
     }
     for (column, expected) in COLUMN_TYPES {
         let name = column.name();
@@ -229,14 +227,14 @@ mod tests {
         let cases: &[Case<'_>] = &[
             (&[("topic", "t"), ("kafka.bootstrap.servers", "")], value, "kafka.bootstrap.servers must be given"),
             (&[("topics", "t")], value, "option topics is unknown; did you mean topic?"),
-            (&[("topic", "t"), ("Key.Format", "avro")], value, "option key.format is for reads here: typed keys"),
+            (&[("topic", "t"), ("Key.Format", "avro")], value, "option key.format is for reads only: typed keys"),
             (
                 &[("topic", "t")],
                 &[("key", "string"), ("size", "int")],
                 "no column value to be written, only key, size:",
             ),
             (&[("topic", "t")], &[], "only none: select(to_json"),
-            (&[("topic", " ")], value, "it is not said which topic"),
+            (&[("topic", " ")], value, "no topic to write to"),
             (&[("topic", "t")], &[("value", "int")], "column value must be binary or string to be written, not int"),
             (&[], &[("value", "string"), ("topic", "int")], "column topic must be string to be written, not int"),
             (&[("topic", "t")], &[("value", "binary"), ("partition", "bigint")], "partition must be int to be"),

@@ -34,7 +34,7 @@ fn rejects_invalid_options() {
             "no effect with value.format=json",
         ),
         (vec![("value.format", "int"), ("schema.registry.url", "http://r")], "has no effect without value.format=avro"),
-        (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be raw"),
+        (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be given"),
         (with(&[("value.onError", "skip")]), "value.onError must be raise or null, not 'skip'"),
         (
             with(&[("value.onError", "deadletter")]),

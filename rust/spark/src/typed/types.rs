@@ -150,7 +150,7 @@ impl SparkType {
 fn unsupported(arrow: &DataType, path: &str) -> Error {
     let column = path.split('.').next().unwrap_or(path);
     Error::configuration(format!(
-        "{path} is of type {}, and Spark has none like it: name the other fields in the option {column}.fields",
+        "{path} has the type {}, which Spark does not support: name the other fields in the option {column}.fields",
         pyarrow_name(arrow)
     ))
 }

@@ -48,8 +48,8 @@ fn rejects_unsupported_types() {
     let error = SparkType::from_arrow(&order, "value").unwrap_err().to_string();
     assert_eq!(
         error,
-        "value.took is of type month_day_nano_interval, and Spark has none like it: name the other fields in the option \
-         value.fields"
+        "value.took has the type month_day_nano_interval, which Spark does not support: name the other fields in the \
+         option value.fields"
     );
     for (kind, name) in [
         (DataType::Duration(TimeUnit::Microsecond), "duration[us]"),
