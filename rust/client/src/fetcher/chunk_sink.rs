@@ -1,11 +1,11 @@
-//! Destination of decoded chunks.
+//! Destination of decoded chunks in the queue.
 
 use std::sync::Arc;
 
 use super::queue::Item;
 use super::shared_state::Shared;
 
-/// To the queue's end, or before a place that is kept there.
+/// Inserts decoded chunks at the end of the queue or before a slot.
 #[derive(Debug)]
 pub(super) struct ChunkSink {
     shared: Arc<Shared>,
@@ -17,7 +17,7 @@ impl ChunkSink {
         Self { shared: Arc::clone(shared), slot: None }
     }
 
-    /// Before the place of this number.
+    /// Returns a sink that inserts before the slot of this number.
     pub(super) fn before_slot(shared: &Arc<Shared>, slot: u64) -> Self {
         Self { shared: Arc::clone(shared), slot: Some(slot) }
     }
@@ -33,7 +33,7 @@ impl ChunkSink {
                 None => (!state.closed).then_some(state.queue.len()),
                 Some(number) => state.slot_index(number),
             };
-            // No place any more: the consumer was closed.
+            // The slot is missing once the consumer has been closed.
             let Some(index) = index else { return };
             state.queued += item.bytes();
             state.queue.insert(index, item);

@@ -1,4 +1,4 @@
-//! Calls of the consumer: assignment, seeks, pauses, and the state of partitions.
+//! Methods of [`Shared`] for the consumer's calls: assignment, seeks, pauses, and the state of partitions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ const MAX_END_AGE: Duration = Duration::from_secs(1);
 /// Partitions of a bounded read.
 #[derive(Debug, Default)]
 pub struct Bounds {
-    /// Partitions that are not at their ends, with their positions, where known, and ends.
+    /// Partitions before their ends, with their positions, if known, and their ends.
     pub open: Vec<(TopicPartition, Option<i64>, i64)>,
-    /// Partitions without an end, but for paused ones: assigned by a rebalance since the read began.
+    /// Partitions without an end that are not paused: assigned by a rebalance since the read began.
     pub unbounded: Vec<TopicPartition>,
 }
 
@@ -52,8 +52,8 @@ impl Shared {
         state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
     }
 
-    /// Seeks, all or none of them; without an offset the committed one is looked up again. The epoch is that of the record
-    /// before.
+    /// Seeks all partitions or none. Without an offset, the committed offset is looked up again. The epoch is that of
+    /// the record before the offset.
     pub(crate) fn seek(&self, to: &[(TopicPartition, Option<i64>, Option<i32>)]) -> Result<()> {
         self.change(
             to.iter(),
@@ -65,17 +65,17 @@ impl Shared {
         )
     }
 
-    /// Pauses or resumes all or none of these.
+    /// Pauses or resumes all partitions or none.
     pub(crate) fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<()> {
         self.change(partitions.iter(), |tp| tp, |state, tp| state.set_paused(tp, paused))
     }
 
-    /// Returns rows of a partition below `until` only, or without an end. Rows past it are kept for later.
+    /// Limits a partition to rows below `until`, or removes the limit. Rows past the end are kept for later.
     pub(crate) fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
         self.change(std::iter::once(tp), |tp| tp, |state, tp| state.read_until(tp, until))
     }
 
-    /// Returns the rows of all partitions without an end again.
+    /// Removes the limits of all partitions.
     pub(crate) fn lift_ends(&self) {
         {
             let mut state = self.lock();
@@ -88,7 +88,7 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Returns how far a bounded read is.
+    /// Returns the progress of a bounded read.
     pub(crate) fn bounds(&self) -> Bounds {
         let state = self.lock();
         let mut bounds = Bounds::default();
@@ -102,8 +102,8 @@ impl Shared {
         bounds
     }
 
-    /// Moves the offsets after returned rows past what follows without a row: markers, aborted and compacted records. Adds
-    /// partitions of which rows up to such a stretch were committed before, and leaves out those of deleted topics.
+    /// Moves the offsets after returned rows past offsets without rows: markers, aborted and compacted records. Adds
+    /// partitions whose rows before such offsets were committed earlier, and omits those of deleted topics.
     pub(crate) fn past_rowless(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
         let mut state = self.lock();
         let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
@@ -161,13 +161,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Registers that the application has finished the rows returned so far.
+    /// Records that the application has finished the rows returned so far.
     pub(crate) fn finish(&self) {
         self.lock().finish();
         self.record_poll();
     }
 
-    /// As [`positions`](Self::positions), without what the last poll gave.
+    /// Like [`positions`](Self::positions), but without the rows of the last poll.
     pub(crate) fn finished(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
         let state = self.lock();
         let finished = state.cursors.iter().filter_map(|(tp, cursor)| {
@@ -177,25 +177,25 @@ impl Shared {
         finished.collect()
     }
 
-    /// Returns true if rows of a partition may be returned: it is assigned.
+    /// Returns true if the partition is assigned.
     pub(crate) fn is_assigned(&self, tp: &TopicPartition) -> bool {
         self.lock().cursors.contains_key(tp)
     }
 
-    /// Returns whether the next row of a partition has this offset, and may be returned.
+    /// Returns true if the next row of a partition has this offset and may be returned.
     pub(crate) fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
         self.lock().cursors.get(tp).is_some_and(|cursor| !cursor.paused && cursor.position == Some(offset))
     }
 
-    /// Positions that are known, of all assigned partitions, with the leader epoch of the record before.
+    /// Returns the known positions of assigned partitions, with the leader epochs of the records before them.
     pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
         let state = self.lock();
         let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), c.position?, c.position_epoch)));
         known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
     }
 
-    /// Ends of assigned partitions as brokers sent them with their last answers, where those are of the last second:
-    /// high watermarks, or last stable offsets.
+    /// Returns the ends of assigned partitions that brokers have reported within [`MAX_END_AGE`]: last stable offsets
+    /// if `stable`, else high watermarks.
     pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
         let state = self.lock();
         let now = Instant::now();
@@ -208,7 +208,7 @@ impl Shared {
         ends.collect()
     }
 
-    /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
+    /// Waits for the position of a partition. Raises errors that prevent it from becoming known, like a poll.
     pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
         let result = self.wait_for(deadline, |state| {
             if state.closed {
@@ -231,13 +231,13 @@ impl Shared {
         });
         let result = result.await;
         if let Some(Err(_)) = &result {
-            // As when a poll raises it: the partition that it was about is looked for again.
+            // The lookup is retried, as after a poll that raised the error.
             self.notify_tasks();
         }
         result
     }
 
-    /// Returns the last error of a partition that is not read.
+    /// Returns the last error of a partition that cannot be fetched.
     pub(crate) fn last_error(&self, tp: &TopicPartition) -> Option<Error> {
         Some(self.lock().cursors.get(tp)?.failing.as_ref()?.error.clone())
     }

@@ -10,15 +10,15 @@ use crate::error::Error;
 use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
-/// The longest that a partition is left alone after its error was raised.
+/// Maximum delay before a partition is fetched again after its error was raised.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Source of a start offset that is not known yet.
+/// Source of an unknown start offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Start {
-    /// At the group's committed offset; without one, where `auto.offset.reset` says.
+    /// The group's committed offset, or `auto.offset.reset` without one.
     Committed,
-    /// By `auto.offset.reset`, because the requested offset is out of range.
+    /// `auto.offset.reset`, because the requested offset is out of range.
     Reset,
 }
 
@@ -27,73 +27,74 @@ pub(super) enum Start {
 pub(super) struct Ends {
     pub(super) node: i32,
     pub(super) high_watermark: i64,
-    /// Last stable offset: records from here on belong to open transactions.
+    /// Last stable offset, from which records belong to open transactions.
     pub(super) stable: i64,
 }
 
-/// Log start offset, if known, and the end for this reader.
+/// Log start offset, if known, and the end for this isolation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) start: Option<i64>,
     pub(super) end: i64,
 }
 
-/// Errors and nothing else.
+/// Errors of a partition since the last records.
 #[derive(Debug)]
 pub(super) struct Failing {
-    /// Start of the errors of this kind: errors that brokers return, or missing responses.
+    /// Time of the first error of this kind: errors returned by brokers, or missing responses.
     pub(super) since: Instant,
-    /// The last of them.
+    /// Last error.
     pub(super) error: Error,
     /// Set once missing responses were logged.
     pub(super) logged: bool,
 }
 
-/// One assigned partition.
+/// Fetch state of one assigned partition.
 ///
-/// `position` is what the user was given; `fetch_offset` runs ahead of it by what is queued. `version` rises with every
-/// seek, pause and new assignment: whatever was fetched for an older version is void.
+/// `position` follows the rows returned to the application; `fetch_offset` is ahead of it by the queued records.
+/// `version` increases with every seek, pause and new assignment, which invalidates records fetched for an older
+/// version.
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) version: u64,
-    /// The id of the topic that the position is in; zero until a broker has answered a Fetch there, and without ids.
+    /// Id of the topic that the position belongs to; zero before the first Fetch response, and without topic ids.
     pub(super) topic_id: Uuid,
-    /// The topic was created again while it was read: rows without a topic id may be those of the old one.
+    /// Set if the topic was recreated while it was consumed: rows without a topic id may be those of the old one.
     pub(super) recreated: bool,
     pub(super) position: Option<i64>,
     pub(super) fetch_offset: Option<i64>,
     /// Leader epochs of the records before `position` and `fetch_offset`, -1 if unknown (KIP-320).
     pub(super) position_epoch: i32,
     pub(super) last_epoch: i32,
-    /// The epoch of the leader whose log was asked whether it has what was read; -1 if none was.
+    /// Leader epoch in which the position was last validated; -1 if never.
     pub(super) validated_epoch: i32,
-    /// The replica to read from instead of the leader, and until when (KIP-392).
+    /// Replica to fetch from instead of the leader, and the end of its lease (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
-    /// An offset that is not in the log, until reading continues elsewhere.
+    /// An out-of-range offset, until the new offset is known.
     pub(super) out_of_range: Option<i64>,
-    /// Parts of answers of this version that are not in the queue yet, and the broker that sent them. Another one's
+    /// Number of parts of responses that are not queued yet, and the broker that sent them. Records of another broker
     /// must not overtake them.
     pub(super) undecoded: (usize, i32),
     pub(super) paused: bool,
-    /// Broken until the error was raised by `poll`.
+    /// Set until `poll` has raised the partition's error.
     pub(super) failed: bool,
-    /// Errors that were raised with no record in between.
+    /// Number of errors raised since the last records.
     raised: u32,
-    /// Rows at or past this offset are not returned; it stays through seeks.
+    /// End of a bounded read; not changed by seeks.
     pub(super) until: Option<i64>,
-    /// The offset after the last returned row: no row lies between it and `position`.
+    /// Offset after the last returned row: no row lies between it and `position`.
     pub(super) rowless_from: Option<i64>,
-    /// The offset of the last commit of returned rows.
+    /// Offset of the last commit of returned rows.
     pub(super) committed_rows: Option<i64>,
-    /// Not to be fetched before.
+    /// Time before which the partition is not fetched.
     pub(super) retry_at: Option<Instant>,
     pub(super) failing: Option<Failing>,
     /// Last reported ends; `None` after an error.
     pub(super) ends: Option<Ends>,
-    /// Ends of the last successful response, which are kept for metrics.
+    /// Log start and end in the last successful response, kept for metrics.
     pub(super) log: Option<Log>,
-    /// Pauses between corrections of the fetch offset with no record in between.
+    /// Backoff between corrections of the fetch offset without records in between.
     corrections: Option<Backoff>,
 }
 
@@ -127,7 +128,7 @@ impl Cursor {
         }
     }
 
-    /// Continues at `offset`, which invalidates prefetched records.
+    /// Continues at `offset` and invalidates fetched records.
     pub(super) fn seek(&mut self, offset: Option<i64>, epoch: i32, version: u64) {
         self.version = version;
         self.position = offset;
@@ -147,18 +148,18 @@ impl Cursor {
         self.corrections = None;
     }
 
-    /// Returns whether the position is in another topic than the one with this id. Without ids there is one topic.
+    /// Returns true if the position belongs to a topic with another id. Without ids, topics count as the same.
     pub(super) fn is_of_another_topic(&self, id: Uuid) -> bool {
         !self.topic_id.is_zero() && !id.is_zero() && self.topic_id != id
     }
 
-    /// Returns whether rows that end before `offset` may be those of the topic before: no such rows were returned of the
-    /// new one.
+    /// Returns true if rows that end before `offset` may be those of the old topic, because no such rows of the new one
+    /// were returned.
     pub(super) fn may_be_of_old_topic(&self, offset: i64) -> bool {
         self.recreated && self.position.is_none_or(|position| offset > position)
     }
 
-    /// Starts again in another topic of the same name, where `auto.offset.reset` says.
+    /// Restarts in a recreated topic, at the offset of `auto.offset.reset`.
     pub(super) fn restart(&mut self, topic_id: Uuid, version: u64) {
         self.seek(None, -1, version);
         self.start = Start::Reset;
@@ -169,12 +170,12 @@ impl Cursor {
         self.log = None;
     }
 
-    /// Returns whether the end of a bounded read is reached.
+    /// Returns true if the end of a bounded read is reached.
     pub(super) fn is_at_end(&self) -> bool {
         matches!((self.until, self.position), (Some(until), Some(position)) if position >= until)
     }
 
-    /// Moves the position past the `rows` returned, of which `last_row` is the last offset.
+    /// Moves the position past returned rows, of which `last_row` is the last offset.
     pub(super) fn advance(&mut self, next_offset: i64, epoch: i32, last_row: Option<i64>) {
         if let Some(last) = last_row {
             self.rowless_from = Some(last + 1);
@@ -185,13 +186,13 @@ impl Cursor {
         self.position_epoch = epoch;
     }
 
-    /// Returns the position if no row lies between `offset` and it.
+    /// Returns the position if no row lies between `offset` and the position.
     pub(super) fn past_rowless(&self, offset: i64) -> Option<i64> {
         let position = self.position?;
         (self.rowless_from? <= offset && offset < position).then_some(position)
     }
 
-    /// Another attempt failed; since when they do.
+    /// Records a failed attempt; returns the time of the first one.
     pub(super) fn record_failure(&mut self, error: Error, now: Instant) -> Instant {
         let (since, logged) = match self.failing.take() {
             Some(before) if before.error.unanswered() == error.unanswered() => (before.since, before.logged),
@@ -201,21 +202,22 @@ impl Cursor {
         since
     }
 
-    /// Records came.
+    /// Records that records were received.
     pub(super) fn progress(&mut self) {
         self.failing = None;
         self.corrections = None;
         self.raised = 0;
     }
 
-    /// Returns how long the partition is left alone after the error that is raised now: longer each time, as a program
-    /// may poll in a loop.
+    /// Returns the delay before the partition is fetched again after the error raised now. The delay grows, because an
+    /// application may poll in a loop.
     pub(super) fn next_raise(&mut self) -> Duration {
         self.raised += 1;
         RETRY_DELAY.saturating_mul(1 << (self.raised - 1).min(10)).min(MAX_RETRY_DELAY)
     }
 
-    /// Redirects fetches to another broker: the first time without a delay, then after growing delays.
+    /// Records a corrected fetch offset or broker: the first fetch follows without a delay, later ones after growing
+    /// delays.
     pub(super) fn record_correction(&mut self, backoff: Backoff, now: Instant) {
         match &mut self.corrections {
             None => self.corrections = Some(backoff),
@@ -223,7 +225,7 @@ impl Cursor {
         }
     }
 
-    /// Voids what was prefetched; the position stays.
+    /// Invalidates fetched records; the position is unchanged.
     pub(super) fn rewind(&mut self, version: u64) {
         self.version = version;
         self.undecoded = (0, -1);
@@ -233,14 +235,14 @@ impl Cursor {
         self.validated_epoch = -1;
     }
 
-    /// The broker to read from, and the partition's leader.
+    /// Returns the broker to fetch from, and the partition's leader.
     pub(super) fn read_from(&self, tp: &TopicPartition, metadata: &Metadata, now: Instant) -> Option<(i32, Leader)> {
         let leader = metadata.leader(&tp.topic, tp.partition)?;
         let replica = self.replica.filter(|(node, until)| *until > now && metadata.brokers.contains_key(node));
         Some((replica.map_or(leader.node, |(node, _)| node), leader))
     }
 
-    /// Returns the offset to fetch from, if `node` should be requested for this partition now.
+    /// Returns the offset to fetch from `node` now, if the partition can be fetched.
     pub(super) fn fetchable_offset(&self, node: i32, now: Instant) -> Option<i64> {
         let (undecoded, of) = self.undecoded;
         let in_order = undecoded == 0 || of == node;
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!((cursor.fetchable_offset(3, now), cursor.fetchable_offset(4, now)), (Some(5), None));
         cursor.undecoded.0 = 0;
         assert_eq!(cursor.fetchable_offset(4, now), Some(5));
-        // Responses to requests from before a seek or a rewind are invalid.
+        // Responses to requests sent before a seek or rewind are invalid.
         cursor.undecoded = (1, 3);
         cursor.rewind(3);
         assert_eq!(cursor.fetchable_offset(4, now), Some(5));
@@ -281,7 +283,7 @@ mod tests {
         cursor.fetch_offset = Some(7);
         assert_eq!(cursor.fetchable_offset(3, now), None);
         cursor.seek(Some(9), -1, 3);
-        assert_eq!(cursor.fetchable_offset(3, now), None, "it stays through seeks");
+        assert_eq!(cursor.fetchable_offset(3, now), None, "seeks do not change the end");
         cursor.until = None;
         assert_eq!(cursor.fetchable_offset(3, now), Some(9));
     }

@@ -1,4 +1,4 @@
-//! Chunks that are decoded on other cores, in a place of the queue that is kept for them (ADR 17).
+//! Pool of tasks that decode chunks on other cores, into slots of the queue (ADR 17).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,21 +15,22 @@ use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// More chunks than this at a time cost memory rather than save time: the socket no longer keeps up.
+/// Maximum number of concurrent decode tasks: more need more memory without saving time, because the socket is the
+/// bottleneck.
 const MAX_DECODE_TASKS: usize = 7;
 
-/// Decoding tasks beside the fetch tasks.
+/// Pool of decode tasks besides the fetch tasks.
 #[derive(Debug)]
 pub(super) struct DecodePool {
     shared: Arc<Shared>,
     options: ConsumerOptions,
     permits: Arc<Semaphore>,
-    /// Kept with their codecs' contexts.
+    /// Idle decoders, which keep the contexts of their codecs.
     decoders: Mutex<Vec<Decoder>>,
 }
 
 impl DecodePool {
-    /// All but the one that reads.
+    /// Creates a pool with a task for every core except the one of the fetch task.
     pub(super) fn new(shared: &Arc<Shared>, options: &ConsumerOptions) -> Self {
         let available = std::thread::available_parallelism().map_or(1, usize::from) - 1;
         Self {
@@ -40,7 +41,7 @@ impl DecodePool {
         }
     }
 
-    /// Decodes there what waits for it, as far as cores are free and memory allows.
+    /// Starts decode tasks while tasks and memory are available.
     pub(super) fn decode(self: &Arc<Self>) {
         while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             let Some(job) = DecodeJob::next(&self.shared) else { return };
@@ -56,7 +57,7 @@ impl DecodePool {
         }
     }
 
-    /// Decodes waiting records whenever polls have freed capacity.
+    /// Decodes pending records whenever polls have freed capacity.
     pub(super) async fn run(self: Arc<Self>) {
         let mut capacity_changes = self.shared.capacity_changes();
         while capacity_changes.changed().await.is_ok() {
@@ -69,25 +70,25 @@ fn lock(decoders: &Mutex<Vec<Decoder>>) -> std::sync::MutexGuard<'_, Vec<Decoder
     decoders.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One place that is being decoded.
+/// Decoding of one slot.
 #[derive(Debug)]
 pub(super) struct DecodeJob {
     sink: ChunkSink,
     slot: u64,
     parts: VecDeque<PartitionRecords>,
-    /// Whose they are.
+    /// Partitions of the records, with the versions of their cursors.
     partitions: Vec<(TopicPartition, u64)>,
 }
 
 impl DecodeJob {
-    /// Returns the next item for which there is capacity.
+    /// Takes the next slot for which there is capacity.
     pub(super) fn next(shared: &Arc<Shared>) -> Option<DecodeJob> {
         let (slot, parts) = shared.lock().next_deferred()?;
         let partitions = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
         Some(DecodeJob { sink: ChunkSink::before_slot(shared, slot), slot, parts, partitions })
     }
 
-    /// Decodes until all is done or memory is full.
+    /// Decodes until all records are decoded or memory is full.
     pub(super) fn run(mut self, decoder: &mut Decoder) {
         let shared = Arc::clone(self.sink.shared());
         decode(decoder, &mut self.parts, &self.sink, || shared.lock().may_continue_decoding());
@@ -135,7 +136,7 @@ mod tests {
         VecDeque::from([part])
     }
 
-    /// As if its parts were decoded by other means.
+    /// Completes a job as if its records were decoded.
     fn finish(mut job: DecodeJob) {
         job.parts.clear();
     }
@@ -160,7 +161,7 @@ mod tests {
         finish(slow);
         assert_eq!([next().await, next().await], [Some(6), None]);
         assert_eq!(shared.lock().queued, 0);
-        // Records past the end of bounded reading are not needed.
+        // A chunk for a closed consumer is dropped.
         shared.lock().defer_decode(pending(&tp, version));
         let job = DecodeJob::next(&shared).unwrap();
         shared.close();
@@ -175,7 +176,7 @@ mod tests {
         let (shared, tp, version) = Shared::at_start(4);
         let capacity_changes = shared.capacity_changes();
         (0..2).for_each(|_| shared.lock().defer_decode(pending(&tp, version)));
-        // The first item is decoded even without capacity, one chunk at a time.
+        // The first slot is decoded even without capacity, one chunk at a time.
         let first = DecodeJob::next(&shared).unwrap();
         assert!(DecodeJob::next(&shared).is_none());
         first.sink.push(chunk(&tp, version, 1));
@@ -208,18 +209,18 @@ mod tests {
             assert!(shared.take(Some(9), || None, |rows| rows).is_some());
             capacity_changes.has_changed().unwrap()
         };
-        assert!(!notified(), "nobody waits");
+        assert!(!notified(), "no task waits");
         shared.lock().wait_for_capacity(80);
-        // Of 100, 40 are queued, and then 10.
+        // 40 and then 10 of 100 bytes are queued.
         assert_eq!([notified(), notified()], [false, true]);
-        assert!(!notified(), "who was woken waits again by asking again");
+        assert!(!notified(), "a task that was woken must register again");
         push(200);
         shared.lock().wait_for_capacity(80);
         assert!(notified(), "nothing is queued");
         push(1);
         shared.lock().wait_for_capacity(80);
         shared.lock().wait_for_capacity(0);
-        assert!(notified(), "one waits for any poll");
+        assert!(notified(), "a task waits for any poll");
     }
 
     #[tokio::test]
@@ -227,7 +228,7 @@ mod tests {
         let (shared, tp, version) = Shared::at_start(64);
         let takes_nothing = || shared.take(Some(9), || None, |rows| rows).is_none();
         let partitions = std::slice::from_ref(&tp);
-        // Of a paused partition, and from before a seek.
+        // Rows of a paused partition, and rows fetched before a seek.
         let pause = || shared.set_paused(partitions, true);
         let seek = || shared.seek(&[(tp.clone(), Some(7), None)]);
         for invalidate in [&pause as &dyn Fn() -> crate::error::Result<()>, &seek] {
@@ -237,7 +238,7 @@ mod tests {
             let mut capacity_changes = shared.capacity_changes();
             assert!(takes_nothing() && capacity_changes.has_changed().unwrap());
             capacity_changes.mark_unchanged();
-            assert!(takes_nothing() && !capacity_changes.has_changed().unwrap(), "nothing was there");
+            assert!(takes_nothing() && !capacity_changes.has_changed().unwrap(), "no rows were dropped");
         }
     }
 
@@ -250,7 +251,7 @@ mod tests {
         }
         ChunkSink::at_end(&shared).push(empty);
         shared.lock().defer_decode(pending(&tp, version));
-        assert!(DecodeJob::next(&shared).is_none(), "no room behind rows that wait");
+        assert!(DecodeJob::next(&shared).is_none(), "no capacity behind queued rows");
         shared.seek(&[(tp, Some(7), None)]).unwrap();
         let capacity_changes = shared.capacity_changes();
         assert!(shared.take(Some(9), || None, |rows| rows).is_none());

@@ -1,27 +1,26 @@
-//! Slots in the queue for fetched bytes that are decoded later: on another core, or once polls have freed capacity for
-//! the decoded rows (ADR 17).
+//! Slots in the queue for records that are decoded later: on another core, or once polls have freed capacity (ADR 17).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::partition_records::PartitionRecords;
 
-/// Packed records by slot, in queue order.
+/// Pending records by slot number, in queue order.
 #[derive(Debug, Default)]
 pub(super) struct DecodeSlots {
     pub(super) slots: BTreeMap<u64, DecodeSlot>,
-    /// Places that are being decoded.
+    /// Number of slots being decoded.
     pub(super) decoding: usize,
     pub(super) last_number: u64,
 }
 
-/// One of them.
+/// Records of one slot.
 #[derive(Debug)]
 pub(super) struct DecodeSlot {
-    /// Not decoded yet; nothing while it is being decoded.
+    /// Records not decoded yet; empty while they are being decoded.
     pub(super) pending: VecDeque<PartitionRecords>,
-    /// Of what is not decoded yet: it counts as queued.
+    /// Size of the records not decoded yet, which count as queued.
     pub(super) bytes: usize,
-    /// Set if the response lists aborted transactions, which later parts depend on.
+    /// Set if the response lists aborted transactions, which later records depend on.
     pub(super) ordered: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Deferred decoding: records are packed into slots of the queue, taken when there is capacity, and put back as far as
-//! they remain.
+//! Deferred decoding: records are added as slots of the queue, taken when there is capacity, and returned if some
+//! remain.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::queue::{CHUNK_BYTES, Item};
 use super::state::State;
 
 impl State {
-    /// Keeps the end of the queue for what these parts will be.
+    /// Adds a slot for these records at the end of the queue.
     pub(super) fn defer_decode(&mut self, parts: VecDeque<PartitionRecords>) {
         self.decode_slots.last_number += 1;
         let number = self.decode_slots.last_number;
@@ -20,8 +20,8 @@ impl State {
         self.queue.push_back(Item::Slot(number));
     }
 
-    /// What is to be decoded next, if there is room for it: the first place is decoded in any case, as everything else
-    /// waits for it. Leaves out what nobody wants any more.
+    /// Returns the next slot to decode, if there is capacity. The first slot in the queue is decoded in any case,
+    /// because polls wait for it. Drops records of cursors that have moved.
     pub(super) fn next_deferred(&mut self) -> Option<(u64, VecDeque<PartitionRecords>)> {
         let first = match self.queue.front() {
             Some(Item::Slot(number)) => Some(*number),
@@ -37,14 +37,14 @@ impl State {
         })?;
         let (number, mut parts) = (*number, std::mem::take(&mut slot.pending));
         self.decode_slots.decoding += 1;
-        // A response that lists aborted transactions is decoded in any case: later ones depend on it.
+        // Records of a response with aborted transactions are decoded in any case, because later ones depend on them.
         parts.retain(|part| {
             part.aborted.is_some() || self.cursors.get(&part.tp).is_some_and(|c| c.version == part.version)
         });
         Some((number, parts))
     }
 
-    /// Returns true if one more chunk may be decoded beside `others`.
+    /// Returns true if one more chunk may be decoded, not counting `others`.
     fn may_decode(&self, others: usize) -> bool {
         let decoding = self.decode_slots.decoding.saturating_sub(others);
         self.queued + decoding * CHUNK_BYTES < self.capacity()
@@ -55,7 +55,7 @@ impl State {
         self.may_decode(1)
     }
 
-    /// Puts the remainder of a slot back for later, or frees the slot.
+    /// Returns the remaining records to a slot, or removes the slot if none remain.
     pub(super) fn finish_slot(&mut self, number: u64, parts: VecDeque<PartitionRecords>) {
         self.decode_slots.decoding = self.decode_slots.decoding.saturating_sub(1);
         let Some(slot) = self.decode_slots.slots.get_mut(&number) else { return };

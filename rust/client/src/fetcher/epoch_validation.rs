@@ -1,5 +1,5 @@
-//! Truncation checks for brokers whose Fetch does not compare epochs: one OffsetForLeaderEpoch request after each
-//! election (KIP-320).
+//! Truncation detection for brokers whose Fetch does not validate epochs: one OffsetForLeaderEpoch request after each
+//! leader election (KIP-320).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;
 
-/// From this version on, Fetch compares epochs (KIP-595).
+/// First version of Fetch that validates epochs (KIP-595).
 const EPOCH_VALIDATING_FETCH: i16 = 12;
-/// Before this version, OffsetForLeaderEpoch is for brokers: it needs a right that clients do not have (KIP-320).
+/// First version of OffsetForLeaderEpoch for clients; earlier ones require the ClusterAction permission (KIP-320).
 const FIRST_CLIENT_VERSION: i16 = 3;
 
 impl Source {
-    /// Returns true if Fetch would not detect a truncation and this broker supports OffsetForLeaderEpoch.
+    /// Returns true if Fetch does not detect truncation and the broker supports OffsetForLeaderEpoch.
     pub(super) async fn needs_validation(&self, node: i32) -> Result<bool> {
         let time = self.cluster.options().request_timeout;
         if self.cluster.version::<FetchRequest>(node, time).await? >= EPOCH_VALIDATING_FETCH {
@@ -43,12 +43,11 @@ impl Source {
         }
     }
 
-    /// Compares the positions of a round with the leader's log, where an election was held since their records were
-    /// read.
+    /// Validates the positions of a round whose records precede the current leader's election.
     pub(super) async fn validate(&self, node: i32, round: &Round) -> Result<()> {
         let open = round.partitions.iter().filter(|request| request.last_epoch >= 0);
         let (from_replica, of_leader): (Vec<_>, Vec<_>) = open.partition(|request| request.from_replica);
-        // Only the leader knows, and will send us back to the replica.
+        // Only the leader can validate an offset; its next response redirects to the replica again.
         for request in from_replica {
             if let Some(cursor) = self.shared.lock().at_version(&request.tp, request.version) {
                 cursor.replica = None;
@@ -81,7 +80,7 @@ impl Source {
                     .map_err(|code| Error::server(code, format!("OffsetForLeaderEpoch of {}", request.tp)))
                     .map(|()| response),
                 None => {
-                    let reason = format!("its answer to OffsetForLeaderEpoch leaves out {}", request.tp);
+                    let reason = format!("the response to OffsetForLeaderEpoch leaves out {}", request.tp);
                     Err(Error::protocol(format!("broker {node}"), reason))
                 }
             };
@@ -98,7 +97,7 @@ impl Source {
         }
     }
 
-    /// Compares one position with what the leader says of its log.
+    /// Applies the leader's response for one position.
     fn apply_response(&self, state: &mut State, request: &FetchPartitionRequest, response: &EpochEndOffset) {
         let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
         cursor.validated_epoch = request.leader_epoch;
@@ -109,11 +108,11 @@ impl Source {
             }
             return;
         }
-        // The log has nothing of this epoch nor of one before.
+        // The log has no records of this epoch or an earlier one.
         if self.options.auto_offset_reset == OffsetReset::None {
             let error = Error::OffsetOutOfRange(format!(
-                "{}: the log was truncated: offset {} was read in leader epoch {}, which its leader does not know any \
-                 more, and auto.offset.reset is none; seek to an offset that is there",
+                "{}: the log was truncated: offset {} was read in leader epoch {}, which its leader no longer \
+                 knows, and auto.offset.reset is none; seek to an offset in the log",
                 request.tp, request.offset, request.last_epoch
             ));
             return state.raise(&request.tp, request.version, error);

@@ -1,4 +1,5 @@
-//! A task per broker: ask, cut the answer by partition while it arrives, ask again, decode.
+//! Fetch loop of one broker: send a request, split the response by partition while it arrives, send the next request,
+//! decode.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,18 +25,18 @@ use crate::error::{Error, Result};
 use crate::net::FrameBody;
 use crate::types::join_limited;
 
-/// This many bytes of small partitions are decoded together.
+/// Bytes of small partitions that are decoded together.
 const MIN_DECODE_BYTES: usize = 384 << 10;
-/// An answer of no more bytes than this is decoded before the next one is asked for: that takes microseconds, while
-/// asking takes a system call that its records would wait for.
+/// Maximum size of a response that is decoded before the next request: decoding takes microseconds, whereas sending
+/// takes a system call, which would delay its records.
 const INLINE_DECODE_BYTES: usize = 16 << 10;
-/// An answer without records that comes sooner than this was not delayed by the broker.
+/// Minimum time of an empty response that the broker has delayed.
 const MIN_BROKER_DELAY: Duration = Duration::from_millis(10);
-/// The time between two requests to a broker that returns nothing and does not delay its answers.
+/// Delay between requests to a broker that returns empty responses without a delay.
 const EMPTY_PAUSE: Duration = Duration::from_millis(1);
 
 impl Source {
-    /// Rounds at one broker, for as long as the consumer lives. It idles while nothing of ours is read there.
+    /// Fetches from one broker until the consumer is closed. Idles while no partition is consumed from this broker.
     pub(super) async fn run(&self, node: i32) {
         let mut capacity_changes = self.shared.capacity_changes();
         let mut metadata_changes = self.cluster.watch();
@@ -102,7 +103,7 @@ impl Source {
                     continue;
                 }
             }
-            // Records that wait in this task count as queued.
+            // Records pending in this task count as queued.
             pending.reservation = Some(reserved.replace(pending.bytes));
             if needs_pause {
                 self.pause(polls, &mut capacity_changes).await;
@@ -110,14 +111,14 @@ impl Source {
         }
     }
 
-    /// Returns whether the broker delays answers without records, as this one after `time`.
+    /// Returns true if the broker has delayed an empty response, which took `time`.
     fn is_delayed(&self, time: Duration) -> bool {
         let options = &self.options;
         options.fetch_min_bytes > 0 && options.fetch_max_wait >= MIN_BROKER_DELAY && time >= MIN_BROKER_DELAY
     }
 
-    /// Waits until a poll wants records, after an answer without any that the broker did not delay
-    /// (`fetch.max.wait.ms=0`, `fetch.min.bytes=0`): no other wait limits the rate of requests. `polls` is the number of
+    /// Waits until a poll requests records, after an empty response that the broker did not delay
+    /// (`fetch.max.wait.ms=0`, `fetch.min.bytes=0`): nothing else limits the rate of requests. `polls` is the number of
     /// polls before the request.
     async fn pause(&self, polls: u64, capacity_changes: &mut watch::Receiver<()>) {
         tokio::time::sleep(EMPTY_PAUSE).await;
@@ -129,8 +130,8 @@ impl Source {
         }
     }
 
-    /// Compares positions of the round with the leader's log, if necessary; returns true if it did: cursors may have
-    /// changed.
+    /// Validates positions of the round against the leader's log, if necessary. Returns true if it did, as cursors may
+    /// have changed.
     async fn validate_positions(&self, node: i32, round: &Round, pending: &mut PendingDecodes<'_>) -> Result<bool> {
         if round.partitions.iter().all(|one| one.last_epoch < 0) {
             return Ok(false);
@@ -141,7 +142,7 @@ impl Source {
             tokio::select! {
                 biased;
                 needed = &mut check => needed?,
-                // No connection yet: making one may take its time.
+                // Without a connection the request takes longer, so pending records are decoded first.
                 () = std::future::ready(()) => {
                     pending.decode();
                     check.await?
@@ -149,15 +150,15 @@ impl Source {
             }
         };
         if needed {
-            // Errors are queued behind the records that were read before.
+            // Errors are queued after the records received before.
             pending.decode();
             self.validate(node, round).await?;
         }
         Ok(needed)
     }
 
-    /// One request and its answer; returns whether the answer has neither records nor changes. While the broker works on
-    /// it, what is left of the last answer is decoded.
+    /// Sends one request and reads its response. Returns true if the response has neither records nor changes. Decodes
+    /// the remaining records of the last response while the broker works.
     async fn fetch(
         &self,
         node: i32,
@@ -175,7 +176,7 @@ impl Source {
             tokio::select! {
                 biased;
                 sent = &mut send => sent?,
-                // No connection yet: making one may take its time.
+                // Without a connection the request takes longer, so pending records are decoded first.
                 () = std::future::ready(()) => {
                     pending.decode();
                     send.await?
@@ -191,7 +192,7 @@ impl Source {
         Ok(empty)
     }
 
-    /// Takes an answer off the socket; returns the session that it names, and whether it has neither records nor changes.
+    /// Reads a response from the socket. Returns its session id, and true if it has neither records nor changes.
     async fn read(
         &self,
         node: i32,
@@ -216,7 +217,7 @@ impl Source {
                     if let Some(part) = part {
                         pending.add(part);
                     }
-                    // The end of the answer is decoded when the next one is under way.
+                    // The end of the response is decoded once the next request has been sent.
                     if pending.bytes >= MIN_DECODE_BYTES && !reader.is_fully_read() {
                         pending.decode();
                     }
@@ -230,12 +231,12 @@ impl Source {
                     failure = ErrorCode::from_i16(error_code).ok().err();
                 }
                 ResponseEvent::Message(FetchEvent::Topic { name, id }) => {
-                    // Records of an unknown id were not requested: positions do not move past them.
+                    // Records of an unknown topic id were not requested: positions do not move past them.
                     let name = if name.is_empty() { metadata.topic_name(&id).unwrap_or_default() } else { &name };
                     topic = indexes.get(name);
                 }
                 ResponseEvent::Message(FetchEvent::Partition(data)) => {
-                    // Partitions that were not asked for are left out.
+                    // Partitions that were not requested are ignored.
                     let index = topic.and_then(|partitions| partitions.get(&data.partition_index));
                     let request = index.and_then(|index| round.partitions.get(*index));
                     partition_reader = request.map(|request| PartitionReader::new(request, node, *data));
@@ -269,7 +270,7 @@ impl Source {
         if positions_changed {
             self.shared.notify_tasks();
         }
-        // Else what becomes of the records rings: a poll that is woken for nothing takes its core from the decoder.
+        // Otherwise, decoding notifies the poll: waking it earlier would take the core from the decoder.
         if pending.records.is_empty() {
             self.shared.notify_poll();
         }
@@ -287,7 +288,7 @@ impl Source {
             state.unreachable(&round.partitions, patience)
         };
         if !unreachable.is_empty() {
-            tracing::warn!(%error, partitions = join_limited(&unreachable), "reading waits for a broker that does not answer");
+            tracing::warn!(%error, partitions = join_limited(&unreachable), "fetching waits for a broker that does not respond");
         }
         if error.refresh_metadata() {
             self.cluster.request_refresh();
@@ -297,7 +298,7 @@ impl Source {
     }
 }
 
-/// KIP-227 and KIP-516: what a broker says that no longer knows the session or a topic in it.
+/// Returns true if the broker no longer knows the session or one of its topics (KIP-227, KIP-516).
 fn is_session_error(error: &Error) -> bool {
     let codes = [
         ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
@@ -313,7 +314,7 @@ struct PendingDecodes<'a> {
     decoder: Decoder,
     sink: ChunkSink,
     buffers: Buffers,
-    /// Not decoded yet.
+    /// Records not decoded yet.
     records: VecDeque<PartitionRecords>,
     bytes: usize,
     reservation: Option<Reservation<'a>>,
@@ -337,18 +338,18 @@ impl<'a> PendingDecodes<'a> {
         self.records.push_back(part);
     }
 
-    /// Decodes here, on an idle core, or, as compressed records may grow a lot, when there is capacity.
+    /// Decodes in this task, on an idle core, or, because compressed records may expand a lot, once there is capacity.
     fn decode(&mut self) {
         let Source { shared, decode_pool, .. } = self.source;
         if !self.records.is_empty() {
             let mut records = std::mem::take(&mut self.records);
             let bytes = std::mem::take(&mut self.bytes);
             let partitions: Vec<_> = records.iter().map(|part| (part.tp.clone(), part.version)).collect();
-            // Records of responses that list aborted transactions keep their order.
+            // Records of responses with aborted transactions keep their order.
             if records.iter().any(|part| part.compressed || part.aborted.is_some()) {
                 shared.lock().defer_decode(records);
                 shared.mark_queued(&partitions);
-                // To wake another core for few bytes takes longer than to decode them.
+                // Waking another core takes longer than decoding a few bytes.
                 let small = bytes <= INLINE_DECODE_BYTES;
                 if !small {
                     shared.notify_poll();
@@ -371,14 +372,14 @@ impl<'a> PendingDecodes<'a> {
     }
 }
 
-/// Memory that a request may bring, or that waits to be decoded; given back when it is known what it became.
+/// Memory reserved for a response or for pending records, released when it is dropped.
 struct Reservation<'a> {
     shared: &'a Shared,
     bytes: usize,
 }
 
 impl<'a> Reservation<'a> {
-    /// Holds what came instead of what might have come.
+    /// Replaces the reserved maximum by the bytes received.
     fn replace(self, received: usize) -> Reservation<'a> {
         self.shared.lock().reserved += received;
         Reservation { shared: self.shared, bytes: received }

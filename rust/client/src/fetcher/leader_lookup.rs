@@ -1,4 +1,4 @@
-//! Leaders for partitions that have none: asked for again and again, ever more slowly, until their time is up.
+//! Leader lookup for partitions without one: refreshes metadata with growing delays until `default.api.timeout.ms`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::cluster::metadata::Metadata;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Keeps metadata known for all assigned partitions. One whose topic is refused fails at once, one whose topic or leader
-/// is not there within `default.api.timeout.ms` then; the others are read meanwhile. Time in which no broker could be
-/// asked does not count.
+/// Keeps the metadata of all assigned partitions up to date. A partition whose topic is rejected fails immediately, and
+/// one without a topic or leader after `default.api.timeout.ms`, while the others are consumed. Time without a
+/// reachable broker does not count.
 pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
     let mut task_changes = shared.task_changes();
     let mut metadata_changes = cluster.watch();
@@ -36,15 +36,15 @@ pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
             }
             continue;
         }
-        // Of all that is assigned, what does not exist included.
+        // Refreshes all assigned topics, including those that do not exist.
         let refreshed = cluster.refresh(cluster.options().request_timeout).await;
         report_failures(&shared, &cluster, leaderless, refreshed.err(), &mut leaderless_since, &mut warned);
-        // Not cut short by changes: what was asked above causes them.
+        // Metadata changes do not cut the delay short, because the refresh causes them.
         tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
-/// Returns the partitions to be fetched that have no leader, with the versions of their cursors; none once the consumer
+/// Returns the partitions to fetch that have no leader, with the versions of their cursors, or `None` once the consumer
 /// is closed.
 fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPartition, u64>> {
     let state = shared.lock();
@@ -53,7 +53,7 @@ fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPart
     (!state.closed).then(|| without.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect())
 }
 
-/// Says what is wrong with those that still have no leader, once a topic in the log, and in the end to the user.
+/// Logs missing topics once, and raises the errors of partitions that have no leader for too long.
 fn report_failures(
     shared: &Shared,
     cluster: &Cluster,
@@ -72,7 +72,7 @@ fn report_failures(
             (Some(Some(partition)), _) if partition.leader >= 0 => continue,
             (_, Some(error)) => error.clone(),
             (Some(Some(_)), None) => Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string()),
-            // Made again with fewer: a group will take the others away.
+            // The topic was recreated with fewer partitions; a group will revoke the others.
             (Some(None), None) => {
                 let context = format!("{tp} (the topic has fewer partitions)");
                 Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)
@@ -84,7 +84,7 @@ fn report_failures(
         };
         let missing = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
         if missing && warned.insert(Arc::clone(&tp.topic)) {
-            tracing::warn!(topic = %tp.topic, %error, "reading waits for what is not there any more");
+            tracing::warn!(topic = %tp.topic, %error, "fetching waits: the topic or partition does not exist");
         }
         if error.unanswered() {
             leaderless_since.insert(tp, now);

@@ -3,23 +3,23 @@
 use super::state::State;
 
 impl State {
-    /// Returns the bytes available to partitions that are not paused. Paused ones hold at most half of the memory, so
-    /// that the others can always be read.
+    /// Returns the bytes available to partitions that are not paused. Paused partitions may hold at most half of the
+    /// memory, so that the others can always be fetched.
     pub(super) fn capacity(&self) -> usize {
         self.memory.saturating_sub(self.paused_buffer.bytes())
     }
 
-    /// Returns the bytes that may still be queued.
+    /// Returns the bytes that may still be queued or reserved.
     pub(super) fn available(&self) -> usize {
         self.capacity().saturating_sub(self.queued + self.reserved)
     }
 
-    /// Returns the share of a broker.
+    /// Returns the share of the capacity that one broker may use.
     pub(super) fn broker_share(&self) -> usize {
         (self.capacity() / self.fetching_brokers.max(1)).max(1)
     }
 
-    /// Returns true if `bytes`, or the broker's share if that is smaller, may be requested.
+    /// Returns true if `bytes`, or one broker's share if that is smaller, may be requested.
     pub(super) fn has_capacity(&self, bytes: usize) -> bool {
         self.queued + self.reserved == 0 || self.available() >= bytes.min(self.broker_share())
     }
@@ -29,8 +29,8 @@ impl State {
         self.wanted_capacity = Some(self.wanted_capacity.map_or(bytes, |min| min.min(bytes)));
     }
 
-    /// Returns true if a task waits for the available capacity. Each poll frees some, and waking tasks that cannot use
-    /// it costs more than a poll of few rows.
+    /// Returns true if a task can use the available capacity, and clears its wait. Every poll frees memory; waking
+    /// tasks that cannot use it costs more than a poll of a few rows.
     pub(super) fn take_ready_waiter(&mut self) -> bool {
         let usable = self.wanted_capacity.is_some_and(|bytes| self.has_capacity(bytes));
         if usable {

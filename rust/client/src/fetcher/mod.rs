@@ -1,4 +1,4 @@
-//! Fetched bytes to record batches: a task per broker asks, decodes and queues; `poll` takes.
+//! Fetching: one task per broker requests records, decodes them and queues the batches for `poll`.
 
 mod chunk_sink;
 mod consumer_api;

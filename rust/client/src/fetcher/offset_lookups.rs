@@ -1,4 +1,4 @@
-//! Starts of partitions: those that are to be found, and what was found.
+//! Partitions whose start offsets are being looked up, and the results.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -8,12 +8,12 @@ use super::shared_state::Shared;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
-/// An offset, and the leader epoch of the record before it.
+/// Offset, and leader epoch of the record before it.
 pub(super) type Position = (i64, Option<i32>);
 
-/// A partition without a position, and the version of its cursor.
+/// A partition without a position, with the version of its cursor.
 pub(super) type PendingLookup = (TopicPartition, u64, Start);
-/// A partition that is read from another offset, as the one before was not in its log.
+/// A partition that continues at another offset because the previous one was out of range.
 #[derive(Debug)]
 pub(super) struct MovedPosition {
     pub(super) tp: TopicPartition,
@@ -34,11 +34,11 @@ impl MovedPosition {
     }
 }
 
-/// One of which no broker said anything, and why.
+/// A lookup without a response from any broker, and its error.
 pub(super) type Unanswered = (PendingLookup, Error);
 
 impl Shared {
-    /// Partitions whose start is not known, by when it may be looked for.
+    /// Returns the partitions without a start offset, by the time of the next attempt.
     pub(super) fn without_position(&self) -> HashMap<Option<Instant>, Vec<PendingLookup>> {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
@@ -49,7 +49,7 @@ impl Shared {
         results
     }
 
-    /// No broker could be asked where these start.
+    /// Records that no broker responded to these lookups.
     pub(super) fn record_unanswered(&self, unanswered: &[Unanswered]) {
         let mut state = self.lock();
         for ((tp, version, _), error) in unanswered {
@@ -57,8 +57,8 @@ impl Shared {
         }
     }
 
-    /// Records the starts of partitions, or the errors that keep them from being found. Returns those whose offset was not
-    /// in the log.
+    /// Records start offsets, or the errors of their lookups. Returns the partitions whose previous offset was out of
+    /// range.
     pub(super) fn record_starts(
         &self,
         results: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>,

@@ -1,4 +1,4 @@
-//! Start offsets: the group's committed offset, or that of `auto.offset.reset`.
+//! Lookup of start offsets: the group's committed offset, or that of `auto.offset.reset`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::offsets::{ListTarget, UnknownTopic, fetch_committed_each, list_offset
 use crate::retry::Retry;
 use crate::types::{TopicPartition, join_limited};
 
-/// State of the task that finds start offsets.
+/// Looks up the start offsets of partitions.
 #[derive(Debug)]
 pub(super) struct OffsetResetter {
     pub(super) shared: Arc<Shared>,
@@ -33,9 +33,8 @@ pub(super) struct OffsetResetter {
 type Fetched = Result<HashMap<TopicPartition, Result<Position>>>;
 
 impl OffsetResetter {
-    /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
-    /// Partitions that come together are looked for in a task of their own, which keeps its deadline and its pauses
-    /// whatever happens beside it.
+    /// Looks up the start offset of every partition without one, until the consumer is closed. Partitions that become
+    /// ready together share a task with its own deadline and backoff, which other partitions do not affect.
     pub(super) async fn run(self: Arc<Self>) {
         let mut task_changes = self.shared.task_changes();
         let mut lookups = JoinSet::new();
@@ -76,8 +75,8 @@ impl OffsetResetter {
         }
     }
 
-    /// Places these partitions, or raises why brokers say that they cannot be placed. As long as no broker answers, it
-    /// waits for one, as Java's client does.
+    /// Looks up start offsets, or raises the errors that brokers return. Waits while no broker responds, like Java's
+    /// client.
     async fn look_up(&self, mut open: Vec<PendingLookup>) {
         let options = self.cluster.options();
         let (mut topic_retry, mut broker_retry) = (Retry::new(options, self.timeout), Retry::endless(options));
@@ -104,26 +103,26 @@ impl OffsetResetter {
             let Some((_, failure)) = retriable.first().or(unanswered.first()).cloned() else { return };
             if !retriable.is_empty() && !std::mem::replace(&mut topic_wait_logged, true) {
                 let partitions = join_limited(retriable.iter().map(|((tp, ..), _)| tp));
-                tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
+                tracing::warn!(error = %failure, partitions, "fetching waits: the topic does not exist");
             }
             let what = || format!("metadata of {}", join_limited(retriable.iter().map(|((tp, ..), _)| tp)));
             if retriable.is_empty() {
                 if !std::mem::replace(&mut broker_wait_logged, true) {
                     let partitions = join_limited(unanswered.iter().map(|((tp, ..), _)| tp));
                     let why = match is_unstable(&failure) {
-                        true => "reading waits for an open transaction that commits offsets",
-                        false => "reading waits for a broker that does not answer",
+                        true => "fetching waits for an open transaction that commits offsets",
+                        false => "fetching waits for a broker that does not respond",
                     };
                     tracing::warn!(error = %failure, partitions, "{why}");
                 }
-                // Maybe there was not time enough for an answer.
+                // The limit may have been too short for a response.
                 limit = limit.max(options.request_timeout.min(limit * 2));
                 if broker_retry.wait(failure, what).await.is_err() {
                     return;
                 }
                 topic_retry.restart();
             } else if let Err(timed_out) = topic_retry.wait(failure, what).await {
-                // An error that a broker returned explains more than a timeout.
+                // An error returned by a broker explains more than a timeout.
                 let why = |error| if matches!(error, Error::Server { .. }) { error } else { timed_out.clone() };
                 self.record_starts(retriable.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
                 topic_retry.restart();
@@ -141,7 +140,7 @@ impl OffsetResetter {
         }
     }
 
-    /// Records starts of partitions, and reports offsets that were not in the log with where reading continues.
+    /// Records start offsets, and reports offsets that were out of range with the new offset.
     fn record_starts(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
         for moved in self.shared.record_starts(found) {
             let reason = moved.reason(self.reset.name());
@@ -151,8 +150,8 @@ impl OffsetResetter {
         }
     }
 
-    /// Places partitions of topics that are there; returns those of which no broker said anything, or whose committed
-    /// offset depends on an open transaction, with the reason.
+    /// Looks up offsets of partitions of existing topics. Returns those without a response from any broker, or whose
+    /// committed offset depends on an open transaction, with the error.
     async fn look_up_offsets(&self, open: &[PendingLookup], limit: Duration) -> Vec<Unanswered> {
         let mut unanswered = Vec::new();
         let mut without_commit = HashMap::new();
@@ -160,7 +159,7 @@ impl OffsetResetter {
         for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
             match committed {
                 Ok(None) => drop(without_commit.insert(&one.0, one)),
-                // An open transaction commits an offset: it is waited for without an error, as in Java.
+                // Waits for an open transaction that commits an offset, without an error, like Java's client.
                 Err(error) if error.unanswered() || is_unstable(&error) => unanswered.push((one.clone(), error)),
                 Ok(Some(place)) => found.push((one.0.clone(), one.1, Ok(place))),
                 Err(error) => found.push((one.0.clone(), one.1, Err(error))),
@@ -190,7 +189,7 @@ impl OffsetResetter {
                 return unanswered;
             }
         };
-        // Without a record that is young enough, reading starts at the end.
+        // If no record is recent enough, the partition starts at the end.
         for target in [target, ListTarget::Latest] {
             let wanted: Vec<_> = without_commit.keys().map(|tp| ((*tp).clone(), target)).collect();
             if wanted.is_empty() {
@@ -221,11 +220,11 @@ impl OffsetResetter {
         unanswered
     }
 
-    /// The committed offset of each that wants to start there.
+    /// Returns the committed offset of each partition that starts there.
     async fn committed(&self, open: &[PendingLookup], limit: Duration) -> Vec<Result<Option<Position>>> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
         let mut found = self.fetch(&wanted, limit).await;
-        // One topic must not hold up the others: each for itself.
+        // One topic must not delay the others, so each is fetched separately.
         if found.as_ref().is_err_and(|error| matches!(error, Error::Server { code, .. } if is_of_a_topic(*code))) {
             let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::new();
             wanted.into_iter().for_each(|tp| by_topic.entry(Arc::clone(&tp.topic)).or_default().push(tp));
@@ -257,7 +256,7 @@ impl OffsetResetter {
     }
 }
 
-/// Errors of OffsetFetch that concern a topic rather than the group.
+/// Returns true for errors of OffsetFetch that concern a topic rather than the group.
 fn is_of_a_topic(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -273,7 +272,7 @@ fn is_unstable(error: &Error) -> bool {
     error.code() == Some(ErrorCode::UNSTABLE_OFFSET_COMMIT.code())
 }
 
-/// Since 1970.
+/// Returns the time `age` ago in milliseconds since 1970.
 fn milliseconds_ago(age: Duration) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
@@ -294,11 +293,11 @@ mod tests {
         assert!(shared.without_position().is_empty());
         let now = tokio::time::Instant::now();
         assert_eq!(shared.position(&tp, now).await, Some(Err(rejected)));
-        assert!(task_changes.has_changed().unwrap(), "nobody looks");
+        assert!(task_changes.has_changed().unwrap(), "no lookup started");
         assert_eq!(shared.without_position().len(), 1);
         task_changes.mark_unchanged();
         assert_eq!(shared.position(&tp, now).await, None);
-        assert!(!task_changes.has_changed().unwrap(), "nothing was said");
+        assert!(!task_changes.has_changed().unwrap(), "no error was raised");
     }
 
     #[tokio::test]

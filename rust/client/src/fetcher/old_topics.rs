@@ -1,4 +1,4 @@
-//! Partitions of topics that were deleted and created again, until that is reported and their offsets are forgotten.
+//! Partitions of recreated topics, until they are reported and their offsets are discarded.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use samsarrow_wire::messages::Uuid;
 
 use crate::types::TopicPartition;
 
-/// A partition whose position was in a topic that is deleted.
+/// A partition whose position was in a deleted topic.
 #[derive(Debug)]
 pub(super) struct Recreated {
     pub(super) tp: TopicPartition,
     pub(super) old: Uuid,
     pub(super) new: Uuid,
-    /// The position in the old topic, if it had one.
+    /// Position in the old topic, if known.
     pub(super) position: Option<i64>,
 }
 
-/// Recreated partitions, and what is still to be done about them.
+/// Recreated partitions that still have to be reported or discarded.
 #[derive(Debug, Default)]
 pub(super) struct OldTopics {
-    /// The newest metadata whose ids were compared.
+    /// Generation of the newest metadata whose topic ids were compared.
     pub(super) generation: u64,
-    /// Not logged yet.
+    /// Partitions not logged yet.
     pub(super) unreported: Vec<Recreated>,
-    /// Partitions whose offsets in the group's commits are those of the old topic.
+    /// Partitions whose stored and committed offsets are those of the old topic.
     pub(super) uncommittable: BTreeSet<TopicPartition>,
 }

@@ -1,4 +1,4 @@
-//! One partition's share of an answer.
+//! One partition of a Fetch response.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -20,42 +20,43 @@ use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Changes of the cluster that a response reports.
+/// Changes that a response reports.
 #[derive(Debug, Default)]
 pub(super) struct ResponseSummary<'a> {
     /// Newer leaders (KIP-951).
     pub(super) leaders: Vec<(TopicPartition, Leader)>,
-    /// The metadata is old.
+    /// True if the metadata is out of date.
     pub(super) refresh: bool,
-    /// A start is to be found, or another broker to be asked.
+    /// True if a start offset must be looked up or another broker fetched from.
     pub(super) positions_changed: bool,
-    /// Partitions that cannot be read, by cause, so that one cause is one error.
+    /// Partitions that failed, with their errors. Collected so that each cause is raised once.
     pub(super) failed: Vec<(&'a FetchPartitionRequest, Error)>,
-    /// Bytes of whole batches that it brought.
+    /// Bytes of complete batches in the response.
     pub(super) bytes: usize,
-    /// Their records.
+    /// Number of records in complete batches.
     pub(super) records: u64,
 }
 
-/// A partition whose records are being taken.
+/// Reads the records of one partition of a response.
 #[derive(Debug)]
 pub(super) struct PartitionReader<'a> {
     request: &'a FetchPartitionRequest,
-    /// Who answers.
+    /// Broker that sent the response.
     node: i32,
     data: PartitionData,
     aborted: Option<Arc<Mutex<AbortedTransactions>>>,
-    /// Past the last whole batch.
+    /// Offset after the last complete batch.
     next: i64,
-    /// Bytes of whole batches.
+    /// Bytes of complete batches.
     complete: usize,
-    /// Their records, as headers say.
+    /// Number of records according to the batch headers.
     record_count: u64,
-    /// Bytes at the end that are no whole batch.
+    /// Bytes of an incomplete batch at the end.
     pub(super) cut: usize,
-    /// The remaining records are past the end of bounded reading.
+    /// True if the remaining records are past the end of a bounded read.
     past_end: bool,
-    /// The cursor has moved, batches are past the end that is wanted, or bytes are none and the decoder will say so.
+    /// True if a response without progress is not an error: the cursor has moved, all batches are past the end of a bounded
+    /// read, or the decoder will report invalid bytes.
     empty_allowed: bool,
 }
 
@@ -81,8 +82,8 @@ impl<'a> PartitionReader<'a> {
         }
     }
 
-    /// Moves the fetch offset past `records`, by batch headers alone, so that the next round can start before they are
-    /// decoded. What was fetched for a cursor that has moved since is dropped, and batches past the end that is wanted.
+    /// Moves the fetch offset past `records` according to the batch headers, so that the next request can be sent
+    /// before they are decoded. Drops records of cursors that have moved, and batches past the end of a bounded read.
     pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<PartitionRecords> {
         if self.data.error_code != 0 {
             return None;
@@ -127,7 +128,7 @@ impl<'a> PartitionReader<'a> {
         Some(PartitionRecords { tp, version, from, epochs, compressed, records, aborted })
     }
 
-    /// All of its share was read.
+    /// Completes the partition after its last record.
     pub(super) fn end(
         self,
         source: &Source,
@@ -184,8 +185,8 @@ impl<'a> PartitionReader<'a> {
         if data.preferred_read_replica >= 0 {
             summary.positions_changed = true;
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
-                // A replica that has just redirected back to the leader: the leader repeats its redirect until the
-                // offset is known.
+                // The metadata lacks the replica, for example because it has just restarted: the leader repeats its
+                // redirect until its address is known.
                 cursor.retry_at = Some(Instant::now() + RETRY_DELAY);
                 summary.refresh = true;
             }
@@ -200,12 +201,12 @@ impl<'a> PartitionReader<'a> {
         let Some(cursor) = state.at_version(&request.tp, request.version) else { return };
         cursor.record_correction(source.cluster.backoff(), Instant::now());
         if request.from_replica {
-            // A replica may be behind the leader, or may have deleted more (KIP-392).
+            // A replica may be behind the leader, or may have deleted more records (KIP-392).
             cursor.replica = None;
             return;
         }
         if source.options.auto_offset_reset == OffsetReset::None {
-            // Kafka's answer does not have the range of the log.
+            // Kafka's response does not contain the range of the log.
             let error = Error::OffsetOutOfRange(format!(
                 "{}: offset {} is not in the log, and auto.offset.reset is none; seek to an offset between \
                  beginning_offsets() and end_offsets()",
@@ -213,13 +214,13 @@ impl<'a> PartitionReader<'a> {
             ));
             return state.raise(&request.tp, request.version, error);
         }
-        // Reported with where reading continues, once that is known.
+        // Reported together with the new offset, once that is known.
         cursor.out_of_range = Some(request.offset);
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;
     }
 
-    /// The reason why a response has bytes but no complete batch.
+    /// Returns the error of a response that has bytes but makes no progress.
     fn no_progress(&self, version: i16, partition_bytes: usize) -> Option<NoProgress> {
         let request = self.request;
         if self.next > request.offset || self.empty_allowed || self.complete + self.cut == 0 {
@@ -239,7 +240,8 @@ impl<'a> PartitionReader<'a> {
                 request.tp, request.offset, self.cut
             ),
         );
-        // From version 3 on a broker sends the first batch whole, whatever its size (KIP-74), in its turn.
+        // From version 3, a broker sends the first batch whole regardless of its size (KIP-74), but only for the first
+        // partition.
         Some(if version < 3 || self.cut >= partition_bytes {
             NoProgress::Permanent(error)
         } else {
@@ -248,14 +250,14 @@ impl<'a> PartitionReader<'a> {
     }
 }
 
-/// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
+/// Handles a log that was truncated below the fetched offset (KIP-320): an unclean election has lost records.
 pub(super) fn truncated(
     source: &Source,
     state: &mut State,
     request: &FetchPartitionRequest,
     diverging: &EpochEndOffset,
 ) {
-    // The epoch may end after what was read: then nothing of that is lost.
+    // If the epoch ends after the fetched offset, no fetched record is lost.
     let end = diverging.end_offset.min(request.offset);
     if source.options.auto_offset_reset == OffsetReset::None {
         let error = Error::OffsetOutOfRange(format!(
@@ -275,29 +277,30 @@ pub(super) fn truncated(
     state.set_start(&request.tp, request.version, end, diverging.epoch);
 }
 
-/// Returns the reason why a response has bytes of a partition but no complete batch.
+/// Error of a response that has bytes of a partition but makes no progress.
 #[derive(Debug)]
 enum NoProgress {
-    /// The answer was full before this partition's first batch was whole: its turn to be the first will come.
+    /// The response was full before this partition's first batch was complete. A later request lists the partition
+    /// first.
     Truncated(Error),
-    /// Asking again would bring the same.
+    /// Another request would have the same result.
     Permanent(Error),
 }
 
-/// Ends of some batches.
+/// End of some batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct End {
-    /// The offset after them: holes, markers and filtered batches are passed by.
+    /// Offset after the batches, including holes, markers and filtered batches.
     next: i64,
-    /// Start of the first batch that is not needed, or the length of all bytes.
+    /// Position of the first batch that is not needed, or the length of all bytes.
     bytes: usize,
     /// Offsets at which leader epochs start.
     epochs: Vec<(i64, i32)>,
-    /// Base and largest timestamp of each batch, and its records.
+    /// Base and largest timestamp of each batch, and its number of records.
     times: Vec<(i64, i64, u64)>,
-    /// Any of them is compressed.
+    /// True if any batch is compressed.
     compressed: bool,
-    /// There are bytes that are no batch; the decoder is left to complain of them.
+    /// True if there are invalid bytes, which the decoder reports.
     invalid: bool,
 }
 
@@ -319,7 +322,7 @@ fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
                     end.epochs.push((batch.header.base_offset, epoch));
                 }
                 end.compressed |= batch.header.codec_id() != 0;
-                // A wrapper of old does not say how many records it has.
+                // Wrapper messages of old formats do not contain the number of records.
                 if let Ok(count @ 1..) = u64::try_from(batch.header.record_count)
                     && !batch.header.is_control()
                 {
@@ -341,7 +344,7 @@ mod tests {
     use super::*;
     use bytes::{BufMut, BytesMut};
 
-    /// A batch header of one record at `offset`, of `size` bytes in all, written in leader epoch `epoch`.
+    /// Returns a batch of one record at `offset`, with `size` bytes and leader epoch `epoch`.
     fn batch(offset: i64, size: usize, epoch: i32) -> Vec<u8> {
         let mut out = BytesMut::zeroed(size);
         let mut head = &mut out[..17];
@@ -368,7 +371,7 @@ mod tests {
         let all = end(21, 280, &[(7, 4), (20, 6)], false, 3);
         assert_eq!([until(None), until(Some(21)), until(Some(11))], [all.clone(), all.clone(), all]);
         assert_eq!(until(Some(10)), end(10, 200, &[(7, 4)], false, 2));
-        // Reading passes a gap before the first batch, whatever it contained.
+        // A gap before the first batch is skipped.
         assert_eq!(until(Some(6)), end(8, 100, &[(7, 4)], false, 1));
         assert_eq!(until(Some(5)), end(5, 0, &[], false, 0));
         let mut bad = three;
@@ -392,7 +395,7 @@ mod tests {
             (no_progress(100, 0, 17), "only records before this offset"),
         ] {
             let Some(NoProgress::Permanent(error) | NoProgress::Truncated(error)) = no_progress else {
-                panic!("not stuck")
+                panic!("expected an error")
             };
             let text = error.to_string();
             assert!(text.contains("t-3 at offset 7") && text.contains(what), "{text}");

@@ -1,4 +1,4 @@
-//! Records of one partition in a response, cut at batch ends.
+//! Records of one partition in a response, split at batch boundaries.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,19 +8,19 @@ use samsarrow_wire::batch::AbortedTransactions;
 use super::queue::Epochs;
 use crate::types::TopicPartition;
 
-/// Whole batches of one partition, and how to read them.
+/// Complete batches of one partition, with their decoding parameters.
 #[derive(Debug)]
 pub(super) struct PartitionRecords {
     pub(super) tp: TopicPartition,
-    /// Of the cursor.
+    /// Version of the cursor.
     pub(super) version: u64,
-    /// Records before it are not wanted.
+    /// First offset to decode.
     pub(super) from: i64,
     pub(super) epochs: Epochs,
     pub(super) records: Bytes,
-    /// Set if any batch is compressed.
+    /// True if any batch is compressed.
     pub(super) compressed: bool,
-    /// For `read_committed`, where transactions were aborted; shared by all parts of a partition in one answer, which are
-    /// decoded in their order.
+    /// Aborted transactions for `read_committed`, shared by all parts of a partition in one response, which are decoded
+    /// in order.
     pub(super) aborted: Option<Arc<Mutex<AbortedTransactions>>>,
 }

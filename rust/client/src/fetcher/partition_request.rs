@@ -5,23 +5,23 @@ use samsarrow_wire::messages::Uuid;
 use crate::metrics::Event;
 use crate::types::TopicPartition;
 
-/// From this version on, topics are named by id (KIP-516).
+/// First version of Fetch with topic ids (KIP-516).
 pub(super) const TOPIC_IDS_VERSION: i16 = 13;
 
-/// One partition of a round.
+/// One partition of a Fetch request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FetchPartitionRequest {
     pub(super) tp: TopicPartition,
     pub(super) topic_id: Uuid,
-    /// Of the cursor.
+    /// Version of the cursor.
     pub(super) version: u64,
     pub(super) offset: i64,
-    /// The leader epoch of the record before `offset`, for the broker to compare with its log (KIP-320); -1 if unknown or
+    /// Leader epoch of the record before `offset`, which the broker compares with its log (KIP-320); -1 if unknown or
     /// not to be compared.
     pub(super) last_epoch: i32,
-    /// The epoch of the leader that we know (KIP-320).
+    /// Known epoch of the leader (KIP-320).
     pub(super) leader_epoch: i32,
-    /// Asked of a replica that is closer than the leader (KIP-392).
+    /// True if the request goes to a replica that is closer than the leader (KIP-392).
     pub(super) from_replica: bool,
 }
 
@@ -33,7 +33,7 @@ impl FetchPartitionRequest {
 }
 
 impl FetchPartitionRequest {
-    /// Event for the application: the position was reset.
+    /// Returns the event that reports a position reset to the application.
     pub(super) fn reset(&self, reason: String) -> Event {
         Event::OffsetReset { partition: self.tp.clone(), offset: self.offset, reason }
     }

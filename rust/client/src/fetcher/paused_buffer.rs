@@ -1,11 +1,11 @@
-//! Rows of paused partitions: kept aside, so that they hold up no others, and given once reading is resumed.
+//! Rows of paused partitions, kept apart from the queue until the partitions are resumed.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::queue::Item;
 use crate::types::TopicPartition;
 
-/// Records of paused partitions; each item belongs to one partition.
+/// Rows and errors of paused partitions. Each item belongs to one partition.
 #[derive(Debug, Default)]
 pub(super) struct PausedBuffer {
     items: BTreeMap<TopicPartition, VecDeque<Item>>,
@@ -13,26 +13,26 @@ pub(super) struct PausedBuffer {
 }
 
 impl PausedBuffer {
-    /// Of the rows that are kept.
+    /// Returns the size of the buffered rows.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Keeps what comes after all that is kept of the partition already.
+    /// Adds an item after those of the partition already buffered.
     pub(super) fn push(&mut self, tp: &TopicPartition, item: Item) {
         self.bytes += item.bytes();
         self.items.entry(tp.clone()).or_default().push_back(item);
     }
 
-    /// Hands over what is kept of a partition, in its order.
+    /// Takes the items of a partition, in order.
     pub(super) fn take(&mut self, tp: &TopicPartition) -> VecDeque<Item> {
-        // No rows are withheld of most partitions.
+        // Most partitions have none.
         let items = self.items.remove(tp).unwrap_or_default();
         self.bytes -= items.iter().map(Item::bytes).sum::<usize>();
         items
     }
 
-    /// The offset after what is kept of a partition, and the epoch of the record before that.
+    /// Returns the offset after the buffered rows of a partition, and the epoch of the record before it.
     pub(super) fn end(&self, tp: &TopicPartition) -> Option<(i64, i32)> {
         let last = self.items.get(tp)?.iter().rev().find_map(|item| match item {
             Item::Chunk(chunk) => chunk.segments.last(),
@@ -41,7 +41,7 @@ impl PausedBuffer {
         Some((last.next_offset, last.epochs.before(last.next_offset)))
     }
 
-    /// Moves the kept records of a partition to another version of its cursor.
+    /// Changes the cursor version of a partition's items.
     pub(super) fn set_version(&mut self, tp: &TopicPartition, to: u64) {
         for item in self.items.get_mut(tp).into_iter().flatten() {
             match item {

@@ -1,4 +1,4 @@
-//! Queue of decoded chunks for `poll`, with errors in order.
+//! Queue items: decoded chunks and errors for `poll`, in order.
 
 use std::sync::Arc;
 
@@ -8,60 +8,60 @@ use samsarrow_wire::error_code::ErrorCode;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
-/// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
+/// Maximum size of the records of a chunk: beyond this, decoded columns leave the cache before they are used.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// Rows of one partition within a chunk.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) tp: TopicPartition,
-    /// Of the cursor when it was fetched.
+    /// Version of the cursor when the rows were fetched.
     pub(super) version: u64,
     pub(super) rows: usize,
-    /// The position once these rows are given out; it may lie beyond the last of them.
+    /// Position after these rows are returned, which may lie beyond the last of them.
     pub(super) next_offset: i64,
     pub(super) epochs: Epochs,
 }
 
-/// Leader epochs by the first offset that has them; -1 is unknown.
+/// Leader epochs by the first offset of each; -1 if unknown.
 #[derive(Debug, Clone)]
 pub(super) struct Epochs(Arc<[(i64, i32)]>);
 
 impl Epochs {
-    /// Of some batches in their order, which follow a record of epoch `before`.
+    /// Returns the epochs of consecutive batches that follow a record of epoch `before`.
     pub(super) fn new(before: i32, batches: &[(i64, i32)]) -> Self {
         Self(std::iter::once((i64::MIN, before)).chain(batches.iter().copied()).collect())
     }
 
-    /// The epoch of the record before `offset` (KIP-320).
+    /// Returns the epoch of the record before `offset` (KIP-320).
     pub(super) fn before(&self, offset: i64) -> i32 {
         self.0.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
     }
 }
 
-/// One Arrow batch and whose rows it holds, in order.
+/// One Arrow batch with the partitions of its rows, in order.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) batch: RecordBatch,
     pub(super) segments: Vec<Segment>,
-    /// Counted against `queued.max.bytes`.
+    /// Bytes counted against `queued.max.bytes`.
     pub(super) bytes: usize,
 }
 
-/// One thing that waits.
+/// An item of the queue.
 #[derive(Debug)]
 pub(super) enum Item {
     Chunk(Chunk),
-    /// A slot for a chunk that is decoded on another core.
+    /// Slot for records that are decoded later.
     Slot(u64),
-    /// Concerns partitions as they were at versions of their cursors.
+    /// Error of partitions, with the versions of their cursors.
     Failed(Failed),
-    /// Concerns the consumer.
+    /// Error of the consumer.
     Error(Error),
 }
 
 impl Item {
-    /// Counted against `queued.max.bytes`.
+    /// Returns the bytes counted against `queued.max.bytes`.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Chunk(chunk) => chunk.bytes,
@@ -70,16 +70,16 @@ impl Item {
     }
 }
 
-/// An error that keeps partitions from being read: one per cause.
+/// Error that prevents partitions from being fetched; one per cause.
 #[derive(Debug)]
 pub(super) struct Failed {
-    /// With the versions of their cursors.
+    /// Partitions, with the versions of their cursors.
     pub(super) partitions: Vec<(TopicPartition, u64)>,
     pub(super) error: Error,
 }
 
 impl Failed {
-    /// Returns true if `error` has the same cause. An error that names an offset concerns one partition only.
+    /// Returns true if `error` has the same cause. An error with an offset concerns only one partition.
     pub(super) fn has_cause_of(&self, error: &Error) -> bool {
         let shared = match error {
             Error::Server { code, .. } => *code != ErrorCode::MESSAGE_TOO_LARGE,
@@ -97,11 +97,11 @@ pub(super) enum Fate {
     Deliver,
     /// Kept until their partition is resumed.
     Park,
-    /// The cursor has moved.
+    /// Dropped because the cursor has moved.
     Drop,
 }
 
-/// Result of splitting a chunk: at most `limit` rows to return, or rows of one partition to keep, and the remainder.
+/// Result of splitting a chunk: `limit` or fewer rows to return, or rows of one partition to park, and the remainder.
 pub(super) struct Taken {
     pub(super) rows: RecordBatch,
     pub(super) moved: Vec<Segment>,
@@ -109,8 +109,8 @@ pub(super) struct Taken {
     pub(super) rest: Option<Chunk>,
 }
 
-/// Takes a run of segments of one fate from the front of a chunk, leaving out void ones before it. No row at or past
-/// `until` of its partition is among those to give: the run ends there.
+/// Takes consecutive segments with the same fate from the front of a chunk, after dropping invalid ones. Rows to return
+/// end before `until` of their partition.
 pub(super) fn take(
     chunk: Chunk,
     limit: usize,
@@ -151,7 +151,8 @@ pub(super) fn take(
                     break;
                 }
             }
-            // As with Java's client, a poll that took all that it may goes past no marker or hole after its last record.
+            // Like Java's client, a poll that returns the maximum number of rows does not skip markers or holes after
+            // them.
             let ends_early = segment.rows == capacity
                 && capacity > 0
                 && offset_at(&batch, skipped + taken + capacity - 1).is_some_and(|last| last + 1 < segment.next_offset);
@@ -196,9 +197,9 @@ pub(super) fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
     (row < offsets.len()).then(|| offsets.value(row))
 }
 
-/// Counts the rows with offsets below `end` among `rows` of one partition from `first` on, whose offsets ascend.
+/// Counts the rows with offsets below `end` among `rows` rows of one partition from `first`, whose offsets ascend.
 fn rows_before(batch: &RecordBatch, first: usize, rows: usize, end: i64) -> usize {
-    // Without the column a chunk has no rows: it only moves a position.
+    // A chunk without the column has no rows and only moves a position.
     let offsets = offsets_of(batch).map(|offsets| offsets.values().as_ref()).unwrap_or_default();
     let offsets_of_rows: &[i64] = offsets.get(first..first + rows).unwrap_or_default();
     offsets_of_rows.partition_point(|offset| *offset < end)
@@ -230,10 +231,10 @@ mod tests {
         (0..batch.num_rows()).filter_map(|row| offset_at(batch, row)).collect()
     }
 
-    /// Offsets of the rows, then partitions and their new positions.
+    /// Offsets of the rows, then partitions with their new positions.
     type Step = (Vec<i64>, Vec<(i32, i64)>);
 
-    /// Takes until nothing is left.
+    /// Takes rows until the chunk is empty.
     fn drain(mut chunk: Chunk, limit: usize, dropped: &[i32]) -> Vec<Step> {
         let mut steps = Vec::new();
         loop {
@@ -308,7 +309,7 @@ mod tests {
         let rest = taken.rest.unwrap();
         assert_eq!(rest.segments.iter().map(|s| (s.rows, s.next_offset)).collect::<Vec<_>>()[..2], [(1, 9), (0, 30)]);
         assert_eq!(offsets(&rest.batch), [5, 7, 8, 10]);
-        // The limit comes first, and an end within a hole moves the position without a row.
+        // The limit takes precedence, and an end within a hole moves the position without a row.
         let taken = take(chunk(PARTS), 1, |_| Fate::Deliver, until);
         assert_eq!((offsets(&taken.rows), taken.moved[0].next_offset), (vec![1], 2));
         let taken = take(chunk(&[(0, &[5], 9)]), 1, |_| Fate::Deliver, until);

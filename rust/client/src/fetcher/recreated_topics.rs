@@ -1,4 +1,4 @@
-//! Topics that were deleted and created again: a position belongs to a topic id (KIP-516), and ends with it.
+//! Detection of recreated topics: a position belongs to a topic id (KIP-516) and is dropped with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::group::Offsets;
 use crate::metrics::Event;
 use crate::types::{TopicPartition, join_limited};
 
-/// Positions by topic: its name, its old id and its new one.
+/// Positions by topic name, old id and new id.
 type PositionsByTopic = BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>>;
 
 impl State {
-    /// Drops positions, rows and errors of topics that have another id in `metadata`. Snapshots older than one that was
-    /// compared before are ignored: they have the old ids.
+    /// Drops positions, rows and errors of topics whose id differs in `metadata`. Ignores snapshots older than the
+    /// newest one compared, which have the old ids.
     pub(super) fn compare_topic_ids(&mut self, metadata: &Metadata, reset: OffsetReset) {
         if metadata.generation < self.old_topics.generation {
             return;
@@ -48,12 +48,13 @@ impl State {
         }
     }
 
-    /// Has a partition read from where `auto.offset.reset` says, in the topic of this id.
+    /// Restarts a partition in the topic with this id, at the offset of `auto.offset.reset`.
     fn restart(&mut self, tp: &TopicPartition, topic_id: Uuid, reset: OffsetReset) {
         let version = self.next_version();
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.restart(topic_id, version);
-            // The end of a bounded read was one of the old topic. Without a policy the read fails, and must not end before.
+            // The end of a bounded read was one of the old topic. Without a reset policy the read fails, and must not
+            // end before.
             if reset != OffsetReset::None {
                 cursor.until = None;
             }
@@ -63,13 +64,13 @@ impl State {
 }
 
 impl Shared {
-    /// Drops what belongs to topics that have another id in `metadata`, and reports it.
+    /// Drops the state of topics whose id differs in `metadata`, and reports it.
     pub(crate) fn compare_topic_ids(&self, cluster: &Cluster, metadata: &Metadata, reset: OffsetReset) {
         self.lock().compare_topic_ids(metadata, reset);
         self.report_recreated(cluster, reset);
     }
 
-    /// Logs what was dropped since the last call, a line for each topic.
+    /// Logs the positions dropped since the last call, one line per topic.
     pub(super) fn report_recreated(&self, cluster: &Cluster, reset: OffsetReset) {
         let recreated = std::mem::take(&mut self.lock().old_topics.unreported);
         if recreated.is_empty() {
@@ -103,8 +104,8 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Returns the offsets without those of topics that are gone: a commit that names one of them by its name would reach a
-    /// topic that is created again meanwhile.
+    /// Removes the offsets of deleted topics: a commit by name would be applied to a topic that is recreated in
+    /// between.
     pub(crate) fn of_known_topics(&self, mut offsets: Offsets, metadata: &Metadata) -> Offsets {
         let state = self.lock();
         let is_known = |tp: &TopicPartition| match state.cursors.get(tp) {
@@ -117,8 +118,7 @@ impl Shared {
         offsets
     }
 
-    /// Returns partitions of recreated topics, once: offsets that the group has stored or committed of them are those of
-    /// the old topic.
+    /// Takes the partitions of recreated topics: stored and committed offsets are those of the old topic.
     pub(crate) fn take_uncommittable(&self) -> Vec<TopicPartition> {
         std::mem::take(&mut self.lock().old_topics.uncommittable).into_iter().collect()
     }
@@ -179,7 +179,7 @@ mod tests {
             let cursor = &state.cursors[&tp];
             (cursor.version == version, cursor.position)
         };
-        // No broker has answered for the position: it may be in either topic.
+        // Before the first response, the position may be in either topic.
         assert_eq!([compare(&old), compare(&new)], [(true, Some(0)); 2]);
         shared.lock().cursors.get_mut(&tp).unwrap().topic_id = Uuid([2; 16]);
         assert_eq!(

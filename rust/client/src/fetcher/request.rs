@@ -1,4 +1,4 @@
-//! Fetch requests: the partitions of one broker in a round.
+//! Fetch requests: the partitions of one broker in one round.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::cluster::metadata::Metadata;
 use crate::config::{ConsumerOptions, IsolationLevel};
 use crate::error::{Error, Result};
 
-/// Decision about the next request to a broker.
+/// Partitions of the next request to a broker.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) partitions: Vec<FetchPartitionRequest>,
-    /// The most that the answer should hold; reserved until it is here.
+    /// Maximum size of the response, which is reserved until it arrives.
     pub(super) max_bytes: i32,
 }
 
 impl Round {
-    /// Topic partition of each entry of the request.
+    /// Returns the index of each partition in the request.
     pub(super) fn index(&self) -> HashMap<Arc<str>, HashMap<i32, usize>> {
         let mut index: HashMap<Arc<str>, HashMap<i32, usize>> = HashMap::new();
         for (position, partition) in self.partitions.iter().enumerate() {
@@ -43,16 +43,15 @@ impl Round {
 /// Reason for sending no request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Idle {
-    /// Until something changes.
+    /// Waits until something changes.
     Wait,
-    /// Until this moment, or something changes.
+    /// Waits until this time, or until something changes.
     Until(Instant),
 }
 
-/// The partitions that are read from `node` and that want bytes, as far as memory allows. `rotation` moves the first
-/// partition on with each round, so that none starves when answers are cut at `fetch.max.bytes`. A round reserves no
-/// more than its broker's share of the memory: brokers with nothing to send would otherwise keep it from the others
-/// while they wait.
+/// Returns the partitions to fetch from `node`, as memory allows. `rotation` advances the first partition in each
+/// round, so that none starves when responses are limited by `fetch.max.bytes`. A round reserves no more than its
+/// broker's share of the memory, so that brokers without records do not take capacity from the others while they wait.
 pub(super) fn plan(
     shared: &Shared,
     metadata: &Metadata,
@@ -63,9 +62,9 @@ pub(super) fn plan(
     let now = Instant::now();
     let mut state = shared.lock();
     let partition_bytes = options.max_partition_fetch_bytes as usize;
-    // Records that wait to be decoded have no capacity.
+    // Pending records take precedence over new requests.
     let no_capacity = |state: &State| state.decode_slots.any_pending() || !state.has_capacity(partition_bytes);
-    // Decided before a scan of all partitions, because it happens with each poll.
+    // Checked before the scan of all partitions, because this happens with each poll.
     if no_capacity(&state) {
         state.wait_for_capacity(partition_bytes);
         return Err(Idle::Wait);
@@ -77,7 +76,7 @@ pub(super) fn plan(
     let mut blocked_on_decode = false;
     let mut topic: Option<(Arc<str>, Uuid)> = None;
     for (tp, cursor) in &state.cursors {
-        // A partition without a leader is not lost: `fetch::leaders` looks for one.
+        // Partitions without a leader are handled by `leader_lookup`.
         let Some((from, leader)) = cursor.read_from(tp, metadata, now) else { continue };
         nodes.insert(from);
         if from != node {
@@ -88,7 +87,7 @@ pub(super) fn plan(
         }
         match cursor.fetchable_offset(node, now) {
             Some(offset) => {
-                // Partitions of a topic follow each other.
+                // Partitions of a topic are adjacent.
                 let topic_id = match &topic {
                     Some((name, id)) if *name == tp.topic => *id,
                     _ => {
@@ -97,7 +96,7 @@ pub(super) fn plan(
                         id
                     }
                 };
-                // This snapshot is older than the one that the position's topic is in.
+                // This snapshot is older than the one that the position's topic id comes from.
                 if cursor.is_of_another_topic(topic_id) {
                     continue;
                 }
@@ -136,21 +135,21 @@ pub(super) fn plan(
     Ok(Round { partitions, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }
 
-/// The epoch of the last record, if a leader was elected since: only an election can have cut off what was read. It is
-/// not sent otherwise because a broker that has forgotten it calls the offset out of range, which it is not: a topic
-/// whose format was turned back from v2 has no epochs any more.
+/// Returns the epoch of the last record if a leader was elected since, because only an election can truncate the log.
+/// It is not sent otherwise, because a broker without that epoch would report the offset as out of range: a topic whose
+/// format was downgraded from v2 has no epochs.
 fn epoch_to_compare(cursor: &Cursor, leader: i32) -> i32 {
     if cursor.last_epoch < leader && cursor.validated_epoch != leader { cursor.last_epoch } else { -1 }
 }
 
-/// The newest version in which all of these topics can be named, as in Java's client: not every broker that speaks a
-/// later one reports ids, which take an inter-broker protocol of Kafka 2.8.
+/// Returns the newest version that can name all topics, like Java's client: brokers with a later version may not report
+/// topic ids, which require an inter-broker protocol of Kafka 2.8.
 pub(super) fn newest_version(round: &Round) -> i16 {
     let without_id = round.partitions.iter().any(|partition| partition.topic_id.is_zero());
     if without_id { TOPIC_IDS_VERSION - 1 } else { FetchRequest::MAX_VERSION }
 }
 
-/// The request of a round, in the form of `version`.
+/// Builds the request of a round for `version`.
 pub(super) fn build(round: &Round, version: i16, session: &Session, options: &ConsumerOptions) -> Result<FetchRequest> {
     if version >= TOPIC_IDS_VERSION
         && let Some(without_id) = round.partitions.iter().find(|partition| partition.topic_id.is_zero())
@@ -173,7 +172,7 @@ pub(super) fn build(round: &Round, version: i16, session: &Session, options: &Co
     Ok(request)
 }
 
-/// Returns the time limit of a response, which includes the broker's own wait.
+/// Returns the response timeout, which includes the broker's own wait.
 pub(super) fn response_timeout(options: &ConsumerOptions, request_timeout: Duration) -> Duration {
     request_timeout.max(options.fetch_max_wait + Duration::from_secs(1))
 }

@@ -1,7 +1,7 @@
-//! The answer to a Fetch, taken off the socket in chunks that are decoded while they are still in the cache.
+//! Streaming reader of Fetch responses: splits them into chunks that are decoded while they are in the cache.
 //!
-//! A chunk ends where a record batch ends. The buffer is read up to the end of the batch that would be cut, so that
-//! bytes are moved only where a batch is larger than the room for it.
+//! A chunk ends at a batch boundary. The buffer is filled up to the end of the last batch, so that bytes are moved only
+//! if a batch is larger than the free space.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,24 @@ use samsarrow_wire::messages::{FetchEvent, FetchParser};
 use crate::error::{Error, Result};
 use crate::net::FrameBody;
 
-/// A chunk has this many bytes, and then the rest of its last batch. Decoded columns are about as large, and both fit
-/// the second-level cache.
+/// Minimum size of a chunk, which also contains the rest of its last batch. Decoded columns are about as large, and
+/// both fit in the second-level cache.
 const CHUNK: usize = 512 << 10;
-/// Size of a buffer: a chunk, and the rest of its last batch if that has a usual size.
+/// Size of a buffer: a chunk and the rest of a last batch of usual size.
 const BUFFER: usize = 768 << 10;
-/// Memory for a batch that is larger grows by as much as has come, and not to what its length claims.
+/// Maximum growth of a buffer per read: memory for a large batch grows with the bytes received, not with its claimed
+/// length.
 const MAX_GROWTH: usize = 4 << 20;
 /// Free space below which a read is not worth a system call.
 const MIN_FREE_BYTES: usize = 4 << 10;
-/// Buffers that wait until nothing points into them any more.
+/// Maximum number of retired buffers, which are reused once nothing references them.
 const MAX_RETIRED: usize = 8;
-/// Base offset and length, which start every batch and every older message.
+/// Size of base offset and length, with which every batch and older message starts.
 const PREFIX: usize = 12;
-/// The shortest length that a message of any format can have.
+/// Minimum length of a message of any format.
 const MIN_MESSAGE_LENGTH: usize = 14;
 
-/// Buffers of answers that were read; reused once nothing points into them.
+/// Receive buffers, reused once nothing references them.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     current: BytesMut,
@@ -35,7 +36,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Reserves space for `wanted` more bytes in the current buffer, or in a new one.
+    /// Reserves space for `additional` bytes in the current buffer or a new one.
     fn ensure_capacity(&mut self, additional: usize) {
         if self.current.capacity() - self.current.len() >= additional.min(MIN_FREE_BYTES) {
             return;
@@ -56,24 +57,24 @@ impl Buffers {
     }
 }
 
-/// One thing that an answer says.
+/// A part of a response.
 #[derive(Debug)]
 pub(super) enum ResponseEvent {
     Message(FetchEvent),
-    /// Whole record batches of the partition at hand; or bytes that are none, for the decoder to complain of.
+    /// Complete record batches of the current partition, or invalid bytes, which the decoder reports.
     Records(Bytes),
-    /// Bytes at the end of the partition's records that are no whole batch.
+    /// Bytes of an incomplete batch at the end of the partition's records.
     Cut(usize),
 }
 
-/// End of the complete batches of a partition, as far as known.
+/// End of the complete batches of a partition, as far as received.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Edges {
-    /// Bytes of whole batches.
+    /// Bytes of complete batches.
     complete: usize,
-    /// Bytes missing of the next batch; 0 if unknown.
+    /// Missing bytes of the next batch; 0 if unknown.
     missing: usize,
-    /// The batch after them goes beyond the partition's records.
+    /// True if the next batch extends beyond the partition's records.
     cut: bool,
 }
 
@@ -85,7 +86,7 @@ impl Edges {
             let [.., a, b, c, d] = *prefix;
             // Bytes with a negative length become a chunk that the decoder rejects.
             let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
-            // Bytes that are no batch become a chunk of their own.
+            // Invalid bytes become a separate chunk.
             let size = if length < MIN_MESSAGE_LENGTH { total - self.complete } else { PREFIX + length };
             let end = self.complete.saturating_add(size);
             if end > total {
@@ -101,7 +102,7 @@ impl Edges {
     }
 }
 
-/// An answer that is being read.
+/// Reads one response.
 #[derive(Debug)]
 pub(super) struct FetchResponseReader<'a> {
     body: FrameBody,
@@ -120,7 +121,7 @@ impl<'a> FetchResponseReader<'a> {
     /// Returns the next event; [`FetchEvent::End`] is the last.
     ///
     /// # Errors
-    /// The connection broke, or the bytes are no answer to Fetch: the connection is given up then.
+    /// The connection broke, or the response is invalid, in which case the connection is closed.
     pub(super) async fn next(&mut self) -> Result<ResponseEvent> {
         loop {
             let event = if self.parser.records_left() > 0 { self.records() } else { self.event()? };
@@ -138,7 +139,7 @@ impl<'a> FetchResponseReader<'a> {
         }
     }
 
-    /// Returns true if the remainder is in the buffer already.
+    /// Returns true if the rest of the response is in the buffer.
     pub(super) fn is_fully_read(&self) -> bool {
         self.body.left() == 0
     }
@@ -156,7 +157,7 @@ impl<'a> FetchResponseReader<'a> {
     }
 
     fn invalid_response(&mut self, reason: impl std::fmt::Display) -> Error {
-        let text = format!("the answer to Fetch is not what it should be: {reason}");
+        let text = format!("invalid response to Fetch: {reason}");
         let error = Error::protocol(self.body.address(), text);
         self.body.break_off(error.clone());
         error
@@ -181,7 +182,7 @@ impl<'a> FetchResponseReader<'a> {
             return Next::Event(ResponseEvent::Records(buffer.split_to(complete).freeze()));
         }
         if received == left {
-            // Fewer bytes than a batch starts with.
+            // Fewer bytes than the prefix of a batch.
             return self.skip_cut_batch(left);
         }
         Next::Read(match missing {
@@ -191,7 +192,7 @@ impl<'a> FetchResponseReader<'a> {
         })
     }
 
-    /// Passes over the cut batch at the end of the partition's records.
+    /// Skips the incomplete batch at the end of the partition's records.
     fn skip_cut_batch(&mut self, left: usize) -> Next {
         let buffer = &mut self.buffers.current;
         let received = buffer.len().min(left);
@@ -208,7 +209,7 @@ impl<'a> FetchResponseReader<'a> {
 enum Next {
     Event(ResponseEvent),
     Continue,
-    /// At most this many bytes more.
+    /// Reads up to this many more bytes.
     Read(usize),
 }
 

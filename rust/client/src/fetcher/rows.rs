@@ -1,4 +1,4 @@
-//! Rows with the positions after them, as polls return them and commits take them.
+//! Rows with the positions after them, as returned by polls and used by commits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// The key in a batch's schema metadata that has the positions after its rows, as a JSON array of arrays: topic, partition,
-/// offset of the last row, next offset to read, leader epoch of the record before it (-1 if unknown), topic id in hexadecimal
+/// Key of the schema metadata with the positions after a batch's rows, a JSON array of arrays: topic, partition, offset
+/// of the last row, next offset to read, leader epoch of the record before it (-1 if unknown), topic id in hexadecimal
 /// (empty if unknown).
 const METADATA_KEY: &str = "samsarrow.positions";
 
-/// The position after the rows of one partition in a batch. It lies beyond the row after the last one where markers, aborted
-/// or compacted records follow (KIP-1094).
+/// Position after the rows of one partition in a batch. It skips markers, aborted and compacted records after the last
+/// row (KIP-1094).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextOffset {
     pub partition: TopicPartition,
-    /// The offset of the partition's last row in the batch.
+    /// Offset of the partition's last row in the batch.
     pub last_row: i64,
     pub offset: i64,
     /// Leader epoch of the record before `offset`, -1 if unknown (KIP-320).
@@ -31,17 +31,17 @@ pub struct NextOffset {
     pub topic_id: Uuid,
 }
 
-/// Rows that a poll returns, with the positions after them.
+/// Rows returned by a poll, with the positions after them.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// The rows; none if a position reached the end of a bounded read without a row.
+    /// The rows; `None` if a position reached the end of a bounded read without a row.
     pub batch: Option<RecordBatch>,
-    /// The position after the rows of each partition.
+    /// Position after the rows of each partition.
     pub next: Vec<NextOffset>,
 }
 
 impl Rows {
-    /// Returns the rows with their positions in the schema's metadata, so that they travel with slices and copies.
+    /// Returns the rows with their positions in the schema metadata, which slices and copies preserve.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if Arrow rejects the schema.
@@ -64,17 +64,17 @@ impl Rows {
     }
 }
 
-/// The offset that committing the rows of one partition means, and the topic that it belongs to.
+/// Offset to commit after the rows of one partition, and the topic that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowsEnd {
-    /// The next offset to read.
+    /// Next offset to read.
     pub at: OffsetAndMetadata,
-    /// Zero if unknown.
+    /// Topic id; zero if unknown.
     pub topic_id: Uuid,
 }
 
-/// For each partition in a consumer's batch the offset after its last row, beyond what follows the row without a row of its
-/// own where the batch knows it: what `commit(batch)` commits.
+/// Returns the offset that `commit(batch)` commits for each partition of a consumer's batch: the offset after its last
+/// row and, if the batch knows them, after the offsets without rows that follow.
 ///
 /// # Errors
 /// [`Error::Configuration`] if the batch lacks the columns `topic`, `partition` and `offset` or has nulls in them, or if its
@@ -88,7 +88,7 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let rows = batch.num_rows();
     for row in 0..rows {
         let (partition, offset) = (partitions.value(row), offsets.value(row));
-        // Rows of a partition lie together: only the last of a run is looked up.
+        // Rows of a partition are adjacent: only the last row of a run is looked up.
         let run_goes_on = row + 1 < rows
             && partitions.value(row + 1) == partition
             && topics.same(row, row + 1)
@@ -100,7 +100,7 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     }
     let after = |((topic, partition), last_row): ((&str, i32), i64)| {
         let known = known.get(&(topic.to_owned(), partition));
-        // Concatenated batches have the metadata of the first: later rows may be those of a topic that was created again.
+        // Concatenated batches have the metadata of the first: later rows may be those of a recreated topic.
         let topic_id = known.filter(|known| last_row <= known.last_row).map_or(Uuid::ZERO, |known| known.topic_id);
         // A slice may lack the row that the position follows.
         let known = known.filter(|known| known.last_row == last_row);
@@ -112,10 +112,10 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     Ok(last.into_iter().map(after).collect())
 }
 
-/// As [`ends_of`], for several batches of one consumer in any order: the largest offset of each partition.
+/// Like [`ends_of`], for several batches of one consumer in any order: returns the largest offset of each partition.
 ///
 /// # Errors
-/// As [`ends_of`].
+/// The errors of [`ends_of`].
 pub fn ends_of_rows(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let mut newest: BTreeMap<TopicPartition, RowsEnd> = BTreeMap::new();
     for batch in batches {
@@ -129,10 +129,10 @@ pub fn ends_of_rows(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, 
     Ok(newest)
 }
 
-/// Returns the offsets after the rows of batches: what committing them means.
+/// Returns the offsets to commit after the rows of batches.
 ///
 /// # Errors
-/// [`Error::Configuration`] for batches that a consumer has not made.
+/// [`Error::Configuration`] for batches that were not created by a consumer.
 pub fn offsets_of_rows(batches: &[RecordBatch]) -> Result<Offsets> {
     Ok(ends_of_rows(batches)?.into_iter().map(|(tp, end)| (tp, end.at)).collect())
 }
@@ -177,7 +177,7 @@ fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str, kind: &str
     }
 }
 
-/// The topic column, as a dictionary or as plain text.
+/// Topic column, as a dictionary or as strings.
 enum Topics<'a> {
     Dictionary { codes: &'a Int32Array, names: &'a StringArray },
     Plain(&'a StringArray),
@@ -268,10 +268,10 @@ mod tests {
         let all = [("a".to_owned(), at(1005, Some(3))), ("b".to_owned(), at(2, Some(3)))];
         assert_eq!(found(&rows), all);
         assert_eq!(ends_of(&rows.slice(0, 1)).unwrap()[&TopicPartition::new("a", 0)].topic_id, Uuid([9; 16]));
-        // Of a slice, the row after its last one.
+        // A slice has the offset after its last row.
         assert_eq!(found(&rows.slice(0, 1)), [("a".to_owned(), at(5, None))]);
         assert_eq!(found(&rows.slice(1, 2)), all);
-        // Rows of later batches, behind the metadata of the first.
+        // Rows of a later batch with the metadata of the first.
         let more = batch(Arc::new(["a"].into_iter().collect::<DictionaryArray<Int32Type>>()), vec![0], vec![9]);
         let more = more.with_schema(rows.schema()).unwrap();
         assert_eq!(ends_of(&more).unwrap()[&TopicPartition::new("a", 0)].topic_id, Uuid::ZERO);

@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227): a broker remembers what it was asked for, and gets only what has changed.
+//! Fetch sessions (KIP-227): a broker remembers the partitions of a request, and the next one contains only changes.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic, ForgottenTopic
 use super::partition_request::{FetchPartitionRequest, TOPIC_IDS_VERSION};
 use crate::types::TopicPartition;
 
-/// From this version on there are sessions.
+/// First version of Fetch with sessions.
 const FIRST_SESSION_VERSION: i16 = 7;
-/// Asks for a session, and ends the one that is named.
+/// Session epoch that requests a new session and closes the old one.
 const INITIAL_EPOCH: i32 = 0;
-/// Wants no session.
+/// Session epoch of a request without a session.
 const SESSIONLESS_EPOCH: i32 = -1;
 
-/// The session with one broker.
+/// Fetch session with one broker.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     id: i32,
     epoch: i32,
-    /// It names topics by id. A session cannot change over (KIP-516).
+    /// True if the session uses topic ids. A session cannot switch (KIP-516).
     by_id: bool,
     /// Partitions in the broker's session, with their parameters.
     partitions: BTreeMap<TopicPartition, FetchPartitionRequest>,
 }
 
 impl Session {
-    /// Writes into `request` what the broker has to know to send what is `requests`.
+    /// Adds the partitions in `requests` that the broker does not know from the session to `request`.
     pub(super) fn fill(
         &self,
         request: &mut FetchRequest,
@@ -40,7 +40,7 @@ impl Session {
             if version < FIRST_SESSION_VERSION { SESSIONLESS_EPOCH } else { self.epoch_in(version) };
         let full = version < FIRST_SESSION_VERSION || request.session_epoch == INITIAL_EPOCH;
         let mut topics: Vec<FetchTopic> = Vec::new();
-        // The order is kept: it is the one in which a broker fills its first answer.
+        // Keeps the order, in which a broker fills its first response.
         for partition in
             requests.iter().filter(|partition| full || self.partitions.get(&partition.tp) != Some(partition))
         {
@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// The epoch of the next request.
+    /// Returns the epoch of the next request.
     fn epoch_in(&self, version: i16) -> i32 {
         if self.by_id == (version >= TOPIC_IDS_VERSION) { self.epoch } else { INITIAL_EPOCH }
     }
@@ -96,7 +96,7 @@ impl Session {
         forgotten
     }
 
-    /// The broker has answered; it names the session that it keeps, or 0.
+    /// Records a response with the id of the session that the broker keeps, or 0.
     pub(super) fn record_response(&mut self, version: i16, id: i32, requests: &[FetchPartitionRequest]) {
         if version < FIRST_SESSION_VERSION || id == 0 {
             *self = Session::default();
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Session id and epoch, what is sent, what is to be forgotten.
+    /// Session id and epoch, partitions sent, partitions to forget.
     type SentRequest = (i32, i32, Vec<(String, i32, i64)>, Vec<(String, i32)>);
 
     fn send(session: &Session, version: i16, requests: &[FetchPartitionRequest]) -> SentRequest {
@@ -164,7 +164,7 @@ mod tests {
         let sent = vec![("a".into(), 1, 8), ("ccc".into(), 3, 0)];
         assert_eq!(send(&session, 13, &next), (42, 2, sent, vec![("a".into(), 0)]));
         session.reset();
-        // Names the old session, so that the broker closes it.
+        // Contains the id of the old session, so that the broker closes it.
         assert_eq!(send(&session, 13, &next), (42, 0, all_of(&next), vec![]));
     }
 

@@ -13,25 +13,25 @@ use crate::error::{Error, Result};
 use crate::metrics::{Id, Label, Sink, Source};
 use crate::types::TopicPartition;
 
-/// The state with the bells that ring for its changes.
+/// State with the signals for its changes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Dictionary of topics. All assigned topics are added before their rows arrive, so that batches share one
-    /// dictionary, as files of Arrow's IPC format require.
+    /// dictionary, as files in Arrow's IPC format require.
     pub(super) topics: Topics,
     /// Memory of decoded columns.
     pub(super) pool: Pool,
-    /// Rings for `poll`: something is in the queue, or a position is known.
+    /// Wakes `poll`: an item was queued, or a position became known.
     poll_ready: Notify,
-    /// Rings for all tasks: something may have to be fetched from elsewhere, or its start found.
+    /// Wakes all tasks: a partition may have to be fetched from another broker, or its start looked up.
     tasks_changed: watch::Sender<()>,
-    /// Notifies fetch tasks: of the same, and with each poll, which may have freed capacity.
+    /// Wakes fetch tasks: as `tasks_changed`, and after each poll, which may have freed capacity.
     capacity_changed: watch::Sender<()>,
 }
 
 impl Shared {
-    /// `memory` is the most that may be queued.
+    /// Creates the state. `memory` is the maximum size of the queue.
     pub(super) fn new(memory: usize) -> Self {
         Self {
             state: Mutex::new(State::new(memory)),
@@ -51,7 +51,7 @@ impl Shared {
         self.poll_ready.notify_waiters();
     }
 
-    /// Parts of answers are in the queue now, or have their place there.
+    /// Records that parts of responses are in the queue or have a slot there.
     pub(super) fn mark_queued(&self, partitions: &[(TopicPartition, u64)]) {
         let mut state = self.lock();
         for (tp, version) in partitions {
@@ -88,7 +88,7 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// Waits until `condition` finds something, or `deadline`.
+    /// Waits until `condition` returns a value, or until `deadline`.
     pub(super) async fn wait_for<T>(
         &self,
         deadline: tokio::time::Instant,
@@ -97,7 +97,7 @@ impl Shared {
         loop {
             let notified = self.poll_ready.notified();
             tokio::pin!(notified);
-            // Listening starts before looking: a ring in between is not missed.
+            // Registers before checking, so that a notification in between is not missed.
             notified.as_mut().enable();
             if let Some(result) = condition(&mut self.lock()) {
                 return Some(result);
@@ -108,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// Waits until [`take`](Self::take) may find something, or until `deadline`; `first` returns true if an event of a
-    /// higher priority is available.
+    /// Waits until [`take`](Self::take) may return something, or until `deadline`; `first` returns true if an event of
+    /// a higher priority is available.
     pub(crate) async fn wait_ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
         let _waiting = Waiting::new(self);
         self.record_poll();
@@ -123,8 +123,8 @@ impl Shared {
         .await;
     }
 
-    /// The next rows, at most `limit`, if there are any; none are looked for without a limit. What `first` finds comes before
-    /// rows. Nothing is taken but what is returned.
+    /// Returns the next rows, at most `limit`, if any; without a limit, no rows are taken. A value returned by `first`
+    /// takes precedence.
     pub(crate) fn take<T>(
         &self,
         limit: Option<usize>,
@@ -145,13 +145,13 @@ impl Shared {
                     Some(next.and_then(with_topics))
                 }),
             };
-            // Unneeded records may have been dropped: capacity for the records that polls wait for is free, or their
-            // slot is the first now.
+            // Dropped records may have freed capacity for the records that polls wait for, or their slot may be the
+            // first now.
             let freed = result.as_ref().map_or(state.queue.len() < queue_length, Result::is_ok);
             (result, freed && state.take_ready_waiter())
         };
         match &result {
-            // The partition that it was about is fetched again.
+            // The partition of the error is fetched again.
             Some(Err(_)) => self.notify_tasks(),
             _ if notify => self.notify_capacity(),
             _ => {}
@@ -159,13 +159,13 @@ impl Shared {
         result
     }
 
-    /// A batch with all topics in its dictionary that any batch before had.
+    /// Returns a batch whose dictionary contains the topics of all earlier batches.
     pub(crate) fn with_topics(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let rejected = |error| Error::corrupt(format!("Arrow refuses the dictionary of topics: {error}"));
         self.topics.renew(batch).map_err(rejected)
     }
 
-    /// Registers that a poll waits: changes of the application are complete.
+    /// Records that a poll waits: the application has finished its changes.
     pub(super) fn record_poll(&self) {
         let notify = self.lock().take_awaits_poll();
         if notify {
@@ -184,14 +184,14 @@ impl Shared {
         self.notify_poll();
     }
 
-    /// The task that read from `node` has failed: others may go on with what it had.
+    /// Makes records available to other tasks after the task of `node` has failed.
     pub(super) fn recover(&self, node: i32) {
         self.lock().recover(node);
         self.notify_tasks();
     }
 }
 
-/// A poll that waits for rows, until it is dropped.
+/// Guard of a poll that waits for rows.
 struct Waiting<'a>(&'a Shared);
 
 impl<'a> Waiting<'a> {
@@ -216,7 +216,7 @@ impl Source for Shared {
         let (mut lag, mut lead) = (None::<i64>, None::<i64>);
         for (tp, cursor) in &state.cursors {
             let (Some(position), Some(log)) = (cursor.position, cursor.log) else { continue };
-            // A position may lie past an end that is old.
+            // A position may lie past an outdated end.
             let behind = log.end.saturating_sub(position).max(0);
             lag = lag.max(Some(behind));
             sink.number(Id::RecordsLag, Label::Partition(tp.clone()), behind as f64);
@@ -236,7 +236,7 @@ impl Source for Shared {
 
 #[cfg(test)]
 impl Shared {
-    /// The next rows, once there are any until `deadline`.
+    /// Waits for rows until `deadline`.
     pub(super) async fn poll(&self, limit: usize, deadline: tokio::time::Instant) -> Option<Result<RecordBatch>> {
         loop {
             let result = self.take(Some(limit), || None, |rows| rows.batch).and_then(Result::transpose);
@@ -247,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// With partition t-0 assigned, at offset 0, and the version of its cursor.
+    /// Returns the state with partition t-0 assigned at offset 0, and the version of its cursor.
     pub(super) fn at_start(memory: usize) -> (std::sync::Arc<Self>, TopicPartition, u64) {
         let shared = std::sync::Arc::new(Self::new(memory));
         let tp = TopicPartition::new("t", 0);

@@ -1,4 +1,4 @@
-//! Connection and options of a fetch task.
+//! Resources of the fetch tasks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::shared_state::Shared;
 use crate::cluster::Cluster;
 use crate::config::ConsumerOptions;
 
-/// Everything that fetches from any broker need.
+/// State, connections and options shared by all fetch tasks.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Partitions, positions and the queue: what fetching tasks and the user's calls change in one step each.
+//! Partitions, positions and queue of a consumer, changed by fetch tasks and by the application's calls.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -24,53 +24,53 @@ use crate::types::{TopicPartition, join_limited};
 /// Delay before a partition is fetched again after an error.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Behind one short lock that is never held across an await.
+/// Guarded by one lock, which is held briefly and never across an await.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) cursors: BTreeMap<TopicPartition, Cursor>,
     pub(super) queue: VecDeque<Item>,
-    /// Places in the queue for what is not decoded yet.
+    /// Slots of the queue with records not decoded yet.
     pub(super) decode_slots: DecodeSlots,
     /// Rows of paused partitions.
     pub(super) paused_buffer: PausedBuffer,
-    /// The most that may be queued.
+    /// Maximum size of the queue.
     pub(super) memory: usize,
-    /// Bytes of the chunks in the queue, and of what waits to be decoded in its place there.
+    /// Bytes of the chunks in the queue, and of records that wait to be decoded in a slot.
     pub(super) queued: usize,
-    /// Bytes that requests under way may still bring.
+    /// Maximum bytes of responses in flight.
     pub(super) reserved: usize,
-    /// Brokers that share the memory, when a round was last planned.
+    /// Number of brokers that shared the memory when a round was last planned.
     pub(super) fetching_brokers: usize,
-    /// Capacity that idle brokers wait for; 0 if another reason has ended with a poll.
+    /// Capacity that idle brokers wait for; 0 if they wait for any poll.
     pub(super) wanted_capacity: Option<usize>,
     /// Time of the last Fetch response of each broker.
     pub(super) last_response: HashMap<i32, Instant>,
     pub(super) closed: bool,
-    /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
-    /// waiting for the answer, which may take `fetch.max.wait.ms`.
+    /// True if the application has assigned or sought partitions since the last poll: a request for the first partition
+    /// alone would make the others wait for its response, which may take `fetch.max.wait.ms`.
     pub(super) changing: bool,
-    /// Polls that were begun.
+    /// Number of polls.
     pub(super) polls: u64,
-    /// A broker is sent no request until the next poll.
+    /// True if a broker is sent no request until the next poll.
     awaits_poll: bool,
-    /// Polls that wait for rows: a seek beside them is read without another poll.
+    /// Number of polls that wait for rows. A concurrent seek takes effect without another poll.
     pub(super) waiting: usize,
-    /// A broker waits for another's answer to be decoded, so that it does not overtake it.
+    /// True if a fetch waits until another broker's records are decoded, so that it does not overtake them.
     pub(super) blocked_on_decode: bool,
     /// Position and epoch before the rows of the last poll, which the application may not have finished.
     last_delivered: HashMap<TopicPartition, (Option<i64>, i32)>,
-    /// A position has reached the end of a bounded read since the last poll returned.
+    /// True if a position has reached the end of a bounded read since the last poll returned.
     end_reached: bool,
     versions: u64,
     pub(super) old_topics: OldTopics,
-    /// Topic ids of partitions that were assigned before. Where one comes back with another id, the group's offsets may
-    /// still be those of the deleted topic: brokers remove them later than they create the new one.
+    /// Topic ids of formerly assigned partitions. If a partition returns with another id, the group's offsets may still
+    /// be those of the deleted topic: brokers remove them after the new topic was created.
     topic_ids: HashMap<TopicPartition, Uuid>,
     pub(super) meters: ReadMeters,
 }
 
 impl State {
-    /// `memory` is the most that may be queued.
+    /// Creates the state. `memory` is the maximum size of the queue.
     pub(super) fn new(memory: usize) -> Self {
         Self { memory, ..Self::default() }
     }
@@ -80,20 +80,20 @@ impl State {
         self.versions
     }
 
-    /// The cursor, if it is still at `version`.
+    /// Returns the cursor if it still has this version.
     pub(super) fn at_version(&mut self, tp: &TopicPartition, version: u64) -> Option<&mut Cursor> {
         self.cursors.get_mut(tp).filter(|cursor| cursor.version == version)
     }
 
-    // ---- what polls take ----
+    // ---- polls ----
 
-    /// Returns true if [`next`](Self::next) would return or keep something.
+    /// Returns true if [`next`](Self::next) would return or park something.
     pub(super) fn has_next(&self) -> bool {
         self.end_reached || self.queue.front().is_some_and(|item| !matches!(item, Item::Slot(_)))
     }
 
-    /// The next rows or the next error, if there are any. Positions move past the rows that are returned. Without rows if
-    /// the end of a bounded read was reached without any.
+    /// Returns the next rows or error, if any, and moves positions past the rows. Returns no rows if only the end of a
+    /// bounded read was reached.
     pub(super) fn next(&mut self, limit: usize) -> Option<Result<Rows>> {
         loop {
             match self.queue.pop_front() {
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// Takes the rows of a chunk that may be returned now, and records in `next` the positions after them.
+    /// Takes the rows of a chunk that may be returned now, and adds the positions after them to `next`.
     fn take_rows(
         &mut self,
         chunk: Chunk,
@@ -153,7 +153,7 @@ impl State {
             self.meters.topic_rows_returned(now, &segment.tp.topic, segment.rows);
             row += segment.rows;
             let last_row = if segment.rows == 0 { None } else { offset_at(&taken.rows, row - 1) };
-            // Not `at_version`: the borrow would be of all of self.
+            // `at_version` would borrow all of self.
             let cursor = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
             if let Some(cursor) = cursor {
                 let before = (cursor.position, cursor.position_epoch);
@@ -185,7 +185,7 @@ impl State {
         (taken.rows.num_rows() > 0).then_some(taken.rows)
     }
 
-    /// Keeps rows of a paused partition, or lets them be fetched again later if those kept take half of the memory.
+    /// Parks rows of a paused partition, or drops them to be fetched again if parked rows take half of the memory.
     fn park(&mut self, tp: &TopicPartition, chunk: Chunk) {
         if self.paused_buffer.bytes() + chunk.bytes <= self.memory / 2 {
             return self.paused_buffer.push(tp, Item::Chunk(chunk));
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// Keeps an error for paused partitions; returns the remainder, which concerns others.
+    /// Parks an error of paused partitions; returns the remainder, which concerns others.
     fn park_failed(&mut self, Failed { partitions, error }: Failed) -> Failed {
         let mut others = Vec::with_capacity(partitions.len());
         for (tp, version) in partitions {
@@ -214,7 +214,7 @@ impl State {
         Failed { partitions: others, error }
     }
 
-    /// Returns the error, if it still concerns an assigned partition. Such partitions are fetched again from their
+    /// Returns the error if it still concerns an assigned partition. Such partitions are fetched again from their
     /// positions, unless they seek past it.
     pub(super) fn take_failed(&mut self, Failed { partitions, error }: Failed) -> Option<Error> {
         let partitions: Vec<_> = partitions.into_iter().filter(|(tp, version)| self.rewind(tp, *version)).collect();
@@ -225,32 +225,33 @@ impl State {
         }
     }
 
-    /// Registers that the application has finished the rows returned so far.
+    /// Records that the application has finished the rows returned so far.
     pub(super) fn finish(&mut self) {
         self.last_delivered.clear();
         self.polls += 1;
     }
 
-    /// Returns whether a poll waits, or was begun since there were `polls`; else the next one notifies the tasks that fetch.
+    /// Returns true if a poll waits or has begun since there were `polls`. Otherwise the next poll notifies the fetch
+    /// tasks.
     pub(super) fn is_polled_since(&mut self, polls: u64) -> bool {
         let polled = self.closed || self.waiting > 0 || self.polls != polls;
         self.awaits_poll |= !polled;
         polled
     }
 
-    /// Returns whether a task that fetches has to be notified of a poll.
+    /// Returns true if fetch tasks must be notified of a poll, and clears the request.
     pub(super) fn take_awaits_poll(&mut self) -> bool {
         std::mem::take(&mut self.changing) | std::mem::take(&mut self.awaits_poll)
     }
 
-    /// Position and epoch without what the last poll gave.
+    /// Returns position and epoch without the rows of the last poll.
     pub(super) fn finished(&self, tp: &TopicPartition, cursor: &Cursor) -> (Option<i64>, i32) {
         self.last_delivered.get(tp).copied().unwrap_or((cursor.position, cursor.position_epoch))
     }
 
-    // ---- what the user changes ----
+    // ---- calls of the application ----
 
-    /// Assigns exactly these; those that were assigned before stay as they are.
+    /// Replaces the assignment; partitions that stay assigned are unchanged.
     pub(super) fn assign(&mut self, partitions: &[TopicPartition]) {
         let requested: HashSet<&TopicPartition> = partitions.iter().collect();
         let removed: Vec<_> = self.cursors.keys().filter(|tp| !requested.contains(tp)).cloned().collect();
@@ -270,7 +271,7 @@ impl State {
         }
     }
 
-    /// Continues at `offset` and invalidates fetched records; without an offset, at the start that is found.
+    /// Continues at `offset` and invalidates fetched records. Without an offset, the start offset is looked up.
     pub(super) fn seek(&mut self, tp: &TopicPartition, offset: Option<i64>, epoch: Option<i32>) {
         let version = self.next_version();
         if let Some(cursor) = self.cursors.get_mut(tp) {
@@ -280,13 +281,13 @@ impl State {
         self.forget_rows(tp);
     }
 
-    /// Drops rows that are withheld, and what was finished before the last poll.
+    /// Drops parked rows, and the positions before the last poll.
     pub(super) fn forget_rows(&mut self, tp: &TopicPartition) {
         self.paused_buffer.take(tp);
         self.last_delivered.remove(tp);
     }
 
-    /// Gives no more rows of a partition, or those first that were withheld.
+    /// Stops returning rows of a partition, or resumes with the parked ones.
     pub(super) fn set_paused(&mut self, tp: &TopicPartition, paused: bool) {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.paused = paused;
@@ -297,7 +298,7 @@ impl State {
         }
     }
 
-    /// Returns rows of a partition up to `until` only, or without an end; rows past it are kept.
+    /// Limits a partition to rows below `until`, or removes the limit. Rows past the end are parked.
     pub(super) fn read_until(&mut self, tp: &TopicPartition, until: Option<i64>) {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.until = until;
@@ -306,7 +307,7 @@ impl State {
         self.release(tp);
     }
 
-    /// Puts withheld rows of a partition back at the front of the queue.
+    /// Returns the parked rows of a partition to the front of the queue.
     fn release(&mut self, tp: &TopicPartition) {
         for item in self.paused_buffer.take(tp).into_iter().rev() {
             self.queued += item.bytes();
@@ -314,16 +315,16 @@ impl State {
         }
     }
 
-    /// Ends everything.
+    /// Clears the state for a closed consumer.
     pub(super) fn close(&mut self) {
         let meters = std::mem::take(&mut self.meters);
         let (memory, reserved, waiting) = (self.memory, self.reserved, self.waiting);
         *self = Self { closed: true, memory, reserved, waiting, meters, ..Self::default() };
     }
 
-    // ---- what fetching tasks change ----
+    // ---- fetch tasks ----
 
-    /// Fetches again from the position; returns false if the cursor has moved since.
+    /// Fetches again from the position; returns false if the cursor has moved.
     fn rewind(&mut self, tp: &TopicPartition, version: u64) -> bool {
         let new_version = self.next_version();
         let Some(cursor) = self.at_version(tp, version) else { return false };
@@ -332,26 +333,26 @@ impl State {
         true
     }
 
-    /// The task that decoded these parts of answers has failed: they are fetched again.
+    /// Fetches partitions again, because the task that decoded their records has failed.
     pub(super) fn refetch(&mut self, partitions: &[(TopicPartition, u64)]) {
         for (tp, version) in partitions {
             self.rewind(tp, *version);
         }
     }
 
-    /// The task that read from `node` has failed: what it had and did not put into the queue is fetched again.
+    /// Fetches partitions again whose records the failed task of `node` had not queued.
     pub(super) fn recover(&mut self, node: i32) {
         let undecoded = self.cursors.iter().filter(|(_, c)| c.undecoded.0 > 0 && c.undecoded.1 == node);
         let lost: Vec<_> = undecoded.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect();
         self.refetch(&lost);
     }
 
-    /// The partition stops until the error was raised.
+    /// Queues an error of a partition, which stops until the error was raised.
     pub(super) fn raise(&mut self, tp: &TopicPartition, version: u64, error: Error) {
         let Some(cursor) = self.at_version(tp, version) else { return };
         cursor.failed = true;
         cursor.failing = None;
-        // Applies however often the application polls.
+        // The delay applies regardless of the polls in between.
         cursor.retry_at = Some(Instant::now() + cursor.next_raise());
         let partition = (tp.clone(), version);
         match self.queue.back_mut() {
@@ -360,8 +361,8 @@ impl State {
         }
     }
 
-    /// Continues a partition at `offset`: at once, or behind what is queued already. Returns the offset before, if it was
-    /// not in the log.
+    /// Continues a partition at `offset`, immediately or after the rows already queued. Returns the previous offset if
+    /// it was out of range.
     pub(super) fn set_start(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) -> Option<i64> {
         let cursor = self.at_version(tp, version)?;
         let out_of_range = cursor.out_of_range.take();
@@ -381,14 +382,14 @@ impl State {
         out_of_range
     }
 
-    /// Records that no broker returned a start offset of a partition.
+    /// Records that no broker responded to a lookup of a start offset.
     pub(super) fn record_unanswered(&mut self, tp: &TopicPartition, version: u64, error: Error) {
         if let Some(cursor) = self.at_version(tp, version) {
             cursor.record_failure(error, Instant::now());
         }
     }
 
-    /// Returns those partitions that had no response for longer than `patience`; each is reported once.
+    /// Returns the partitions without a response for longer than `patience`; each is returned once.
     pub(super) fn unreachable(
         &mut self,
         requests: &[FetchPartitionRequest],
@@ -410,23 +411,23 @@ impl State {
         unreachable
     }
 
-    /// Records that the answer for each of these was an error that may heal; raises it when it did not for `patience`.
-    /// In one step: what has one cause then is one error.
+    /// Records errors of partitions that may be temporary, and raises those that last longer than `patience`. All in
+    /// one step, so that each cause is raised once.
     pub(super) fn partitions_failed(&mut self, failed: Vec<(&FetchPartitionRequest, Error)>, patience: Duration) {
         let now = Instant::now();
         for (request, error) in failed {
-            // Java's client takes this one for a passing trouble of the broker too.
+            // Java's client also treats this error as temporary.
             let is_retriable = error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code());
             self.failed(request, error, patience, now, !is_retriable);
         }
     }
 
-    /// The same for one, whatever the error says of itself: raised only when it lasts.
+    /// Like `partitions_failed` for one partition; the error is raised only if it lasts.
     pub(super) fn partition_no_progress(&mut self, request: &FetchPartitionRequest, error: Error, patience: Duration) {
         self.failed(request, error, patience, Instant::now(), false);
     }
 
-    /// The same for partitions that failed together: raised for all when it lasted for one.
+    /// Like `partitions_failed` for a whole request; if one partition exceeds `patience`, all raise.
     pub(super) fn request_failed(&mut self, requests: &[FetchPartitionRequest], error: &Error, patience: Duration) {
         let now = Instant::now();
         let is_lasting = |cursor: &Cursor| {
@@ -445,12 +446,12 @@ impl State {
 
     fn failed(&mut self, request: &FetchPartitionRequest, error: Error, patience: Duration, now: Instant, raise: bool) {
         let Some(cursor) = self.at_version(&request.tp, request.version) else { return };
-        // The leader knows best.
+        // Return to the leader, which has the authoritative log.
         cursor.replica = None;
         cursor.ends = None;
         let since = cursor.record_failure(error.clone(), now);
         cursor.retry_at = Some(now + RETRY_DELAY);
-        // Brokers that do not answer are waited for, as Java's client does.
+        // Missing responses are not raised, like in Java's client.
         if raise || !error.unanswered() && (patience.is_zero() || now - since > patience) {
             self.raise(&request.tp, request.version, error);
         }

@@ -1,4 +1,4 @@
-//! Tasks of a consumer: start offsets, leaders, and one fetch task per broker.
+//! Tasks of a consumer: start offsets, leaders, decoding, and one fetch task per broker.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -20,10 +20,10 @@ use crate::error::Error;
 use crate::metrics::{self, ReadMeters};
 use crate::retry::backoff::Backoff;
 
-/// A task that fails again within this time has a cause that starting it again does not heal.
+/// A task that fails twice within this time has a persistent error.
 const RECENT_FAILURE: Duration = Duration::from_secs(60);
 
-/// All tasks of a consumer; they end when it is dropped.
+/// Tasks of a consumer, which end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) shared: Arc<Shared>,
@@ -32,7 +32,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Nothing runs before the first call of `start`.
+    /// Creates the fetcher; no task runs before `start`.
     pub(crate) fn new(cluster: &Cluster, coordinator: Option<Coordinator>, options: &Options) -> Self {
         let shared = Arc::new(Shared::new(options.consumer.queued_max_bytes));
         let metrics = &options.common.metrics;
@@ -83,7 +83,7 @@ impl Fetcher {
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
         self.shared.close();
-        // Dropping the set aborts what is in it.
+        // Dropping the set aborts its tasks.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -97,12 +97,12 @@ impl TopicUser for Shared {
     }
 }
 
-/// Keeps one task running for every broker that assigned partitions are read from.
+/// Runs one fetch task for every broker that assigned partitions are fetched from.
 async fn supervise(source: Arc<Source>) {
     let mut task_changes = source.shared.task_changes();
     let mut metadata_changes = source.cluster.watch();
     let mut running = HashSet::new();
-    // Dropping the set, as this task ends, ends the others.
+    // Dropping the set when this task ends also ends the others.
     let mut brokers = JoinSet::new();
     loop {
         task_changes.borrow_and_update();
@@ -139,7 +139,7 @@ async fn supervise(source: Arc<Source>) {
     }
 }
 
-/// A task that is started again when it fails.
+/// A task that is restarted when it panics.
 struct RestartingTask {
     name: String,
     shared: Arc<Shared>,
@@ -147,15 +147,15 @@ struct RestartingTask {
 }
 
 impl RestartingTask {
-    /// Runs a task until it completes. A panic is logged, and returned by `poll` if it is not the first; `recover`
-    /// undoes partial changes.
+    /// Runs a task until it completes. A panic is logged, and raised by `poll` if it is not the first; `recover` undoes
+    /// partial changes.
     async fn run<F>(mut self, mut start: impl FnMut() -> F, recover: impl Fn(&Shared))
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut before: Option<Instant> = None;
         loop {
-            // In a set of its own, it ends with this one.
+            // The task is in a set, so that it ends with this one.
             let mut task = JoinSet::new();
             task.spawn(start());
             let Some(Err(failed)) = task.join_next().await else { return };
@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn failed_task_is_restarted_and_reported_if_it_fails_again() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
-        // Fetched up to 9, and not decoded.
+        // Records up to 9 are fetched and not decoded.
         let taken = |shared: &Shared| {
             let mut state = shared.lock();
             let cursor = state.cursors.get_mut(&tp).unwrap();
