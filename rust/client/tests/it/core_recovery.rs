@@ -79,7 +79,7 @@ async fn brokers_with_new_addresses_are_found_behind_unresponsive_ones() {
     let after = broker(2).await;
     after.create_topic("new", 1).unwrap();
     *target.lock().unwrap() = after.bootstrap_servers().split(',').next().unwrap().to_owned();
-    // One request timeout is sufficient: each broker gets a time slice of it.
+    // One request timeout is sufficient: each broker gets a slice of that time.
     let start = Instant::now();
     while let Err(error) = cluster.refresh(Duration::from_secs(8)).await {
         assert!(start.elapsed() < SOON, "the client never recovered: {error}");

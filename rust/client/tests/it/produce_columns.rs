@@ -272,7 +272,7 @@ async fn rows_survive_broker_restarts_and_smaller_broker_limits() {
 
 #[test]
 fn test_dictionary_has_fewer_values_than_rows() {
-    // Precondition of the test above: with distinct values an index could not be told from a row.
+    // Precondition of the test above: with distinct values an index could not be distinguished from a row.
     let dictionary: DictionaryArray<Int32Type> = [Some("a"), None, Some("a")].into_iter().collect();
     assert_eq!(dictionary.values().as_string::<i32>().len(), 1);
 }
