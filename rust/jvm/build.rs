@@ -1,3 +1,3 @@
-//! Nothing to do: this is here for the features in `[build-dependencies]`.
+//! Empty build script, required for the features in `[build-dependencies]`.
 
 fn main() {}

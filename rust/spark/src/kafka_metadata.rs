@@ -33,8 +33,8 @@ pub struct SourcePartitions {
 }
 
 impl KafkaMetadata {
-    /// Made without I/O.
     /// Creates the clients without I/O.
+    ///
     /// # Errors
     /// An option of the client is invalid.
     pub fn new(options: &ReadOptions) -> Result<KafkaMetadata> {

@@ -133,8 +133,7 @@ fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<i64>> {
     non_null(fields, name).map(number).transpose()
 }
 
-/// Parses `{"value":"{\"type\":\"struct\",…}"}`. Types are text in Spark's JSON, since they may be
-/// nested deeply.
+/// Parses `{"value":"{\"type\":\"struct\",…}"}`. Types are text in Spark's JSON, since they may be nested deeply.
 fn types(fields: &Map<String, Value>, name: &str) -> Result<BTreeMap<String, SparkType>> {
     let Some(types) = non_null(fields, name).and_then(Value::as_object) else { return Ok(BTreeMap::new()) };
     let parse = |(name, text): (&String, &Value)| Some((name.clone(), SparkType::parse(text.as_str()?)?));

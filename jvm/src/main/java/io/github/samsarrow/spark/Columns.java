@@ -38,7 +38,7 @@ final class Columns {
   /**
    * Columns of a read.
    *
-   * @param registrySchemas schemas from the registry that determine the types of keys and values, as JSON of the library
+   * @param registrySchemas schemas from the registry that determine the types of keys and values, as the library's JSON
    */
   record ReadSchema(StructType schema, String registrySchemas) {}
 

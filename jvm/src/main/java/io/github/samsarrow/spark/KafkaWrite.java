@@ -30,6 +30,7 @@ final class KafkaWrite implements Write, BatchWrite, StreamingWrite {
   private boolean taskCountStored;
 
   /**
+   * Checks a write of one batch or query.
    *
    * @param truncating true if existing rows should be replaced: the mode overwrite, or the output mode complete
    */

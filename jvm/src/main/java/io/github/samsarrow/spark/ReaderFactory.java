@@ -18,6 +18,7 @@ final class ReaderFactory implements PartitionReaderFactory {
   private final Integer limit;
 
   /**
+   * Creates the factory of one read.
    *
    * @param limit maximum number of rows of each task, or null
    */

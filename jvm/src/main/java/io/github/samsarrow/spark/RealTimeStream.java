@@ -35,7 +35,9 @@ final class RealTimeStream extends KafkaStream implements SupportsRealTimeMode {
     Map<String, Map<String, Long>> merged = new TreeMap<>();
     for (PartitionOffset end : ends) {
       KafkaPartitionOffset partition = (KafkaPartitionOffset) end;
-      merged.computeIfAbsent(partition.topic(), topic -> new TreeMap<>()).put(Integer.toString(partition.partition()), partition.next());
+      merged
+          .computeIfAbsent(partition.topic(), topic -> new TreeMap<>())
+          .put(Integer.toString(partition.partition()), partition.next());
     }
     return KafkaOffset.of(merged);
   }

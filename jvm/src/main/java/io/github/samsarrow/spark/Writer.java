@@ -30,6 +30,7 @@ final class Writer implements DataWriter<InternalRow> {
   private boolean closed;
 
   /**
+   * Opens the writer of one task.
    *
    * @param columns columns to send, in order
    * @param request request to the library with columns and task

@@ -19,6 +19,7 @@ final class WriterFactory implements DataWriterFactory, StreamingDataWriterFacto
   private final MicroBatch batch;
 
   /**
+   * Creates the factory of one write.
    *
    * @param columns columns to send, in order
    * @param batch micro-batch that is written exactly once, or null
