@@ -135,10 +135,10 @@ impl Consumer {
     /// The schema's metadata contains the positions after the rows. Without `rows`, no rows are returned.
     fn try_poll(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
         let core = self.core.get(py)?;
-        let polled = if rows { core.look() } else { core.look_for_events() };
+        let polled = if rows { core.try_poll() } else { core.try_poll_events() };
         Ok(match polled.map_err(|error| to_py(py, &error))? {
             Some(Polled::Rows(rows)) => {
-                let batch = rows.with_metadata().and_then(|batch| batch.map_or_else(|| core.nothing(), Ok));
+                let batch = rows.with_metadata().and_then(|batch| batch.map_or_else(|| core.empty_batch(), Ok));
                 Some(arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &error))?)?.unbind())
             }
             Some(Polled::Rebalance(event)) => Some(Py::new(py, RebalanceEvent(event))?.into_any()),
@@ -152,7 +152,7 @@ impl Consumer {
         let core = self.arc(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
         Ok(Call::without_result(async move {
-            core.ready(timeout).await;
+            core.wait_ready(timeout).await;
             Ok(())
         }))
     }
@@ -174,13 +174,13 @@ impl Consumer {
 
     /// Reports that the listener was not called: the next poll returns the rebalance again.
     fn requeue_rebalance(&self, py: Python<'_>) -> PyResult<()> {
-        self.core.get(py)?.give_back();
+        self.core.get(py)?.requeue();
         Ok(())
     }
 
     /// Returns a batch without rows, for a poll that timed out.
     fn empty_batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let batch = self.core.get(py)?.nothing().map_err(|error| to_py(py, &error))?;
+        let batch = self.core.get(py)?.empty_batch().map_err(|error| to_py(py, &error))?;
         arrow_ffi::to_pyarrow(py, &batch)
     }
 
@@ -253,7 +253,7 @@ impl Consumer {
 
     /// Returns the event that the listener must receive before `close` or `unsubscribe`: kind and partitions.
     fn final_rebalance(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
-        Ok(self.core.get(py)?.to_give_up().as_ref().map(kind_and_partitions))
+        Ok(self.core.get(py)?.final_rebalance().as_ref().map(kind_and_partitions))
     }
 
     /// Waits for asynchronous commits; with automatic commits, first commits the processed rows, and those of the last

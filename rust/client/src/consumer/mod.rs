@@ -1,4 +1,4 @@
-//! The consumer: what a user calls, over the fetching tasks and the group's coordinator.
+//! The consumer: public API over the fetch tasks and the group membership.
 
 mod commit;
 mod poll;
@@ -30,7 +30,7 @@ use crate::group::{MemberIdentity, Rebalance};
 use crate::metrics::Metrics;
 use crate::types::TopicPartition;
 
-/// Reads records of assigned partitions as Arrow batches. Methods take `&self` and may be called from any thread.
+/// Consumes records of assigned partitions as Arrow batches. Methods take `&self` and may be called from any thread.
 #[derive(Debug)]
 pub struct Consumer {
     options: ConsumerOptions,
@@ -39,10 +39,10 @@ pub struct Consumer {
     fetcher: Fetcher,
     schema: SchemaRef,
     woken: AtomicBool,
-    /// Rings for calls that wait, but for `poll`.
-    wakes: Notify,
-    /// Before then nothing is looked for.
-    again: Mutex<Option<Instant>>,
+    /// Wakes waiting calls other than `poll`.
+    wakeups: Notify,
+    /// Earliest time at which a waiting poll tries again.
+    retry_at: Mutex<Option<Instant>>,
     /// Set to true once `close` has completed.
     ended: watch::Sender<bool>,
 }
@@ -60,7 +60,7 @@ impl Drop for Consumer {
 }
 
 impl Consumer {
-    /// Made without I/O, within a tokio runtime or not.
+    /// Creates a consumer without I/O, within a tokio runtime or not.
     pub fn new(options: &Options) -> Result<Consumer> {
         Self::with_assignors(options, Vec::new())
     }
@@ -75,7 +75,7 @@ impl Consumer {
         let group = coordinator.map(join).transpose()?;
         let schema = decode_options(&options.consumer).schema();
         let woken = AtomicBool::new(false);
-        let wakes = Notify::new();
+        let wakeups = Notify::new();
         Ok(Consumer {
             options: options.consumer.clone(),
             cluster,
@@ -83,42 +83,42 @@ impl Consumer {
             fetcher,
             schema,
             woken,
-            wakes,
-            again: Mutex::default(),
+            wakeups,
+            retry_at: Mutex::default(),
             ended: watch::Sender::new(false),
         })
     }
 
-    /// What it counts.
+    /// Returns the metrics of this client.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.cluster.metrics()
     }
 
-    /// The id by which brokers know this client's metrics (KIP-714).
+    /// Returns the id of this client's metrics at brokers (KIP-714).
     ///
     /// # Errors
-    /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout`.
+    /// Metrics are not pushed, or no broker accepts them; no broker was reachable within `timeout`.
     pub async fn client_instance_id(&self, timeout: Duration) -> Result<Uuid> {
         self.check_open()?;
         self.cluster.client_instance_id(timeout).await
     }
 
-    /// The schema of every batch.
+    /// Returns the schema of every batch.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// Returns the timeout of calls without one of their own.
+    /// Returns the timeout of calls without an explicit one.
     pub fn default_timeout(&self) -> Duration {
         self.cluster.options().default_api_timeout
     }
 
     /// Replaces the assignment; partitions that stay assigned keep their positions. With `enable.auto.commit`, finished
-    /// rows of the others are committed in the background, without the rows of the last poll, which the program may
-    /// still be processing; else what is stored of them is dropped. Must be called within a tokio runtime.
+    /// rows of the others are committed in the background, except those of the last poll, which the application may
+    /// still be processing. Otherwise their stored offsets are dropped. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] while there is a subscription: then the group assigns.
+    /// [`Error::Configuration`] while there is a subscription, because the group then assigns partitions.
     pub fn assign(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.check_open()?;
         if self.subscription().is_some() {
@@ -133,9 +133,9 @@ impl Consumer {
                 finished.retain(|(tp, _)| !kept.contains(tp));
                 group.commit_unassigned(finished, self.default_timeout());
             }
-            // Stored offsets of the others must not be committed once another consumer has them.
-            let gone: Vec<_> = self.assignment().into_iter().filter(|tp| !kept.contains(tp)).collect();
-            group.forget(&gone);
+            // Stored offsets of the others must not be committed once another consumer owns them.
+            let removed: Vec<_> = self.assignment().into_iter().filter(|tp| !kept.contains(tp)).collect();
+            group.forget(&removed);
         }
         self.fetcher.shared.assign(partitions);
         if !partitions.is_empty() {
@@ -144,10 +144,11 @@ impl Consumer {
         Ok(())
     }
 
-    /// Reads these topics as a member of the group from the next poll on. Must be called within a tokio runtime.
+    /// Subscribes to topics as a member of the group, starting with the next poll. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
-    /// [`Error::Configuration`] without `group.id`, and while partitions are assigned by hand.
+    /// [`Error::Configuration`] without `group.id`, and while partitions are assigned manually.
     pub fn subscribe(&self, subscription: Subscription) -> Result<()> {
         let group = self.group()?;
         if group.membership.subscription().is_none() && !self.fetcher.shared.nothing_assigned() {
@@ -165,7 +166,7 @@ impl Consumer {
         self.group.as_ref().and_then(|group| group.membership.subscription())
     }
 
-    /// Leaves the group, and reads nothing any more. Anyone who wants to commit does it before.
+    /// Leaves the group and clears the assignment. Call [`commit`](Self::commit) first if necessary.
     pub fn unsubscribe(&self) -> Result<()> {
         self.check_open()?;
         if let Some(group) = &self.group {
@@ -176,12 +177,12 @@ impl Consumer {
         Ok(())
     }
 
-    /// What is assigned.
+    /// Returns the assigned partitions.
     pub fn assignment(&self) -> Vec<TopicPartition> {
         self.fetcher.shared.assignment()
     }
 
-    /// Triggers a rebalance at the next poll; `reason` goes to the broker's log.
+    /// Triggers a rebalance at the next poll; `reason` appears in the broker's log.
     ///
     /// # Errors
     /// [`Error::State`] without a subscription.
@@ -194,24 +195,24 @@ impl Consumer {
         Ok(())
     }
 
-    /// Makes the call that waits now, or the next one that may wait, return [`Error::Wakeup`]; `close` and `unsubscribe`
-    /// do not heed it.
+    /// Makes the waiting call, or the next call that may wait, return [`Error::Wakeup`]. `close` and `unsubscribe`
+    /// ignore it.
     pub fn wakeup(&self) {
         self.woken.store(true, Ordering::Release);
         self.fetcher.shared.notify_poll();
-        self.wakes.notify_waiters();
+        self.wakeups.notify_waiters();
     }
 
-    /// Does `work`, unless `wakeup` comes first.
+    /// Runs `work` until it completes or `wakeup` is called.
     async fn unless_woken<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let notified = self.wakes.notified();
+        let notified = self.wakeups.notified();
         tokio::pin!(work, notified);
-        // Listening starts before looking: a ring in between is not missed.
+        // Registers before checking, so that a notification in between is not missed.
         notified.as_mut().enable();
         if !self.woken.load(Ordering::Acquire) {
             tokio::select! {
                 biased;
-                done = work => return done,
+                output = work => return output,
                 () = notified => {}
             }
         }
@@ -232,34 +233,34 @@ impl Consumer {
         self.group.as_ref().ok_or_else(missing)
     }
 
-    /// The partitions of a topic, in order.
+    /// Returns the partitions of a topic, in order.
     ///
     /// # Errors
-    /// The topic does not exist, as brokers have said more than once; none could be asked within `timeout`.
+    /// The topic does not exist, as repeated responses confirm; no broker was reachable within `timeout`.
     pub async fn partitions_for(&self, topic: &str, timeout: Duration) -> Result<Vec<TopicPartition>> {
         self.check_open()?;
         let unknown = || Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic {topic}"));
-        let looked_up =
+        let lookup =
             async { self.cluster.topics_each(&[topic], timeout).await.remove(topic).unwrap_or_else(|| Err(unknown())) };
-        self.unless_woken(looked_up).await?;
+        self.unless_woken(lookup).await?;
         let metadata = self.cluster.metadata();
-        // Deleted since the lookup.
-        let found = metadata.topic(topic).ok_or_else(unknown)?;
-        Ok(found.partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
+        // The topic was deleted since the lookup.
+        let topic_metadata = metadata.topic(topic).ok_or_else(unknown)?;
+        Ok(topic_metadata.partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
     }
 
-    /// Gives no more rows of these partitions until `resume`; positions stay, and what was prefetched is kept as far as it
-    /// takes no more than half of the memory.
+    /// Stops returning rows of these partitions until `resume`. Positions are unchanged, and fetched rows are kept up
+    /// to half of the memory.
     pub fn pause(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.fetcher.shared.set_paused(partitions, true)
     }
 
-    /// Undoes `pause`.
+    /// Resumes paused partitions.
     pub fn resume(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.fetcher.shared.set_paused(partitions, false)
     }
 
-    /// What is paused.
+    /// Returns the paused partitions.
     pub fn paused(&self) -> Vec<TopicPartition> {
         self.fetcher.shared.paused()
     }
@@ -270,25 +271,26 @@ impl Consumer {
 
     /// Returns the event that a listener must receive before [`close`](Self::close) or
     /// [`unsubscribe`](Self::unsubscribe), if any.
-    pub fn to_give_up(&self) -> Option<Rebalance> {
+    pub fn final_rebalance(&self) -> Option<Rebalance> {
         self.group.as_ref().and_then(|group| group.membership.final_rebalance())
     }
 
-    /// Leaves the group, then ends the tasks and connections. Calls that wait, and later ones, get [`Error::Closed`].
+    /// Leaves the group and ends tasks and connections. Waiting and later calls return [`Error::Closed`].
     pub async fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
-        let left = || deadline.saturating_duration_since(Instant::now());
+        let remaining = || deadline.saturating_duration_since(Instant::now());
         if let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) {
-            // As in Java, the last metrics are those of a member (KIP-714). To leave there is time in any case.
+            // Like Java's client, the last metrics are pushed as a member (KIP-714). At least half of the time remains
+            // for leaving.
             self.cluster.end_telemetry(timeout / 2).await;
-            group.close(left()).await;
+            group.close(remaining()).await;
         }
         self.fetcher.stop();
-        self.cluster.close_within(left()).await;
+        self.cluster.close_within(remaining()).await;
         self.ended.send_replace(true);
     }
 
-    /// Waits for the end of a [`close`](Self::close) that was begun, for `timeout` at most.
+    /// Waits until a [`close`](Self::close) in progress has completed, or for `timeout`.
     pub async fn closed(&self, timeout: Duration) {
         let _ = tokio::time::timeout(timeout, self.ended.subscribe().wait_for(|ended| *ended)).await;
     }

@@ -15,20 +15,20 @@ use crate::group::Rebalance;
 use crate::group::consumer_group::ConsumerGroup;
 use crate::metrics::Event;
 
-/// What `next` brings.
+/// Result of [`Consumer::next`].
 #[derive(Debug)]
 pub enum Polled {
-    /// Rows, or none when nothing came in time or the end of a bounded read was reached.
+    /// Rows; empty after a timeout or at the end of a bounded read.
     Rows(Rows),
-    /// A rebalance: after the application's listener has returned, [`Consumer::acknowledge`] must be called.
+    /// A rebalance. [`Consumer::acknowledge`] must be called after the application's listener has returned.
     Rebalance(Rebalance),
-    /// An asynchronous commit is done: see [`Consumer::take_completed`].
+    /// An asynchronous commit has completed: see [`Consumer::take_completed`].
     Committed,
 }
 
 impl Consumer {
-    /// Begins a poll, which then calls [`look`](Self::look) and waits with [`ready`](Self::ready). The application has
-    /// finished the rows of earlier polls. Must be called within a tokio runtime.
+    /// Begins a poll, which then calls [`try_poll`](Self::try_poll) and waits with [`wait_ready`](Self::wait_ready).
+    /// The application has finished the rows of earlier polls. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Configuration`] if nothing is subscribed to or assigned.
@@ -51,26 +51,25 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns rows (at most `max.poll.records`), a rebalance or a completed commit, if one is available. Positions
-    /// move past rows when these are returned, not before. A rebalance must be acknowledged, once it was
-    /// [prepared](Self::prepare), or given back.
+    /// Returns rows (`max.poll.records` or fewer), a rebalance or a completed commit, if one is available. Positions
+    /// move past rows only when these are returned. A rebalance must be [prepared](Self::prepare) and acknowledged, or
+    /// requeued.
     ///
     /// # Errors
-    /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
-    /// is met; [`Error::Wakeup`].
-    pub fn look(&self) -> Result<Option<Polled>> {
-        self.look_for(Some(self.options.max_poll_records))
+    /// Errors of an assigned partition or of the group membership, once per occurrence; [`Error::Wakeup`].
+    pub fn try_poll(&self) -> Result<Option<Polled>> {
+        self.try_poll_with_limit(Some(self.options.max_poll_records))
     }
 
-    /// As [`look`](Self::look), but no rows are taken.
+    /// Like [`try_poll`](Self::try_poll), but takes no rows.
     ///
     /// # Errors
-    /// As [`look`](Self::look), but for errors of partitions, which the next `look` returns.
-    pub fn look_for_events(&self) -> Result<Option<Polled>> {
-        self.look_for(None)
+    /// The errors of [`try_poll`](Self::try_poll), except those of partitions, which the next `try_poll` returns.
+    pub fn try_poll_events(&self) -> Result<Option<Polled>> {
+        self.try_poll_with_limit(None)
     }
 
-    fn look_for(&self, limit: Option<usize>) -> Result<Option<Polled>> {
+    fn try_poll_with_limit(&self, limit: Option<usize>) -> Result<Option<Polled>> {
         let first = || {
             if self.woken.swap(false, Ordering::AcqRel) {
                 return Some(Err(Error::Wakeup));
@@ -85,28 +84,28 @@ impl Consumer {
             }
         };
         match self.fetcher.shared.take(limit, first, Polled::Rows).transpose() {
-            // A topic that was deleted, or made again with fewer partitions: the group takes them from its members.
+            // The topic was deleted, or recreated with fewer partitions: the group will revoke them.
             Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context })
                 if self.subscription().is_some() =>
             {
                 tracing::debug!(what = context, "waiting for the group to notice what is gone");
                 // The next attempt follows after a retry backoff.
-                *self.again() = Some(Instant::now() + self.cluster.options().retry_backoff);
+                *self.retry_at() = Some(Instant::now() + self.cluster.options().retry_backoff);
                 Ok(None)
             }
-            found => found,
+            result => result,
         }
     }
 
-    /// Waits until [`look`](Self::look) may find something, or for `timeout`. Takes nothing, so a cancelled wait loses
-    /// nothing. The application counts as polling during the wait.
-    pub async fn ready(&self, timeout: Duration) {
+    /// Waits until [`try_poll`](Self::try_poll) may return something, or for `timeout`. Takes nothing, so a cancelled
+    /// wait loses nothing. The application counts as polling during the wait.
+    pub async fn wait_ready(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let _idle = self.cluster.metrics().polls.wait();
         let _polling = self.group.as_ref().map(|group| group.membership.polling());
-        let again = self.again().take();
-        if let Some(again) = again {
-            tokio::time::sleep_until(again.min(deadline)).await;
+        let retry_at = self.retry_at().take();
+        if let Some(retry_at) = retry_at {
+            tokio::time::sleep_until(retry_at.min(deadline)).await;
         }
         let first = || {
             let has_events = |group: &ConsumerGroup| group.membership.has_pending() || group.has_completed();
@@ -115,64 +114,64 @@ impl Consumer {
         self.fetcher.shared.wait_ready(deadline, first).await;
     }
 
-    /// Does what has to be done before the listener is called; false when there was no time for it.
+    /// Prepares an event before the listener is called. Returns false if the time was too short.
     ///
     /// # Errors
     /// [`Error::Wakeup`].
     pub async fn prepare(&self, event: &Rebalance, timeout: Duration) -> Result<bool> {
         let _polling = self.group.as_ref().map(|group| group.membership.polling());
-        self.unless_woken(self.begin(event, Instant::now() + timeout)).await
+        self.unless_woken(self.prepare_event(event, Instant::now() + timeout)).await
     }
 
-    /// The listener was not called after all: the next poll takes the event again.
-    pub fn give_back(&self) {
+    /// Requeues an event whose listener was not called: the next poll takes it again.
+    pub fn requeue(&self) {
         if let Some(group) = &self.group {
             group.membership.requeue();
         }
     }
 
-    /// No rows.
-    pub fn nothing(&self) -> Result<RecordBatch> {
+    /// Returns a batch without rows.
+    pub fn empty_batch(&self) -> Result<RecordBatch> {
         self.fetcher.shared.with_topics(RecordBatch::new_empty(self.schema.clone()))
     }
 
-    fn again(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.again.lock().unwrap_or_else(PoisonError::into_inner)
+    fn retry_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.retry_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next rows, rebalance or completed commit. Rows are at most `max.poll.records`, and empty after
+    /// Returns the next rows, rebalance or completed commit. Rows are `max.poll.records` or fewer, and empty after
     /// `timeout`. A cancelled call loses nothing.
     ///
     /// # Errors
-    /// What [`begin_poll`](Self::begin_poll), [`look`](Self::look) and [`prepare`](Self::prepare) refuse.
+    /// The errors of [`begin_poll`](Self::begin_poll), [`try_poll`](Self::try_poll) and [`prepare`](Self::prepare).
     pub async fn next(&self, timeout: Duration) -> Result<Polled> {
         let deadline = Instant::now() + timeout;
         self.begin_poll()?;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.look()? {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            match self.try_poll()? {
                 Some(Polled::Rebalance(event)) => {
-                    // A call that is cancelled here leaves the event to the next poll.
-                    let unseen = Unseen(self.group.as_ref());
-                    if !self.prepare(&event, left).await? {
+                    // A cancelled call leaves the event to the next poll.
+                    let guard = RequeueGuard(self.group.as_ref());
+                    if !self.prepare(&event, remaining).await? {
                         return Ok(Polled::Rows(Rows::default()));
                     }
-                    std::mem::forget(unseen);
+                    std::mem::forget(guard);
                     return Ok(Polled::Rebalance(event));
                 }
-                Some(found) => return Ok(found),
-                None if left.is_zero() => return Ok(Polled::Rows(Rows::default())),
-                None => self.ready(left).await,
+                Some(result) => return Ok(result),
+                None if remaining.is_zero() => return Ok(Polled::Rows(Rows::default())),
+                None => self.wait_ready(remaining).await,
             }
         }
     }
 
-    /// [`next`](Self::next) for a program without a listener.
+    /// Like [`next`](Self::next), for an application without a listener.
     pub async fn poll(&self, timeout: Duration) -> Result<RecordBatch> {
         let deadline = Instant::now() + timeout;
         loop {
             match self.next(deadline.saturating_duration_since(Instant::now())).await? {
-                Polled::Rows(rows) => return rows.batch.map_or_else(|| self.nothing(), Ok),
+                Polled::Rows(rows) => return rows.batch.map_or_else(|| self.empty_batch(), Ok),
                 Polled::Rebalance(event) => self.acknowledge(&event),
                 Polled::Committed => drop(self.take_completed()),
             }
@@ -180,7 +179,7 @@ impl Consumer {
     }
 
     /// Prepares the call of a listener; returns false if the deadline passed before.
-    async fn begin(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
+    async fn prepare_event(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
         let Some(group) = &self.group else { return Ok(true) };
         match event {
             Rebalance::Revoked(revoked) => {
@@ -189,7 +188,7 @@ impl Consumer {
                 }
             }
             Rebalance::Assigned(new) => {
-                // Offsets that other members have committed since take precedence over remembered ones.
+                // Offsets committed by other members since take precedence over remembered ones.
                 group.forget(new);
                 self.fetcher.shared.assign(&group.membership.owned());
             }
@@ -198,7 +197,7 @@ impl Consumer {
         Ok(true)
     }
 
-    /// The listener was notified.
+    /// Acknowledges an event after the listener was called.
     pub fn acknowledge(&self, event: &Rebalance) {
         let Some(group) = &self.group else { return };
         self.cluster.metrics().emit(|| Event::Rebalanced(event.clone()));
@@ -210,10 +209,10 @@ impl Consumer {
     }
 }
 
-/// Event that was taken and that the application has not received yet.
-struct Unseen<'a>(Option<&'a ConsumerGroup>);
+/// Guard that requeues an event unless the application has received it.
+struct RequeueGuard<'a>(Option<&'a ConsumerGroup>);
 
-impl Drop for Unseen<'_> {
+impl Drop for RequeueGuard<'_> {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             group.membership.requeue();

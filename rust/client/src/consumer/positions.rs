@@ -1,4 +1,4 @@
-//! Positions: seeks, ends of partitions, lag, and bounded reading.
+//! Positions: seeks, partition ends, lag, and bounded reads.
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ use crate::fetcher::Bounds;
 use crate::offsets::{self, ListTarget};
 use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
 
-/// Where to seek.
+/// Target of a seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeekTarget {
     /// The log start offset.
     Beginning,
-    /// To the end.
+    /// The end of the partition.
     End,
-    /// To the group's committed offset, or where `auto.offset.reset` says.
+    /// The group's committed offset, or that of `auto.offset.reset` without one.
     Committed,
-    /// To the first record at or after this many milliseconds since 1970, or the end.
+    /// The first record at or after this time in milliseconds since 1970, or the end.
     Timestamp(i64),
 }
 
 impl Consumer {
-    /// The next offset that `poll` will give of an assigned partition.
+    /// Returns the offset of the next row of an assigned partition.
     pub async fn position(&self, tp: &TopicPartition, timeout: Duration) -> Result<i64> {
         self.check_open()?;
         let position = async {
-            let found = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
-            let late =
+            let position = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
+            let timed_out =
                 || Error::timeout_because(format!("the position of {tp}"), timeout, self.fetcher.shared.last_error(tp));
-            found.unwrap_or_else(|| Err(late()))
+            position.unwrap_or_else(|| Err(timed_out()))
         };
         self.unless_woken(position).await
     }
 
-    /// The first offset of each partition that is still there.
+    /// Returns the log start offset of each partition.
     pub async fn beginning_offsets(
         &self,
         partitions: &[TopicPartition],
@@ -46,7 +46,7 @@ impl Consumer {
         self.ends(partitions, ListTarget::Earliest, timeout).await
     }
 
-    /// The end of each partition: the high watermark, or the last stable offset for `read_committed`.
+    /// Returns the end of each partition: the high watermark, or the last stable offset for `read_committed`.
     pub async fn end_offsets(
         &self,
         partitions: &[TopicPartition],
@@ -61,17 +61,17 @@ impl Consumer {
         target: ListTarget,
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, i64)>> {
-        let wanted: Vec<_> = partitions.iter().map(|tp| (tp.clone(), target)).collect();
-        let found = self.list(&wanted, timeout).await?;
-        let known = |(tp, found): (TopicPartition, Option<OffsetAndTimestamp>)| match found {
-            Some(found) => Ok((tp, found.offset)),
-            // With zero, a reader of the partition would end without a row.
+        let targets: Vec<_> = partitions.iter().map(|tp| (tp.clone(), target)).collect();
+        let offsets = self.list(&targets, timeout).await?;
+        let known = |(tp, offset): (TopicPartition, Option<OffsetAndTimestamp>)| match offset {
+            Some(offset) => Ok((tp, offset.offset)),
+            // With a default of zero, a bounded read of the partition would end without a row.
             None => Err(Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset")),
         };
-        found.into_iter().map(known).collect()
+        offsets.into_iter().map(known).collect()
     }
 
-    /// The first record at or after a time, per partition; `None` where there is none.
+    /// Returns the first offset at or after a time per partition, `None` if there are no such records.
     pub async fn offsets_for_times(
         &self,
         times: &[(TopicPartition, i64)],
@@ -82,17 +82,17 @@ impl Consumer {
                 "a time of {time} ms for {tp}: times are milliseconds since 1970"
             )));
         }
-        let wanted: Vec<_> = times.iter().map(|(tp, time)| (tp.clone(), ListTarget::Timestamp(*time))).collect();
-        self.list(&wanted, timeout).await
+        let targets: Vec<_> = times.iter().map(|(tp, time)| (tp.clone(), ListTarget::Timestamp(*time))).collect();
+        self.list(&targets, timeout).await
     }
 
     async fn list(
         &self,
-        wanted: &[(TopicPartition, ListTarget)],
+        targets: &[(TopicPartition, ListTarget)],
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndTimestamp>)>> {
         self.check_open()?;
-        self.unless_woken(offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout)).await
+        self.unless_woken(offsets::list_offsets(&self.cluster, targets, self.options.isolation_level, timeout)).await
     }
 
     /// Returns the number of offsets between position and end of each assigned partition. Brokers return the ends with
@@ -115,13 +115,13 @@ impl Consumer {
         Ok(lags)
     }
 
-    /// Continues at `offset` and drops prefetched records.
+    /// Continues at `offset` and drops fetched records.
     pub fn seek(&self, tp: &TopicPartition, offset: i64) -> Result<()> {
         self.seek_after(tp, offset, None)
     }
 
-    /// Continues at an offset that follows a record of `leader_epoch`, as commits and rows have it. If that record was
-    /// truncated since, reading continues at the divergence of the logs (KIP-320).
+    /// Continues at an offset that follows a record of `leader_epoch`, as returned with rows and commits. If that
+    /// record was truncated since, the position is reset to the divergence of the logs (KIP-320).
     pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
         self.check_open()?;
         if offset < 0 {
@@ -130,25 +130,26 @@ impl Consumer {
         self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
     }
 
-    /// Returns rows of a partition below `until` only, or without an end. A poll returns without rows when the last of them
-    /// has been returned before. Rows past the end are kept for later reads. It holds until the partition is no longer
-    /// assigned.
+    /// Limits a partition to rows below `until`, or removes the limit. A poll returns without rows once the last of
+    /// them has been returned. Rows past the end are kept for later reads. The limit applies until the partition is no
+    /// longer assigned.
     pub fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
         self.check_open()?;
         self.fetcher.shared.read_until(tp, until)
     }
 
-    /// Returns whether the next row of a partition has this offset, and may be returned: it is assigned and not paused.
+    /// Returns true if the next row of a partition has this offset and may be returned: the partition is assigned and
+    /// not paused.
     pub fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
         self.fetcher.shared.is_next(tp, offset)
     }
 
-    /// Ends bounded reading of all partitions.
+    /// Removes the limits of all partitions.
     pub fn lift_ends(&self) {
         self.fetcher.shared.lift_ends();
     }
 
-    /// Returns the partitions that are not at the ends set by [`read_until`](Self::read_until), and those without one.
+    /// Returns the partitions before their limits set by [`read_until`](Self::read_until), and those without one.
     pub fn bounds(&self) -> Bounds {
         self.fetcher.shared.bounds()
     }
@@ -159,29 +160,29 @@ impl Consumer {
         let deadline = Instant::now() + timeout;
         let to: Vec<(TopicPartition, Option<i64>, Option<i32>)> = match target {
             SeekTarget::Committed => {
-                let found = self.committed(&partitions, None, timeout).await?.into_iter();
-                let at = |found: &OffsetAndMetadata| (Some(found.offset), found.leader_epoch);
-                found
-                    .map(|(tp, found)| (tp, found.as_ref().map_or((None, None), at)))
+                let offsets = self.committed(&partitions, None, timeout).await?.into_iter();
+                let target = |committed: &OffsetAndMetadata| (Some(committed.offset), committed.leader_epoch);
+                offsets
+                    .map(|(tp, committed)| (tp, committed.as_ref().map_or((None, None), target)))
                     .map(|(tp, (o, e))| (tp, o, e))
                     .collect()
             }
-            SeekTarget::Beginning => some(self.beginning_offsets(&partitions, timeout).await?),
-            SeekTarget::End => some(self.end_offsets(&partitions, timeout).await?),
+            SeekTarget::Beginning => without_epoch(self.beginning_offsets(&partitions, timeout).await?),
+            SeekTarget::End => without_epoch(self.end_offsets(&partitions, timeout).await?),
             SeekTarget::Timestamp(time) => {
                 let times: Vec<_> = partitions.iter().map(|tp| (tp.clone(), time)).collect();
-                let found = self.offsets_for_times(&times, timeout).await?;
+                let offsets = self.offsets_for_times(&times, timeout).await?;
                 let ends = self.end_offsets(&partitions, deadline.saturating_duration_since(Instant::now())).await?;
-                let at = |(tp, found): (_, Option<OffsetAndTimestamp>), end| {
+                let target = |(tp, found): (_, Option<OffsetAndTimestamp>), end| {
                     (tp, Some(found.map_or(end, |found| found.offset)), None)
                 };
-                found.into_iter().zip(ends).map(|(found, (_, end))| at(found, end)).collect()
+                offsets.into_iter().zip(ends).map(|(found, (_, end))| target(found, end)).collect()
             }
         };
         self.fetcher.shared.seek(&to)
     }
 }
 
-fn some(found: Vec<(TopicPartition, i64)>) -> Vec<(TopicPartition, Option<i64>, Option<i32>)> {
-    found.into_iter().map(|(tp, offset)| (tp, Some(offset), None)).collect()
+fn without_epoch(offsets: Vec<(TopicPartition, i64)>) -> Vec<(TopicPartition, Option<i64>, Option<i32>)> {
+    offsets.into_iter().map(|(tp, offset)| (tp, Some(offset), None)).collect()
 }

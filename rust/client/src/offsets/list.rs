@@ -335,7 +335,7 @@ fn request(version: i16, partitions: Vec<Lookup>, isolation: IsolationLevel, lim
     });
     ListOffsetsRequest {
         replica_id: -1,
-        // Isolation levels exist first_version version 2.
+        // Isolation levels exist from version 2.
         isolation_level: i8::from(version >= 2 && isolation == IsolationLevel::ReadCommitted),
         topics: topics.collect(),
         timeout_ms: i32::try_from(limit.as_millis()).unwrap_or(i32::MAX),
