@@ -66,7 +66,7 @@ pub(crate) async fn commit_with(
     if offsets.is_empty() {
         return Ok(Vec::new());
     }
-    let (began, group) = (Instant::now(), coordinator.group());
+    let (started_at, group) = (Instant::now(), coordinator.group());
     let unknown_topics = match patience.is_zero() {
         true => BTreeSet::new(),
         false => refresh_unknown(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?,
@@ -76,7 +76,7 @@ pub(crate) async fn commit_with(
     let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(final_error(tp)?)))).collect();
     let done: Mutex<BTreeMap<TopicPartition, Result<()>>> = Mutex::new(done);
     let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
-    let open = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
+    let pending = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
         offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
     let is_recreated = |tp: &TopicPartition, latest: &Metadata| {
@@ -92,10 +92,10 @@ pub(crate) async fn commit_with(
             let context = format!("OffsetCommit of {tp} for group {group}: the topic was deleted and created again");
             lock().entry(tp.clone()).or_insert_with(|| Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, context)));
         }
-        let known = all_have_ids(&latest, open(&lock()).into_iter().map(|(tp, _)| tp));
+        let known = all_have_ids(&latest, pending(&lock()).into_iter().map(|(tp, _)| tp));
         without_topic_ids_unless(known, cluster, ApiKey::OffsetCommit, COMMIT_BY_ID)
     };
-    let build = |version| commit_request(&cluster.metadata(), &names, group, member, version, open(&lock()));
+    let build = |version| commit_request(&cluster.metadata(), &names, group, member, version, pending(&lock()));
     let judge = |_, response: samsarrow_wire::messages::OffsetCommitResponse| {
         let mut done = lock();
         let mut retry = None;
@@ -111,7 +111,7 @@ pub(crate) async fn commit_with(
                 let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
                 match Verdict::of(code, &context) {
                     // The brokers have reported the topic as unknown before.
-                    Ok(_) if unknown && (began.elapsed() >= patience || unknown_topics.contains(&*tp.topic)) => {
+                    Ok(_) if unknown && (started_at.elapsed() >= patience || unknown_topics.contains(&*tp.topic)) => {
                         done.insert(tp, Err(Error::server(code, context)));
                     }
                     Ok(verdict) if matches!(retry, None | Some(Verdict::Retry(_))) => retry = Some(verdict),
@@ -125,17 +125,17 @@ pub(crate) async fn commit_with(
             return Ok(verdict);
         }
         // A partition that is missing in the response may not be committed.
-        let missing: Vec<_> = open(&done).into_iter().map(|(tp, _)| tp).collect();
+        let missing: Vec<_> = pending(&done).into_iter().map(|(tp, _)| tp).collect();
         if !missing.is_empty() {
             let reason = format!("the response to OffsetCommit for group {group} leaves out {}", join_limited(missing));
             return Err(Error::protocol("the coordinator", reason));
         }
         Ok(Verdict::Done(()))
     };
-    if open(&lock()).is_empty() {
+    if pending(&lock()).is_empty() {
         return Ok(in_order(offsets, done, &Error::closed("the consumer")));
     }
-    match coordinator.call_with(timeout.saturating_sub(began.elapsed()), change, build, judge).await {
+    match coordinator.call_with(timeout.saturating_sub(started_at.elapsed()), change, build, judge).await {
         Ok(()) => Ok(in_order(offsets, done, &Error::closed("the consumer"))),
         // Partitions committed earlier remain committed.
         Err(error @ Error::Timeout { .. }) if lock().values().any(Result::is_ok) => Ok(in_order(offsets, done, &error)),
@@ -204,17 +204,17 @@ pub async fn fetch_committed(
     timeout: Duration,
 ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
     let mut retry = Retry::new(cluster.options(), timeout);
-    let (mut offsets, mut open) = (HashMap::new(), partitions.to_vec());
+    let (mut offsets, mut pending) = (HashMap::new(), partitions.to_vec());
     loop {
         let mut unstable = Vec::new();
-        for (tp, outcome) in fetch_committed_each(cluster, coordinator, &open, stable, retry.left()).await? {
+        for (tp, outcome) in fetch_committed_each(cluster, coordinator, &pending, stable, retry.left()).await? {
             match outcome {
                 Ok(offset) => drop(offsets.insert(tp, offset)),
                 Err(error) => unstable.push((tp, error)),
             }
         }
         let Some((_, error)) = unstable.first().cloned() else { break };
-        open = unstable.into_iter().map(|(tp, _)| tp).collect();
+        pending = unstable.into_iter().map(|(tp, _)| tp).collect();
         retry.wait(error, || format!("OffsetFetch for group {}", coordinator.group())).await?;
     }
     // All other partitions have a result, or have no committed offset.
@@ -229,11 +229,11 @@ pub(crate) async fn fetch_committed_each(
     partitions: &[TopicPartition],
     stable: bool,
     timeout: Duration,
-) -> Result<Answers> {
+) -> Result<FetchResults> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
-    let began = Instant::now();
+    let started_at = Instant::now();
     refresh_unknown(cluster, partitions, timeout).await?;
     let metadata = cluster.metadata();
     if let Some(error) = partitions.iter().find_map(|tp| topic_error(&metadata, &tp.topic)) {
@@ -256,24 +256,24 @@ pub(crate) async fn fetch_committed_each(
         Ok(request)
     };
     let judge = |version, response| read_fetched(&names, coordinator.group(), version, response);
-    let found = coordinator.call_with(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
-    Ok(by_partition(coordinator.group(), partitions, found))
+    let committed = coordinator.call_with(timeout.saturating_sub(started_at.elapsed()), change, build, judge).await?;
+    Ok(by_partition(coordinator.group(), partitions, committed))
 }
 
 /// Returns the results in the order of `partitions`, with an error for each that the response leaves out.
-fn by_partition(group: &str, partitions: &[TopicPartition], found: Committed) -> Answers {
-    let Some(mut found) = found else {
+fn by_partition(group: &str, partitions: &[TopicPartition], committed: Committed) -> FetchResults {
+    let Some(mut committed) = committed else {
         return partitions.iter().map(|tp| (tp.clone(), Ok(None))).collect();
     };
     let missing = |tp: &TopicPartition| {
         let reason = format!("the answer to OffsetFetch for group {group} leaves out {tp}");
         Err(Error::protocol("the coordinator", reason))
     };
-    partitions.iter().map(|tp| (tp.clone(), found.remove(tp).unwrap_or_else(|| missing(tp)))).collect()
+    partitions.iter().map(|tp| (tp.clone(), committed.remove(tp).unwrap_or_else(|| missing(tp)))).collect()
 }
 
 /// Committed offset of each partition.
-type Answers = Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>;
+type FetchResults = Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>;
 
 /// Committed offset of each partition; `None` if the group does not exist.
 type Committed = Option<HashMap<TopicPartition, Result<Option<OffsetAndMetadata>>>>;
@@ -373,7 +373,7 @@ fn without_topic_ids_unless(known: bool, cluster: &Cluster, api: ApiKey, by_id: 
     if known { cluster.clone() } else { cluster.with_version(api, ApiVersionOverride::AtMost(by_id - 1)) }
 }
 
-/// TopicNames of the requested topic ids; metadata may no longer have them when the response arrives.
+/// Names of the requested topic ids; metadata may no longer have them when the response arrives.
 #[derive(Debug, Default)]
 struct TopicNames(Mutex<HashMap<Uuid, String>>);
 
@@ -413,13 +413,13 @@ mod tests {
     #[test]
     fn a_partition_that_an_answer_leaves_out_is_an_error() {
         let tps = [0, 1, 2].map(|partition| TopicPartition::new("t", partition));
-        let answered = |error_code| {
-            let of = |(partition_index, committed_offset)| OffsetFetchResponsePartitions {
+        let fetched = |error_code| {
+            let partition = |(partition_index, committed_offset)| OffsetFetchResponsePartitions {
                 partition_index,
                 committed_offset,
                 ..Default::default()
             };
-            let partitions = vec![of((0, 7)), of((1, -1))];
+            let partitions = vec![partition((0, 7)), partition((1, -1))];
             let topics = vec![OffsetFetchResponseTopics { name: "t".into(), partitions, ..Default::default() }];
             let group = OffsetFetchResponseGroup { group_id: "g".into(), topics, error_code, ..Default::default() };
             let response = OffsetFetchResponse { groups: vec![group], ..Default::default() };
@@ -428,12 +428,12 @@ mod tests {
                 _ => panic!("not done"),
             }
         };
-        let found = answered(0);
-        assert_eq!(found[0].1.as_ref().unwrap().as_ref().map(|at| at.offset), Some(7));
-        assert_eq!(found[1].1, Ok(None));
-        let text = found[2].1.as_ref().unwrap_err().to_string();
+        let results = fetched(0);
+        assert_eq!(results[0].1.as_ref().unwrap().as_ref().map(|at| at.offset), Some(7));
+        assert_eq!(results[1].1, Ok(None));
+        let text = results[2].1.as_ref().unwrap_err().to_string();
         assert!(text.contains("for group g leaves out t-2"), "{text}");
         // A group that does not exist has committed nothing.
-        assert!(answered(ErrorCode::GROUP_ID_NOT_FOUND.code()).iter().all(|(_, found)| *found == Ok(None)));
+        assert!(fetched(ErrorCode::GROUP_ID_NOT_FOUND.code()).iter().all(|(_, result)| *result == Ok(None)));
     }
 }

@@ -25,7 +25,7 @@ pub enum ListTarget {
     Earliest,
     /// End offset: the high watermark, or the last stable offset with `read_committed`.
     Latest,
-    /// First record with this timestamp or later, in milliseconds first_version 1970.
+    /// First record with this timestamp or later, in milliseconds since 1970.
     Timestamp(i64),
     /// Record with the largest timestamp (KIP-734).
     MaxTimestamp,
@@ -132,19 +132,19 @@ pub(crate) async fn list_offsets_with(
     mut notify: impl FnMut(Vec<Listed>),
 ) {
     let mut retry = Retry::new(cluster.options(), timeout);
-    let mut open: BTreeMap<TopicPartition, ListTarget> = targets.iter().cloned().collect();
+    let mut pending: BTreeMap<TopicPartition, ListTarget> = targets.iter().cloned().collect();
     let mut metadata_refreshed = false;
     loop {
-        let mut round = LookupRound { open: &mut open, unknown_topic, failure: None, notify: &mut notify };
+        let mut round = LookupRound { pending: &mut pending, unknown_topic, failure: None, notify: &mut notify };
         round.check_partitions(cluster, &mut metadata_refreshed, retry.left()).await;
         round.send_to_leaders(cluster, isolation, retry.left()).await;
         let failure = round.failure;
-        if open.is_empty() {
+        if pending.is_empty() {
             return;
         }
         cluster.request_refresh();
         let failure = failure.unwrap_or_else(|| Error::timeout("ListOffsets", timeout));
-        let context = || format!("ListOffsets of {}", join_limited(open.keys()));
+        let context = || format!("ListOffsets of {}", join_limited(pending.keys()));
         if let Err(error) = retry.wait(failure, context).await {
             // An unknown topic explains more than a timeout.
             let metadata = cluster.metadata();
@@ -152,7 +152,7 @@ pub(crate) async fn list_offsets_with(
                 Some(code) if metadata.topic(&tp.topic).is_none() => Error::server(code, format!("topic {}", tp.topic)),
                 _ => error.clone(),
             };
-            return notify(open.into_keys().map(|tp| (tp.clone(), Err(reason(&tp)))).collect());
+            return notify(pending.into_keys().map(|tp| (tp.clone(), Err(reason(&tp)))).collect());
         }
     }
 }
@@ -174,7 +174,7 @@ fn hint(code: ErrorCode) -> &'static str {
 
 /// One round of requests to all leaders.
 struct LookupRound<'a, F> {
-    open: &'a mut BTreeMap<TopicPartition, ListTarget>,
+    pending: &'a mut BTreeMap<TopicPartition, ListTarget>,
     unknown_topic: UnknownTopic,
     /// Last retriable error.
     failure: Option<Error>,
@@ -186,19 +186,19 @@ impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
     ///
     /// Metadata without a partition of a known topic may be stale, so it is refreshed once.
     async fn check_partitions(&mut self, cluster: &Cluster, is_refreshed: &mut bool, remaining: Duration) {
-        let mut names: Vec<&str> = self.open.keys().map(|tp| &*tp.topic).collect();
+        let mut names: Vec<&str> = self.pending.keys().map(|tp| &*tp.topic).collect();
         names.dedup();
         let limit = remaining.min(cluster.options().request_timeout);
         let topics = cluster.topics_each(&names, limit).await;
         let is_missing = |metadata: &Metadata, tp: &TopicPartition| {
             metadata.topic(&tp.topic).is_some() && metadata.partition(&tp.topic, tp.partition).is_none()
         };
-        if !*is_refreshed && self.open.keys().any(|tp| is_missing(&cluster.metadata(), tp)) {
+        if !*is_refreshed && self.pending.keys().any(|tp| is_missing(&cluster.metadata(), tp)) {
             *is_refreshed = cluster.refresh(limit).await.is_ok();
         }
         let metadata = cluster.metadata();
         let mut failed = Vec::new();
-        for tp in self.open.keys() {
+        for tp in self.pending.keys() {
             match (metadata.topic(&tp.topic), topics.get(&*tp.topic)) {
                 (Some(topic), _) if *is_refreshed && is_missing(&metadata, tp) => {
                     let count = topic.partitions.len();
@@ -223,7 +223,7 @@ impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
     async fn send_to_leaders(&mut self, cluster: &Cluster, isolation: IsolationLevel, remaining: Duration) {
         let metadata = cluster.metadata();
         let mut by_leader: BTreeMap<i32, Vec<Lookup>> = BTreeMap::new();
-        for (tp, target) in &*self.open {
+        for (tp, target) in &*self.pending {
             if metadata.topic(&tp.topic).is_none() {
                 continue;
             }
@@ -299,7 +299,7 @@ impl<F: FnMut(Vec<Listed>)> LookupRound<'_, F> {
     fn complete(&mut self, listed: Vec<Listed>) {
         if !listed.is_empty() {
             for (tp, _) in &listed {
-                self.open.remove(tp);
+                self.pending.remove(tp);
             }
             (self.notify)(listed);
         }
