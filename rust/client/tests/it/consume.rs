@@ -22,8 +22,8 @@ async fn rows_of_many_brokers_arrive_once_and_in_order() {
     produce(&broker, 7, 0, 500).await;
     let consumer = consumer(&broker, &[("max.poll.records", "300")]);
     consumer.assign(&all(7)).unwrap();
-    let found = read(&consumer, 3500).await;
-    assert_eq!(by_partition(&found), complete(7, 0, 500));
+    let received = read(&consumer, 3500).await;
+    assert_eq!(by_partition(&received), complete(7, 0, 500));
     assert_eq!(consumer.position(&tp(3), SOON).await.unwrap(), 500);
     assert_eq!(consumer.lag(SOON).await.unwrap().iter().map(|(_, lag)| lag).sum::<i64>(), 0);
     let empty = consumer.poll(Duration::from_millis(50)).await.unwrap();
@@ -45,18 +45,18 @@ async fn seek_pause_and_unassign_drop_only_prefetched_rows() {
     consumer.pause(&[tp(1)]).unwrap();
     let paused_at = consumer.position(&tp(1), SOON).await.unwrap();
     consumer.assign(&[tp(0), tp(1)]).unwrap();
-    let mut found = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..30 {
         let batch = consumer.poll(Duration::from_millis(100)).await.unwrap();
         assert!(batch.num_rows() <= 10);
-        found.extend(rows(&batch));
+        received.extend(rows(&batch));
     }
-    assert_eq!(by_partition(&found), BTreeMap::from([(0, (150..200).collect())]));
+    assert_eq!(by_partition(&received), BTreeMap::from([(0, (150..200).collect())]));
     assert_eq!(consumer.position(&tp(1), SOON).await.unwrap(), paused_at);
     assert_eq!(consumer.paused(), [tp(1)]);
     consumer.resume(&[tp(1)]).unwrap();
-    let found = read(&consumer, 200 - paused_at as usize).await;
-    assert_eq!(by_partition(&found), BTreeMap::from([(1, (paused_at..200).collect())]));
+    let received = read(&consumer, 200 - paused_at as usize).await;
+    assert_eq!(by_partition(&received), BTreeMap::from([(1, (paused_at..200).collect())]));
     assert!(!first.is_empty());
     broker.shutdown().await;
 }
@@ -83,8 +83,8 @@ async fn seek_to_offsets_by_name_and_timestamp() {
     assert_eq!(consumer.position(&tp(0), SOON).await.unwrap(), 33);
     let committed = consumer.committed(&[tp(0)], None, SOON).await.unwrap();
     assert_eq!(committed, [(tp(0), Some(offset))]);
-    let found = consumer.offsets_for_times(&[(tp(0), 1049)], SOON).await.unwrap();
-    assert_eq!(found[0].1.map(|f| (f.offset, f.timestamp)), Some((49, 1049)));
+    let offsets = consumer.offsets_for_times(&[(tp(0), 1049)], SOON).await.unwrap();
+    assert_eq!(offsets[0].1.map(|f| (f.offset, f.timestamp)), Some((49, 1049)));
     assert!(consumer.seek(&tp(5), 0).is_err());
     broker.shutdown().await;
 }
@@ -95,7 +95,7 @@ async fn lag_comes_from_fetch_responses() {
     produce(&broker, 2, 0, 50).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
     consumer.assign(&all(2)).unwrap();
-    let found = read(&consumer, 30).await;
+    let received = read(&consumer, 30).await;
     broker.fail(ApiKey::ListOffsets, None, &Fault::DropBefore, None);
     // A reported lag is valid for a second, which may have passed on a busy machine: the next response updates it.
     let lag = async || {
@@ -107,8 +107,8 @@ async fn lag_comes_from_fetch_responses() {
             }
         }
     };
-    assert_eq!(lag().await, 100 - found.len() as i64);
-    read(&consumer, 100 - found.len()).await;
+    assert_eq!(lag().await, 100 - received.len() as i64);
+    read(&consumer, 100 - received.len()).await;
     assert_eq!(lag().await, 0);
     produce(&broker, 2, 50, 5).await;
     while lag().await < 10 {
@@ -125,24 +125,24 @@ async fn lag_comes_from_fetch_responses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn brokers_without_long_poll_are_requested_per_poll() {
-    for none in [("fetch.max.wait.ms", "0"), ("fetch.min.bytes", "0"), ("fetch.max.wait.ms", "1")] {
+    for no_wait in [("fetch.max.wait.ms", "0"), ("fetch.min.bytes", "0"), ("fetch.max.wait.ms", "1")] {
         let broker = broker(1, 2).await;
         produce(&broker, 2, 0, 20).await;
-        let consumer = consumer(&broker, &[none]);
+        let consumer = consumer(&broker, &[no_wait]);
         consumer.assign(&all(2)).unwrap();
-        assert_eq!(read(&consumer, 40).await.len(), 40, "{none:?}");
+        assert_eq!(read(&consumer, 40).await.len(), 40, "{no_wait:?}");
         let fetches = || broker.requests().get(&ApiKey::Fetch).copied().unwrap_or_default();
         tokio::time::sleep(Duration::from_millis(50)).await;
         let before = fetches();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert!(fetches() - before <= 2, "{none:?}: {} without a poll", fetches() - before);
+        assert!(fetches() - before <= 2, "{no_wait:?}: {} without a poll", fetches() - before);
         // Polls without a timeout return rows too.
         produce(&broker, 2, 20, 1).await;
-        let mut found = 0;
+        let mut received = 0;
         let deadline = tokio::time::Instant::now() + SOON;
-        while found < 2 {
-            found += consumer.poll(Duration::ZERO).await.unwrap().num_rows();
-            assert!(tokio::time::Instant::now() < deadline, "{none:?}");
+        while received < 2 {
+            received += consumer.poll(Duration::ZERO).await.unwrap().num_rows();
+            assert!(tokio::time::Instant::now() < deadline, "{no_wait:?}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // So does a poll with a timeout, with at most one request per millisecond.
@@ -151,9 +151,9 @@ async fn brokers_without_long_poll_are_requested_per_poll() {
             tokio::time::sleep(Duration::from_millis(300)).await;
             produce(&broker, 2, 21, 1).await;
         };
-        let (found, ()) = tokio::join!(consumer.poll(SOON), produced);
-        assert!(found.unwrap().num_rows() > 0, "{none:?}");
-        assert!(fetches() - before < 3000, "{none:?}: {} in a poll", fetches() - before);
+        let (received, ()) = tokio::join!(consumer.poll(SOON), produced);
+        assert!(received.unwrap().num_rows() > 0, "{no_wait:?}");
+        assert!(fetches() - before < 3000, "{no_wait:?}: {} in a poll", fetches() - before);
         broker.shutdown().await;
     }
 }
@@ -165,8 +165,8 @@ async fn group_resumes_at_its_committed_offsets() {
     for round in 0..4 {
         let consumer = consumer(&broker, &[("group.id", "g"), ("max.poll.records", "20")]);
         consumer.assign(&all(2)).unwrap();
-        let found = read(&consumer, 20).await;
-        assert_eq!(found.len(), 20, "round {round}");
+        let received = read(&consumer, 20).await;
+        assert_eq!(received.len(), 20, "round {round}");
         consumer.commit(None, SOON).await.unwrap();
         consumer.close(SOON).await;
     }
@@ -185,29 +185,29 @@ async fn out_of_range_offsets_follow_the_reset_policy() {
         consumer.assign(&[tp(0)]).unwrap();
         consumer.seek(&tp(0), 99).unwrap();
         let deadline = tokio::time::Instant::now() + SOON;
-        let mut found = Vec::new();
+        let mut received = Vec::new();
         while consumer.position(&tp(0), SOON).await.unwrap() == 99 {
             assert!(tokio::time::Instant::now() < deadline, "{policy}");
-            found.extend(rows(&consumer.poll(Duration::from_millis(20)).await.unwrap()));
+            received.extend(rows(&consumer.poll(Duration::from_millis(20)).await.unwrap()));
         }
-        let first = found.first().map_or(consumer.position(&tp(0), SOON).await.unwrap(), |row| row.1);
+        let first = received.first().map_or(consumer.position(&tp(0), SOON).await.unwrap(), |row| row.1);
         assert_eq!(first, wanted, "{policy}");
     }
-    let none = consumer(&broker, &[("auto.offset.reset", "none")]);
-    none.assign(&[tp(0)]).unwrap();
-    none.seek(&tp(0), 99).unwrap();
+    let without_policy = consumer(&broker, &[("auto.offset.reset", "none")]);
+    without_policy.assign(&[tp(0)]).unwrap();
+    without_policy.seek(&tp(0), 99).unwrap();
     // The error is raised again until a seek.
     for _ in 0..2 {
-        let error = none.poll(SOON).await.unwrap_err();
+        let error = without_policy.poll(SOON).await.unwrap_err();
         let text = error.to_string();
         assert!(matches!(error, Error::OffsetOutOfRange(_)) && text.contains("t-0") && text.contains("99"), "{text}");
         assert!(!text.contains("-1"), "{text}");
     }
-    none.seek(&tp(0), 5).unwrap();
-    assert_eq!(read(&none, 5).await.len(), 5);
-    let unset = consumer(&broker, &[("auto.offset.reset", "none"), ("group.id", "new")]);
-    unset.assign(&[tp(0)]).unwrap();
-    let text = unset.poll(SOON).await.unwrap_err().to_string();
+    without_policy.seek(&tp(0), 5).unwrap();
+    assert_eq!(read(&without_policy, 5).await.len(), 5);
+    let without_commit = consumer(&broker, &[("auto.offset.reset", "none"), ("group.id", "new")]);
+    without_commit.assign(&[tp(0)]).unwrap();
+    let text = without_commit.poll(SOON).await.unwrap_err().to_string();
     assert!(text.contains("committed none") && text.contains("t-0"), "{text}");
     broker.shutdown().await;
 }
@@ -218,19 +218,19 @@ async fn rows_arrive_once_while_brokers_stop_and_leaders_move() {
     produce(&broker, 4, 0, 300).await;
     let consumer = consumer(&broker, &[("max.poll.records", "50")]);
     consumer.assign(&all(4)).unwrap();
-    let mut found = read(&consumer, 200).await;
+    let mut received = read(&consumer, 200).await;
     let stopped = broker.leader("t", 0).unwrap();
     broker.stop_node(stopped).await.unwrap();
-    found.extend(read(&consumer, 100).await);
+    received.extend(read(&consumer, 100).await);
     broker.start_node(stopped).await.unwrap();
     for (from, to) in [(0, 1), (1, 2), (2, 3), (3, 0)] {
         let other = broker.leader("t", to).unwrap();
         broker.move_leader("t", from, other).unwrap();
     }
     produce(&broker, 4, 300, 100).await;
-    let missing = 1600 - found.len();
-    found.extend(read(&consumer, missing).await);
-    assert_eq!(by_partition(&found), complete(4, 0, 400));
+    let missing = 1600 - received.len();
+    received.extend(read(&consumer, missing).await);
+    assert_eq!(by_partition(&received), complete(4, 0, 400));
     broker.shutdown().await;
 }
 
@@ -264,17 +264,17 @@ async fn cancelled_polls_lose_no_rows() {
         }
     };
     let reader = async {
-        let mut found = Vec::new();
-        while found.len() < 200 {
+        let mut received = Vec::new();
+        while received.len() < 200 {
             // Cancelled repeatedly while it waits.
             if let Ok(batch) = tokio::time::timeout(Duration::from_millis(3), consumer.poll(SOON)).await {
-                found.extend(rows(&batch.unwrap()));
+                received.extend(rows(&batch.unwrap()));
             }
         }
-        found
+        received
     };
-    let ((), found) = tokio::join!(writer, reader);
-    assert_eq!(by_partition(&found), complete(1, 0, 200));
+    let ((), received) = tokio::join!(writer, reader);
+    assert_eq!(by_partition(&received), complete(1, 0, 200));
     broker.shutdown().await;
 }
 
@@ -306,11 +306,11 @@ async fn poll_waits_for_unresponsive_brokers() {
         ("retry.backoff.max.ms", "100"),
         ("group.id", "g"),
     ];
-    let nobody = options(ClientKind::Consumer, "127.0.0.1:1", &quick);
-    let nobody = Consumer::new(&nobody).unwrap();
-    nobody.assign(&[tp(0)]).unwrap();
-    assert!(rows(&nobody.poll(long).await.unwrap()).is_empty());
-    let error = nobody.position(&tp(0), Duration::from_millis(100)).await.unwrap_err();
+    let unreachable = options(ClientKind::Consumer, "127.0.0.1:1", &quick);
+    let unreachable = Consumer::new(&unreachable).unwrap();
+    unreachable.assign(&[tp(0)]).unwrap();
+    assert!(rows(&unreachable.poll(long).await.unwrap()).is_empty());
+    let error = unreachable.position(&tp(0), Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
 
     // Each of these requests in turn gets no response within the caller's timeout.
@@ -318,9 +318,9 @@ async fn poll_waits_for_unresponsive_brokers() {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
         let swallowed = Arc::new(AtomicBool::new(true));
-        let swallows = Arc::clone(&swallowed);
+        let counter = Arc::clone(&swallowed);
         broker.on_request(api, move |_| {
-            swallows.load(Ordering::Acquire).then_some(Fault::Delay(Duration::from_secs(600)))
+            counter.load(Ordering::Acquire).then_some(Fault::Delay(Duration::from_secs(600)))
         });
         let consumer = consumer(&broker, &quick);
         consumer.assign(&[tp(0)]).unwrap();
@@ -351,14 +351,14 @@ async fn brokers_without_records_do_not_reserve_memory() {
     // All three brokers have a pending request, or one of them has all the memory.
     assert_eq!(consumer.poll(Duration::from_millis(500)).await.unwrap().num_rows(), 0);
     produce(&broker, 3, 0, 1).await;
-    let mut found = Vec::new();
+    let mut received = Vec::new();
     // Responses arrive immediately: none waits for the long poll of another broker.
-    while found.len() < 3 {
+    while received.len() < 3 {
         let batch = consumer.poll(Duration::from_secs(3)).await.unwrap();
-        assert!(batch.num_rows() > 0, "only {found:?} within 3 s");
-        found.extend(rows(&batch));
+        assert!(batch.num_rows() > 0, "only {received:?} within 3 s");
+        received.extend(rows(&batch));
     }
-    assert_eq!(by_partition(&found), complete(3, 0, 1));
+    assert_eq!(by_partition(&received), complete(3, 0, 1));
     broker.shutdown().await;
 }
 

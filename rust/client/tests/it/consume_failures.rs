@@ -20,22 +20,22 @@ async fn with_sessions(partitions: i32) -> Broker {
 }
 
 /// Records the node, session id and session epoch of every Fetch of version 15 or later.
-fn asked(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let into = Arc::clone(&seen);
+fn record_fetches(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
+    let fetches = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&fetches);
     broker.on_request(ApiKey::Fetch, move |request| {
         assert!(request.api_version >= 15);
         let number = |at: usize| i32::from_be_bytes(request.body[at..at + 4].try_into().unwrap());
         // Preceded by maximum wait, minimum and maximum bytes, and isolation level.
-        into.lock().unwrap().push((request.node, number(13), number(17)));
+        recorded.lock().unwrap().push((request.node, number(13), number(17)));
         None
     });
-    seen
+    fetches
 }
 
 /// Counts the requests of a new session.
-fn new_sessions(asked: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
-    asked.lock().unwrap().iter().filter(|(_, _, epoch)| *epoch == 0).count()
+fn new_sessions(fetches: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
+    fetches.lock().unwrap().iter().filter(|(_, _, epoch)| *epoch == 0).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,13 +46,13 @@ async fn lost_or_rejected_fetch_session_is_recreated() {
         ("epoch", Some(ErrorCode::INVALID_FETCH_SESSION_EPOCH)),
     ] {
         let broker = with_sessions(5).await;
-        let seen = asked(&broker);
+        let fetches = record_fetches(&broker);
         produce(&broker, 5, 0, 100).await;
         let consumer = consumer(&broker, &[("max.poll.records", "30")]);
         consumer.assign(&all(5)).unwrap();
-        let mut found = Vec::new();
+        let mut received = Vec::new();
         for round in 1..=3 {
-            found.extend(read(&consumer, 500 * round - found.len()).await);
+            received.extend(read(&consumer, 500 * round - received.len()).await);
             match code {
                 None => broker.forget_fetch_sessions(),
                 Some(code) => broker.fail_next(ApiKey::Fetch, Fault::Error(code), 1),
@@ -60,15 +60,15 @@ async fn lost_or_rejected_fetch_session_is_recreated() {
             produce(&broker, 5, 100 * round, 100).await;
             // Prefetching continues without polls. The next loss follows once this one was detected.
             let noticed = async {
-                while new_sessions(&seen) <= round {
+                while new_sessions(&fetches) <= round {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
             tokio::time::timeout(SOON, noticed).await.unwrap();
         }
-        found.extend(read(&consumer, 2000 - found.len()).await);
-        assert_eq!(by_partition(&found), complete(5, 0, 400), "{loss}");
-        assert!(seen.lock().unwrap().iter().any(|(_, id, epoch)| *id != 0 && *epoch > 0), "{loss}: {seen:?}");
+        received.extend(read(&consumer, 2000 - received.len()).await);
+        assert_eq!(by_partition(&received), complete(5, 0, 400), "{loss}");
+        assert!(fetches.lock().unwrap().iter().any(|(_, id, epoch)| *id != 0 && *epoch > 0), "{loss}: {fetches:?}");
         consumer.close(SOON).await;
         broker.shutdown().await;
     }
@@ -208,42 +208,42 @@ async fn moving_leaders_lose_no_rows() {
             broker.move_leader("t", turn % 6, (turn / 2) % 3).unwrap();
         }
     };
-    let (found, (), ()) = tokio::join!(read(&consumer, 2400), writer, mover);
-    assert_eq!(by_partition(&found), complete(6, 0, 400));
+    let (received, (), ()) = tokio::join!(read(&consumer, 2400), writer, mover);
+    assert_eq!(by_partition(&received), complete(6, 0, 400));
     broker.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn preferred_replica_is_used_until_it_fails() {
     let broker = broker(2, 1).await;
-    let seen = asked(&broker);
+    let fetches = record_fetches(&broker);
     let leader = broker.leader("t", 0).unwrap();
     let other = 1 - leader;
     broker.prefer_replica("t", 0, Some(other)).unwrap();
     produce(&broker, 1, 0, 100).await;
-    let answered_by = |from: usize| seen.lock().unwrap()[from..].iter().map(|s| s.0).collect::<Vec<_>>();
+    let answered_by = |from: usize| fetches.lock().unwrap()[from..].iter().map(|s| s.0).collect::<Vec<_>>();
     let consumer = consumer(&broker, &[("client.rack", "r"), ("max.poll.records", "30")]);
     consumer.assign(&[tp(0)]).unwrap();
-    let mut found = read(&consumer, 100).await;
+    let mut received = read(&consumer, 100).await;
     let nodes = answered_by(0);
     // The leader is requested once, and returns the preferred replica.
     assert!(nodes[0] == leader && nodes.len() > 1 && nodes[1..].iter().all(|node| *node == other), "{nodes:?}");
 
     broker.stop_node(other).await.unwrap();
-    let before = seen.lock().unwrap().len();
+    let before = fetches.lock().unwrap().len();
     produce(&broker, 1, 100, 100).await;
-    found.extend(read(&consumer, 100).await);
+    received.extend(read(&consumer, 100).await);
     assert!(answered_by(before).contains(&leader));
 
     // After its return, the next response names it again; an error of the replica also redirects to the leader.
     broker.start_node(other).await.unwrap();
     broker.fail(ApiKey::Fetch, Some(other), &Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), Some(2));
     produce(&broker, 1, 200, 100).await;
-    found.extend(read(&consumer, 100).await);
-    assert_eq!(by_partition(&found), complete(1, 0, 300));
+    received.extend(read(&consumer, 100).await);
+    assert_eq!(by_partition(&received), complete(1, 0, 300));
 
     // Without a rack no preferred replica is returned.
-    let before = seen.lock().unwrap().len();
+    let before = fetches.lock().unwrap().len();
     consumer.close(SOON).await;
     let plain = crate::consume_common::consumer(&broker, &[]);
     plain.assign(&[tp(0)]).unwrap();
@@ -262,28 +262,28 @@ async fn deleted_topic_backs_off_and_raises_while_others_are_read() {
     let topics = vec![("t".to_owned(), 1), ("gone".to_owned(), 2)];
     let options = BrokerOptions { topics, auto_create_topics: false, ..BrokerOptions::default() };
     let broker = Broker::start(options).await.unwrap();
-    let gone = || [0, 1].map(|partition| TopicPartition::new("gone", partition));
+    let deleted = || [0, 1].map(|partition| TopicPartition::new("gone", partition));
     let quick = [("allow.auto.create.topics", "false"), ("default.api.timeout.ms", "10000"), ("group.id", "g")];
     let consumer = consumer(&broker, &quick);
-    consumer.assign(&[vec![tp(0)], gone().to_vec()].concat()).unwrap();
-    for at in gone() {
+    consumer.assign(&[vec![tp(0)], deleted().to_vec()].concat()).unwrap();
+    for at in deleted() {
         assert_eq!(consumer.position(&at, SOON).await.unwrap(), 0);
     }
     let admin =
         Admin::new(&crate::consume_common::options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
     admin.delete_topics(&["gone".into()], SOON).await.unwrap();
     let (before, start) = (metadata_requests(&broker), tokio::time::Instant::now());
-    let mut found = Vec::new();
+    let mut received = Vec::new();
     for round in 0..10 {
         produce(&broker, 1, round * 10, 10).await;
-        found.extend(read(&consumer, 10).await);
+        received.extend(read(&consumer, 10).await);
         // The producers' requests are counted too.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(by_partition(&found), complete(1, 0, 100));
+    assert_eq!(by_partition(&received), complete(1, 0, 100));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (asked, seconds) = (metadata_requests(&broker) - before, start.elapsed().as_secs() + 1);
-    assert!(asked <= 10 * 2 + 15 * seconds, "{asked} requests in {seconds} s");
+    let (requests, seconds) = (metadata_requests(&broker) - before, start.elapsed().as_secs() + 1);
+    assert!(requests <= 10 * 2 + 15 * seconds, "{requests} requests in {seconds} s");
     // One error for both partitions, at their timeout.
     let error = consumer.poll(3 * SOON).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code()), "{error}");
@@ -310,8 +310,8 @@ async fn failed_offset_lookup_delays_no_other_partition() {
         let more = [more, &[("allow.auto.create.topics", "false"), ("default.api.timeout.ms", "60000")]].concat();
         let consumer = consumer(&broker, &more);
         consumer.assign(&[all(3), vec![TopicPartition::new("absent", 0)]].concat()).unwrap();
-        let found = by_partition(&read(&consumer, 100).await);
-        assert_eq!(found, complete(3, 0, 50).into_iter().filter(|(p, _)| *p > 0).collect());
+        let received = by_partition(&read(&consumer, 100).await);
+        assert_eq!(received, complete(3, 0, 50).into_iter().filter(|(p, _)| *p > 0).collect());
         consumer.close(SOON).await;
     }
     broker.shutdown().await;
@@ -326,8 +326,8 @@ async fn repeated_fetch_errors_back_off() {
     consumer.assign(&[tp(0)]).unwrap();
     assert_eq!(consumer.poll(Duration::from_secs(2)).await.unwrap().num_rows(), 0);
     for api in [ApiKey::Fetch, ApiKey::ListOffsets] {
-        let asked = broker.requests().get(&api).copied().unwrap_or(0);
-        assert!((2..20).contains(&asked), "{asked} of {api:?}");
+        let requests = broker.requests().get(&api).copied().unwrap_or(0);
+        assert!((2..20).contains(&requests), "{requests} of {api:?}");
     }
     broker.clear_faults();
     assert_eq!(by_partition(&read(&consumer, 50).await), complete(1, 0, 50));
@@ -335,7 +335,7 @@ async fn repeated_fetch_errors_back_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_partition_that_does_not_exist_raises_ever_more_slowly() {
+async fn missing_partition_is_raised_with_growing_delays() {
     let broker = broker(1, 2).await;
     let more = [("group.id", "g"), ("default.api.timeout.ms", "200"), ("request.timeout.ms", "200")];
     let consumer = consumer(&broker, &more);
@@ -348,8 +348,8 @@ async fn a_partition_that_does_not_exist_raises_ever_more_slowly() {
     }
     // After 0.1 s, 0.2 s, …, and 0.2 s for each attempt.
     assert!((2..12).contains(&errors), "{errors} errors");
-    let asked = broker.requests().get(&ApiKey::OffsetFetch).copied().unwrap_or(0);
-    assert!(asked < 15, "{asked} requests");
+    let requests = broker.requests().get(&ApiKey::OffsetFetch).copied().unwrap_or(0);
+    assert!(requests < 15, "{requests} requests");
     consumer.close(SOON).await;
     broker.shutdown().await;
 }
@@ -385,9 +385,9 @@ async fn polling_despite_errors_backs_off() {
             assert_eq!(error.code(), Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED.code()), "{error}");
             raised += 1;
         }
-        let asked: u64 = broker.requests().iter().map(|(api, n)| n - before.get(api).copied().unwrap_or(0)).sum();
-        assert!((2..30).contains(&raised), "{raised} errors while {api:?} is refused");
-        assert!(asked < 100, "{asked} requests while {api:?} is refused");
+        let requests: u64 = broker.requests().iter().map(|(api, n)| n - before.get(api).copied().unwrap_or(0)).sum();
+        assert!((2..30).contains(&raised), "{raised} errors while {api:?} is rejected");
+        assert!(requests < 100, "{requests} requests while {api:?} is rejected");
         broker.clear_faults();
         consumer.close(SOON).await;
     }

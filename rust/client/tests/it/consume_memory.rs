@@ -33,16 +33,16 @@ async fn compressed(broker: &Broker, partitions: i32, count: usize) {
 
 /// Returns `count` offsets per partition.
 async fn offsets(consumer: &Consumer, count: usize) -> BTreeMap<i32, Vec<i64>> {
-    let mut found: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+    let mut received: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
     let mut rows = 0;
     while rows < count {
         let batch = consumer.poll(SOON).await.unwrap();
         assert!(batch.num_rows() > 0, "only {rows} rows");
         rows += batch.num_rows();
         let read = crate::consume_common::rows(&batch).into_iter();
-        read.for_each(|(partition, offset, _)| found.entry(partition).or_default().push(offset));
+        read.for_each(|(partition, offset, _)| received.entry(partition).or_default().push(offset));
     }
-    found
+    received
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,23 +65,23 @@ async fn prefetched_rows_of_a_paused_partition_are_returned_on_resume() {
     produce(&broker, 2, 0, 200).await;
     let consumer = consumer(&broker, &[("max.poll.records", "10")]);
     consumer.assign(&all(2)).unwrap();
-    let mut found = read(&consumer, 10).await;
+    let mut received = read(&consumer, 10).await;
     prefetched(&broker, &consumer).await;
     broker.fail(ApiKey::Fetch, None, &Fault::DropBefore, None);
     let mut other = 0;
     for _ in 0..4 {
         consumer.pause(&[tp(other)]).unwrap();
-        let given = read(&consumer, 20).await;
-        assert!(given.iter().all(|(partition, ..)| *partition != other), "{given:?}");
-        found.extend(given);
+        let resumed = read(&consumer, 20).await;
+        assert!(resumed.iter().all(|(partition, ..)| *partition != other), "{resumed:?}");
+        received.extend(resumed);
         consumer.resume(&[tp(other)]).unwrap();
         other = 1 - other;
     }
     consumer.pause(&all(2)).unwrap();
     assert_eq!(consumer.poll(Duration::from_millis(100)).await.unwrap().num_rows(), 0);
     consumer.resume(&all(2)).unwrap();
-    found.extend(read(&consumer, 400 - found.len()).await);
-    assert_eq!(by_partition(&found), complete(2, 0, 200));
+    received.extend(read(&consumer, 400 - received.len()).await);
+    assert_eq!(by_partition(&received), complete(2, 0, 200));
     broker.shutdown().await;
 }
 
@@ -92,15 +92,15 @@ async fn paused_partitions_leave_memory_for_others() {
     let small = [("queued.max.bytes", "8000"), ("max.partition.fetch.bytes", "4000"), ("max.poll.records", "10")];
     let consumer = consumer(&broker, &small);
     consumer.assign(&all(3)).unwrap();
-    let mut found = read(&consumer, 10).await;
+    let mut received = read(&consumer, 10).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     consumer.pause(&[tp(0), tp(1)]).unwrap();
-    let rest = 2000 - found.iter().filter(|(partition, ..)| *partition == 2).count();
-    found.extend(read(&consumer, rest).await);
-    assert_eq!(by_partition(&found)[&2], (0..2000).collect::<Vec<_>>());
+    let rest = 2000 - received.iter().filter(|(partition, ..)| *partition == 2).count();
+    received.extend(read(&consumer, rest).await);
+    assert_eq!(by_partition(&received)[&2], (0..2000).collect::<Vec<_>>());
     consumer.resume(&[tp(0), tp(1)]).unwrap();
-    found.extend(read(&consumer, 6000 - found.len()).await);
-    assert_eq!(by_partition(&found), complete(3, 0, 2000));
+    received.extend(read(&consumer, 6000 - received.len()).await);
+    assert_eq!(by_partition(&received), complete(3, 0, 2000));
     broker.shutdown().await;
 }
 

@@ -57,19 +57,19 @@ async fn commits_are_readable_in_all_versions_of_one_storage() {
             let version = fetched_in.to_string();
             let (cluster, coordinator) = group(&broker, &[("api.version.offset_fetch", &version)]);
             // Requested in this order, with one partition without a committed offset.
-            let asked = [other.clone(), tp(0), tp(2)];
-            let found = fetch_committed(&cluster, &coordinator, &asked, false, SOON).await.unwrap();
+            let requested = [other.clone(), tp(0), tp(2)];
+            let found = fetch_committed(&cluster, &coordinator, &requested, false, SOON).await.unwrap();
             let offsets: Vec<_> = found.iter().map(|(_, found)| found.as_ref().map(|f| f.offset)).collect();
             // Version 0 uses ZooKeeper, where only the first round has committed, without metadata.
-            let (wanted, metadata) = match (committed_in, fetched_in) {
+            let (expected, metadata) = match (committed_in, fetched_in) {
                 (_, 0) => (Some(1), Some("")),
                 (0, _) => (None, None),
                 _ => (Some(next), Some("text")),
             };
-            let both = [wanted.map(|offset| offset + 100), None, wanted];
+            let both = [expected.map(|offset| offset + 100), None, expected];
             assert_eq!(offsets, both, "commit v{committed_in}, fetch v{fetched_in}");
             assert_eq!(found[2].1.as_ref().map(|found| found.metadata.as_str()), metadata);
-            assert_eq!(found.iter().map(|(tp, _)| tp.clone()).collect::<Vec<_>>(), asked);
+            assert_eq!(found.iter().map(|(tp, _)| tp.clone()).collect::<Vec<_>>(), requested);
         }
     }
     broker.shutdown().await;
@@ -212,8 +212,8 @@ async fn deleted_topic_delays_no_other_commit_and_backs_off() {
         let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });
         let broker = broker.await.unwrap();
         let (cluster, coordinator) = group(&broker, more);
-        let gone = TopicPartition::new("y", 0);
-        let offsets = |offset| [(gone.clone(), at(offset, "")), (tp(0), at(offset, ""))];
+        let deleted = TopicPartition::new("y", 0);
+        let offsets = |offset| [(deleted.clone(), at(offset, "")), (tp(0), at(offset, ""))];
         let who = MemberIdentity::default();
         commit(&cluster, &coordinator, &who, &offsets(1), SOON).await.unwrap();
         let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
@@ -227,10 +227,14 @@ async fn deleted_topic_delays_no_other_commit_and_backs_off() {
             assert!(error.to_string().contains("y-0"), "{error}");
             assert_eq!(outcomes[1], (tp(0), Ok(())));
             assert_eq!(broker.committed_offset("g", "t", 0), Some(offset));
-            let asked = |api| broker.requests().get(&api).unwrap_or(&0) - before.get(&api).unwrap_or(&0);
+            let requested = |api| broker.requests().get(&api).unwrap_or(&0) - before.get(&api).unwrap_or(&0);
             // Two seconds with delays of 50 ms.
-            assert!(asked(ApiKey::Metadata) < 100 && asked(ApiKey::OffsetCommit) < 100, "{:?}", broker.requests());
-            let both = [gone.clone(), tp(0)];
+            assert!(
+                requested(ApiKey::Metadata) < 100 && requested(ApiKey::OffsetCommit) < 100,
+                "{:?}",
+                broker.requests()
+            );
+            let both = [deleted.clone(), tp(0)];
             let found = fetch_committed(&cluster, &coordinator, &both, false, SOON).await.unwrap();
             assert_eq!((&found[0].1, &found[1].1), (&None, &Some(at(offset, ""))));
         }
@@ -258,21 +262,21 @@ async fn list_offsets_keeps_the_requested_order() {
     for version in [0, 1, 4, 6, 10] {
         let chosen = version.to_string();
         let (cluster, _) = group(&broker, &[("api.version.list_offsets", &chosen)]);
-        let wanted = [
+        let targets = [
             (tp(4), ListTarget::Latest),
             (tp(0), ListTarget::Earliest),
             (tp(5), ListTarget::Latest),
             (tp(2), ListTarget::Latest),
         ];
-        let found = list_offsets(&cluster, &wanted, IsolationLevel::ReadUncommitted, SOON).await.unwrap();
+        let found = list_offsets(&cluster, &targets, IsolationLevel::ReadUncommitted, SOON).await.unwrap();
         let offsets: Vec<_> = found.iter().map(|(_, found)| found.unwrap().offset).collect();
         assert_eq!(offsets, [10, 0, 0, 10], "v{version}");
         if version > 0 {
             let times = [1, 3000, 3001, 99_999].map(ListTarget::Timestamp);
-            for (target, wanted) in times.into_iter().zip([Some((0, 1000)), Some((2, 3000)), Some((3, 4000)), None]) {
+            for (target, expected) in times.into_iter().zip([Some((0, 1000)), Some((2, 3000)), Some((3, 4000)), None]) {
                 let found =
                     list_offsets(&cluster, &[(tp(1), target)], IsolationLevel::ReadCommitted, SOON).await.unwrap();
-                assert_eq!(found[0].1.map(|f| (f.offset, f.timestamp)), wanted, "{target:?} v{version}");
+                assert_eq!(found[0].1.map(|f| (f.offset, f.timestamp)), expected, "{target:?} v{version}");
             }
         }
     }
@@ -284,9 +288,9 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
     let broker = broker(3, &[("t", 3)]).await;
     fill(&broker, 3).await;
     let (cluster, _) = group(&broker, &[]);
-    let wanted: Vec<_> = (0..3).map(|p| (tp(p), ListTarget::Latest)).collect();
+    let targets: Vec<_> = (0..3).map(|p| (tp(p), ListTarget::Latest)).collect();
     let ends = || async {
-        let found = list_offsets(&cluster, &wanted, IsolationLevel::ReadUncommitted, SOON).await.unwrap();
+        let found = list_offsets(&cluster, &targets, IsolationLevel::ReadUncommitted, SOON).await.unwrap();
         found.iter().map(|(_, found)| found.unwrap().offset).collect::<Vec<_>>()
     };
     assert_eq!(ends().await, [10, 10, 10]);
@@ -314,16 +318,16 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
     // Each has its own result, and errors name the failed partition.
     broker.fail(ApiKey::ListOffsets, broker.leader("t", 0), &Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), None);
     let absent = TopicPartition::new("absent", 0);
-    let wanted = [tp(0), tp(2), tp(3), absent.clone()].map(|tp| (tp, ListTarget::Latest));
+    let targets = [tp(0), tp(2), tp(3), absent.clone()].map(|tp| (tp, ListTarget::Latest));
     broker.move_leader("t", 2, (broker.leader("t", 0).unwrap() + 1) % 3).unwrap();
     let soon = Duration::from_secs(4);
-    let each = list_offsets_each(&cluster, &wanted, IsolationLevel::ReadUncommitted, soon).await;
+    let each = list_offsets_each(&cluster, &targets, IsolationLevel::ReadUncommitted, soon).await;
     let of = |at: usize| (each[at].0.clone(), each[at].1.as_ref().map(|found| found.unwrap().offset));
     assert_eq!(of(1), (tp(2), Ok(10)));
     let failed = [0, 2, 3].map(|at| (of(at).0, of(at).1.unwrap_err().name()));
     let unknown = || "UnknownTopicOrPartitionError".to_owned();
     assert_eq!(failed, [(tp(0), "KafkaTimeoutError".to_owned()), (tp(3), unknown()), (absent, unknown())]);
-    let error = list_offsets(&cluster, &wanted[..2], IsolationLevel::ReadUncommitted, soon).await.unwrap_err();
+    let error = list_offsets(&cluster, &targets[..2], IsolationLevel::ReadUncommitted, soon).await.unwrap_err();
     assert!(error.to_string().contains("t-0") && error.to_string().contains("LEADER_NOT_AVAILABLE"), "{error}");
     broker.shutdown().await;
 }

@@ -34,12 +34,12 @@ fn count(broker: &Broker, api: ApiKey) -> u64 {
 
 /// Polls frequently until `enough` returns true; returns all rows.
 async fn poll_until(consumer: &Consumer, mut enough: impl FnMut(&[Row]) -> bool) -> Vec<Row> {
-    let (start, mut found) = (Instant::now(), Vec::new());
-    while !enough(&found) {
-        assert!(start.elapsed() < 6 * SOON, "only {} rows", found.len());
-        found.extend(rows(&consumer.poll(Duration::from_millis(50)).await.unwrap()));
+    let (start, mut received) = (Instant::now(), Vec::new());
+    while !enough(&received) {
+        assert!(start.elapsed() < 6 * SOON, "only {} rows", received.len());
+        received.extend(rows(&consumer.poll(Duration::from_millis(50)).await.unwrap()));
     }
-    found
+    received
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,7 +68,7 @@ async fn repeated_join_errors_back_off_and_recover() {
         // Delays of 50 ms, then 100, 200, …; each may apply to two requests.
         assert!((2..30).contains(&count(&broker, joins)), "{api:?} {code}: {:?}", broker.requests());
         broker.clear_faults();
-        assert_eq!(by_partition(&poll_until(&member, |found| found.len() >= 10).await), complete(1, 0, 10));
+        assert_eq!(by_partition(&poll_until(&member, |received| received.len() >= 10).await), complete(1, 0, 10));
         member.close(SOON).await;
         broker.shutdown().await;
     }
@@ -86,7 +86,7 @@ async fn member_waits_for_a_broker_that_starts_later() {
             assert_eq!(member.poll(Duration::from_millis(50)).await.unwrap().num_rows(), 0, "{protocol}");
         }
         broker.start_node(0).await.unwrap();
-        assert_eq!(poll_until(&member, |found| found.len() >= 10).await.len(), 10, "{protocol}");
+        assert_eq!(poll_until(&member, |received| received.len() >= 10).await.len(), 10, "{protocol}");
         member.close(SOON).await;
         broker.shutdown().await;
     }
@@ -97,55 +97,55 @@ async fn slow_commit_on_revoke_blocks_neither_poll_nor_wakeup() {
     for (protocol, _) in PROTOCOLS {
         let broker = broker(1, 2).await;
         produce(&broker, 2, 0, 10).await;
-        let one = member(&broker, protocol, &[("auto.commit.interval.ms", "600000")]);
-        poll_until(&one, |found| found.len() >= 20).await;
+        let member_a = member(&broker, protocol, &[("auto.commit.interval.ms", "600000")]);
+        poll_until(&member_a, |received| received.len() >= 20).await;
         let slow = Duration::from_secs(5);
         broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(slow), None);
-        let two = member(&broker, protocol, &[]);
+        let member_b = member(&broker, protocol, &[]);
         let other = tokio::spawn(async move {
-            let mut found = Vec::new();
+            let mut received = Vec::new();
             for polls in 0.. {
-                found.extend(rows(&two.poll(Duration::from_millis(50)).await.unwrap()));
-                if polls >= 200 && two.assignment().len() == 1 {
+                received.extend(rows(&member_b.poll(Duration::from_millis(50)).await.unwrap()));
+                if polls >= 200 && member_b.assignment().len() == 1 {
                     break;
                 }
             }
-            (two, found)
+            (member_b, received)
         });
         // The commit is pending, and polls are not blocked.
         let start = Instant::now();
         let mut longest = Duration::ZERO;
         let mut woken = false;
-        while one.assignment().len() == 2 {
-            assert!(start.elapsed() < 6 * SOON, "{protocol}: nothing was given up");
+        while member_a.assignment().len() == 2 {
+            assert!(start.elapsed() < 6 * SOON, "{protocol}: nothing was revoked");
             if count(&broker, ApiKey::OffsetCommit) > 0 && !woken {
-                one.wakeup();
-                let polled = one.poll(SOON).await;
+                member_a.wakeup();
+                let polled = member_a.poll(SOON).await;
                 assert_eq!(polled.unwrap_err(), Error::Wakeup, "{protocol}");
                 woken = true;
             }
-            let begun = Instant::now();
-            one.poll(Duration::from_millis(50)).await.unwrap();
-            longest = longest.max(begun.elapsed());
+            let started_at = Instant::now();
+            member_a.poll(Duration::from_millis(50)).await.unwrap();
+            longest = longest.max(started_at.elapsed());
         }
         assert!(woken && longest < slow / 2, "{protocol}: a poll took {longest:?}");
         let start = Instant::now();
-        let (two, again) = {
+        let (member_b, received_again) = {
             let mut other = other;
             loop {
-                assert!(start.elapsed() < 6 * SOON, "{protocol}: what was given up went to nobody");
+                assert!(start.elapsed() < 6 * SOON, "{protocol}: the revoked partition was not reassigned");
                 tokio::select! {
-                    done = &mut other => break done.unwrap(),
-                    polled = one.poll(Duration::from_millis(50)) => assert_eq!(polled.unwrap().num_rows(), 0),
+                    output = &mut other => break output.unwrap(),
+                    polled = member_a.poll(Duration::from_millis(50)) => assert_eq!(polled.unwrap().num_rows(), 0),
                 }
             }
         };
-        let kept = poll_until(&one, |_| one.assignment().len() == 1).await;
-        assert_eq!((kept, again), (vec![], vec![]), "{protocol}: what was finished came again");
-        assert!(broker.committed_offset("g", "t", two.assignment()[0].partition) == Some(10));
+        let kept = poll_until(&member_a, |_| member_a.assignment().len() == 1).await;
+        assert_eq!((kept, received_again), (vec![], vec![]), "{protocol}: finished rows were returned again");
+        assert!(broker.committed_offset("g", "t", member_b.assignment()[0].partition) == Some(10));
         broker.clear_faults();
-        one.close(SOON).await;
-        two.close(SOON).await;
+        member_a.close(SOON).await;
+        member_b.close(SOON).await;
         broker.shutdown().await;
     }
 }
@@ -156,18 +156,25 @@ async fn queued_commits_are_merged_and_complete_in_order() {
     let consumer = consumer(&broker, &[("group.id", "g")]);
     broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_secs(1)), None);
     let at = |offset| OffsetAndMetadata { offset, ..Default::default() };
-    let mut asked = Vec::new();
+    let mut ids = Vec::new();
     for i in 0..100 {
-        asked.push(consumer.commit_async(Some(vec![(tp(i % 2), at(i64::from(i)))])).unwrap());
+        ids.push(consumer.commit_async(Some(vec![(tp(i % 2), at(i64::from(i)))])).unwrap());
     }
     // Then a missing partition, which has an error of its own.
-    let bad = consumer.commit_async(Some(vec![(tp(0), at(100)), (tp(7), at(1))])).unwrap();
+    let partly_failing = consumer.commit_async(Some(vec![(tp(0), at(100)), (tp(7), at(1))])).unwrap();
     consumer.commit(Some(vec![(tp(1), at(200))]), SOON).await.unwrap();
-    let mut done = consumer.take_completed();
-    let last = done.pop().unwrap();
-    assert_eq!(done.iter().map(|done| done.id).collect::<Vec<_>>(), asked);
-    assert!(done.iter().all(|done| done.outcome.as_ref().unwrap().iter().all(|(_, outcome)| outcome.is_ok())));
-    assert_eq!(last.id, bad);
+    let mut completed = consumer.take_completed();
+    let last = completed.pop().unwrap();
+    assert_eq!(completed.iter().map(|completed| completed.id).collect::<Vec<_>>(), ids);
+    assert!(
+        completed.iter().all(|completed| completed
+            .outcome
+            .as_ref()
+            .unwrap()
+            .iter()
+            .all(|(_, outcome)| outcome.is_ok()))
+    );
+    assert_eq!(last.id, partly_failing);
     let outcomes = last.outcome.unwrap();
     assert_eq!(outcomes[0], (tp(0), Ok(())));
     assert_eq!(outcomes[1].1.as_ref().unwrap_err().name(), "UnknownTopicOrPartitionError");
@@ -179,11 +186,11 @@ async fn queued_commits_are_merged_and_complete_in_order() {
 
 /// Reads and commits every row, for this many rounds and until both members have read `all`; returns rows and failed
 /// commits.
-async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (Vec<Row>, Vec<Error>) {
-    let (mut found, mut failed, start) = (Vec::new(), Vec::new(), Instant::now());
+async fn commit_each(member: &Consumer, rounds: usize, remaining: &AtomicUsize) -> (Vec<Row>, Vec<Error>) {
+    let (mut received, mut failed, start) = (Vec::new(), Vec::new(), Instant::now());
     for round in 0.. {
-        let settled = left.load(Ordering::Relaxed) == 0 && member.assignment().len() == 1;
-        if round >= rounds && (settled || start.elapsed() > 6 * SOON) {
+        let finished = remaining.load(Ordering::Relaxed) == 0 && member.assignment().len() == 1;
+        if round >= rounds && (finished || start.elapsed() > 6 * SOON) {
             break;
         }
         match member.next(Duration::from_millis(20)).await.unwrap() {
@@ -197,20 +204,21 @@ async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (V
                         Err(error) => failed.push(error),
                     }
                 }
-                let _ = left
-                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(new.len())));
-                found.extend(new);
+                let _ = remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| {
+                    Some(remaining.saturating_sub(new.len()))
+                });
+                received.extend(new);
             }
             Polled::Rebalance(event) => member.acknowledge(&event),
             Polled::Committed => {
-                failed.extend(member.take_completed().into_iter().filter_map(|done| match done.outcome {
+                failed.extend(member.take_completed().into_iter().filter_map(|completed| match completed.outcome {
                     Err(error) => Some(error),
                     Ok(outcomes) => outcomes.into_iter().find_map(|(_, outcome)| outcome.err()),
                 }))
             }
         }
     }
-    (found, failed)
+    (received, failed)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,22 +230,23 @@ async fn pending_commits_complete_before_partitions_are_revoked() {
         if !assignor.is_empty() {
             more.push(("partition.assignment.strategy", assignor));
         }
-        let one = member(&broker, protocol, &more);
-        let mut found = poll_until(&one, |found| found.len() >= 6).await;
+        let member_a = member(&broker, protocol, &more);
+        let mut received = poll_until(&member_a, |received| received.len() >= 6).await;
         broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_millis(400)), None);
-        let two = member(&broker, protocol, &more);
-        let left = AtomicUsize::new(400 - found.len());
-        let (first, second) = tokio::join!(commit_each(&one, 600, &left), commit_each(&two, 600, &left));
-        found.extend(first.0);
-        found.extend(second.0);
+        let member_b = member(&broker, protocol, &more);
+        let remaining = AtomicUsize::new(400 - received.len());
+        let (first, second) =
+            tokio::join!(commit_each(&member_a, 600, &remaining), commit_each(&member_b, 600, &remaining));
+        received.extend(first.0);
+        received.extend(second.0);
         let failed: Vec<_> = first.1.iter().chain(&second.1).map(ToString::to_string).collect();
         assert_eq!(failed, Vec::<String>::new(), "{protocol} {assignor}");
-        found.sort();
-        assert_eq!(by_partition(&found), complete(2, 0, 200), "{protocol} {assignor}");
-        assert_eq!((one.assignment().len(), two.assignment().len()), (1, 1));
+        received.sort();
+        assert_eq!(by_partition(&received), complete(2, 0, 200), "{protocol} {assignor}");
+        assert_eq!((member_a.assignment().len(), member_b.assignment().len()), (1, 1));
         broker.clear_faults();
-        one.close(SOON).await;
-        two.close(SOON).await;
+        member_a.close(SOON).await;
+        member_b.close(SOON).await;
         broker.shutdown().await;
     }
 }
@@ -252,7 +261,7 @@ async fn deleted_topic_does_not_block_other_commits() {
         let more = [("allow.auto.create.topics", "false"), ("auto.commit.interval.ms", "200")];
         let member = member(&broker, protocol, &more);
         member.subscribe(Subscription::topics(["t".to_owned(), "y".to_owned()]).unwrap()).unwrap();
-        poll_until(&member, |found| found.len() >= 10 && member.assignment().len() == 2).await;
+        poll_until(&member, |received| received.len() >= 10 && member.assignment().len() == 2).await;
         let options = crate::consume_common::options(
             samsarrow_client::config::ClientKind::Admin,
             &broker.bootstrap_servers(),
@@ -267,7 +276,7 @@ async fn deleted_topic_does_not_block_other_commits() {
         if let Err(error) = outcome {
             assert!(error.to_string().contains("y-0"), "{protocol}: {error}");
         }
-        poll_until(&member, |found| found.len() >= 10).await;
+        poll_until(&member, |received| received.len() >= 10).await;
         poll_until(&member, |_| broker.committed_offset("g", "t", 0) == Some(20)).await;
         assert!(start.elapsed() < 3 * SOON, "{protocol}: {:?}", start.elapsed());
         member.close(SOON).await;
@@ -280,7 +289,7 @@ async fn fenced_static_member_fails_every_call() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 1).await;
     let member = member(&broker, "classic", &[("group.instance.id", "i"), ("enable.auto.commit", "false")]);
-    poll_until(&member, |found| !found.is_empty()).await;
+    poll_until(&member, |received| !received.is_empty()).await;
     broker.fail(ApiKey::Heartbeat, None, &Fault::Error(ErrorCode::FENCED_INSTANCE_ID), None);
     let start = Instant::now();
     let error = loop {
@@ -296,7 +305,7 @@ async fn fenced_static_member_fails_every_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_cannot_be_a_topic_is_an_error_of_poll_and_others_are_read() {
+async fn invalid_topic_name_is_raised_by_poll_and_others_are_read() {
     for (protocol, _) in PROTOCOLS {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
@@ -315,21 +324,21 @@ async fn a_name_that_cannot_be_a_topic_is_an_error_of_poll_and_others_are_read()
         }
         produce(&broker, 1, 10, 1).await;
         // Reported once; the good topic is read on.
-        poll_until(&member, |found| found.iter().any(|row| row.1 == 10)).await;
-        let asked = count(&broker, ApiKey::Metadata);
+        poll_until(&member, |received| received.iter().any(|row| row.1 == 10)).await;
+        let requests = count(&broker, ApiKey::Metadata);
         tokio::time::sleep(Duration::from_millis(2500)).await;
-        assert!(count(&broker, ApiKey::Metadata) <= asked + 1, "{protocol}: looked for again and again");
+        assert!(count(&broker, ApiKey::Metadata) <= requests + 1, "{protocol}: looked up repeatedly");
         // Names that a pattern does not match are no error.
         member.subscribe(Subscription::pattern("t|a b").unwrap()).unwrap();
         produce(&broker, 1, 11, 1).await;
-        poll_until(&member, |found| found.iter().any(|row| row.1 == 11)).await;
+        poll_until(&member, |received| received.iter().any(|row| row.1 == 11)).await;
         member.close(SOON).await;
         broker.shutdown().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_static_member_waits_for_the_session_of_the_one_that_was_killed() {
+async fn static_member_waits_for_the_session_of_its_killed_predecessor() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 10).await;
     let own = [("group.instance.id", "i"), ("enable.auto.commit", "false")];
@@ -341,13 +350,13 @@ async fn a_static_member_waits_for_the_session_of_the_one_that_was_killed() {
     }
     assert!((2..30).contains(&count(&broker, ApiKey::ConsumerGroupHeartbeat)), "{:?}", broker.requests());
     broker.clear_faults();
-    assert_eq!(poll_until(&member, |found| found.len() >= 10).await.len(), 10);
+    assert_eq!(poll_until(&member, |received| received.len() >= 10).await.len(), 10);
     member.close(SOON).await;
     broker.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_of_nothing_is_nothing_to_do() {
+async fn empty_commit_needs_no_membership() {
     for (protocol, joins) in PROTOCOLS {
         let broker = broker(1, 1).await;
         let member = member(&broker, protocol, &[("enable.auto.commit", "false")]);
@@ -376,7 +385,7 @@ async fn a_commit_of_nothing_is_nothing_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_not_joined_yet_learns_so_from_a_commit() {
+async fn commit_before_joining_is_an_error() {
     let broker = broker(1, 1).await;
     let member = member(&broker, "classic", &[]);
     let offsets = || Some(vec![(tp(0), OffsetAndMetadata { offset: 5, ..Default::default() })]);
@@ -401,11 +410,11 @@ async fn who_has_not_joined_yet_learns_so_from_a_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_with_the_current_epoch_is_sent_again_and_those_behind_it_have_its_cause() {
+async fn stale_epoch_commit_is_retried_and_is_the_cause_of_timeouts() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 10).await;
     let member = member(&broker, "consumer", &[("enable.auto.commit", "false")]);
-    poll_until(&member, |found| found.len() >= 10).await;
+    poll_until(&member, |received| received.len() >= 10).await;
     broker.fail(ApiKey::OffsetCommit, None, &Fault::Error(ErrorCode::STALE_MEMBER_EPOCH), Some(2));
     member.commit(None, SOON).await.unwrap();
     broker.fail(ApiKey::OffsetCommit, None, &Fault::Error(ErrorCode::STALE_MEMBER_EPOCH), None);
@@ -424,7 +433,7 @@ async fn rebalance_can_be_requested_with_a_reason() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 1).await;
     let member = member(&broker, "classic", &[]);
-    poll_until(&member, |found| !found.is_empty()).await;
+    poll_until(&member, |received| !received.is_empty()).await;
     let reasons = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let seen = std::sync::Arc::clone(&reasons);
     broker.on_request(ApiKey::JoinGroup, move |request| {
@@ -452,17 +461,17 @@ async fn wakeup_interrupts_every_call_except_close() {
     consumer.position(&tp(0), SOON).await.unwrap();
     for api in [ApiKey::OffsetCommit, ApiKey::OffsetFetch, ApiKey::ListOffsets] {
         broker.fail(api, None, &Fault::Delay(SOON), None);
-        let asked = count(&broker, api);
-        let waits = std::sync::Arc::clone(&consumer);
+        let requests = count(&broker, api);
+        let waiting = std::sync::Arc::clone(&consumer);
         let call = tokio::spawn(async move {
             let offset = OffsetAndMetadata { offset: 1, ..Default::default() };
             match api {
-                ApiKey::OffsetCommit => waits.commit(Some(vec![(tp(0), offset)]), 6 * SOON).await,
-                ApiKey::OffsetFetch => waits.committed(&[tp(0)], None, 6 * SOON).await.map(drop),
-                _ => waits.end_offsets(&[tp(0)], 6 * SOON).await.map(drop),
+                ApiKey::OffsetCommit => waiting.commit(Some(vec![(tp(0), offset)]), 6 * SOON).await,
+                ApiKey::OffsetFetch => waiting.committed(&[tp(0)], None, 6 * SOON).await.map(drop),
+                _ => waiting.end_offsets(&[tp(0)], 6 * SOON).await.map(drop),
             }
         });
-        while count(&broker, api) == asked {
+        while count(&broker, api) == requests {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let start = Instant::now();
@@ -487,14 +496,14 @@ async fn close_respects_its_timeout_with_an_unresponsive_coordinator() {
         let broker = broker(1, 1).await;
         produce(&broker, 1, 0, 10).await;
         let member = member(&broker, protocol, &[("auto.commit.interval.ms", "600000")]);
-        poll_until(&member, |found| found.len() >= 10).await;
+        poll_until(&member, |received| received.len() >= 10).await;
         for api in [ApiKey::OffsetCommit, leaves] {
             broker.fail(api, None, &Fault::Delay(4 * SOON), None);
         }
         let (start, limit) = (Instant::now(), Duration::from_secs(4));
-        let left = member.commit_finished(true, limit).await;
-        assert!(!left.is_zero(), "{protocol}: nothing is left for LeaveGroup");
-        member.close(left).await;
+        let remaining = member.commit_finished(true, limit).await;
+        assert!(!remaining.is_zero(), "{protocol}: nothing is left for LeaveGroup");
+        member.close(remaining).await;
         assert!(start.elapsed() < limit + SOON / 2, "{protocol}: {:?}", start.elapsed());
         broker.shutdown().await;
     }
@@ -512,14 +521,14 @@ async fn kept_partitions_are_read_and_committed_during_rebalances() {
     };
     let topics = || Subscription::topics(["t".to_owned()]).unwrap();
     let members: Vec<_> = ["200", "8000", "200"].map(join).into_iter().collect();
-    let [one, two, three] = members.as_slice() else { unreachable!() };
-    one.subscribe(topics()).unwrap();
-    two.subscribe(topics()).unwrap();
+    let [member_a, member_b, member_c] = members.as_slice() else { unreachable!() };
+    member_a.subscribe(topics()).unwrap();
+    member_b.subscribe(topics()).unwrap();
     let start = Instant::now();
-    while one.assignment().len() != 2 || two.assignment().len() != 2 {
+    while member_a.assignment().len() != 2 || member_b.assignment().len() != 2 {
         assert!(start.elapsed() < 6 * SOON);
-        one.poll(Duration::from_millis(20)).await.unwrap();
-        two.poll(Duration::from_millis(20)).await.unwrap();
+        member_a.poll(Duration::from_millis(20)).await.unwrap();
+        member_b.poll(Duration::from_millis(20)).await.unwrap();
     }
     let going = std::sync::atomic::AtomicBool::new(true);
     let goes = || going.load(std::sync::atomic::Ordering::Relaxed);
@@ -533,49 +542,49 @@ async fn kept_partitions_are_read_and_committed_during_rebalances() {
     };
     // Partitions that the first member always owned, with the longest time without rows.
     let reader = async {
-        let (mut kept, mut last, mut longest) = (one.assignment(), Instant::now(), Duration::ZERO);
-        let mut refused = 0;
+        let (mut kept, mut last, mut longest) = (member_a.assignment(), Instant::now(), Duration::ZERO);
+        let mut rejected = 0;
         while goes() {
-            let found = rows(&one.poll(Duration::from_millis(20)).await.unwrap());
-            let owned = one.assignment();
+            let received = rows(&member_a.poll(Duration::from_millis(20)).await.unwrap());
+            let owned = member_a.assignment();
             kept.retain(|tp| owned.contains(tp));
-            if found.iter().any(|(partition, ..)| kept.contains(&tp(*partition))) {
+            if received.iter().any(|(partition, ..)| kept.contains(&tp(*partition))) {
                 longest = longest.max(last.elapsed());
                 last = Instant::now();
             }
-            let offsets = found.iter().filter(|(partition, ..)| kept.contains(&tp(*partition)));
+            let offsets = received.iter().filter(|(partition, ..)| kept.contains(&tp(*partition)));
             let offset = |next| OffsetAndMetadata { offset: next, ..Default::default() };
             let offsets: std::collections::BTreeMap<_, _> =
                 offsets.map(|(partition, at, _)| (tp(*partition), offset(at + 1))).collect();
             let offsets: Vec<_> = offsets.into_iter().collect();
             // Also in the background, except at the moment when the new generation exists and is not entered.
-            one.commit_async(Some(offsets.clone())).unwrap();
-            one.commit(Some(offsets), SOON).await.unwrap();
-            refused += one.take_completed().into_iter().filter(|completed| completed.outcome.is_err()).count();
+            member_a.commit_async(Some(offsets.clone())).unwrap();
+            member_a.commit(Some(offsets), SOON).await.unwrap();
+            rejected += member_a.take_completed().into_iter().filter(|completed| completed.outcome.is_err()).count();
         }
-        assert!(refused <= 10, "{refused} commits in the background were refused");
+        assert!(rejected <= 10, "{rejected} commits in the background were rejected");
         (kept, longest.max(last.elapsed()))
     };
     let second = async {
         while goes() {
-            two.poll(Duration::from_millis(20)).await.unwrap();
+            member_b.poll(Duration::from_millis(20)).await.unwrap();
         }
     };
     let third = async {
-        three.subscribe(topics()).unwrap();
+        member_c.subscribe(topics()).unwrap();
         let start = Instant::now();
-        while three.assignment().is_empty() || start.elapsed() < Duration::from_secs(12) {
+        while member_c.assignment().is_empty() || start.elapsed() < Duration::from_secs(12) {
             assert!(start.elapsed() < 6 * SOON);
-            three.poll(Duration::from_millis(20)).await.unwrap();
+            member_c.poll(Duration::from_millis(20)).await.unwrap();
         }
-        three.close(SOON).await;
+        member_c.close(SOON).await;
         tokio::time::sleep(Duration::from_secs(9)).await;
         going.store(false, std::sync::atomic::Ordering::Relaxed);
     };
     let ((kept, longest), (), (), ()) = tokio::join!(reader, writer, second, third);
     assert!(!kept.is_empty() && longest < Duration::from_secs(4), "{kept:?}: {longest:?}");
-    one.close(SOON).await;
-    two.close(SOON).await;
+    member_a.close(SOON).await;
+    member_b.close(SOON).await;
     broker.shutdown().await;
 }
 
@@ -588,7 +597,7 @@ async fn topic_recreated_with_fewer_partitions_is_still_read() {
         produce(&broker, 4, 0, 10).await;
         let more = [("metadata.max.age.ms", "300"), ("auto.commit.interval.ms", "200")];
         let member = member(&broker, protocol, &more);
-        poll_until(&member, |found| found.len() >= 40).await;
+        poll_until(&member, |received| received.len() >= 40).await;
         let kind = samsarrow_client::config::ClientKind::Admin;
         let options = crate::consume_common::options(kind, &broker.bootstrap_servers(), &[]);
         let admin = samsarrow_client::admin::Admin::new(&options).unwrap();
@@ -596,9 +605,10 @@ async fn topic_recreated_with_fewer_partitions_is_still_read() {
         broker.create_topic("t", 2).unwrap();
         poll_until(&member, |_| member.assignment().len() == 2).await;
         produce(&broker, 2, 0, 100).await;
-        let found =
-            poll_until(&member, |found| [0, 1].iter().all(|p| found.iter().any(|row| row.0 == *p && row.1 == 99)));
-        assert!(found.await.len() <= 200, "{protocol}");
+        let received = poll_until(&member, |received| {
+            [0, 1].iter().all(|p| received.iter().any(|row| row.0 == *p && row.1 == 99))
+        });
+        assert!(received.await.len() <= 200, "{protocol}");
         member.close(SOON).await;
         broker.shutdown().await;
     }

@@ -32,7 +32,7 @@ pub fn options(kind: ClientKind, bootstrap: &str, more: &[(&str, &str)]) -> Opti
 pub fn consumer(broker: &Broker, more: &[(&str, &str)]) -> Consumer {
     let defaults =
         [("auto.offset.reset", "earliest"), ("fetch.max.wait.ms", "50"), ("reconnect.backoff.max.ms", "100")];
-    let kept = defaults.into_iter().filter(|(name, _)| !more.iter().any(|(given, _)| given == name));
+    let kept = defaults.into_iter().filter(|(name, _)| !more.iter().any(|(overridden, _)| overridden == name));
     let all: Vec<_> = kept.chain(more.iter().copied()).collect();
     Consumer::new(&options(ClientKind::Consumer, &broker.bootstrap_servers(), &all)).unwrap()
 }
@@ -77,15 +77,15 @@ pub fn rows(batch: &RecordBatch) -> Vec<(i32, i64, String)> {
 
 /// Polls until there are `count` rows or no more arrive.
 pub async fn read(consumer: &Consumer, count: usize) -> Vec<(i32, i64, String)> {
-    let mut found = Vec::new();
-    while found.len() < count {
+    let mut received = Vec::new();
+    while received.len() < count {
         let batch = consumer.poll(SOON).await.unwrap();
         if batch.num_rows() == 0 {
             break;
         }
-        found.extend(rows(&batch));
+        received.extend(rows(&batch));
     }
-    found
+    received
 }
 
 /// Waits until everything available is prefetched: further fetches return nothing.
@@ -94,8 +94,8 @@ pub async fn prefetched(broker: &Broker, consumer: &Consumer) {
     let queued = || consumer.metrics().samples().into_iter().find(|sample| sample.id == Id::QueuedBytes).unwrap().value;
     let waits = async {
         loop {
-            let (before, asked) = (queued(), fetches());
-            while fetches() < asked + 3 {
+            let (before, requests) = (queued(), fetches());
+            while fetches() < requests + 3 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             if queued() == before {
@@ -107,12 +107,12 @@ pub async fn prefetched(broker: &Broker, consumer: &Consumer) {
 }
 
 pub fn by_partition(rows: &[(i32, i64, String)]) -> BTreeMap<i32, Vec<i64>> {
-    let mut found: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+    let mut received: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
     for (partition, offset, value) in rows {
         assert_eq!(value, &format!("{partition}:{offset}"));
-        found.entry(*partition).or_default().push(*offset);
+        received.entry(*partition).or_default().push(*offset);
     }
-    found
+    received
 }
 
 pub fn complete(partitions: i32, from: i64, to: i64) -> BTreeMap<i32, Vec<i64>> {
