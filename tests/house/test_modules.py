@@ -144,7 +144,7 @@ def test_known_dependencies_are_found() -> None:
     assert {"security", "config", "api_versions"} <= known["net"].keys()
     assert {"error_code", "messages"} <= edges(src("wire"))["frame"].keys()
     assert len(edges(src("arrow"))) > 8
-    assert "guard" in edges(src("client"), ("producer", "transactions"))["partitions"]
+    assert "shared" in edges(src("client"), ("producer", "transactions"))["partitions"]
 
 
 @pytest.mark.parametrize(
