@@ -428,8 +428,9 @@ class ConsumerBase(Runner):
     async def _poll_exclusively(self, timeout: Seconds, until_assigned: bool) -> pa.RecordBatch:
         """Runs a poll as a loop over the state machine of the Rust client.
 
-        `look` returns rows, a rebalance to pass to the listener (then `prepare`, the listener, and `acknowledge` or
-        `give_back`), True if asynchronous commits have completed, or None. `ready` waits until `look` may return more.
+        `try_poll` returns rows, a rebalance to pass to the listener (then `prepare`, the listener, and `acknowledge` or
+        `requeue_rebalance`), True if asynchronous commits have completed, or None. `wait_ready` waits until `try_poll`
+        may return something else.
         """
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:

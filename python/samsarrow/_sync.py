@@ -17,7 +17,7 @@ T = TypeVar("T")
 Class = TypeVar("Class", bound=type)
 
 
-class Do(Protocol):
+class RunCall(Protocol):
     """Type of `Runner._run`, which waits for a call of the Rust client."""
 
     def __call__(self, call: _core.Call[T], /) -> Coroutine[Any, Any, T]: ...

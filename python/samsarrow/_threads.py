@@ -43,20 +43,20 @@ def allocate_lock() -> Any:
     return _native.allocate_lock()
 
 
-def start(lane: _core.CallbackQueue, name: str, in_application: bool) -> None:
+def start(queue: _core.CallbackQueue, name: str, in_application: bool) -> None:
     """Starts the thread that runs queued calls. It does not keep the process from exiting.
 
     Args:
-        lane: queue of calls.
+        queue: the calls.
         name: name of the thread.
         in_application: whether a greenlet of the application runs the calls if greenlets replace `threading`.
     """
-    notify = _hub(functools.partial(serve, lane)) if in_application else None
+    notify = _hub(functools.partial(serve, queue)) if in_application else None
     if notify is None:
-        run_in_thread(_serve, lane, name)
+        run_in_thread(_serve, queue, name)
     else:
-        lane.serve_in_application()
-        run_in_thread(_notify, lane, notify)
+        queue.serve_in_application()
+        run_in_thread(_notify, queue, notify)
 
 
 def replaced_by() -> str | None:
@@ -102,33 +102,33 @@ def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
     return notify
 
 
-def _notify(lane: _core.CallbackQueue, notify: Callable[[], None]) -> None:
+def _notify(queue: _core.CallbackQueue, notify: Callable[[], None]) -> None:
     # gevent destroys the loop with its thread, and `notify` raises; other threads then run the queued calls while they
     # wait.
     with suppress(ValueError):
-        while lane.wait():
+        while queue.wait():
             notify()
 
 
-def serve(lane: _core.CallbackQueue) -> None:
+def serve(queue: _core.CallbackQueue) -> None:
     """Runs queued calls, unless another greenlet runs them."""
-    if not lane.begin_serving():
+    if not queue.begin_serving():
         return
     try:
-        while calls := lane.take_remaining():
+        while calls := queue.take_remaining():
             _call_all(calls)
     finally:
-        lane.end_serving()
+        queue.end_serving()
 
 
-def _serve(lane: _core.CallbackQueue, name: str) -> None:
+def _serve(queue: _core.CallbackQueue, name: str) -> None:
     # Name, trace and profile functions are set as `threading` sets them for its own threads.
     threading.current_thread().name = name
     if (trace := threading.gettrace()) is not None:
         sys.settrace(trace)
     if (profile := threading.getprofile()) is not None:
         sys.setprofile(profile)
-    while (calls := lane.next()) is not None:
+    while (calls := queue.next()) is not None:
         _call_all(calls)
         # Releases the arguments before the wait for the next calls.
         calls = None
@@ -160,10 +160,10 @@ def _failure(arguments: tuple[Any, ...]) -> object:
     return None
 
 
-def finish(lane: _core.CallbackQueue, seconds: float) -> None:
+def finish(queue: _core.CallbackQueue, seconds: float) -> None:
     """Runs pending calls for up to `seconds`, in the thread that finalizes the interpreter."""
     deadline = _core.Deadline(seconds)
-    while (calls := lane.take_remaining()) and not deadline.passed():
+    while (calls := queue.take_remaining()) and not deadline.passed():
         _call_all(calls)
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Do
+from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders
@@ -141,14 +141,14 @@ class Avro(RegistryFormat):
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._decoder_args)
 
-    async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
+    async def _decoder(self, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:
         """Returns the decoder of the row schema, which is fetched from the registry unless it was passed."""
         decoder = self._decoders.get(None)
         if decoder is not None or self._registry is None:
             return self._decoders[None]
         subject = self._subject(topic, key, self._arguments["name"])
         if subject not in self._decoders:
-            latest = await self._latest(do, subject)
+            latest = await self._latest(run, subject)
             self._decoders[subject] = _core.ValueDecoder.avro(latest.schema, list(latest.needed), *self._decoder_args)
         return self._decoders[subject]
 
@@ -158,21 +158,23 @@ class Avro(RegistryFormat):
         return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
 
     async def _encoder(
-        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+        self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> _core.ValueEncoder | InHeaders:
         """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
         cache_key = (like.schema.field(0).type, topic, key)
         if cache_key not in self._encoders:
-            text, references, schema_id = await self._write_schema(do, like, topic, key)
+            text, references, schema_id = await self._write_schema(run, like, topic, key)
             framing: str = self._arguments["framing"]
             numeric_id = schema_id if isinstance(schema_id, int) else None
             encoder = _core.ValueEncoder.avro(text, references, like, framing, numeric_id)
             in_headers = self._writes_headers
-            self._encoders[cache_key] = InHeaders(encoder, await self._header(do, schema_id)) if in_headers else encoder
+            self._encoders[cache_key] = (
+                InHeaders(encoder, await self._header(run, schema_id)) if in_headers else encoder
+            )
         return self._encoders[cache_key]
 
     async def _write_schema(
-        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+        self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> tuple[str, list[str], int | bytes | None]:
         """Returns the schema to write with, the schemas it refers to, and its id or GUID if the framing has one."""
         arguments, known_writers = self._arguments, self._decoder_args[0]
@@ -190,7 +192,7 @@ class Avro(RegistryFormat):
         if arguments["use_latest"]:
             schema = arguments["schema"]
             record = arguments["name"] if schema is None else _core.avro_name(_text(schema), [])
-            latest = await self._latest(do, self._subject(topic, key, record))
+            latest = await self._latest(run, self._subject(topic, key, record))
             self._check_rules(latest, latest.subject, "writes")
             return latest.schema, list(latest.needed), latest.id if framed else None
         text = self._derived(like, topic, key) if arguments["schema"] is None else _text(arguments["schema"])
@@ -199,7 +201,7 @@ class Avro(RegistryFormat):
         if not framed:
             return text, [], None
         subject = self._subject(topic, key, _core.avro_name(text, []))
-        return text, [], await self._id_of(do, subject, text)
+        return text, [], await self._id_of(run, subject, text)
 
     def _derived(self, like: pa.RecordBatch, topic: str | None, key: bool) -> str:
         part = "key" if key else "value"

@@ -8,7 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Blocking, Do, run_sync
+from samsarrow._sync import Blocking, RunCall, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.avro import Avro
 from samsarrow.values.json import Json
@@ -58,8 +58,8 @@ def decode_values(
     """
     if on_decode_error not in ("raise", "null"):
         raise ConfigurationError(f"on_decode_error must be raise or null, not {on_decode_error!r}")
-    do = Blocking._run
-    decoder = run_sync(make_decoder(format, do, topic, key))
+    run = Blocking._run
+    decoder = run_sync(make_decoder(format, run, topic, key))
     values = _arrow(array)
     columns = {"value": values}
     if headers is not None:
@@ -71,7 +71,7 @@ def decode_values(
     row, decoded = 0, []
     for batch in batches:
         if not isinstance(format, str):
-            run_sync(format._learn(do, decoder, batch, key))
+            run_sync(format._learn(run, decoder, batch, key))
         rows, bad = decoder.decode(batch, key, on_decode_error == "raise")
         if bad is not None:
             raise decode_error(bad, row + bad[0], topic, f"row {row + bad[0]}")
@@ -80,9 +80,9 @@ def decode_values(
     return pa.chunked_array(decoded) if isinstance(values, pa.ChunkedArray) else decoded[0]
 
 
-async def make_decoder(format: Format, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002
+async def make_decoder(format: Format, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002
     """Returns the decoder for values, or keys, of a topic; None for any topic."""
-    return _plain(format) if isinstance(format, str) else await format._decoder(do, topic, key)
+    return _plain(format) if isinstance(format, str) else await format._decoder(run, topic, key)
 
 
 def decode_error(

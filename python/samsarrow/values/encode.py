@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Blocking, Do, run_sync
+from samsarrow._sync import Blocking, RunCall, run_sync
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.decode import Format, decode_error
 from samsarrow.values.headers import InHeaders
@@ -75,7 +75,7 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 async def make_encoder(
     format: Format,  # noqa: A002
-    do: Do,
+    run: RunCall,
     like: pa.RecordBatch,
     topic: str | None,
     key: bool,
@@ -84,7 +84,7 @@ async def make_encoder(
     return (
         _core.ValueEncoder.plain(format, like)
         if isinstance(format, str)
-        else await format._encoder(do, like, topic, key)
+        else await format._encoder(run, like, topic, key)
     )
 
 

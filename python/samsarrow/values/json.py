@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, final
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Do
+from samsarrow._sync import RunCall
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.values.headers import InHeaders
@@ -104,14 +104,14 @@ class Json(RegistryFormat):
             schema, references, links, None if fields is None else list(fields), self._arguments["framing"]
         )
 
-    async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
+    async def _decoder(self, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:
         """Returns the decoder of the row schema, which is fetched from the registry unless it was passed."""
         decoder = self._decoders.get(None)
         if decoder is not None or self._registry is None:
             return self._decoders[None]
         subject = self._subject(topic, key)
         if subject not in self._decoders:
-            registered = await self._registered(do, subject)
+            registered = await self._registered(run, subject)
             self._decoders[subject] = self._make_decoder(registered.schema, registered)
         return self._decoders[subject]
 
@@ -121,13 +121,15 @@ class Json(RegistryFormat):
             raise ConfigurationError("the schema of the rows is unknown: pass schema, subject or topic")
         return subject or f"{topic}-{'key' if key else 'value'}"
 
-    async def _registered(self, do: Do, subject: str) -> RegisteredSchema:
+    async def _registered(self, run: RunCall, subject: str) -> RegisteredSchema:
         """Returns the schema of a subject."""
-        latest = await self._latest(do, subject)
+        latest = await self._latest(run, subject)
         self._check_rules(latest, subject, "takes")
         return latest
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTextEncoder | InHeaders:
+    async def _encoder(
+        self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
+    ) -> JsonTextEncoder | InHeaders:
         """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
         schema, framing = self._arguments["schema"], self._arguments["framing"]
         if self._registry is None:
@@ -137,7 +139,7 @@ class Json(RegistryFormat):
             return JsonTextEncoder(like, b"", _core.ValueDecoder.json(_columns(schema), (), (), None, framing))
         subject = self._subject(topic, key)
         if schema is None:
-            latest = await self._registered(do, subject)
+            latest = await self._registered(run, subject)
             schema_id = latest.id
             reader = _core.ValueDecoder.json(latest.schema, latest.needed, latest.links, None, framing)
         else:
@@ -147,16 +149,16 @@ class Json(RegistryFormat):
             reader = _core.ValueDecoder.json(text, (), (), None, framing)
             # Raises before a schema that the columns do not fit is registered.
             JsonTextEncoder(like, b"", reader)
-            schema_id = await self._id_of(do, subject, text)
+            schema_id = await self._id_of(run, subject, text)
         if framing == "none":
             return JsonTextEncoder(like, b"", reader)
         if schema_id is None:
             raise ConfigurationError(f"the registry returned no id for the schema of subject {subject}")
         if framing == "header":
-            return InHeaders(JsonTextEncoder(like, b"", reader), await self._header(do, schema_id))
+            return InHeaders(JsonTextEncoder(like, b"", reader), await self._header(run, schema_id))
         return JsonTextEncoder(like, b"\0" + schema_id.to_bytes(8 if framing == "apicurio8" else 4), reader)
 
-    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+    async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Does nothing: JSON values are read without their writer's schema."""
 
     # Headers that name a schema are ignored, too.

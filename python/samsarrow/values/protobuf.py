@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Do
+from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
 from samsarrow.values.headers import InHeaders
@@ -119,14 +119,14 @@ class Protobuf(RegistryFormat):
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._decoder_args)
 
-    async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
+    async def _decoder(self, run: RunCall, topic: str | None, key: bool) -> _core.ValueDecoder:
         """Returns the decoder of the row schema, which is fetched from the registry unless it was passed."""
         decoder = self._decoders.get(None)
         if decoder is not None or self._registry is None:
             return self._decoders[None]
         subject = self._subject(topic, key)
         if subject not in self._decoders:
-            latest = await self._latest(do, subject)
+            latest = await self._latest(run, subject)
             references = [*latest.needed, *self._imports]
             self._decoders[subject] = _core.ValueDecoder.protobuf(latest.schema, references, *self._decoder_args)
         return self._decoders[subject]
@@ -137,27 +137,27 @@ class Protobuf(RegistryFormat):
         return subject_of("topic", topic, key, None) if subject is None else subject
 
     async def _encoder(
-        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+        self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool
     ) -> _core.ValueEncoder | InHeaders:
         """Returns the encoder of columns of this type, and registers its schema if `auto_register` is set."""
         framed = self._arguments["framing"] != "none"
         subject = self._subject(topic, key) if self._registry is not None and framed else None
         cache_key = (like.schema.field(0).type, subject)
         if cache_key not in self._encoders:
-            text, references, schema_id = await self._write_schema(do, like, topic, key, framed)
+            text, references, schema_id = await self._write_schema(run, like, topic, key, framed)
             message, framing = self._arguments["message"], self._arguments["framing"]
             encoder = _core.ValueEncoder.protobuf(text, references, message, like, framing, schema_id)
-            header = await self._header(do, schema_id) + encoder.indexes if self._writes_headers else None
+            header = await self._header(run, schema_id) + encoder.indexes if self._writes_headers else None
             self._encoders[cache_key] = encoder if header is None else InHeaders(encoder, header)
         return self._encoders[cache_key]
 
     async def _write_schema(
-        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool, framed: bool
+        self, run: RunCall, like: pa.RecordBatch, topic: str | None, key: bool, framed: bool
     ) -> tuple[str | bytes, list[str], int | None]:
         """Returns the schema to write with, the schemas it refers to, and its id if the framing contains one."""
         arguments, schema = self._arguments, self._arguments["schema"]
         if self._registry is not None and (schema is None or arguments["use_latest"]):
-            latest = await self._latest(do, self._subject(topic, key))
+            latest = await self._latest(run, self._subject(topic, key))
             self._check_rules(latest, latest.subject, "writes")
             return latest.schema, [*latest.needed, *self._imports], latest.id
         if not framed:
@@ -174,4 +174,4 @@ class Protobuf(RegistryFormat):
             )
         # Raises before a schema that the columns do not fit is registered.
         _core.ValueEncoder.protobuf(schema, [], arguments["message"], like, "none", None)
-        return schema, [], await self._id_of(do, self._subject(topic, key), schema)
+        return schema, [], await self._id_of(run, self._subject(topic, key), schema)

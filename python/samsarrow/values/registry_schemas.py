@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Do
+from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry, SchemaType, _new, _schema
 
@@ -36,11 +36,11 @@ class RegistryFormat:
         # Schema ids by subject and text.
         self._ids: dict[tuple[str, str], int] = {}
 
-    async def _latest(self, do: Do, subject: str) -> RegisteredSchema:
+    async def _latest(self, run: RunCall, subject: str) -> RegisteredSchema:
         """Returns the requested version of a subject, by default the latest; it is fetched once."""
         assert self._registry is not None
         if subject not in self._schemas:
-            latest = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
+            latest = await run(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
             if latest.schema_type != self._kind:
                 text = f"the schema of subject {subject} is of type {latest.schema_type}, not {self._kind}"
                 raise ConfigurationError(text)
@@ -53,37 +53,37 @@ class RegistryFormat:
             text = f"the schema of subject {subject} has rules, which samsarrow does not run"
             raise ConfigurationError(f"{text}: ignore_rules=True {action} values as they are")
 
-    async def _id_of(self, do: Do, subject: str, text: str) -> int:
+    async def _id_of(self, run: RunCall, subject: str, text: str) -> int:
         """Returns the id of a schema to write with; it is registered or looked up once."""
         assert self._registry is not None
         if (subject, text) not in self._ids:
             core = self._registry._open
             register_or_lookup = core.register if self._arguments["auto_register"] else core.lookup
-            self._ids[subject, text] = await do(register_or_lookup(subject, _new(text, self._kind, ()), False))
+            self._ids[subject, text] = await run(register_or_lookup(subject, _new(text, self._kind, ()), False))
         return self._ids[subject, text]
 
-    async def _header(self, do: Do, schema_id: int | bytes | None) -> bytes:
+    async def _header(self, run: RunCall, schema_id: int | bytes | None) -> bytes:
         """Returns the header value that names a schema by its GUID, as Confluent's serializers do.
 
         Args:
-            do: runs a call, blocking or awaiting.
+            run: waits for a call of the Rust client, blocking or awaiting.
             schema_id: id or GUID of the schema. Without a registry an id is written as it is.
         """
         if isinstance(schema_id, int):
             if self._registry is None:
                 return b"\0" + schema_id.to_bytes(4)
-            schema = await do(_schema(self._registry._open, schema_id, None, None, "latest"))
+            schema = await run(_schema(self._registry._open, schema_id, None, None, "latest"))
             schema_id = None if schema.guid is None else schema.guid.bytes
         if schema_id is None:
             raise ConfigurationError("the registry has no GUIDs, which headers have: framing='confluent' takes ids")
         return b"\1" + schema_id
 
-    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+    async def _learn(self, run: RunCall, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Fetches the writers' schemas of a batch that the decoder does not have."""
         if self._registry is not None:
             call = decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"], self._imports)
             if call is not None:
-                await do(call)
+                await run(call)
 
     @property
     def _in_headers(self) -> bool:

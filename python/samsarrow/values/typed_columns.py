@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._bounded_reader import slice_rows
-from samsarrow._sync import Do
+from samsarrow._sync import RunCall
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.types import ConsumerRecord, TopicPartition
 from samsarrow.values.dead_letter import DeadLetter
@@ -82,16 +82,16 @@ class TypedColumns:
         """True once `prepare` has set the schema of the rows."""
         return len(self._decoders) == len(self._formats)
 
-    async def prepare(self, do: Do, topics: set[str]) -> None:
+    async def prepare(self, run: RunCall, topics: set[str]) -> None:
         """Creates the decoders, and fetches row schemas from the registry if necessary.
 
         Args:
-            do: runs a call, blocking or awaiting.
+            run: waits for a call of the Rust client, blocking or awaiting.
             topics: the topics that are read, as far as they are known.
         """
         topic = next(iter(topics)) if len(topics) == 1 else None
         self._decoders = {
-            name: await make_decoder(value, do, topic, name == "key") for name, value in self._formats.items()
+            name: await make_decoder(value, run, topic, name == "key") for name, value in self._formats.items()
         }
 
     def empty(self, raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -100,7 +100,7 @@ class TypedColumns:
         columns = {name: decoder.decode(none, False, False)[0] for name, decoder in self._decoders.items()}
         return self._assembled(raw.slice(0, 0), columns)
 
-    async def read(self, do: Do, raw: pa.RecordBatch) -> Read:
+    async def read(self, run: RunCall, raw: pa.RecordBatch) -> Read:
         """Decodes a batch, or as many of its rows as fit into `LIMIT` bytes."""
         strict = self._on_decode_error == "raise"
         columns, first_error = {}, None
@@ -108,7 +108,7 @@ class TypedColumns:
             format, key = self._formats[name], name == "key"  # noqa: A001 - as everywhere
             batch = pa.record_batch({"value": raw.column(name), **_headers(raw)})
             if not isinstance(format, str):
-                await format._learn(do, decoder, batch, key)
+                await format._learn(run, decoder, batch, key)
             columns[name], bad = decoder.decode(batch, key, strict, LIMIT)
             if bad is not None and (first_error is None or bad[0] < first_error[1][0]):
                 first_error = (name, bad)

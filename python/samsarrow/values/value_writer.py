@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._sync import Do
+from samsarrow._sync import RunCall
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
@@ -41,7 +41,7 @@ class WrittenRows:
 
     @staticmethod
     async def of(
-        do: Do,
+        run: RunCall,
         topic: str,
         data: Any,
         key: str | None,
@@ -59,7 +59,7 @@ class WrittenRows:
                 continue
             columns, is_struct = _picked(source.schema, part, names)
             like = pa.record_batch({"value": _column(empty_batch(source.schema), columns, is_struct)})
-            rows._encoders[part] = columns, is_struct, await make_encoder(part_format, do, like, topic, part == "key")
+            rows._encoders[part] = columns, is_struct, await make_encoder(part_format, run, like, topic, part == "key")
             setattr(rows, part, unused(part, schema))
             schema = schema.append(pa.field(getattr(rows, part), pa.large_binary()))
         if any(isinstance(encoder, InHeaders) for *_, encoder in rows._encoders.values()):
