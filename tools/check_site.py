@@ -43,19 +43,19 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Collects ids, links and loaded resources."""
-        given = {name: value or "" for name, value in attrs}
+        config = {name: value or "" for name, value in attrs}
         if tag not in VOID and tag not in DRAWN:
             self._open.append(tag)
-        if "id" in given:
-            self.ids[given["id"]] += 1
+        if "id" in config:
+            self.ids[config["id"]] += 1
         if tag == "html":
-            self.language = given.get("lang", "")
-        if tag == "a" and "href" in given:
-            self.links.append(given["href"])
-        if tag in FETCHED and (place := given.get(FETCHED[tag])) and given.get("rel") not in NAMES:
+            self.language = config.get("lang", "")
+        if tag == "a" and "href" in config:
+            self.links.append(config["href"])
+        if tag in FETCHED and (place := config.get(FETCHED[tag])) and config.get("rel") not in NAMES:
             self.fetched.append(place)
-        if tag == "img" and not given.get("alt"):
-            self.wrong.append(f"an image without alt: {given.get('src')}")
+        if tag == "img" and not config.get("alt"):
+            self.wrong.append(f"an image without alt: {config.get('src')}")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Handles a self-closing element."""
@@ -88,7 +88,7 @@ def check(folder: Path) -> tuple[int, int, list[str]]:
     for path, page in pages.items():
         name = str(path.relative_to(folder))
         wrong += [f"{name}: {text}" for text in page.wrong]
-        wrong += [f"{name}: id {one!r} is there {count} times" for one, count in page.ids.items() if count > 1]
+        wrong += [f"{name}: id {item!r} is there {count} times" for item, count in page.ids.items() if count > 1]
         if not page.title or not page.language:
             wrong.append(f"{name}: no title or no language")
         wrong += [f"{name}: fetches {place}" for place in page.fetched if urlsplit(place).netloc]
@@ -98,7 +98,7 @@ def check(folder: Path) -> tuple[int, int, list[str]]:
                 wrong.append(f"{name}: {link}: {problem}")
     wrong += [f"{path.relative_to(folder)}: fetches a font or a style" for path in _foreign_styles(folder)]
     api = [page.ids for path, page in pages.items() if path.parent.name == "api"]
-    shown = {one.rpartition(".")[2] for ids in api for one in ids}
+    shown = {item.rpartition(".")[2] for ids in api for item in ids}
     wrong += [f"api: {name} is on no page" for name in _public() if name not in shown]
     return len(pages), links, wrong
 
@@ -129,9 +129,9 @@ def _public() -> list[str]:
     """Returns the public names of `samsarrow`, without importing it."""
     tree = ast.parse((ROOT / "python" / "samsarrow" / "__init__.py").read_text())
     [names] = [
-        ast.literal_eval(one.value)
-        for one in tree.body
-        if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", "") == "__all__"
+        ast.literal_eval(item.value)
+        for item in tree.body
+        if isinstance(item, ast.Assign) and getattr(item.targets[0], "id", "") == "__all__"
     ]
     return list(names)
 

@@ -63,8 +63,8 @@ def peers() -> dict[str, dict[str, dict[str, Any]]]:
     from kafka import KafkaConsumer, KafkaProducer
 
     def arguments(made: type) -> dict[str, Any]:
-        found = inspect.signature(made).parameters.values()
-        return {one.name: one.default for one in found if one.default is not one.empty}
+        result = inspect.signature(made).parameters.values()
+        return {item.name: item.default for item in result if item.default is not item.empty}
 
     return {
         "kafka-python": {"consumer": KafkaConsumer.DEFAULT_CONFIG, "producer": KafkaProducer.DEFAULT_CONFIG},
@@ -81,17 +81,17 @@ def librdkafka() -> set[str]:
     sys.path.insert(0, str(ROOT / "tests"))
     from support.librdkafka import library
 
-    lib, found = library(), set()
+    lib, result = library(), set()
     for kind in ("topic_conf", "conf"):
         new, dump = getattr(lib, f"rd_kafka_{kind}_new"), getattr(lib, f"rd_kafka_{kind}_dump")
         new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
         count = ctypes.c_size_t()
         texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
-        found |= {texts[at].decode() for at in range(0, count.value, 2)}
+        result |= {texts[at].decode() for at in range(0, count.value, 2)}
     # The dump omits options that are not set; setting one shows if it is known.
     conf, text = ctypes.c_void_p(new()), ctypes.create_string_buffer(512)
     known = [name for name in ROWS if lib.rd_kafka_conf_set(conf, name.encode(), b"x", text, 512) != UNKNOWN]
-    return found | set(known)
+    return result | set(known)
 
 
 def _instead(name: str) -> str | None:
@@ -164,20 +164,20 @@ def _defaults(python: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
     known = {"confluent-kafka": LIBRDKAFKA, "Java": JAVA}
     for client, differences in known.items():
         yield from (f"### {client}", "", *head)
-        for one in sorted(differences):
-            if one.name not in QUIET:
-                yield f"| `{one.name}` | `{one.theirs}` | `{one.ours}` | {one.meaning} |"
+        for difference in sorted(differences):
+            if difference.name not in QUIET:
+                yield f"| `{difference.name}` | `{difference.theirs}` | `{difference.ours}` | {difference.meaning} |"
         yield ""
     ours = _our_defaults()
     for client, kinds in python.items():
         yield from (f"### {client}", "", *head)
-        found = {
+        results = {
             ROWS[dotted][0]: text
             for kind in kinds.values()
             for name, default in kind.items()
             if (dotted := name.replace("_", ".")) in ROWS and (text := _text(default))
         }
-        for name, theirs in sorted(found.items()):
+        for name, theirs in sorted(results.items()):
             if name not in QUIET and theirs != ours[name]:
                 yield f"| `{name}` | `{theirs}` | `{ours[name]}` | {MEANINGS[name]} |"
         yield ""
@@ -188,8 +188,8 @@ def _text(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple | list):
-        classes = [re.sub("PartitionAssignor$", "", one.__name__) for one in default if inspect.isclass(one)]
-        return ",".join(re.sub("(?<=[a-z])(?=[A-Z])", "-", one).lower() for one in classes).replace("round-", "round")
+        classes = [re.sub("PartitionAssignor$", "", item.__name__) for item in default if inspect.isclass(item)]
+        return ",".join(re.sub("(?<=[a-z])(?=[A-Z])", "-", item).lower() for item in classes).replace("round-", "round")
     if not isinstance(default, str | int | float | None):
         return re.sub("Partitioner$", "", type(default).__name__).lower()
     return WORDS.get(str(default), str(default))

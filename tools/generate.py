@@ -95,12 +95,12 @@ def _dictionary(
         yield f'    """Keywords of `{client.capitalize()}`."""\n'
     for name, aliases, _, _ in table:
         words, meaning = types[name]
-        found = TYPES[words[0]] if len(words) == 1 and words[0] in TYPES else _literal(name, words)
-        found = WIDER.get(name, "{}").format(found) + " | None"
-        yield from _key(name, found, meaning)
+        result = TYPES[words[0]] if len(words) == 1 and words[0] in TYPES else _literal(name, words)
+        result = WIDER.get(name, "{}").format(result) + " | None"
+        yield from _key(name, result, meaning)
         for alias in aliases:
             if alias.replace(".", "_") != name.replace(".", "_"):
-                yield from _key(alias, found, f"`{name}`.")
+                yield from _key(alias, result, f"`{name}`.")
     yield ""
 
 
@@ -121,7 +121,7 @@ def _key(name: str, found: str, meaning: str) -> Iterator[str]:
         yield f'    """{text}"""'
     else:
         wrapped = textwrap.wrap(text, WIDTH - 4, initial_indent='"""', break_long_words=False, break_on_hyphens=False)
-        yield from (f"    {one}" for one in wrapped)
+        yield from (f"    {item}" for item in wrapped)
         yield '    """'
 
 

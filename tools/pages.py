@@ -159,9 +159,9 @@ def _first(error: type[BaseException] | str) -> str:
 def _source(module: str, name: str) -> str:
     """Returns the docstring of a class without importing it, since PySpark may not be installed."""
     source = (ROOT / "python" / Path(*module.split("."))).with_suffix(".py").read_text()
-    found = re.search(rf'^class {name}\b[^\n]*:\n    """(.*?)"""', source, re.MULTILINE | re.DOTALL)
-    assert found, f"{module} has no {name} with a docstring"
-    return inspect.cleandoc(found[1])
+    match = re.search(rf'^class {name}\b[^\n]*:\n    """(.*?)"""', source, re.MULTILINE | re.DOTALL)
+    assert match, f"{module} has no {name} with a docstring"
+    return inspect.cleandoc(match[1])
 
 
 def _home(module: str) -> str:

@@ -67,23 +67,23 @@ def tree(at: Checkout) -> Iterator[str]:
 
 def versions(at: Checkout) -> Iterator[str]:
     """Checks that all files with a version have this one."""
-    found = {}
+    results = {}
     project = tomllib.loads((at.root / "pyproject.toml").read_text())["project"]
     if "version" in project:
-        found["pyproject.toml, project.version"] = project["version"]
+        results["pyproject.toml, project.version"] = project["version"]
     for name in project.get("optional-dependencies", {}).get("spark-native", []):
-        found["pyproject.toml, spark-native"] = name.partition("==")[2]
+        results["pyproject.toml, spark-native"] = name.partition("==")[2]
     lock = tomllib.loads((at.root / "Cargo.lock").read_text())["package"]
     for package in lock:
         if package["name"].startswith("samsarrow-"):
-            found[f"Cargo.lock, {package['name']}"] = package["version"]
+            results[f"Cargo.lock, {package['name']}"] = package["version"]
     if heading := HEADING.search((at.root / "CHANGELOG.md").read_text()):
-        found["CHANGELOG.md, its first entry"] = heading[1]
+        results["CHANGELOG.md, its first entry"] = heading[1]
     if (pom := at.root / "jvm" / "pom.xml").exists() and (
         written := re.search(r"<version>(.+?)</version>", pom.read_text())
     ):
-        found["jvm/pom.xml"] = written[1]
-    for where, version in found.items():
+        results["jvm/pom.xml"] = written[1]
+    for where, version in results.items():
         if version != at.version:
             yield f"{where} says {version}, and Cargo.toml {at.version}"
 
@@ -126,10 +126,10 @@ def wheels(at: Checkout) -> Iterator[str]:
     built = int(at.git("log", "-1", "--format=%ct"))
     named = f"samsarrow-{at.version}"
     for tag, what in WHEELS.items():
-        found = [path for path in at.dist.glob(f"{named}-cp311-abi3-*.whl") if tag in path.name]
-        if not found:
+        results = [path for path in at.dist.glob(f"{named}-cp311-abi3-*.whl") if tag in path.name]
+        if not results:
             yield f"no wheel for {what} in {at.dist.name}/: `make wheels`"
-        for path in found:
+        for path in results:
             yield from _wheel(path, built)
     sources = at.dist / f"{named}.tar.gz"
     if not sources.exists():
@@ -148,9 +148,9 @@ def _wheel(path: Path, built: int) -> Iterator[str]:
         boms = [name for name in names if re.search(r"\.dist-info/sboms/.+\.json$", name)]
         if not any(json.loads(wheel.read(name)).get("components") for name in boms):
             yield f"{path.name} has no SBOM"
-    for wanted in ("LICENSE", "THIRD-PARTY-NOTICES"):
-        if not any(re.search(rf"\.dist-info/licenses/{wanted}$", name) for name in names):
-            yield f"{path.name} has no {wanted}"
+    for expected in ("LICENSE", "THIRD-PARTY-NOTICES"):
+        if not any(re.search(rf"\.dist-info/licenses/{expected}$", name) for name in names):
+            yield f"{path.name} has no {expected}"
 
 
 def gates(at: Checkout) -> Iterator[str]:

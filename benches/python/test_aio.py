@@ -43,26 +43,26 @@ def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str
 
 @pytest.mark.parametrize("verb", ["send", "deliveries"])
 def test_awaited_sends(kafka: KafkaServer, verb: str) -> None:
-    found = compared(verb, ("ours", "aiokafka"), kafka, create_topic(kafka, f"loops-{verb}"))
+    result = compared(verb, ("ours", "aiokafka"), kafka, create_topic(kafka, f"loops-{verb}"))
     # Counts do not depend on the machine. The metadata request for the topic happens before.
-    assert found["ours"]["wakes"] <= found["ours"]["requests"] + 1
+    assert result["ours"]["wakes"] <= result["ours"]["requests"] + 1
 
 
 def test_batches(kafka: KafkaServer, topic: str) -> None:
-    found = compared("batches", ("ours", "blocking"), kafka, topic)
-    assert found["ours"]["rows"] == found["blocking"]["rows"] == COUNT * PASSES
+    result = compared("batches", ("ours", "blocking"), kafka, topic)
+    assert result["ours"]["rows"] == result["blocking"]["rows"] == COUNT * PASSES
 
 
 def test_records(kafka: KafkaServer, topic: str) -> None:
-    found = compared("records", ("ours", "blocking", "aiokafka", "confluent"), kafka, topic)
-    assert len({(one["rows"], one["bytes"]) for one in found.values()}) == 1
+    result = compared("records", ("ours", "blocking", "aiokafka", "confluent"), kafka, topic)
+    assert len({(item["rows"], item["bytes"]) for item in result.values()}) == 1
 
 
 def test_a_record_at_a_time(kafka: KafkaServer) -> None:
     topic = create_topic(kafka, "loops-waited")
-    found: dict[str, list[Any]] = {client: [] for client in ("ours", "blocking", "aiokafka")}
-    for client in turns(list(found), ROUNDS):
-        found[client].append(run(client, "waited", kafka, topic, 2000))
-    for client, runs in found.items():
-        cuts = {p: [one[p] for one in runs] for p in ("p50", "p95", "p99")}
+    results: dict[str, list[Any]] = {client: [] for client in ("ours", "blocking", "aiokafka")}
+    for client in turns(list(results), ROUNDS):
+        results[client].append(run(client, "waited", kafka, topic, 2000))
+    for client, runs in results.items():
+        cuts = {p: [item[p] for item in runs] for p in ("p50", "p95", "p99")}
         loops.append(each_run(f"waited, {client}", cuts))

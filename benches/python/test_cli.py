@@ -107,15 +107,15 @@ def check(command: Sequence[str], form: str, member: str, values: pa.BinaryArray
     output(command, pieces.append)
     text = b"".join(pieces)
     if form == "value":
-        wanted = b"\n".join(values.to_pylist()) + b"\n"
-        assert hashlib.sha256(text).digest() == hashlib.sha256(wanted).digest()
+        expected = b"\n".join(values.to_pylist()) + b"\n"
+        assert hashlib.sha256(text).digest() == hashlib.sha256(expected).digest()
         return
     lines = text.splitlines()
     assert len(lines) == RECORDS
     for row in range(0, RECORDS, 101):
-        found = json.loads(lines[row])
-        value = found[member]
-        assert found["offset"] == row
+        actual = json.loads(lines[row])
+        value = actual[member]
+        assert actual["offset"] == row
         assert (json.loads(value) if isinstance(value, str) else value) == json.loads(values[row].as_py())
 
 
@@ -154,9 +154,9 @@ def test_parquet(benchmark: Any, kafka: KafkaServer, topic: str, values: pa.Bina
     for codec in ("snappy", "none"):
         ours = [*SAMSARROW, "consume", topic, "-O", str(path), "-z", codec, "-b", kafka.bootstrap_servers]
         took[codec] = median([seconds(ours) for _ in range(ROUNDS)])
-        found = pyarrow.parquet.read_table(path)
-        assert found["offset"].to_pylist() == list(range(RECORDS))
-        assert found["value"].combine_chunks().cast(pa.binary()).equals(values)
+        result = pyarrow.parquet.read_table(path)
+        assert result["offset"].to_pylist() == list(range(RECORDS))
+        assert result["value"].combine_chunks().cast(pa.binary()).equals(values)
         said(f"parquet, {codec:<7} {RECORDS / took[codec]:>12,.0f} records/s")
     benchmark.pedantic(lambda: seconds(ours), rounds=1)
     said(f"parquet: without compression in {took['none'] / took['snappy']:.2f} of the time with snappy")

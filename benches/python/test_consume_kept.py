@@ -23,16 +23,16 @@ pytestmark = pytest.mark.timeout(900)
 def test_kept(benchmark: Any, kafka: KafkaServer, written: Callable[[Case], str], case: Case) -> None:
     """The raw loop retains responses without decoding."""
     topic = written(case)
-    found: dict[str, list[Any]] = {client: [] for client in CLIENTS}
+    results: dict[str, list[Any]] = {client: [] for client in CLIENTS}
 
     def once() -> None:
         for client in turns(CLIENTS, RUNS):
-            found[client].append(run_module("clients.kept", client, kafka.bootstrap_servers, topic, case.count))
+            results[client].append(run_module("clients.kept", client, kafka.bootstrap_servers, topic, case.count))
 
     benchmark.pedantic(once, rounds=1)
     _, crc = checksum(data.table(case.count, case.kind).column("value").chunks)
     lines = sections["kept by a fresh process against let go by a warm one, rates"]
-    for client, runs in found.items():
+    for client, runs in results.items():
         for run in runs:
             assert run["kept"]["rows"] == run["warm"]["rows"] == case.count
             assert run["kept"].pop("crc", None) == (None if client == "raw" else crc)

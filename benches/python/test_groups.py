@@ -41,9 +41,9 @@ def test_rebalance_on_the_embedded_broker(benchmark: Any) -> None:
     with Broker(topics={"wide": PARTITIONS}) as broker:
         before = broker.requests()
         seconds = benchmark.pedantic(lambda: rebalance(broker.bootstrap_servers, "g", "wide"), rounds=1)
-        asked = {api: count - before.get(api, 0) for api, count in broker.requests().items()}
-    assert asked["SyncGroup"] >= MEMBERS
-    sent = ", ".join(f"{api} {asked.get(api, 0)}" for api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch"))
+        requests = {api: count - before.get(api, 0) for api, count in broker.requests().items()}
+    assert requests["SyncGroup"] >= MEMBERS
+    sent = ", ".join(f"{api} {requests.get(api, 0)}" for api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch"))
     groups.append(
         f"{MEMBERS} members join and share {PARTITIONS} partitions, embedded broker: {seconds:.2f} s ({sent})"
     )
@@ -88,9 +88,9 @@ def test_commits(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
             for i in range(COMMITS):
                 consumer.commit({tp: i})
             seconds = time.perf_counter() - started
-            found = consumer.committed([tp])[tp]
-            assert found is not None
-            assert found.offset == COMMITS - 1
+            committed = consumer.committed([tp])[tp]
+            assert committed is not None
+            assert committed.offset == COMMITS - 1
         return COMMITS / seconds
 
     def theirs() -> float:
@@ -106,15 +106,15 @@ def test_commits(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
         return COMMITS / seconds
 
     clients = {"ours": ours, "confluent": theirs}
-    found: dict[str, list[float]] = {client: [] for client in clients}
+    results: dict[str, list[float]] = {client: [] for client in clients}
 
     def once() -> None:
         for client in turns(list(clients), RUNS):
-            found[client].append(clients[client]())
+            results[client].append(clients[client]())
 
     benchmark.pedantic(once, rounds=1)
-    ratios = [mine / peers for mine, peers in zip(*found.values(), strict=True)]
-    groups.append(each_run("commits that wait", found, "/s"))
+    ratios = [mine / peers for mine, peers in zip(*results.values(), strict=True)]
+    groups.append(each_run("commits that wait", results, "/s"))
     groups.append(each_run("", {"x confluent": ratios}, "", 2))
 
 

@@ -61,20 +61,20 @@ def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
 
 def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """Rate of `send` calls in a fresh process, from its first record on."""
-    found: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in PEERS}
+    results: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in PEERS}
 
     def once() -> None:
         for client in turns(PEERS, RUNS):
             topic = create_topic(warm_kafka, f"first-{client}-{next(_numbers)}")
             result = run_client(client, "send", warm_kafka, topic, FIRST)
             assert result["rows"] == FIRST
-            found[client]["called"].append(FIRST / result["calls"] / 1e3)
-            found[client]["arrived"].append(FIRST / result["seconds"] / 1e3)
+            results[client]["called"].append(FIRST / result["calls"] / 1e3)
+            results[client]["arrived"].append(FIRST / result["seconds"] / 1e3)
             check(warm_kafka, topic, FIRST)
 
     benchmark.pedantic(once, rounds=1)
     lines = sections[f"the first {FIRST:,} sends of a process"]
-    lines += [each_run(client, figures, "thousand/s") for client, figures in found.items()]
+    lines += [each_run(client, figures, "thousand/s") for client, figures in results.items()]
 
 
 def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
@@ -92,7 +92,7 @@ def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
 
 def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """Latency for an application that awaits each record's result before the next; clients take turns."""
-    found: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in PEERS}
+    results: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in PEERS}
     topic = create_topic(warm_kafka, "waited")
     # The first 200 connect.
     count = 200 + 11_200 * RECORDS // 3_000_000
@@ -102,9 +102,9 @@ def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
             micros = run_client(client, "waited", warm_kafka, topic, count)
             assert len(micros) == count - 200
             cuts = statistics.quantiles(micros, n=100)
-            for name, figures in found[client].items():
+            for name, figures in results[client].items():
                 figures.append(cuts[int(name[1:]) - 1])
 
     benchmark.pedantic(once, rounds=1)
-    for client, figures in found.items():
+    for client, figures in results.items():
         sections["a record at a time, waited for"].append(each_run(client, figures))

@@ -49,11 +49,11 @@ def test_several_partitions(benchmark: Any, warm_kafka: KafkaServer, verb: str, 
 def expected(verb: str) -> dict[str, Any]:
     sent = data.placed(data.table(COUNT))
     crcs = {name: checksum(sent.column(name).chunks)[1] for name in ("value", "key")}
-    found = {"rows": COUNT, "values": crcs["value"], "keys": crcs["key"], "ordered": True}
+    actual = {"rows": COUNT, "values": crcs["value"], "keys": crcs["key"], "ordered": True}
     if verb == "keyed":
-        return found
+        return actual
     where = zlib.crc32(sent.column("partition").to_numpy().astype(np.dtype("<i4")).tobytes())
-    return {**found, "keys": found["keys"] if verb == "placed_keyed" else 0, "partitions": where}
+    return {**actual, "keys": actual["keys"] if verb == "placed_keyed" else 0, "partitions": where}
 
 
 def test_codecs(benchmark: Any, warm_kafka: KafkaServer) -> None:

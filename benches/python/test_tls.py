@@ -36,7 +36,7 @@ def loop() -> str:
         [*build, "--message-format", "json"], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=True
     )
     built = [json.loads(line) for line in done.stdout.splitlines()]
-    return next(one["executable"] for one in built if one.get("target", {}).get("name") == "fetch_loop")
+    return next(item["executable"] for item in built if item.get("target", {}).get("name") == "fetch_loop")
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +95,13 @@ def test_consume(tls_kafka: tuple[KafkaServer, Secured], loop: str, kind: str) -
     medians = {client: median(runs) for client, runs in results[verb].items()}
     rates = {client: run["rows"] / run["seconds"] for client, run in medians.items()}
     cpu = medians["ours"]["cpu"] / count * 1e6
-    found = {
+    collected = {
         f"of the raw loop at least {OF_RAW}": rates["ours"] / rates["raw"] >= OF_RAW,
         f"CPU at most {CPU_US[kind]} us a record": cpu <= CPU_US[kind],
         f"of confluent-kafka at least {OF_CONFLUENT}": kind != "100B"
         or rates["ours"] / rates["confluent"] >= OF_CONFLUENT,
     }
-    assert all(found.values()), (found, harness.table())
+    assert all(collected.values()), (collected, harness.table())
 
 
 def test_send_batch(tls_kafka: tuple[KafkaServer, Secured]) -> None:

@@ -79,7 +79,7 @@ def run(case: str, n: int) -> dict[str, Any]:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                found: dict[str, Any] = json.loads(process.stdout.readline() or "null") or failed(process)
+                result: dict[str, Any] = json.loads(process.stdout.readline() or "null") or failed(process)
                 before = sum(broker.requests().values())
                 began = time.monotonic()
                 process.stdin.write("\n")
@@ -91,8 +91,8 @@ def run(case: str, n: int) -> dict[str, Any]:
                 raise
     finally:
         broker.close()
-    largest = {name: max(found[name], after[name]) for name in ("threads", "descriptors", "MB")}
-    return found | largest | {"idle": idle}
+    largest = {name: max(result[name], after[name]) for name in ("threads", "descriptors", "MB")}
+    return result | largest | {"idle": idle}
 
 
 def failed(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -117,15 +117,15 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(name.replace(", ", "-") for name in SIZES))
     parser.add_argument("--part", type=float, default=1.0)
     parser.add_argument("--dry", action="store_true")
-    given = parser.parse_args()
-    chosen = [case for case in SIZES if case.replace(", ", "-") in given.only.split(",")]
+    arguments = parser.parse_args()
+    chosen = [case for case in SIZES if case.replace(", ", "-") in arguments.only.split(",")]
     lines = [
         "| what | seconds until all is there | threads | descriptors | MB of its own | requests/s when idle | also |",
         "|---|---|---|---|---|---|---|",
     ]
     steep = []
     for case in chosen:
-        size = max(2, int(SIZES[case] * given.part))
+        size = max(2, int(SIZES[case] * arguments.part))
         results = {n: run(case, n) for n in (size // 2, size)}
         for n, found in results.items():
             lines.append(row(case, n, found))
@@ -136,7 +136,7 @@ def main() -> None:
             if whole[name] > unit and whole[name] > GROWTH * half[name]:
                 steep.append(f"{case}: {name} {half[name]:.2f} at {size // 2:,}, {whole[name]:.2f} at {size:,}")
     table = "\n".join(lines)
-    if given.dry or given.part != 1.0 or chosen != list(SIZES):
+    if arguments.dry or arguments.part != 1.0 or chosen != list(SIZES):
         print(table)
     else:
         write(table)

@@ -55,21 +55,21 @@ def partitions(n: int, servers: str) -> tuple[dict[str, float], Idle]:
         nonlocal rows
         rows += consumer.poll(1).num_rows
 
-    found = {"assign, ms": timed(lambda: consumer.assign(tps)) * 1000}
-    found["seconds"] = timed(lambda: until(lambda: rows >= n, read))
-    found["pause, ms"] = timed(lambda: consumer.pause(*tps)) * 1000
-    found["resume, ms"] = timed(lambda: consumer.resume(*tps)) * 1000
-    found["lag, ms"] = timed(consumer.lag) * 1000
-    return found, lambda: consumer.poll(0.5)
+    results = {"assign, ms": timed(lambda: consumer.assign(tps)) * 1000}
+    results["seconds"] = timed(lambda: until(lambda: rows >= n, read))
+    results["pause, ms"] = timed(lambda: consumer.pause(*tps)) * 1000
+    results["resume, ms"] = timed(lambda: consumer.resume(*tps)) * 1000
+    results["lag, ms"] = timed(consumer.lag) * 1000
+    return results, lambda: consumer.poll(0.5)
 
 
 def topics(n: int, servers: str) -> tuple[dict[str, float], Idle]:
     """A single-member group, subscribed to n topics by a pattern."""
     consumer = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", group_id="topics")
     consumer.subscribe(pattern="topic-.*")
-    found = {"seconds": timed(lambda: until(lambda: len(consumer.assignment()) == n, lambda: consumer.poll(0.1)))}
-    found["commit, ms"] = timed(consumer.commit) * 1000
-    return found, lambda: consumer.poll(0.5)
+    results = {"seconds": timed(lambda: until(lambda: len(consumer.assignment()) == n, lambda: consumer.poll(0.1)))}
+    results["commit, ms"] = timed(consumer.commit) * 1000
+    return results, lambda: consumer.poll(0.5)
 
 
 def clients(n: int, servers: str) -> tuple[dict[str, float], Idle]:
@@ -122,11 +122,11 @@ def members(n: int, servers: str, protocol: str) -> tuple[dict[str, float], Idle
 def metadata(n: int, servers: str) -> tuple[dict[str, float], Idle]:
     """Lists topics and polls one partition, with Metadata responses of n partitions."""
     with Admin(bootstrap_servers=servers) as admin:
-        found = {"seconds": timed(lambda: admin.list_topics(timeout=DEADLINE_S)), "list_topics, MB": resident()}
+        results = {"seconds": timed(lambda: admin.list_topics(timeout=DEADLINE_S)), "list_topics, MB": resident()}
     consumer = Consumer(bootstrap_servers=servers)
     consumer.assign([TopicPartition("topic-0", 0)])
-    found["poll(1), s"] = timed(lambda: consumer.poll(1))
-    return found, lambda: consumer.poll(0.5)
+    results["poll(1), s"] = timed(lambda: consumer.poll(1))
+    return results, lambda: consumer.poll(0.5)
 
 
 CASES: dict[str, Callable[[int, str], tuple[dict[str, float], Idle]]] = {

@@ -142,8 +142,8 @@ class Bench:
         if took[PYTHON][0] > middle + 100:
             self.missed.append(f"micro-batch, {PYTHON}: {took[PYTHON][0]:.0f} ms, {middle:.0f} + 100 is wanted")
         if ours[0] > middle or ours[1] > 1.1 * late:
-            wanted = f"p50 {middle:.0f}, p99 1.1 x {late:.0f}"
-            self.missed.append(f"micro-batch, {JVM}: p50 {ours[0]:.0f}, p99 {ours[1]:.0f} ms, {wanted} is wanted")
+            expected = f"p50 {middle:.0f}, p99 1.1 x {late:.0f}"
+            self.missed.append(f"micro-batch, {JVM}: p50 {ours[0]:.0f}, p99 {ours[1]:.0f} ms, {expected} is wanted")
 
     def values(self) -> None:
         """Compares decoding of Avro and JSON into columns."""
@@ -174,17 +174,17 @@ def main() -> None:
     arguments.add_argument("--records", type=int, default=2_000_000)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--only", default="")
-    given = arguments.parse_args()
-    only = set(filter(None, given.only.split(",")))
+    parsed = arguments.parse_args()
+    only = set(filter(None, parsed.only.split(",")))
     for module in (prebuilt, shapes):
         cloudpickle.register_pickle_by_value(module)
     with tempfile.TemporaryDirectory() as folder, KafkaServer() as kafka:
-        shapes.fill(kafka.bootstrap_servers, given.records)
+        shapes.fill(kafka.bootstrap_servers, parsed.records)
         spark = local_session(Path(folder), spark_ui_showConsoleProgress="false")
         spark.dataSource.register(prebuilt.Prebuilt)
         spark.sql(f"ADD JAR '{vectors.jar(Path(folder))}'")
-        clock = Clock(given.rounds, int(spark._jvm.java.lang.ProcessHandle.current().pid()), kafka.pid)
-        bench = Bench(spark, kafka.bootstrap_servers, given.records, clock)
+        clock = Clock(parsed.rounds, int(spark._jvm.java.lang.ProcessHandle.current().pid()), kafka.pid)
+        bench = Bench(spark, kafka.bootstrap_servers, parsed.records, clock)
         for name, shape in SHAPES.items():
             for topic in shape.topics if not only or name in only else ():
                 bench.shape(name, shape, topic)
@@ -197,7 +197,7 @@ def main() -> None:
         print(f"the most memory that Spark's JVM had: {clock.peak():,} MiB", flush=True)
         spark.stop()
         if not only or "first" in only:
-            bench.first(min(given.rounds, 3))
+            bench.first(min(parsed.rounds, 3))
     print("floors missed:\n  " + "\n  ".join(bench.missed) if bench.missed else "all floors hold")
     sys.exit(1 if bench.missed else 0)
 

@@ -22,9 +22,9 @@ def main(source: str, servers: str, records: int) -> None:
         options = {"kafka.bootstrap.servers": servers, "subscribe": "bench-plain"}
         options["endingOffsets"] = '{"bench-plain":{"0":1000,"1":1000}}'
         frame = spark.read.format(source).options(**options).load()
-        found = frame.selectExpr("sum(length(value)) s").collect()[0].s
+        result = frame.selectExpr("sum(length(value)) s").collect()[0].s
         took = time.perf_counter() - start
-        assert found == min(records, 2_000) * VALUE_BYTES, found
+        assert result == min(records, 2_000) * VALUE_BYTES, result
         spark.stop()
     print(took)
 

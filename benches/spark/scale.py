@@ -78,7 +78,7 @@ def session(master: str, folder: Path) -> Any:
 
 def resident() -> dict[int, int]:
     """Returns the resident MiB of each executor."""
-    found = {}
+    results = {}
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
@@ -86,10 +86,10 @@ def resident() -> dict[int, int]:
                 lines = [line for line in status.splitlines() if line.startswith("VmRSS")]
                 # The script that starts an executor has the same arguments.
                 if lines and (entry / "comm").read_text() == "java\n":
-                    found[int(entry.name)] = int(lines[0].split()[1]) // 1024
+                    results[int(entry.name)] = int(lines[0].split()[1]) // 1024
         except OSError:
             continue
-    return found
+    return results
 
 
 class Scale:
@@ -105,9 +105,9 @@ class Scale:
         seconds = []
         for _ in range(ROUNDS):
             start = time.perf_counter()
-            found = self.frame(topic).selectExpr("count(value) n", "sum(length(value)) s").collect()[0]
+            result = self.frame(topic).selectExpr("count(value) n", "sum(length(value)) s").collect()[0]
             seconds.append(time.perf_counter() - start)
-            equal(tuple(found), (records, records * VALUE_BYTES))
+            equal(tuple(result), (records, records * VALUE_BYTES))
         rate = records / statistics.median(seconds) / 1e6
         print(f"{topic:12} {records:13,} records {rate:6.2f} M records/s", flush=True)
         return rate
@@ -134,11 +134,11 @@ def main() -> None:
     arguments.add_argument("--records", type=int, default=100_000_000)
     arguments.add_argument("--partitions", type=int, default=100)
     arguments.add_argument("--planned", type=int, default=5_000)
-    given = arguments.parse_args()
+    parsed = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder, KafkaServer() as kafka, standalone(Path(folder)) as master:
-        few = max(given.records // 10 // CHUNK, 2) * CHUNK
-        many = given.records // CHUNK * CHUNK
-        topics = [fill(kafka.bootstrap_servers, *sizes) for sizes in ((2, few), (given.partitions, many))]
+        few = max(parsed.records // 10 // CHUNK, 2) * CHUNK
+        many = parsed.records // CHUNK * CHUNK
+        topics = [fill(kafka.bootstrap_servers, *sizes) for sizes in ((2, few), (parsed.partitions, many))]
         spark = session(master, Path(folder))
         scale = Scale(spark, kafka.bootstrap_servers)
         spark.range(10_000_000, numPartitions=2).selectExpr("sum(id)").collect()
@@ -147,10 +147,10 @@ def main() -> None:
         share = scale.rate(topics[1], many) / two
         native = {pid: now - heap[pid] for pid, now in resident().items()}
         print(f"many partitions: {share:.2f} of the rate of two; executors beside their heap: {native} MiB", flush=True)
-        scale.planned(given.planned)
+        scale.planned(parsed.planned)
         spark.stop()
     if share < LEAST_RATE:
-        scale.missed.append(f"{given.partitions} partitions: {share:.2f} of the rate of two, {LEAST_RATE} is wanted")
+        scale.missed.append(f"{parsed.partitions} partitions: {share:.2f} of the rate of two, {LEAST_RATE} is wanted")
     if max(native.values()) > MOST_NATIVE:
         scale.missed.append(f"an executor took {max(native.values())} MiB beside its heap, {MOST_NATIVE} is wanted")
     print("floors missed:\n  " + "\n  ".join(scale.missed) if scale.missed else "all floors hold")

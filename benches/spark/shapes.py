@@ -100,8 +100,8 @@ def _pandas(read: Callable[..., Any], records: int) -> None:
 
 
 def _by_partition(read: Callable[..., Any], records: int) -> None:
-    found = read().groupBy("partition").agg({"value": "max", "*": "count"}).collect()
-    equal((len(found), sum(row["count(1)"] for row in found)), (PARTITIONS, records))
+    result = read().groupBy("partition").agg({"value": "max", "*": "count"}).collect()
+    equal((len(result), sum(row["count(1)"] for row in result)), (PARTITIONS, records))
 
 
 def _by_key(read: Callable[..., Any], records: int) -> None:

@@ -93,10 +93,10 @@ async def read(devices: Devices) -> None:
             batch = await consumer.poll(1.0 if caught_up else 0.05)
             for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True):
                 take(latest, key, value)
-            found = {tp: await consumer.position(tp) for tp in partitions}
-            caught_up = caught_up or all(at >= ends[tp] for tp, at in found.items())
+            results = {tp: await consumer.position(tp) for tp in partitions}
+            caught_up = caught_up or all(at >= ends[tp] for tp, at in results.items())
             if caught_up:
-                await devices.moved(latest, {tp.partition: at for tp, at in found.items()})
+                await devices.moved(latest, {tp.partition: at for tp, at in results.items()})
 
 
 async def keep_reading(devices: Devices) -> None:

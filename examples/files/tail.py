@@ -143,7 +143,7 @@ def matches(file: int, place: Place) -> bool:
 
 def last_place(servers: str, name: str) -> Place | None:
     """Returns the position stored by the last committed transaction."""
-    places, found = TopicPartition(PLACES, 0), None
+    places, result = TopicPartition(PLACES, 0), None
     with Consumer(bootstrap_servers=servers) as everything:
         # The read_uncommitted end includes open transactions, among which a position of this process may lie.
         end = everything.end_offsets([places])[places]
@@ -153,8 +153,8 @@ def last_place(servers: str, name: str) -> Place | None:
         while consumer.position(places) < end:
             for record in consumer.records():
                 if record.key == name.encode() and record.value is not None:
-                    found = Place(**json.loads(record.value))
-    return found
+                    result = Place(**json.loads(record.value))
+    return result
 
 
 def run(servers: str, path: str, topic: str) -> None:
@@ -167,11 +167,11 @@ def run(servers: str, path: str, topic: str) -> None:
         producer.init_transactions()
         tail = Tail(file, last_place(servers, name))
         while True:
-            found = tail.read()
-            if found is None:
+            result = tail.read()
+            if result is None:
                 time.sleep(0.05)
                 continue
-            lines, place = found
+            lines, place = result
             rows = pa.record_batch({"key": [str(file)] * len(lines), "value": pa.array(lines, pa.binary())})
             # Any failure ends the process; after a restart it resumes at the last committed transaction.
             with producer.transaction():

@@ -55,8 +55,8 @@ def next_to_read(table: Table, topic: str) -> dict[TopicPartition, int]:
         text = snapshot.summary.get(name) if snapshot.summary is not None else None
         before = snapshot.parent_snapshot_id
         snapshot = None if before is None else table.snapshot_by_id(before)
-    found = json.loads(text or table.properties.get(name, "{}"))
-    return {TopicPartition(topic, int(partition)): offset for partition, offset in found.items()}
+    result = json.loads(text or table.properties.get(name, "{}"))
+    return {TopicPartition(topic, int(partition)): offset for partition, offset in result.items()}
 
 
 def append(

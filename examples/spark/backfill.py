@@ -28,8 +28,8 @@ def records(spark: SparkSession, servers: str, topic: str, start: datetime, end:
 
 
 def run(spark: SparkSession, servers: str, topic: str, start: str, end: str, folder: str) -> None:
-    found = records(spark, servers, topic, datetime.fromisoformat(start), datetime.fromisoformat(end))
-    found.write.mode("overwrite").parquet(folder)
+    result = records(spark, servers, topic, datetime.fromisoformat(start), datetime.fromisoformat(end))
+    result.write.mode("overwrite").parquet(folder)
 
 
 if __name__ == "__main__":

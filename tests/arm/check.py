@@ -113,8 +113,8 @@ def main() -> None:
         for layout in LAYOUTS:
             results[f"{case['id']}: {layout}"] = decoded(case_bytes(case), layout)
     results["broker"] = through_a_broker()
-    found = f"{len(cases)} conformance records" if cases else "no conformance records (they are not on this machine)"
-    results["summary"] = f"{len(CODECS)} codecs, {len(LAYOUTS)} layouts, {found}, one embedded broker"
+    result = f"{len(cases)} conformance records" if cases else "no conformance records (they are not on this machine)"
+    results["summary"] = f"{len(CODECS)} codecs, {len(LAYOUTS)} layouts, {result}, one embedded broker"
     results["machine"] = platform.machine()
     json.dump(results, sys.stdout, indent=1)
     # The thread that forwards log lines lives as long as the process.

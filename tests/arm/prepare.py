@@ -34,8 +34,8 @@ class Python:
 def qemu() -> Path:
     """Returns the emulator: the machine's own, or Debian's package, unpacked."""
     for name in ("qemu-aarch64-static", "qemu-aarch64"):
-        if found := shutil.which(name):
-            return Path(found)
+        if result := shutil.which(name):
+            return Path(result)
     unpacked = CACHE / "qemu" / "usr" / "bin" / "qemu-aarch64-static"
     if not unpacked.exists():
         apt_tools()
@@ -71,20 +71,20 @@ def python_root() -> Python:
         ]  # fmt: skip
         apt = ["apt-get", "-qq", *SANDBOX, *(f"-o{option}" for option in options)]
         call([*apt, "update"], "Debian's list of arm64 packages")
-        wanted = ["python3", "libstdc++6"]
-        install = [*apt, "install", "--download-only", "--yes", "--no-install-recommends", *wanted]
-        call(install, f"Debian's arm64 packages {' and '.join(wanted)}")
+        required = ["python3", "libstdc++6"]
+        install = [*apt, "install", "--download-only", "--yes", "--no-install-recommends", *required]
+        call(install, f"Debian's arm64 packages {' and '.join(required)}")
         shutil.rmtree(root, ignore_errors=True)
         for package in sorted(archives.glob("*.deb")):
             unpack(package, root)
         complete.touch()
-    found = sorted((root / "usr" / "bin").glob("python3.[0-9]*[0-9]"))
-    if not found:
+    actual = sorted((root / "usr" / "bin").glob("python3.[0-9]*[0-9]"))
+    if not actual:
         raise NotHereError(f"Debian's arm64 packages brought no Python; remove {root} to try again")
-    version = found[-1].name.removeprefix("python")
+    version = actual[-1].name.removeprefix("python")
     if int(version.split(".")[1]) < 11:
         raise NotHereError(f"this Debian has Python {version} for arm64, and 3.11 is the oldest that samsarrow runs on")
-    return Python(root, found[-1], version)
+    return Python(root, actual[-1], version)
 
 
 def packages(wheel: Path, version: str) -> Path:

@@ -33,18 +33,18 @@ def main() -> int:
             bootstrap = stack.enter_context(KafkaServer()).bootstrap_servers
         made = stack.enter_context(clusters(bootstrap))
         stack.callback(stop)
-        wanted, reasons = pairs(made, quick=options.quick)
-        named = {pair: f"{pair.name} on {pair.cluster.name}" for pair in wanted}
-        wanted = [pair for pair, name in named.items() if all(text in name for text in options.only)]
+        selected, reasons = pairs(made, quick=options.quick)
+        named = {pair: f"{pair.name} on {pair.cluster.name}" for pair in selected}
+        selected = [pair for pair, name in named.items() if all(text in name for text in options.only)]
         if options.pair:
-            wanted = [pair for pair in wanted if any(named[pair].startswith(text) for text in options.pair)]
+            selected = [pair for pair in selected if any(named[pair].startswith(text) for text in options.pair)]
         number, parts = options.part
-        wanted = wanted[number - 1 :: parts]
+        selected = selected[number - 1 :: parts]
         results = list[Result]()
         deadline, seed = time.monotonic() + options.seconds, options.seed
         while time.monotonic() < deadline:
             # A session too short for all pairs covers different ones with another seed.
-            order = random.Random(seed).sample(wanted, len(wanted))
+            order = random.Random(seed).sample(selected, len(selected))
             for pair in order:
                 if time.monotonic() >= deadline:
                     break
@@ -57,22 +57,22 @@ def main() -> int:
             if options.once:
                 break
             seed += 1
-    table(wanted, results, reasons)
+    table(selected, results, reasons)
     if options.json:
-        options.json.write_text(json.dumps([[one.pair.name, str(one), one.violations] for one in results]))
+        options.json.write_text(json.dumps([[item.pair.name, str(item), item.violations] for item in results]))
     violations = sum(bool(result.violations) for result in results)
-    print(f"{len(results)} runs, {sum(one.rows for one in results):,} rows, {violations} with violations")
+    print(f"{len(results)} runs, {sum(item.rows for item in results):,} rows, {violations} with violations")
     return 1 if violations or not results else 0
 
 
 def table(wanted: list[Pair], results: list[Result], reasons: dict[tuple[str, str], str]) -> None:
     """Prints a line for each pair."""
     runs, rows, bad = Counter[str](), Counter[str](), Counter[str]()
-    for one in results:
-        name = one.pair.name
+    for result in results:
+        name = result.pair.name
         runs[name] += 1
-        rows[name] += one.rows
-        bad[name] += bool(one.violations)
+        rows[name] += result.rows
+        bad[name] += bool(result.violations)
     width = max((len(pair.name) for pair in wanted), default=20)
     print(f"{'interface × disturbance':<{width}} {'runs':>6} {'rows':>12} {'violations':>10}")
     for name in dict.fromkeys(pair.name for pair in wanted):

@@ -229,9 +229,11 @@ class Topic:
 
     def committed(self, group: str) -> dict[int, int]:
         """Returns the offsets that a group has committed."""
-        found = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+        result = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
         return {
-            one.partition: one.offset for one in found.topic_partitions if one.topic == self.name and one.offset >= 0
+            topic_partition.partition: topic_partition.offset
+            for topic_partition in result.topic_partitions
+            if topic_partition.topic == self.name and topic_partition.offset >= 0
         }
 
 
@@ -251,18 +253,18 @@ def log_rows(cluster: Cluster, name: str, *, committed: bool = True) -> list[Row
     try:
         count = len(consumer.list_topics(name, 30).topics[name].partitions)
         consumer.assign([ForeignPartition(name, partition, 0) for partition in range(count)])
-        left, found, deadline = set(range(count)), list[Row](), time.monotonic() + 60
+        left, result, deadline = set(range(count)), list[Row](), time.monotonic() + 60
         while left:
             assert time.monotonic() < deadline, f"the log of {name} could not be read to its end"
             for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
                     key = message.key()
-                    found.append(Row(message.partition(), message.offset(), key.decode() if key else ""))
+                    result.append(Row(message.partition(), message.offset(), key.decode() if key else ""))
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     left.discard(message.partition())
                 else:
                     raise RuntimeError(f"reading the log of {name}: {message.error()}")
-        return found
+        return result
     finally:
         consumer.close()
 
@@ -277,8 +279,8 @@ def clusters(bootstrap: str | None) -> Iterator[list[Any]]:
             made.append(Apache(bootstrap))
         yield made
     finally:
-        for one in made:
-            one.close()
+        for item in made:
+            item.close()
 
 
 def ids(rows: Iterable[Row]) -> set[str]:

@@ -175,7 +175,9 @@ class Records(ReadInterface):
     name = "records"
 
     def read(self, consumer: Consumer, app: Application) -> None:
-        rows = [Row(one.partition, one.offset, bytes(one.key or b"").decode()) for one in consumer.records(0.1)]
+        rows = [
+            Row(record.partition, record.offset, bytes(record.key or b"").decode()) for record in consumer.records(0.1)
+        ]
         app.add(rows)
 
 
@@ -355,11 +357,11 @@ class Polars(ReadInterface):
         while app.going():
             expected = app.expected()
             try:
-                found = scan_topic(app.topic, **options).select("partition", "offset", "key").collect()
+                actual = scan_topic(app.topic, **options).select("partition", "offset", "key").collect()
             except Exception as error:
                 app.failed(error)
                 continue
-            rows = [Row(partition, offset, key.decode()) for partition, offset, key in found.rows()]
+            rows = [Row(partition, offset, key.decode()) for partition, offset, key in actual.rows()]
             app.passes.append((expected, {row.id for row in rows}))
             app.replace(rows)
 
@@ -406,14 +408,14 @@ class Child(ReadInterface):
 
     def once(self, app: Application) -> None:
         options = {name: value for name, value in app.options.items() if name not in app.cluster.options()}
-        given = {
+        config = {
             "interface": self.name,
             "cluster": app.cluster.options(),
             "topic": app.topic,
             "group": app.group,
             "options": options,
         }
-        command = [sys.executable, "-m", "conservation.child", json.dumps(given)]
+        command = [sys.executable, "-m", "conservation.child", json.dumps(config)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, start_new_session=True
@@ -424,7 +426,7 @@ class Child(ReadInterface):
             assert process.stdout is not None
             assert process.stderr is not None
             for line in process.stdout:
-                app.add([Row(*one) for one in json.loads(line)])
+                app.add([Row(*row) for row in json.loads(line)])
             app.consumer = None
             text = process.stderr.read().decode().strip()
             if process.wait(60) != 0:

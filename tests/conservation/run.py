@@ -58,7 +58,7 @@ class Result:
 
     def __str__(self) -> str:
         where = f"seed {self.seed}: {self.pair.name} on {self.pair.cluster.name}"
-        return "\n  ".join([where, *self.violations, *(f"error: {one}" for one in sorted(set(self.errors))[:4])])
+        return "\n  ".join([where, *self.violations, *(f"error: {item}" for item in sorted(set(self.errors))[:4])])
 
 
 def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], dict[tuple[str, str], str]]:
@@ -152,16 +152,16 @@ def _read(
     for other, app in scene.others:
         _stop(other, app, result, interface)
     result.errors += program.errors
-    result.violations += [f"the program ended: {one}" for one in crash]
+    result.violations += [f"the program ended: {item}" for item in crash]
     if interface.whole:
-        for expected, found in program.passes:
+        for expected, actual in program.passes:
             if not topic.created_again:
-                result.violations += sums.missing([], [Row(-1, -1, one) for one in found], expected)
+                result.violations += sums.missing([], [Row(-1, -1, item) for item in actual], expected)
         result.violations += sums.repeated(program.snapshot())
     elif interface.group:
         _successor(pair, topic, group, scene, interface, result)
     if interface.spark and not topic.created_again:
-        result.violations += [f"rows reported as lost: {one}" for one in program.errors if DATA_LOSS in one]
+        result.violations += [f"rows reported as lost: {item}" for item in program.errors if DATA_LOSS in item]
     log, returned = topic.rows(), _returned(scene, interface)
     result.rows = len(everything)
     result.violations += sums.missing(log, returned, everything)
@@ -190,7 +190,7 @@ def _write(
         _stop(thread, writer, result, interface)
         gc.collect()
     result.errors += writer.errors + writer.reports
-    result.violations += [f"the program ended: {one}" for one in crash]
+    result.violations += [f"the program ended: {item}" for item in crash]
     log = topic.rows()
     if interface.at_least_once:
         log = list({row.id: row for row in log}.values())
@@ -268,10 +268,10 @@ def _returned(scene: Scene, interface: ReadInterface) -> list[Row]:
 
 
 def _ids(scene: Scene, interface: ReadInterface) -> set[str]:
-    found = ids(_of_members(scene))
-    if interface.dead is not None and scene.topic.expected - found and len(found) * 2 >= len(scene.topic.expected):
-        found |= ids(scene.topic.rows(f"{scene.topic.name}{interface.dead}"))
-    return found
+    result = ids(_of_members(scene))
+    if interface.dead is not None and scene.topic.expected - result and len(result) * 2 >= len(scene.topic.expected):
+        result |= ids(scene.topic.rows(f"{scene.topic.name}{interface.dead}"))
+    return result
 
 
 def _sum_up_commits(topic: Topic, group: str, interface: ReadInterface, scene: Scene, result: Result) -> None:

@@ -15,7 +15,7 @@ def missing(log: Iterable[Row], returned: Collection[Row], expected: Collection[
     """Returns rows of the log that were not returned: the third sum, first half."""
     have = {row.id for row in returned}
     places = {row.id: row for row in log}
-    lost = sorted(places.get(one, Row(-1, -1, one)) for one in expected if one not in have)
+    lost = sorted(places.get(item, Row(-1, -1, item)) for item in expected if item not in have)
     return _lines(f"{len(lost)} of {len(expected)} rows were never returned", [_place(row) for row in lost])
 
 
@@ -43,12 +43,16 @@ def unreported(
     """
     written = Counter(row.id for row in log)
     silent = sorted(
-        (one for one in given if one not in acknowledged and one not in failed and (not written[one] and not reports)),
+        (
+            item
+            for item in given
+            if item not in acknowledged and item not in failed and (not written[item] and not reports)
+        ),
         key=_number,
     )
-    lost = sorted((one for one in acknowledged if not written[one]), key=_number)
-    twice = sorted((one for one, count in written.items() if count > 1), key=_number)
-    foreign = sorted((one for one in written if one not in given), key=_number)
+    lost = sorted((item for item in acknowledged if not written[item]), key=_number)
+    twice = sorted((item for item, count in written.items() if count > 1), key=_number)
+    foreign = sorted((item for item in written if item not in given), key=_number)
     return [
         *_lines(f"{len(silent)} of {len(given)} rows were neither written nor reported as failed", silent),
         *_lines(f"{len(lost)} rows were acknowledged and are not in the log", lost),
@@ -60,7 +64,7 @@ def unreported(
 def joined(rejected: Collection[str], log: Iterable[Row]) -> list[str]:
     """Returns rows of aborted transactions, or of cancelled calls, that are in the log nonetheless."""
     written = {row.id for row in log}
-    there = sorted((one for one in rejected if one in written), key=_number)
+    there = sorted((item for item in rejected if item in written), key=_number)
     return _lines(f"{len(there)} rows of aborted transactions are committed", there)
 
 

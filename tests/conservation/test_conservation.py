@@ -38,9 +38,9 @@ def session(report: Path, *options: str) -> dict[str, str]:
     command = [sys.executable, str(Path(__file__).parent), "--once", "--quick", "--json", str(report), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=590, check=False)
     assert done.returncode in (0, 1), done.stderr
-    found: list[tuple[str, str, list[str]]] = json.loads(report.read_text())
-    assert found
-    return {name: text if violations else "" for name, text, violations in found}
+    result: list[tuple[str, str, list[str]]] = json.loads(report.read_text())
+    assert result
+    return {name: text if violations else "" for name, text, violations in result}
 
 
 def failing(results: dict[str, str]) -> dict[str, str]:
@@ -76,9 +76,9 @@ def test_no_rows_are_lost_on_apache_kafka(kafka: KafkaServer, tmp_path: Path) ->
 
 def test_all_pairs_run_or_have_a_reason() -> None:
     clusters: list[Any] = [SimpleNamespace(options=dict), SimpleNamespace(options=lambda: {"sasl_mechanism": "PLAIN"})]
-    wanted, reasons = pairs(clusters)
+    expected, reasons = pairs(clusters)
     every = {f"{interface.name} × {disturbance.name}" for interface in ALL_INTERFACES for disturbance in DISTURBANCES}
-    run = {pair.name for pair in wanted}
+    run = {pair.name for pair in expected}
     assert run | {f"{interface} × {disturbance}" for interface, disturbance in reasons} == every
     assert all(reasons.values())
     assert len(run) > len(every) // 3

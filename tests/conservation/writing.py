@@ -437,11 +437,11 @@ class ProducerProgram(WriteInterface):
     process = True
 
     def once(self, app: Writer) -> None:
-        given = {"options": app.options, "topic": app.topic, "first": next(app._numbers)}
+        config = {"options": app.options, "topic": app.topic, "first": next(app._numbers)}
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-W", "always::ResourceWarning", "-m", "conservation.child_writer"]
         with subprocess.Popen(
-            [*command, json.dumps(given)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+            [*command, json.dumps(config)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         ) as process:
             app.consumer = process
             ender = threading.Thread(target=self._end, args=(process, app), daemon=True)

@@ -35,8 +35,8 @@ def main() -> int:
     started, tasks = time.monotonic(), round(options.runs * SPARK_SHARE)
     with tempfile.TemporaryDirectory() as folder:
         written = programs.write(Path(folder))
-        wanted = programs.in_turn(written, options.runs - tasks)
-        for run, (kind, program) in enumerate(wanted):
+        runs = programs.in_turn(written, options.runs - tasks)
+        for run, (kind, program) in enumerate(runs):
             ended = programs.end(python, kind, program, servers, f"exits-{time.time_ns()}-{run}", path)
             codes.setdefault(kind.name, Counter())[ended.code] += 1
             if not ended.well:

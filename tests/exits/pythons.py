@@ -30,10 +30,10 @@ def find(version: str) -> tuple[str, str]:
         return sys.executable, package
     executable = version if os.sep in version else str(unpacked(version))
     asked = [executable, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False)
-    if said.returncode != 0:
-        raise NotHereError(f"{executable} does not run: {said.stderr}")
-    return executable, os.pathsep.join([package, str(packages(said.stdout.strip()))])
+    output = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if output.returncode != 0:
+        raise NotHereError(f"{executable} does not run: {output.stderr}")
+    return executable, os.pathsep.join([package, str(packages(output.stdout.strip()))])
 
 
 def packages(version: str) -> Path:
@@ -62,12 +62,12 @@ def spark() -> Path:
     folder = CACHE / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("pyspark", "py4j"):
-        found = find_spec(name)
-        if found is None or found.origin is None:
+        result = find_spec(name)
+        if result is None or result.origin is None:
             raise NotHereError(f"no {name} here")
         link = folder / name
         link.unlink(missing_ok=True)
-        link.symlink_to(Path(found.origin).parent)
+        link.symlink_to(Path(result.origin).parent)
     return folder
 
 
@@ -93,9 +93,9 @@ def unpacked(version: str) -> Path:
     ]  # fmt: skip
     apt = ["apt-get", "-qq", *(f"-o{option}" for option in options)]
     call([*apt, "update"], "Debian's list of packages")
-    wanted = [f"python{version}", "libstdc++6"]
-    install = [*apt, "install", "--download-only", "--yes", "--no-install-recommends", *wanted]
-    call(install, f"Debian's packages {' and '.join(wanted)}")
+    required = [f"python{version}", "libstdc++6"]
+    install = [*apt, "install", "--download-only", "--yes", "--no-install-recommends", *required]
+    call(install, f"Debian's packages {' and '.join(required)}")
     shutil.rmtree(root, ignore_errors=True)
     for package in sorted(archives.glob("*.deb")):
         call(["dpkg", "-x", str(package), str(root)], f"the files of {package.name}")

@@ -48,7 +48,7 @@ def values() -> Callable[..., list[int]]:
     """Returns a function that reads all values of a topic in order: `values(servers, topic="t", partitions=1)`."""
 
     def read(servers: str, topic: str = "t", partitions: int = 1, **options: object) -> list[int]:
-        found: list[int] = []
+        results: list[int] = []
         options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed", **options}
         with Consumer(bootstrap_servers=servers, **options) as consumer:
             every = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -56,8 +56,8 @@ def values() -> Callable[..., list[int]]:
             consumer.assign(every)
             deadline = time.monotonic() + 60
             while any(consumer.position(tp) < end for tp, end in ends.items()):
-                assert time.monotonic() < deadline, f"{len(found)} rows after a minute"
-                found += (int(value) for value in consumer.poll(1).column("value").to_pylist())
-        return found
+                assert time.monotonic() < deadline, f"{len(results)} rows after a minute"
+                results += (int(value) for value in consumer.poll(1).column("value").to_pylist())
+        return results
 
     return read

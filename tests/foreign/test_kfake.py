@@ -19,16 +19,16 @@ def test_records_round_trip(kfake, codec):
         sent = [producer.send("t", value, key=key, headers=[("h", b"%d" % i)], partition=0, timestamp=1000 + i)
                 for i, (key, value) in enumerate(rows)]  # fmt: skip
         assert [delivery.result(30).offset for delivery in sent] == list(range(1000))
-    found = []
+    results = []
     with Consumer(**options, auto_offset_reset="earliest", include_headers=True) as consumer:
         consumer.assign([T0])
-        while len(found) < 1000:
+        while len(results) < 1000:
             batch = consumer.poll(30)
             assert batch.num_rows, "the rest does not come"
-            found += batch.to_pylist()
-    assert [(row["key"], row["value"]) for row in found] == rows
-    assert [row["headers"] for row in found] == [[{"key": "h", "value": b"%d" % i}] for i in range(1000)]
-    assert [row["offset"] for row in found] == list(range(1000))
+            results += batch.to_pylist()
+    assert [(row["key"], row["value"]) for row in results] == rows
+    assert [row["headers"] for row in results] == [[{"key": "h", "value": b"%d" % i}] for i in range(1000)]
+    assert [row["offset"] for row in results] == list(range(1000))
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_consumer_follows_the_leader(kfake, send):
         consumer.assign([T0])
         for turn in range(6):
             send(kfake.bootstrap_servers, 5, first=5 * turn)
-            found = []
-            while len(found) < 5:
+            results = []
+            while len(results) < 5:
                 batch = consumer.poll(30)
                 assert batch.num_rows, "the rest does not come"
-                found += (int(value) for value in batch.column("value").to_pylist())
-            assert found == list(range(5 * turn, 5 * turn + 5))
+                results += (int(value) for value in batch.column("value").to_pylist())
+            assert results == list(range(5 * turn, 5 * turn + 5))
             kfake.move("t", 0, (kfake.leader("t") + 1) % 3)
     assert kfake.requests("Metadata") < 60
 

@@ -37,10 +37,10 @@ def member(kfake, protocol, **options):
 
 def read(members, until, limit=60):
     """Polls each member in turn and commits its rows, until `until(values)`."""
-    found = []
+    results = []
     deadline = time.monotonic() + limit
-    while not until(found):
-        assert time.monotonic() < deadline, f"{sorted(found)} after {limit} s"
+    while not until(results):
+        assert time.monotonic() < deadline, f"{sorted(results)} after {limit} s"
         for consumer in members:
             batch = consumer.poll(0.1)
             if batch.num_rows:
@@ -49,8 +49,8 @@ def read(members, until, limit=60):
                 except THROWN_OUT:
                     # A rebalance between poll and commit: the rows are read again.
                     continue
-                found += (int(value) for value in batch.column("value").to_pylist())
-    return found
+                results += (int(value) for value in batch.column("value").to_pylist())
+    return results
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -116,8 +116,8 @@ def test_member_survives_dropped_connections_and_moved_coordinator(kfake, send, 
     with member(kfake, protocol) as consumer:
         for turn in range(3):
             send(kfake.bootstrap_servers, 8, topic="four", partitions=4, first=8 * turn)
-            found = read([consumer], lambda found: len(found) >= 8)
-            assert sorted(found) == list(range(8 * turn, 8 * turn + 8))
+            result = read([consumer], lambda result: len(result) >= 8)
+            assert sorted(result) == list(range(8 * turn, 8 * turn + 8))
             kfake.move_coordinators()
     assert kfake.requests("FindCoordinator") < 60
 

@@ -38,15 +38,15 @@ def test_records_round_trip(mock, codec):
     with Producer(**options, compression_type=codec, linger_ms=20, batch_size=4096) as producer:
         sent = [producer.send("t", value, key=key, partition=0) for key, value in rows]
         assert [delivery.result(30).offset for delivery in sent] == list(range(1000))
-    found = []
+    results = []
     with Consumer(**options, auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
-        while len(found) < 1000:
+        while len(results) < 1000:
             batch = consumer.poll(30)
             assert batch.num_rows, "the rest does not come"
-            found += batch.to_pylist()
-    assert [(row["key"], row["value"]) for row in found] == rows
-    assert [row["offset"] for row in found] == list(range(1000))
+            results += batch.to_pylist()
+    assert [(row["key"], row["value"]) for row in results] == rows
+    assert [row["offset"] for row in results] == list(range(1000))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def member(mock):
 
 def read(members, until, limit=60):
     """Polls each member in turn and commits its rows, until `until(values)`."""
-    found = []
+    results = []
     deadline = time.monotonic() + limit
-    while not until(found):
-        assert time.monotonic() < deadline, f"{sorted(found)} after {limit} s"
+    while not until(results):
+        assert time.monotonic() < deadline, f"{sorted(results)} after {limit} s"
         for consumer in members:
             batch = consumer.poll(0.1)
             if batch.num_rows:
@@ -146,8 +146,8 @@ def read(members, until, limit=60):
                 except THROWN_OUT:
                     # A rebalance between poll and commit: the rows are read again.
                     continue
-                found += (int(value) for value in batch.column("value").to_pylist())
-    return found
+                results += (int(value) for value in batch.column("value").to_pylist())
+    return results
 
 
 def test_member_resumes_at_committed_offsets(mock, send):

@@ -73,8 +73,8 @@ def test_query_that_reads_twice_materializes(query: Any) -> None:
     twice = "(SELECT count(*) FROM {0}) AS n, (SELECT count(DISTINCT key) FROM {0}) AS keys"
     with pytest.raises(duckdb.Error, match="already been consumed"):
         query("SELECT " + twice.format("records"))
-    found = query("WITH t AS MATERIALIZED (FROM records) SELECT " + twice.format("t"))
-    assert found == [{"n": 500, "keys": 500}]
+    result = query("WITH t AS MATERIALIZED (FROM records) SELECT " + twice.format("t"))
+    assert result == [{"n": 500, "keys": 500}]
 
 
 def test_program(servers: str) -> None:

@@ -30,10 +30,10 @@ def broker() -> Iterator[Broker]:
 def service(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The example loaded as a module."""
     monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap_servers)
-    found = module("fastapi/service.py")
-    monkeypatch.setattr(found, "PAUSE", 0.05)
-    monkeypatch.setattr(found, "PATIENCE", 30.0)
-    return found
+    result = module("fastapi/service.py")
+    monkeypatch.setattr(result, "PAUSE", 0.05)
+    monkeypatch.setattr(result, "PATIENCE", 30.0)
+    return result
 
 
 @asynccontextmanager

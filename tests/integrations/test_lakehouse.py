@@ -192,9 +192,9 @@ class TestDelta:
         kept = delta.DeltaTable(path)
         kept.optimize.compact()
         kept.create_checkpoint()
-        found = delta.DeltaTable(path)
-        assert found.to_pyarrow_table()["offset"].to_pylist().count(2) == 1
-        assert [found.transaction_version(delta.application(TopicPartition(t, 0))) for t in "tuv"] == [4, 2, None]
+        result = delta.DeltaTable(path)
+        assert result.to_pyarrow_table()["offset"].to_pylist().count(2) == 1
+        assert [result.transaction_version(delta.application(TopicPartition(t, 0))) for t in "tuv"] == [4, 2, None]
 
 
 class TestIceberg:
@@ -268,6 +268,6 @@ class TestIceberg:
         third = table.current_snapshot().snapshot_id
         table.append(example_rows(iceberg.SCHEMA, 0))
         table.maintenance.expire_snapshots().by_ids([first, second, third]).commit()
-        found = catalog.load_table("shop.t")
-        assert len(found.snapshots()) == 1
-        assert iceberg.next_to_read(found, "t") == {tp: 4}
+        result = catalog.load_table("shop.t")
+        assert len(result.snapshots()) == 1
+        assert iceberg.next_to_read(result, "t") == {tp: 4}

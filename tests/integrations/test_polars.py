@@ -194,8 +194,8 @@ def test_lateness_ends_scan_at_upper_time_bound(broker: Broker, counted: type[Co
     # If records may be an hour late, such a record is included.
     assert scanned(2, None).height == 106
     assert counted.rows == ROWS
-    found = scanned(2, dt.timedelta(hours=1))
-    assert (found.height, found["offset"].max()) == (106, 159)
+    result = scanned(2, dt.timedelta(hours=1))
+    assert (result.height, result["offset"].max()) == (106, 159)
     assert counted.rows <= 250
     # The given lateness is not verified.
     assert scanned(2, dt.timedelta()).height == 100
@@ -220,8 +220,8 @@ def test_limit_ends_the_scan(broker: Broker, frame: pl.LazyFrame, everything: pl
 
 def test_streaming_query_ends_at_its_limit(broker: Broker, counted: type[Counted]) -> None:
     one = scan_topic("one", bootstrap_servers=broker.bootstrap_servers, max_poll_records=1)
-    found = one.filter(pl.col("value") != b"3").head(5).collect(engine="streaming")
-    assert found["offset"].to_list() == [0, 1, 2, 4, 5]
+    result = one.filter(pl.col("value") != b"3").head(5).collect(engine="streaming")
+    assert result["offset"].to_list() == [0, 1, 2, 4, 5]
     assert counted.rows < ROWS
 
 
@@ -231,8 +231,8 @@ def test_unused_columns_are_not_built(broker: Broker, counted: type[Counted]) ->
     )
     assert frame.filter(offset == 3).select("value").collect().columns == ["value"]
     assert not {"include.headers", "include.leader.epoch"} & counted.made[-1].keys()
-    found = frame.filter(offset == 3, partition == 0).select("headers", "leader_epoch").collect()
-    assert found.to_dicts() == [{"headers": [{"key": "h", "value": b"x"}], "leader_epoch": 0}]
+    result = frame.filter(offset == 3, partition == 0).select("headers", "leader_epoch").collect()
+    assert result.to_dicts() == [{"headers": [{"key": "h", "value": b"x"}], "leader_epoch": 0}]
     assert {"include.headers", "include.leader.epoch"} <= counted.made[-1].keys()
 
 
@@ -370,11 +370,11 @@ def test_random_predicates_match_polars(everything: pl.DataFrame) -> None:
     narrowed = 0
     for _ in range(600):
         predicate = tree(3)
-        found = everything.filter(predicate)
+        actual = everything.filter(predicate)
         where = matching_rows(predicate, range(PARTITIONS))
         narrowed += where != dict.fromkeys(range(PARTITIONS), Rows())
-        times = found["timestamp"].to_physical().to_list()
-        for p, o, t in zip(found["partition"].to_list(), found["offset"].to_list(), times, strict=True):
+        times = actual["timestamp"].to_physical().to_list()
+        for p, o, t in zip(actual["partition"].to_list(), actual["offset"].to_list(), times, strict=True):
             assert p in where, (seed, predicate)
             assert where[p].offsets.first <= o < where[p].offsets.end, (seed, predicate)
             assert where[p].times.first <= t < where[p].times.end, (seed, predicate)

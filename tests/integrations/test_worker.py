@@ -66,11 +66,11 @@ def check(servers: str, orders: str, done: str, dead: str, folder: Path, kills: 
         worker.until(finished)
     good = [n for n in range(ORDERS) if n % EVERY not in (20, 30)]
     invoices = read(servers, done, "read_committed")
-    found = [json.loads(record.value or b"") for record in invoices]
-    assert sorted(invoice["id"] for invoice in found) == good
+    results = [json.loads(record.value or b"") for record in invoices]
+    assert sorted(invoice["id"] for invoice in results) == good
     for partition in (0, 1):
-        assert [i["id"] for i in found if i["id"] % 2 == partition] == [n for n in good if n % 2 == partition]
-    assert all(float(i["eur"]) == round(i["id"] / 2 + 0.25, 2) for i in found)
+        assert [i["id"] for i in results if i["id"] % 2 == partition] == [n for n in good if n % 2 == partition]
+    assert all(float(i["eur"]) == round(i["id"] / 2 + 0.25, 2) for i in results)
     # It was killed during a transaction: some records were sent again.
     assert seen("read_uncommitted") > len(invoices)
     letters = read(servers, dead, "read_committed")
@@ -113,11 +113,11 @@ def record(value: bytes | None) -> ConsumerRecord:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The example loaded as a module; its pauses are recorded instead of slept."""
-    found = module("worker/worker.py")
+    result = module("worker/worker.py")
     waited: list[float] = []
-    monkeypatch.setattr(found, "time", type("Time", (), {"sleep": waited.append, "monotonic": found.time.monotonic}))
-    found.waited = waited
-    return found
+    monkeypatch.setattr(result, "time", type("Time", (), {"sleep": waited.append, "monotonic": result.time.monotonic}))
+    result.waited = waited
+    return result
 
 
 def test_transient_errors_are_retried(worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +177,6 @@ def test_transaction_ends_with_its_budget(worker: Any, tmp_path: Path, monkeypat
             tries = 20
             while len(read(servers, "invoices", "read_committed")) < 4 and (tries := tries - 1):
                 worker.work(consumer, producer, rates, ("invoices", "dead"))
-            found = [json.loads(r.value or b"")["id"] for r in read(servers, "invoices", "read_committed")]
-            assert sorted(found) == list(range(4))
+            results = [json.loads(r.value or b"")["id"] for r in read(servers, "invoices", "read_committed")]
+            assert sorted(results) == list(range(4))
             assert broker.requests()["EndTxn"] == 4

@@ -31,11 +31,11 @@ def ours() -> dict[str, str]:
 def check(told: tuple[Difference, ...], theirs: dict[str, str]) -> None:
     """Checks the documented defaults, and that all differences are documented or in QUIET."""
     mine = ours()
-    assert {one.name: (one.theirs, one.ours) for one in told} == {
-        one.name: (theirs[one.name], mine[one.name]) for one in told
+    assert {item.name: (item.theirs, item.ours) for item in told} == {
+        item.name: (theirs[item.name], mine[item.name]) for item in told
     }
     differ = {name for name, value in theirs.items() if name in mine and value and value != mine[name]}
-    assert differ - {one.name for one in told} - QUIET == set()
+    assert differ - {item.name for item in told} - QUIET == set()
 
 
 def test_defaults_of_librdkafka() -> None:
@@ -43,7 +43,7 @@ def test_defaults_of_librdkafka() -> None:
         lib = library()
     except MockClusterUnavailableError as reason:
         pytest.skip(str(reason))
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     # For options of both kinds, such as the legacy consumer's auto.commit.interval.ms, the client's value applies.
     for kind in ("topic_conf", "conf"):
         new, dump = getattr(lib, f"rd_kafka_{kind}_new"), getattr(lib, f"rd_kafka_{kind}_dump")
@@ -51,11 +51,11 @@ def test_defaults_of_librdkafka() -> None:
         count = ctypes.c_size_t()
         texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
         words = [texts[at].decode() for at in range(count.value)]
-        found |= dict(zip(words[::2], words[1::2], strict=True))
+        results |= dict(zip(words[::2], words[1::2], strict=True))
     # librdkafka's option of the first name is the broker's replication timeout; ours is its socket.timeout.ms. The
     # second is for share groups.
-    del found["request.timeout.ms"], found["max.poll.records"]
-    check(LIBRDKAFKA, {NAMES[name]: value for name, value in found.items() if name in NAMES})
+    del results["request.timeout.ms"], results["max.poll.records"]
+    check(LIBRDKAFKA, {NAMES[name]: value for name, value in results.items() if name in NAMES})
 
 
 def test_defaults_of_java() -> None:
@@ -69,9 +69,9 @@ def test_defaults_of_java() -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     finally:
         server.discard()
-    found = {name: value for _, name, value in (line.split("\t") for line in done.stdout.splitlines())}
-    classes = re.findall(r"(\w+)Assignor\b", found["partition.assignment.strategy"])
-    found["partition.assignment.strategy"] = ",".join(
-        re.sub("(?<=[a-z])(?=[A-Z])", "-", one).lower() for one in classes
+    results = {name: value for _, name, value in (line.split("\t") for line in done.stdout.splitlines())}
+    classes = re.findall(r"(\w+)Assignor\b", results["partition.assignment.strategy"])
+    results["partition.assignment.strategy"] = ",".join(
+        re.sub("(?<=[a-z])(?=[A-Z])", "-", item).lower() for item in classes
     )
-    check(JAVA, {NAMES[name]: value for name, value in found.items() if name in NAMES})
+    check(JAVA, {NAMES[name]: value for name, value in results.items() if name in NAMES})

@@ -49,7 +49,7 @@ def test_clients_with_old_formats(broker: Broker, magic: int, codec: str) -> Non
     servers, (version, api_version) = broker.bootstrap_servers, OLD[magic]
     librdkafka = {"api_version_request": False, "broker_version_fallback": version}
     sent = [s for s in SENT if not s.headers]
-    wanted = [(i, s.key, s.value, s.headers) for i, s in enumerate(sent)]
+    expected = [(i, s.key, s.value, s.headers) for i, s in enumerate(sent)]
     writers = [
         (confluent, librdkafka),
         (kafka_python, {"api_version": api_version}),
@@ -70,7 +70,7 @@ def test_clients_with_old_formats(broker: Broker, magic: int, codec: str) -> Non
             (samsarrow_arrow, {"layout": "view"}),
         ):
             received = reader.consume(servers, topic, len(sent), **more)
-            assert contents(received) == wanted, (writer.__name__, reader.__name__, more)
+            assert contents(received) == expected, (writer.__name__, reader.__name__, more)
             assert all((r.timestamp is None) == (magic == 0) for r in received)
 
 

@@ -72,14 +72,14 @@ class Scenario:
 
     def read(self) -> list[object]:
         """Returns what Java's consumer reads by level and partition, with the offsets."""
-        found: list[object] = [self.committed()]
+        results: list[object] = [self.committed()]
         for level in LEVELS:
             options = {"bootstrap_servers": self._servers, "isolation_level": level}
             ends = self._java.ends(self.topic, [0, 1], **options)
             polls = self._java.polls(self.topic, [0, 1], ends, **options)
             records = sorted((p, r.offset, r.value) for poll in polls for p, r in poll.records)
-            found.append((level, ends, records))
-        return found
+            results.append((level, ends, records))
+        return results
 
     def play(self) -> list[object]:
         """Runs consecutive, interleaved and empty transactions, and one that stays open."""
@@ -105,11 +105,11 @@ class Scenario:
         self.send("a", "late", 2)
         self.do("a", "commit")
         self.settle()
-        found = self.read()
+        result = self.read()
         self.do("b", "commit")
         self.settle()
-        found.extend(self.read())
-        return found
+        result.extend(self.read())
+        return result
 
     def close(self) -> None:
         for name in ("a", "b"):

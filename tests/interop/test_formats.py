@@ -146,11 +146,11 @@ def read_by_java(java: JavaPeer, topic: str, magic: int, count: int) -> dict[str
 
 
 def by_codec(polls: list[Poll], codecs: list[str]) -> dict[str, list[Received]]:
-    found: dict[str, list[Received]] = {codec: [] for codec in codecs}
+    results: dict[str, list[Received]] = {codec: [] for codec in codecs}
     for poll in polls:
         for partition, record in poll.records:
-            found[codecs[partition]].append(record)
-    return found
+            results[codecs[partition]].append(record)
+    return results
 
 
 @pytest.mark.parametrize("magic", VERSIONS)
@@ -165,8 +165,8 @@ def test_all_fetch_versions(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer,
         # Excludes zstd, the last of the codecs, before v2.
         codecs = CODECS[served]
         for layout in ("binary", "view"):
-            found = read(old_kafka, topic, codecs, len(PLAIN), api_version_fetch=version, layout=layout)
-            assert found == dict.fromkeys(codecs, expected(served, records(magic))), (version, layout)
+            actual = read(old_kafka, topic, codecs, len(PLAIN), api_version_fetch=version, layout=layout)
+            assert actual == dict.fromkeys(codecs, expected(served, records(magic))), (version, layout)
     if magic == 2:
         with pytest.raises(KafkaError, match="UNSUPPORTED_COMPRESSION_TYPE"):
             samsarrow_arrow.consume(old_kafka.bootstrap_servers, topic, 1, 4, api_version_fetch=3)

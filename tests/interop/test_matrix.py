@@ -59,21 +59,21 @@ def produce(servers: str, topic: str, way: str, records: list[Sent], partition: 
 def by_confluent(servers: str, topic: str, partitions: range, count: int) -> dict[int, list[Received]]:
     config = {"bootstrap.servers": servers, "group.id": "matrix", "check.crcs": True, "fetch.wait.max.ms": 10}
     consumer = ck.Consumer({**config, "enable.auto.commit": False})
-    found: dict[int, list[Received]] = {p: [] for p in partitions}
+    results: dict[int, list[Received]] = {p: [] for p in partitions}
     try:
         consumer.assign([ck.TopicPartition(topic, p, 0) for p in partitions])
         deadline = time.monotonic() + 60
-        while any(len(records) < count for records in found.values()):
-            assert time.monotonic() < deadline, {p: len(records) for p, records in found.items()}
+        while any(len(records) < count for records in results.values()):
+            assert time.monotonic() < deadline, {p: len(records) for p, records in results.items()}
             for m in consumer.consume(1000, 0.2):
                 assert m.error() is None, m.error()
                 kind, timestamp = m.timestamp()
                 known = None if kind == ck.TIMESTAMP_NOT_AVAILABLE else timestamp
                 headers = tuple((k, v) for k, v in m.headers() or [])
-                found[m.partition()].append(Received(m.offset(), known, m.key(), m.value(), headers))
+                results[m.partition()].append(Received(m.offset(), known, m.key(), m.value(), headers))
     finally:
         consumer.close()
-    return found
+    return results
 
 
 def check_dump(server: KafkaServer, topic: str, magic: int, codecs: list[str], count: int) -> None:
@@ -113,7 +113,7 @@ def test_other_clients_read_all_variants(request: pytest.FixtureRequest, version
         if magic < 2:
             options |= {"message_format_version": VERSIONS[magic], "enable_idempotence": False}
         produce(server.bootstrap_servers, topic, way, sent, partition, **options)
-    wanted = [Received(i, s.timestamp if magic else None, s.key, s.value, s.headers) for i, s in enumerate(sent)]
+    expected = [Received(i, s.timestamp if magic else None, s.key, s.value, s.headers) for i, s in enumerate(sent)]
     partitions = range(len(cases))
     # Unacknowledged records may arrive later: both readers wait for them.
     java_read: dict[int, list[Received]] = {p: [] for p in partitions}
@@ -122,6 +122,6 @@ def test_other_clients_read_all_variants(request: pytest.FixtureRequest, version
             java_read[partition].append(record)
     confluent_read = by_confluent(server.bootstrap_servers, topic, partitions, len(sent))
     for partition, case in enumerate(cases):
-        assert java_read[partition] == wanted, case
-        assert confluent_read[partition] == wanted, case
+        assert java_read[partition] == expected, case
+        assert confluent_read[partition] == expected, case
     check_dump(server, topic, magic, [codec for _, _, codec in cases], len(sent))

@@ -45,15 +45,15 @@ def topic(servers: str, request: pytest.FixtureRequest) -> str:
 
 def placed(servers: str, topic: str, count: int) -> Placed:
     """Returns the partition of each record by the number in its value."""
-    found: Placed = {}
+    results: Placed = {}
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
-        while len(found) < count:
+        while len(results) < count:
             batch = consumer.poll(10)
-            assert batch.num_rows, f"{len(found)} of {count} records"
+            assert batch.num_rows, f"{len(results)} of {count} records"
             values = [struct.unpack(">I", value)[0] for value in batch["value"].to_pylist()]
-            found.update(zip(values, batch["partition"].to_pylist(), strict=True))
-    return found
+            results.update(zip(values, batch["partition"].to_pylist(), strict=True))
+    return results
 
 
 def numbers(count: int) -> list[bytes]:
@@ -89,8 +89,8 @@ def test_partitions_match_java(servers: str, topic: str, arrow: bool) -> None:
         pytest.skip(str(reason))
     command = KafkaServer().java(str(PROGRAM), str(PARTITIONS))
     lines = "".join(key.hex() + "\n" for key in KEYS)
-    told = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=True).stdout
-    java = dict(enumerate(int(line) for line in told.split()))
+    output = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=True).stdout
+    java = dict(enumerate(int(line) for line in output.split()))
     assert len(java) == len(KEYS)
     assert ours(servers, topic, "murmur2", list(KEYS), arrow=arrow) == java
 
@@ -112,8 +112,8 @@ def test_partitions_match_librdkafka(servers: str, topic: str, partitioner: str,
 @pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
 def test_round_robin_ignores_keys(servers: str, topic: str, arrow: bool) -> None:
     count = PARTITIONS * 20
-    found = ours(servers, topic, "round_robin", [b"same"] * count, arrow=arrow)
-    assert set(Counter(found.values()).values()) == {20}
+    result = ours(servers, topic, "round_robin", [b"same"] * count, arrow=arrow)
+    assert set(Counter(result.values()).values()) == {20}
 
 
 @pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
@@ -125,6 +125,6 @@ def test_partitioner_ignore_keys(servers: str, topic: str, arrow: bool) -> None:
         else:
             for key, value in zip(KEYS[:1000], numbers(1000), strict=True):
                 producer.send(topic, value, key)
-    found = placed(servers, topic, 1000)
+    result = placed(servers, topic, 1000)
     # Hashed keys would be spread over all partitions; without keys, a whole batch goes to one partition.
-    assert len(set(found.values())) < 10
+    assert len(set(result.values())) < 10

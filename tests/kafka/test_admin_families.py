@@ -94,19 +94,19 @@ def test_results_match_java_admin(kafka: KafkaServer, admin: Admin) -> None:
             "BROKER": ConfigResource.broker(1),
             "BROKER_LOGGER": ConfigResource.logger(1),
         }
-        found = admin.describe_configs(resources.values(), synonyms=True, documentation=True)
+        result = admin.describe_configs(resources.values(), synonyms=True, documentation=True)
         for kind, resource in resources.items():
             theirs = java[f"configs {kind}"]
             ours = {
                 name: [e.value, e.read_only, e.sensitive, e.type.name, e.documentation, len(e.synonyms)]
-                for name, e in found[resource].items()
+                for name, e in result[resource].items()
             }
             # Loggers appear with the first request that needs them.
             assert {n: row for n, row in ours.items() if n in theirs} == {n: [r[0], *r[2:]] for n, r in theirs.items()}
             assert len(ours) - len(theirs) <= (5 if kind == "BROKER_LOGGER" else 0)
-        assert found[resources["TOPIC"]]["retention.ms"].source == ConfigSource.TOPIC
-        assert found[resources["TOPIC"]]["retention.ms"].type == ConfigType.LONG
-        assert found.table().num_rows == sum(len(found[resource]) for resource in resources.values())
+        assert result[resources["TOPIC"]]["retention.ms"].source == ConfigSource.TOPIC
+        assert result[resources["TOPIC"]]["retention.ms"].type == ConfigType.LONG
+        assert result.table().num_rows == sum(len(result[resource]) for resource in resources.values())
         cluster = admin.describe_cluster(include_fenced=True)
         assert (cluster.cluster_id, [b.id for b in cluster.brokers]) == (
             java["cluster"]["id"],
@@ -156,7 +156,7 @@ def test_results_match_java_admin(kafka: KafkaServer, admin: Admin) -> None:
         assert sorted([r.type.name, r.name] for r in admin.list_config_resources()) == sorted(java["resources"])
 
         lag = admin.group_lag([group])[group]
-        assert [(one.partition, one.lag) for one in lag.partitions] == [(tps[0], 2), (tps[2], 0)]
+        assert [(partition.partition, partition.lag) for partition in lag.partitions] == [(tps[0], 2), (tps[2], 0)]
         assert admin.group_lag([group], read_committed=True)[group].total == 0, "the transaction is open"
         assert admin.list_transactions(states=["Empty"], longer_than=3600) == {}
         assert admin.find_hanging(tps, longer_than=0) == (), "its coordinator knows it"
@@ -209,9 +209,9 @@ def test_partial_failures_of_changes(kafka: KafkaServer, admin: Admin) -> None:
     group = f"share-{topic}"
     assert admin.list_share_offsets([group])[group] == {}
     assert admin.alter_share_offsets(group, {tps[0]: 4}) == {tps[0]: None}
-    found = admin.list_share_offsets([group])[group][tps[0]]
-    assert found is not None
-    assert (found.start, found.lag) == (4, 1)
+    result = admin.list_share_offsets([group])[group][tps[0]]
+    assert result is not None
+    assert (result.start, result.lag) == (4, 1)
     assert admin.describe_share_groups([group])[group].state == "Empty"
     assert admin.list_groups()[group].type == "share"
     with pytest.raises(UnknownTopicOrPartitionError) as forgotten:

@@ -89,10 +89,10 @@ def topic(quorum: Quorum, admin: Admin) -> str:
 def until(condition: Callable[[], Any]) -> Any:
     """Waits until the condition returns a true value, and returns it."""
     deadline = time.monotonic() + ANSWER_S
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    return found
+    return result
 
 
 def ours(write: Callable[[], Any]) -> str:
@@ -111,7 +111,7 @@ def test_alter_configs_matches_java(java: Java, admin: Admin, topic: str) -> Non
 
     read = lambda: java("config", "TOPIC", topic, "cleanup.policy")  # noqa: E731
     # Appending and subtracting start from the default of a value that is not set.
-    for change, wanted in (
+    for change, expected in (
         (ConfigChange(append={"cleanup.policy": "compact"}), "delete,compact"),
         (ConfigChange(subtract={"cleanup.policy": "delete"}), "compact"),
         (ConfigChange(delete=("cleanup.policy",)), "delete"),
@@ -119,12 +119,12 @@ def test_alter_configs_matches_java(java: Java, admin: Admin, topic: str) -> Non
         (ConfigChange(set={"cleanup.policy": "compact"}), "compact"),
     ):
         admin.alter_configs({resource: change})
-        assert until(lambda wanted=wanted: read() == value() == wanted), change
-    for operation, given, wanted in (
+        assert until(lambda expected=expected: read() == value() == expected), change
+    for operation, given, expected in (
         ("DELETE", None, "delete"), ("APPEND", "compact", "delete,compact"), ("SUBTRACT", "delete", "compact"),
     ):  # fmt: skip
         java("alterConfig", "TOPIC", topic, "cleanup.policy", given, operation)
-        assert until(lambda wanted=wanted: value() == wanted), operation
+        assert until(lambda expected=expected: value() == expected), operation
     theirs = java.error("alterConfig", "TOPIC", topic, "retention.ms", "1", "APPEND")
     assert theirs == ours(lambda: admin.alter_configs({resource: ConfigChange(append={"retention.ms": "1"})}))
     theirs = java.error("alterConfig", "TOPIC", topic, "no.such.config", "1", "SET")
@@ -135,13 +135,13 @@ def test_alter_quotas_matches_java(java: Java, admin: Admin) -> None:
     alice, host = QuotaEntity({"user": "alice"}), QuotaEntity({"ip": "10.0.0.1"})
     admin.alter_quotas({alice: {"producer_byte_rate": 1024.0, "request_percentage": 12.5}})
     java("alterQuota", "ip", "10.0.0.1", "connection_creation_rate", 7)
-    wanted = {
+    expected = {
         alice: {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
         host: {"connection_creation_rate": 7.0},
     }
-    assert until(lambda: admin.describe_quotas() == wanted)
+    assert until(lambda: admin.describe_quotas() == expected)
     read = lambda: {QuotaEntity(entity): values for entity, values in java("quotas")}  # noqa: E731
-    assert until(lambda: read() == wanted)
+    assert until(lambda: read() == expected)
     java("alterQuota", "user", "alice", "request_percentage", None)
     admin.alter_quotas({host: {"connection_creation_rate": None}})
     assert until(lambda: read() == admin.describe_quotas() == {alice: {"producer_byte_rate": 1024.0}})
@@ -168,11 +168,11 @@ def test_delete_records_matches_java(quorum: Quorum, java: Java, admin: Admin, t
 def test_list_offsets_of_unknown_partitions_fails_immediately(admin: Admin, topic: str) -> None:
     there, beyond, nowhere = TopicPartition(topic, 0), TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)
     started = time.monotonic()
-    found = admin.list_offsets(dict.fromkeys((there, beyond, nowhere), OffsetSpec.LATEST))
+    result = admin.list_offsets(dict.fromkeys((there, beyond, nowhere), OffsetSpec.LATEST))
     # Well below the timeout of a minute.
     assert time.monotonic() - started < 20
-    assert list(found.found) == [there]
-    assert {type(error).__name__ for error in found.errors.values()} == {"UnknownTopicOrPartitionError"}
+    assert list(result.found) == [there]
+    assert {type(error).__name__ for error in result.errors.values()} == {"UnknownTopicOrPartitionError"}
 
 
 def written(quorum: Quorum, topic: str, partition: int, producer_id: int) -> str:
@@ -291,8 +291,8 @@ def test_group_filters_and_authorized_operations_match_java(java: Java, admin: A
         ([], [], []), (["Empty"], [], []), (["Stable"], [], []), ([], ["classic"], []), ([], ["share"], []),
         ([], [], ["share"]), ([], [], [""]), (["Empty"], ["share"], ["consumer"]),
     ):  # fmt: skip
-        found = admin.list_groups(states=states, types=types, protocol_types=protocols)
-        assert sorted(found) == java("groups", states, types, protocols), (states, types, protocols)
+        result = admin.list_groups(states=states, types=types, protocol_types=protocols)
+        assert sorted(result) == java("groups", states, types, protocols), (states, types, protocols)
     assert list(admin.list_groups(states=["eMPTY"], types=["SHARE"])) == ["empty-share"]
 
     def codes(operations: tuple[AclOperation, ...] | None) -> list[int]:
@@ -307,8 +307,8 @@ def test_group_filters_and_authorized_operations_match_java(java: Java, admin: A
     assert codes(cluster.authorized_operations) == java("cluster")[1]
     group = admin.describe_groups(["empty-classic"], include_authorized_operations=True)["empty-classic"]
     assert codes(group.authorized_operations) == java("group", "empty-classic")
-    for found in (admin.describe_topics([topic])[topic], admin.describe_cluster(), admin.describe_groups(["empty-classic"])["empty-classic"]):  # fmt: skip  # noqa: E501
-        assert found.authorized_operations is None
+    for result in (admin.describe_topics([topic])[topic], admin.describe_cluster(), admin.describe_groups(["empty-classic"])["empty-classic"]):  # fmt: skip  # noqa: E501
+        assert result.authorized_operations is None
 
 
 def test_bootstrap_controllers(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:

@@ -22,14 +22,14 @@ def test_async_transactions_copy_each_row_once(kafka: KafkaServer, new_topic: Ca
         for number in range(ROWS):
             producer.send(source, str(number), partition=number % 3)
     servers, chance = {"bootstrap.servers": kafka.bootstrap_servers}, random.Random(3)
-    told: list[str] = []
+    events: list[str] = []
 
     class Listener(RebalanceListener):
         async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-            told.append("assigned")
+            events.append("assigned")
 
         async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-            told.append("revoked")
+            events.append("revoked")
 
     async def main() -> tuple[int, list[bytes]]:
         cancelled, moved = 0, 0
@@ -51,19 +51,19 @@ def test_async_transactions_copy_each_row_once(kafka: KafkaServer, new_topic: Ca
             # Markers are written after the response to the commit.
             partitions = [TopicPartition(source, partition) for partition in range(3)]
             committed = await consumer.committed(partitions, require_stable=True)
-            assert sum(found.offset for found in committed.values() if found is not None) == ROWS
+            assert sum(at.offset for at in committed.values() if at is not None) == ROWS
         async with AsyncConsumer(servers, isolation_level="read_committed") as consumer:
             consumer.assign([TopicPartition(target, 0)])
             await consumer.seek_to_beginning()
-            found: list[bytes] = []
+            results: list[bytes] = []
             with anyio.fail_after(60):
-                while len(found) < ROWS:
-                    found += (await consumer.poll(1.0)).column("value").to_pylist()
-            found += (await consumer.poll(0.5)).column("value").to_pylist()
-        return cancelled, found
+                while len(results) < ROWS:
+                    results += (await consumer.poll(1.0)).column("value").to_pylist()
+            results += (await consumer.poll(0.5)).column("value").to_pylist()
+        return cancelled, results
 
-    cancelled, found = RUN[kind](main)
+    cancelled, results = RUN[kind](main)
     assert cancelled > 0
-    assert sorted(map(int, found)) == list(range(ROWS))
-    assert told[0] == "assigned"
-    assert told[-1] == "revoked"
+    assert sorted(map(int, results)) == list(range(ROWS))
+    assert events[0] == "assigned"
+    assert events[-1] == "revoked"

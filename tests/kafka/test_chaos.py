@@ -75,13 +75,13 @@ class Group:
 
     def processed(self) -> dict[int, dict[int, str]]:
         """Returns the processed values by partition and offset."""
-        found: dict[int, dict[int, str]] = defaultdict(dict)
+        result: dict[int, dict[int, str]] = defaultdict(dict)
         for path in self.folder.glob("*.done"):
             # A killed member may leave an incomplete line, and a running one may be writing.
             for line in path.read_text().rpartition("\n")[0].splitlines():
                 partition, offset, value = line.split(" ")
-                found[int(partition)][int(offset)] = value
-        return found
+                result[int(partition)][int(offset)] = value
+        return result
 
     def end(self) -> None:
         for member in self.members:
@@ -112,13 +112,13 @@ class Watch(threading.Thread):
         with Admin(bootstrap_servers=self.servers) as admin:
             while not self.over.wait(0.3):
                 try:
-                    found = admin.fetch_offsets(self.name_of_group, timeout=20)
+                    committed = admin.fetch_offsets(self.name_of_group, timeout=20)
                 except KafkaError:
                     continue
                 # Read after the offsets: records are processed before they are committed.
                 processed = self.group.processed()
                 self.looks += 1
-                for tp, at in found.items():
+                for tp, at in committed.items():
                     if at is None:
                         continue
                     if at.offset < last.get(tp, 0):
@@ -205,9 +205,9 @@ def unexplained(log: str) -> dict[str, tuple[int, int]]:
     joins: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for line in log.splitlines():
-        found = re.match(r"\S+ \S+ (\d+) samsarrow\.client\.group\.\S+ \w+ (.*)", line)
-        if found:
-            process, text = found.groups()
+        match = re.match(r"\S+ \S+ (\d+) samsarrow\.client\.group\.\S+ \w+ (.*)", line)
+        if match:
+            process, text = match.groups()
             joins[process] += text.startswith("joined (")
             told = text.startswith(("the membership is lost", "trying again"))
             reasons[process] += told or (text.startswith("joining again") and "why=" in text)

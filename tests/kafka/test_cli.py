@@ -83,19 +83,19 @@ def test_copy_through_a_pipe_is_exact(kafka: KafkaServer, source: str, form: str
 
 def test_group_reads_to_the_end_and_exits(kafka: KafkaServer, source: str) -> None:
     """With two members, the share of each varies, but their union does not."""
-    found: list[bytes] = []
+    actual: list[bytes] = []
 
     def read() -> None:
-        found.append(run(kafka, "consume", source, "-g", "cli-group", "--template", "{partition}@{offset}"))
+        actual.append(run(kafka, "consume", source, "-g", "cli-group", "--template", "{partition}@{offset}"))
 
     reading = [threading.Thread(target=read) for _ in range(2)]
-    for one in reading:
-        one.start()
-    for one in reading:
-        one.join()
-    assert len(found) == 2
-    wanted = {f"{p}@{o}".encode() for p in range(PARTITIONS) for o in range(300)}
-    assert set(b"".join(found).split()) == wanted
+    for item in reading:
+        item.start()
+    for item in reading:
+        item.join()
+    assert len(actual) == 2
+    expected = {f"{p}@{o}".encode() for p in range(PARTITIONS) for o in range(300)}
+    assert set(b"".join(actual).split()) == expected
     lag = json.loads(run(kafka, "groups", "lag", "cli-group"))
     assert (lag["partitions"], lag["lag"]) == (PARTITIONS, 0)
 

@@ -122,8 +122,8 @@ def test_produce_and_consume_through_a_pipe(command: Command, admin: Admin, tmp_
     assert command("consume", "b-1", "-g", "b", "-O", tmp_path / "b.parquet").code == 0
     [lag] = rows(command("groups", "lag", "b"))
     assert (lag["partitions"], lag["lag"]) == (2, 0)
-    found = rows(command("bench", "produce", "b-2", "-n", 1000, "-o", "ndjson"))[0]
-    assert (found["records"], rows(command("bench", "consume", "b-2", "-o", "ndjson"))[0]["records"]) == (1000, 1002)
+    result = rows(command("bench", "produce", "b-2", "-n", 1000, "-o", "ndjson"))[0]
+    assert (result["records"], rows(command("bench", "consume", "b-2", "-o", "ndjson"))[0]["records"]) == (1000, 1002)
     assert rows(command("bench", "latency", "b-1", "-n", 3, "--interval", "1ms", "-o", "ndjson"))[0]["records"] == 3
     # An unknown topic is a usage error.
     assert "there is no topic b-9" in command("consume", "b-9", code=2).err
@@ -191,8 +191,8 @@ def test_configs(command: Command, admin: Admin) -> None:
     assert (defaults["cleanup.policy"], defaults["retention.ms"]) == ("delete", "log.retention.hours=168")
     listed = {row["resource"] for row in rows(command("configs", "list"))}
     assert {"topic:c-1", "broker:1", "logger:1", "group:c", "client-metrics:c"} <= listed
-    told = command("configs", "get", "topic:c-1", "topic:nowhere", code=3)
-    assert "topic:nowhere: " in told.err
+    output = command("configs", "get", "topic:c-1", "topic:nowhere", code=3)
+    assert "topic:nowhere: " in output.err
 
 
 def test_quotas(command: Command, admin: Admin, kafka: KafkaServer) -> None:
@@ -212,11 +212,11 @@ def test_quotas(command: Command, admin: Admin, kafka: KafkaServer) -> None:
     ]
     # A producer with this client id is throttled, and reports it in metrics and events.
     create(admin, "d")
-    told: list[metrics.Event] = []
+    events: list[metrics.Event] = []
     options = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "slow", "linger.ms": 0}
-    with Producer(options, on_event=told.append) as producer:
+    with Producer(options, on_event=events.append) as producer:
         started = time.monotonic()
-        while not (pauses := [event for event in told if isinstance(event, metrics.Throttled)]):
+        while not (pauses := [event for event in events if isinstance(event, metrics.Throttled)]):
             producer.send("d", b"x" * 10_000).result(30)
             assert time.monotonic() - started < 60
         assert producer.metrics().throttled >= pauses[0].seconds > 0
@@ -288,8 +288,8 @@ def test_transactions(command: Command, admin: Admin, kafka: KafkaServer) -> Non
         [described] = rows(command("txns", "describe", "f"))
         assert (described["coordinator"], described["partitions"]) == (1, ["f-0"])
         assert rows(command("txns", "hanging", "f", "--longer-than", "1ms")) == []
-        told = command("txns", "abort", "f", 0, "--producer-id", listed["producer_id"], "--yes", code=1).err
-        assert "`samsarrow txns fence f` ends it" in told
+        output = command("txns", "abort", "f", 0, "--producer-id", listed["producer_id"], "--yes", code=1).err
+        assert "`samsarrow txns fence f` ends it" in output
         command("txns", "fence", "f", "--dry-run")
         assert "f: fenced" in command("txns", "fence", "f", "--yes").err
         until(lambda: rows(command("txns", "describe", "f"))[0]["state"] in ("CompleteAbort", "Empty"))
@@ -303,8 +303,8 @@ def test_users_and_acls(command: Command, admin: Admin) -> None:
     command("users", "set", "gus", "--password-stdin", "--mechanism", "SCRAM-SHA-256", stdin=b"secret\n")
     until(lambda: len(admin.describe_users().get("gus", ())) == 2)
     assert {row["mechanism"] for row in rows(command("users", "list", "gus"))} == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
-    told = command("users", "delete", "gus", "ina", "--yes")
-    assert "user ina: nothing to delete" in told.out
+    output = command("users", "delete", "gus", "ina", "--yes")
+    assert "user ina: nothing to delete" in output.out
     until(lambda: "gus" not in admin.describe_users())
     added = ("--principal", "User:gus", "--topic", "g", "--group", "g", "--consumer")
     assert command("acls", "add", *added).out.endswith("3 ACLs added, or already present\n")
@@ -337,12 +337,12 @@ def test_results_match_java_admin(command: Command, admin: Admin, kafka: KafkaSe
     lag = rows(command("groups", "lag", "h", "--partitions"))
     assert {f"h-{r['partition']}": r["offset"] for r in lag} == java["committed"]
     for resource, kind in (("topic:h", "TOPIC"), ("broker:1", "BROKER"), ("logger:1", "BROKER_LOGGER")):
-        found = rows(command("configs", "get", resource, "--all"))
+        result = rows(command("configs", "get", resource, "--all"))
         if kind == "BROKER_LOGGER":
             # Loggers appear with the first request that needs them.
-            found = [r for r in found if r["name"] in java[f"configs {kind}"]]
+            result = [r for r in result if r["name"] in java[f"configs {kind}"]]
         theirs = {name: (row[0], row[2], row[3]) for name, row in java[f"configs {kind}"].items()}
-        assert {r["name"]: (r["value"], r["read_only"], r["sensitive"]) for r in found} == theirs
+        assert {r["name"]: (r["value"], r["read_only"], r["sensitive"]) for r in result} == theirs
     [cluster] = rows(command("cluster", "describe"))
     assert (cluster["cluster_id"], cluster["brokers"]) == (java["cluster"]["id"], len(java["cluster"]["nodes"]))
     assert (cluster["quorum_leader"], cluster["voters"]) == (java["quorum"]["leader"], java["quorum"]["voters"])
@@ -400,11 +400,11 @@ def test_every_command_was_run(request: pytest.FixtureRequest) -> None:
     def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         context = click.Context(group)
         for name in group.list_commands(context):
-            found = group.get_command(context, name)
-            assert found is not None
-            if isinstance(found, click.Group):
-                yield from commands(found, (*path, name))
-            elif any(option.name == "bootstrap_servers" for option in found.params):
+            result = group.get_command(context, name)
+            assert result is not None
+            if isinstance(result, click.Group):
+                yield from commands(result, (*path, name))
+            elif any(option.name == "bootstrap_servers" for option in result.params):
                 yield (*path, name)
 
     # The demo needs its flights and Spark; tests/spark covers it.
@@ -418,5 +418,5 @@ def _java(kafka: KafkaServer, *arguments: str) -> dict[str, Any]:
         capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result

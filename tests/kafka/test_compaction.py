@@ -167,7 +167,7 @@ def test_start_at_any_offset(kafka: KafkaServer, compacted: Compacted) -> None:
 def test_cli_consume_reads_to_the_end(kafka: KafkaServer, compacted: Compacted) -> None:
     command = [sys.executable, "-m", "samsarrow.cli", "consume", compacted.topic, "-b", kafka.bootstrap_servers]
     level = ["-X", "isolation.level=read_committed", "--template", "{offset}"]
-    wanted = sorted(compacted.latest.values())
-    for more, offsets in (([], wanted), (["--tail", "3"], wanted[-3:])):
+    expected = sorted(compacted.latest.values())
+    for more, offsets in (([], expected), (["--tail", "3"], expected[-3:])):
         done = subprocess.run([*command, *level, *more], capture_output=True, text=True, timeout=60, check=True)
         assert sorted(map(int, done.stdout.split())) == offsets

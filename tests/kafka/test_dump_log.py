@@ -75,14 +75,14 @@ def run(command: list[str]) -> Dump:
 
 def lines(text: str) -> list[str]:
     """Splits into lines; line breaks within record data stay."""
-    found: list[str] = []
+    results: list[str] = []
     # Not splitlines, which would split at U+2028 and similar characters of the data.
     for line in text.split("\n")[:-1]:
-        if found and found[-1].startswith("| ") and not line.startswith(AFTER_RECORD):
-            found[-1] += f"\n{line}"
+        if results and results[-1].startswith("| ") and not line.startswith(AFTER_RECORD):
+            results[-1] += f"\n{line}"
         else:
-            found.append(line)
-    return found
+            results.append(line)
+    return results
 
 
 def copies(server: KafkaServer, topic: str, folder: Path) -> list[Path]:
@@ -367,9 +367,9 @@ def test_index_errors(kafka: KafkaServer, segments: Segments, tmp_path: Path) ->
     ours = our_dump([index, times], "--verify-index-only")
     assert theirs.out == ours.out == [f"Dumping {index}", f"Dumping {times}"]
     wrong = r"Index \w+: \d+, (?:log \w+|Previously indexed timestamp): -?\d+"
-    found = [re.findall(wrong, "\n".join(dump.err)) for dump in (theirs, ours)]
-    assert sorted(found[0]) == sorted(found[1])
-    assert len(found[0]) >= 5
+    results = [re.findall(wrong, "\n".join(dump.err)) for dump in (theirs, ours)]
+    assert sorted(results[0]) == sorted(results[1])
+    assert len(results[0]) >= 5
     assert all(re.match(rf"{re.escape(str(folder))}/.*index: position \d+, offset \d+: ", line) for line in ours.err)
     assert ours.code == 1
 
@@ -423,14 +423,14 @@ def test_read_segment_returns_equal_records(segments: Segments, deep: Dump, layo
         expected = [parse(line) for line in deep.of(path) if line.startswith("|")]
         reader = read_segment(path, layout=layout, mmap=mmap, include_headers=True)  # type: ignore[arg-type]
         rows = [row for batch in reader for row in batch.to_pylist()]
-        found = []
+        actual = []
         for row in rows:
             stamp = -1 if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000)
             texts = [None if row[name] is None else lossy(row[name]) for name in ("key", "value")]
-            found.append((row["offset"], stamp, *texts, [h["key"] for h in row["headers"] or ()]))
+            actual.append((row["offset"], stamp, *texts, [h["key"] for h in row["headers"] or ()]))
         names = ("offset", "timestamp", "key", "payload", "headerKeys")
         data = [r for r in expected if "controlType" not in r]
-        assert found == [(*(r[n] for n in names[:4]), r.get("headerKeys", [])) for r in data], path
+        assert actual == [(*(r[n] for n in names[:4]), r.get("headerKeys", [])) for r in data], path
         topic, _, partition = path.parent.name.rpartition("-")
         assert {(row["topic"], row["partition"]) for row in rows} <= {(topic, int(partition))}
         with_control = read_segment(path, layout=layout, mmap=mmap, include_control=True)  # type: ignore[arg-type]

@@ -148,14 +148,14 @@ def in_topic(servers: str, topic: str) -> list[str]:
     config = {"bootstrap.servers": servers, "group.id": "files", "enable.partition.eof": True}
     consumer = ck.Consumer({**config, "isolation.level": "read_committed"})
     consumer.assign([ck.TopicPartition(topic, 0, 0)])
-    found: list[str] = []
+    results: list[str] = []
     try:
         while True:
             for message in consumer.consume(1000, 0.2):
                 if message.error():
                     assert message.error().code() == ck.KafkaError._PARTITION_EOF
-                    return found
-                found.append(message.value().decode())
+                    return results
+                results.append(message.value().decode())
     finally:
         consumer.close()
 
@@ -177,10 +177,10 @@ def test_lines_are_copied_exactly_once(
 
     def until(rows: int) -> None:
         before, deadline = there.rows(), time.monotonic() + 60
-        while (found := there.rows()) < rows:
-            assert time.monotonic() < deadline, f"stalled at {found} of {rows} rows"
-            if found > before:
-                before, deadline = found, time.monotonic() + 60
+        while (result := there.rows()) < rows:
+            assert time.monotonic() < deadline, f"stalled at {result} of {rows} rows"
+            if result > before:
+                before, deadline = result, time.monotonic() + 60
             for worker in workers:
                 worker.check()
             time.sleep(0.01)
@@ -235,9 +235,9 @@ def test_order_within_partitions(kafka: KafkaServer, new_topic: Callable[..., st
                     producer.commit_transaction()
                 if start % 1200 == 0:
                     sink.restart()
-        wanted = [i for i in range(3000) if i // 300 % 3 != 1]
+        expected = [i for i in range(3000) if i // 300 % 3 != 1]
         deadline = time.monotonic() + 90
-        while len(written(folder, "parquet")) < len(wanted):
+        while len(written(folder, "parquet")) < len(expected):
             assert time.monotonic() < deadline
             sink.check()
             time.sleep(0.05)
@@ -246,7 +246,7 @@ def test_order_within_partitions(kafka: KafkaServer, new_topic: Callable[..., st
     table = pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("0*.parquet")))
     for number in range(3):
         mine = table.filter(pa.compute.equal(table["partition"], number))
-        assert [int(v) for v in mine["value"].to_pylist()] == [i for i in wanted if i % 3 == number]
+        assert [int(v) for v in mine["value"].to_pylist()] == [i for i in expected if i % 3 == number]
         offsets = mine["offset"].to_pylist()
         assert offsets == sorted(set(offsets))
 
@@ -255,12 +255,12 @@ def drained(tail: Any) -> Iterator[bytes]:
     """Yields all lines until the file has been quiet for longer than its patience, however often it is read."""
     looks = 0
     while looks < 20:
-        found = tail.read()
-        looks = looks + 1 if found is None else 0
-        if found is None:
+        result = tail.read()
+        looks = looks + 1 if result is None else 0
+        if result is None:
             time.sleep(0.02)
         else:
-            yield from found[0]
+            yield from result[0]
 
 
 def test_incomplete_line_is_held_back(tail: Any, tmp_path: Path) -> None:

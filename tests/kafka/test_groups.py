@@ -68,11 +68,11 @@ def test_group_with_and_without_members(kafka: KafkaServer, admin: Admin, topic:
         described = admin.describe_groups([group, "nobody"])
         assert list(described) == [group, "nobody"]
         assert isinstance(described.errors["nobody"], GroupIdNotFoundError)
-        found = described[group]
-        assert isinstance(found, GroupDescription)
-        assert (found.group, found.type, found.state, found.active) == (group, protocol, "Stable", True)
-        assert found.assignor == {"classic": "range", "consumer": "uniform"}[protocol]
-        [one] = found.members
+        result = described[group]
+        assert isinstance(result, GroupDescription)
+        assert (result.group, result.type, result.state, result.active) == (group, protocol, "Stable", True)
+        assert result.assignor == {"classic": "range", "consumer": "uniform"}[protocol]
+        [one] = result.members
         assert (one.client_id, one.host, one.assignment) == ("their-client", "/127.0.0.1", all_three)
         assert one.target == (None if protocol == "classic" else all_three)
         # While the group has members, only these may commit, and offsets and group cannot be deleted.
@@ -87,9 +87,9 @@ def test_group_with_and_without_members(kafka: KafkaServer, admin: Admin, topic:
         assert (theirs.offset, theirs.metadata.rstrip("\0")) == (4, "theirs")
 
     def after() -> GroupDescription:
-        found = admin.describe_groups([group])[group]
-        assert isinstance(found, GroupDescription)
-        return found
+        result = admin.describe_groups([group])[group]
+        assert isinstance(result, GroupDescription)
+        return result
 
     # Its client may close without waiting for the response to LeaveGroup.
     until(lambda: after().state == "Empty", after)

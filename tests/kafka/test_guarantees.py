@@ -75,8 +75,8 @@ def finished(servers: str, topic: str, group: str) -> bool:
     with Consumer(bootstrap_servers=servers, group_id=group) as consumer:
         partitions = consumer.partitions_for(topic)
         ends = consumer.end_offsets(partitions)
-        found = consumer.committed(partitions)
-        return ends == {tp: at and at.offset for tp, at in found.items()}
+        offsets = consumer.committed(partitions)
+        return ends == {tp: at and at.offset for tp, at in offsets.items()}
 
 
 def torture(

@@ -327,6 +327,6 @@ def test_api_version_offset_commit(kafka: KafkaServer, new_topic: Callable[..., 
                 assert time.monotonic() < deadline
             at = consumer.position(tp)
         with Consumer(options) as consumer:
-            found = consumer.committed([tp])[tp]
-            assert found is not None
-            assert (found.offset, at) == (3 * (version - 1), 3 * (version - 1))
+            committed = consumer.committed([tp])[tp]
+            assert committed is not None
+            assert (committed.offset, at) == (3 * (version - 1), 3 * (version - 1))

@@ -60,9 +60,9 @@ def in_zookeeper(server: ZooKeeperKafkaServer, group: str, topic: str, partition
     there = set(json.loads(names))
     # Missing nodes are reported in other lines.
     offsets = (int(line) for line in lines if line.isdecimal())
-    found = {p: next(offsets) for p in partitions if p in there}
+    results = {p: next(offsets) for p in partitions if p in there}
     assert next(offsets, None) is None
-    return [found.get(p) for p in partitions]
+    return [results.get(p) for p in partitions]
 
 
 def test_version_0_is_stored_in_zookeeper(old_kafka: ZooKeeperKafkaServer, admin: Admin) -> None:
@@ -87,9 +87,9 @@ def test_version_0_is_stored_in_zookeeper(old_kafka: ZooKeeperKafkaServer, admin
         assert admin.fetch_offsets(group) == {tps[0]: at}
     assert in_zookeeper(old_kafka, group, topic, [0]) == [4711]
     nowhere = TopicPartition("nowhere", 0)
-    wanted = {nowhere: 1, tps[0]: OffsetAndMetadata(1, "x" * 5000), tps[1]: 5}
+    expected = {nowhere: 1, tps[0]: OffsetAndMetadata(1, "x" * 5000), tps[1]: 5}
     with pytest.raises(PartialFailureError) as raised:
-        admin.commit_offsets(group, wanted, api_version=0)
+        admin.commit_offsets(group, expected, api_version=0)
     done = raised.value.failures
     assert isinstance(done[nowhere], UnknownTopicOrPartitionError)
     assert isinstance(done[tps[0]], OffsetMetadataTooLargeError)
@@ -115,8 +115,8 @@ def test_migrate_a_thousand_partitions_to_kafka(
     old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, admin: Admin, wide: str
 ) -> None:
     group = f"to-kafka-{wide}"
-    wanted = {TopicPartition(wide, p): OffsetAndMetadata(p * p) for p in range(PARTITIONS)}
-    ZooKeeperOffsetStore(group, admin=admin).store(wanted)
+    expected = {TopicPartition(wide, p): OffsetAndMetadata(p * p) for p in range(PARTITIONS)}
+    ZooKeeperOffsetStore(group, admin=admin).store(expected)
     assert in_zookeeper(old_kafka, group, wide, list(range(PARTITIONS))) == [p * p for p in range(PARTITIONS)]
     assert "dry run" in run(old_kafka, "migrate", group, "--to", "kafka", "--dry-run")
     assert admin.fetch_offsets(group) == {}
@@ -127,12 +127,12 @@ def test_migrate_a_thousand_partitions_to_kafka(
         lambda: len(admin.fetch_offsets(group)),
         *("migrate", group, "--to", "kafka"),
     )
-    told = run(old_kafka, "migrate", group, "--to", "kafka")
-    found = re.search(r"in Kafka: (\d+) partitions change, (\d+) are already right", told)
-    assert found is not None
-    assert int(found[1]) + int(found[2]) == PARTITIONS
-    assert int(found[2]) > 0
-    assert admin.fetch_offsets(group) == wanted
+    output = run(old_kafka, "migrate", group, "--to", "kafka")
+    match = re.search(r"in Kafka: (\d+) partitions change, (\d+) are already right", output)
+    assert match is not None
+    assert int(match[1]) + int(match[2]) == PARTITIONS
+    assert int(match[2]) > 0
+    assert admin.fetch_offsets(group) == expected
     assert old_java.committed(group, wide, range(PARTITIONS)) == [(p * p, "") for p in range(PARTITIONS)]
     assert "0 partitions change, 1000 are already right" in run(old_kafka, "migrate", group, "--to", "kafka")
 
@@ -270,8 +270,8 @@ def test_active_group_is_described_but_not_changed(kafka: KafkaServer, topic: st
         assert (zero["offset"], zero["client_id"], zero["host"]) == (None, "theirs", "/127.0.0.1")
         assert (one["offset"], one["lag"], one["metadata"].rstrip("\0")) == (9, 11, "theirs")
         arguments = ["reset", group, "--topic", topic, "--to-latest"]
-        told = run(kafka, *arguments, code=1)
-        assert f"group {group} is active (Stable; members: theirs at /127.0.0.1)" in told
+        output = run(kafka, *arguments, code=1)
+        assert f"group {group} is active (Stable; members: theirs at /127.0.0.1)" in output
         assert "UNKNOWN_MEMBER_ID" in run(kafka, *arguments, "--force", code=1)
         assert "is active" in run(kafka, "delete", group, code=1)
         assert "NON_EMPTY_GROUP" in run(kafka, "delete", group, "--force", "--yes", code=1)
@@ -286,8 +286,8 @@ def test_active_group_is_described_but_not_changed(kafka: KafkaServer, topic: st
 
 
 def test_broker_without_zookeeper_is_an_error(kafka: KafkaServer, topic: str) -> None:
-    told = run(kafka, "migrate", "g", "--to", "kafka", code=1)
-    assert "OffsetFetch v0" in told
-    assert "speaks v1 to v10" in told
+    output = run(kafka, "migrate", "g", "--to", "kafka", code=1)
+    assert "OffsetFetch v0" in output
+    assert "speaks v1 to v10" in output
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin, pytest.raises(KafkaError, match="OffsetCommit v0"):
         ZooKeeperOffsetStore("g", admin=admin).store({TopicPartition(topic, 0): 1})

@@ -67,9 +67,9 @@ def test_all_offset_commit_and_fetch_versions(kafka: KafkaServer, topic: str) ->
         options = {"api.version.offset_commit": version, "api.version.offset_fetch": max(version - 1, 1)}
         with Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, **options}) as consumer:
             consumer.commit({tp: OffsetAndMetadata(version, f"v{version}")})
-            found = consumer.committed([tp])[tp]
-            assert found is not None
-            assert (found.offset, found.metadata) == (version, f"v{version}")
+            committed = consumer.committed([tp])[tp]
+            assert committed is not None
+            assert (committed.offset, committed.metadata) == (version, f"v{version}")
     with (
         Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, **ZOOKEEPER) as consumer,
         pytest.raises(KafkaError, match=r"OffsetCommit v0 was chosen.* speaks v2 to v10"),
@@ -83,8 +83,8 @@ def test_position_end_offsets_times_and_lag(kafka: KafkaServer, topic: str) -> N
         assert partitions == [TopicPartition(topic, p) for p in range(3)]
         assert list(consumer.end_offsets(partitions).values()) == [10, 20, 30]
         assert list(consumer.beginning_offsets(partitions).values()) == [0, 0, 0]
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, 1_000_015))
-        assert [o and (o.offset, o.timestamp) for o in found.values()] == [None, (15, 1_000_015), (15, 1_000_015)]
+        result = consumer.offsets_for_times(dict.fromkeys(partitions, 1_000_015))
+        assert [o and (o.offset, o.timestamp) for o in result.values()] == [None, (15, 1_000_015), (15, 1_000_015)]
         consumer.assign(partitions)
         assert sum(consumer.lag().values()) == 60
         consumer.seek_to_timestamp(1_000_015)
@@ -113,7 +113,7 @@ def test_require_stable_waits_for_open_transaction(kafka: KafkaServer, topic: st
         with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
             careful.committed([tp], timeout=2)
         producer.commit_transaction(30)
-        found = careful.committed([tp])[tp]
-        assert found is not None
-        assert found.offset == 8
+        committed = careful.committed([tp])[tp]
+        assert committed is not None
+        assert committed.offset == 8
         theirs.close()

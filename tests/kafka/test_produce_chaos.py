@@ -105,7 +105,7 @@ class Writer(threading.Thread):
 
 def stored(servers: str, topic: str) -> dict[int, list[tuple[int, int]]]:
     """Returns offset and number of every record by partition."""
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    result: dict[int, list[tuple[int, int]]] = defaultdict(list)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         partitions = consumer.partitions_for(topic)
         consumer.assign(partitions)
@@ -116,8 +116,8 @@ def stored(servers: str, topic: str) -> dict[int, list[tuple[int, int]]]:
             batch = consumer.poll(1)
             columns = (batch[name].to_pylist() for name in ("partition", "offset", "value"))
             for partition, offset, value in zip(*columns, strict=True):
-                found[partition].append((offset, int(value)))
-    return found
+                result[partition].append((offset, int(value)))
+    return result
 
 
 def harass(cluster: KafkaCluster, seed: int) -> int:

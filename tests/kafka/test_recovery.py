@@ -63,18 +63,18 @@ def test_fetch_across_a_crash(kafka: KafkaServer, new_topic: Callable[..., str])
     expected = [b"%07d" % i + b"x" * 200 for i in range(COUNT)]
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send_batch(topic, pa.table({"value": pa.array(expected, pa.binary())})).result(60)
-    found: list[bytes] = []
+    actual: list[bytes] = []
     options = {"auto.offset.reset": "earliest", "max.poll.records": 500, "queued.max.bytes": 200_000}
     with Consumer({"bootstrap.servers": kafka.bootstrap_servers, **options}) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         crash = None
-        while len(found) < COUNT:
+        while len(actual) < COUNT:
             batch = consumer.poll(150.0)
             assert batch.num_rows > 0
-            found += batch.column("value").to_pylist()
-            if crash is None and len(found) > COUNT // 4:
+            actual += batch.column("value").to_pylist()
+            if crash is None and len(actual) > COUNT // 4:
                 crash = kill_and_restart(kafka, after=0.0)
                 time.sleep(0.3)
     assert crash is not None
     crash.join()
-    assert found == expected
+    assert actual == expected

@@ -146,9 +146,9 @@ def test_users_are_set_read_and_deleted(kafka, admin, other):
     assert isinstance(done["nobody"], ResourceNotFoundError)
     both = (ScramCredentialInfo(SHA256, 4096), ScramCredentialInfo(SHA512, 8192))
     until(lambda: admin.describe_users() == {name: both})
-    found = admin.describe_users([name, "nobody"])
-    assert found[name] == both
-    assert isinstance(found.errors["nobody"], ResourceNotFoundError)
+    result = admin.describe_users([name, "nobody"])
+    assert result[name] == both
+    assert isinstance(result.errors["nobody"], ResourceNotFoundError)
     # Java accepts the passwords.
     login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": f'{SCRAM} username="{name}" password="%s";'}
     right, wrong = (
@@ -186,7 +186,7 @@ def test_acls_are_added_read_and_removed(kafka, admin, other):
     assert isinstance(raised.value, PartialFailureError)
     assert (list(raised.value.failures), list(raised.value.succeeded)) == ([nameless], acls)
     assert admin.create_acls([TOPIC_READ]) == {TOPIC_READ: None}, "it is there already"
-    assert until(lambda: len(found := admin.describe_acls()) == len(acls) and found) == acls
+    assert until(lambda: len(actual := admin.describe_acls()) == len(acls) and actual) == acls
     rows = [
         [a.resource_type.name, a.resource_name, a.pattern_type.name, a.principal, a.host, a.operation.name,
          a.permission.name]
@@ -194,7 +194,7 @@ def test_acls_are_added_read_and_removed(kafka, admin, other):
     ]  # fmt: skip
     assert sorted(kafka.java_reads()["acls"]) == sorted(rows)
 
-    for wanted, matching in [
+    for acl_filter, matching in [
         (AclFilter(principal="User:bob"), acls[1:2]),
         (AclFilter(operation=AclOperation.DESCRIBE), acls[5:6]),
         (AclFilter(permission=AclPermission.DENY), acls[1:2]),
@@ -205,7 +205,7 @@ def test_acls_are_added_read_and_removed(kafka, admin, other):
         (AclFilter(ResourceType.GROUP, "g"), []),
         (acls[3].to_filter(), acls[3:4]),
     ]:
-        assert admin.describe_acls(wanted) == matching, wanted
+        assert admin.describe_acls(acl_filter) == matching, acl_filter
 
     [future] = other.create_acls(
         [
@@ -263,7 +263,7 @@ def test_tokens_are_created_renewed_and_expired(kafka, admin):
         own = minting.create_delegation_token()
         assert (own.owner, own.renewers) == ("User:admin", ())
         assert own.max_timestamp - own.issue_timestamp == 7 * 24 * 3_600_000
-        assert until(lambda: len(found := minting.describe_delegation_tokens()) == 2 and found) == [token, own]
+        assert until(lambda: len(result := minting.describe_delegation_tokens()) == 2 and result) == [token, own]
         assert minting.describe_delegation_tokens(["User:alice"]) == [token]
         assert minting.describe_delegation_tokens([]) == []
         assert alice.describe_delegation_tokens() == [token], "others' are not hers to see"
@@ -319,8 +319,8 @@ def test_cli_security_commands(kafka, admin):
     until(lambda: admin.describe_users() == {})
     assert run("users", "delete", "carol") == "user carol: nothing to delete\n"
 
-    told = run("acls", "add", "--topic", "t", "--group", "g", "--principal", "User:carol", "--consumer")
-    assert told.endswith("3 ACLs added, or already present\n")
+    output = run("acls", "add", "--topic", "t", "--group", "g", "--principal", "User:carol", "--consumer")
+    assert output.endswith("3 ACLs added, or already present\n")
     until(lambda: len(admin.describe_acls()) == 3)
     assert [line.split() for line in run("acls", "list", "--topic", "t", "-o", "table").splitlines()] == [
         ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"],

@@ -62,22 +62,22 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[K
         with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
             # A client that requests its subscription before the broker has this setting requests it again minutes
             # later.
-            wanted = ConfigResource.client_metrics("all")
-            until(lambda: admin.describe_configs([wanted])[wanted]["interval.ms"].value == "500")
+            resource = ConfigResource.client_metrics("all")
+            until(lambda: admin.describe_configs([resource])[resource]["interval.ms"].value == "500")
         yield server
 
 
 def pushed(folder: Path, client: str) -> dict[str, list[Metric]]:
     """Returns the metrics that a client has pushed so far, by name."""
-    found: dict[str, list[Metric]] = {}
+    results: dict[str, list[Metric]] = {}
     for path in sorted(folder.glob(f"*-{client}-*.pb")):
         data = MetricsData()
         data.ParseFromString(path.read_bytes())
         for resource in data.resource_metrics:
             for scope in resource.scope_metrics:
                 for metric in scope.metrics:
-                    found.setdefault(metric.name, []).append(metric)
-    return found
+                    results.setdefault(metric.name, []).append(metric)
+    return results
 
 
 def labels(metric: Metric) -> set[str]:
@@ -117,12 +117,12 @@ def test_pushed_metrics_have_java_names(server: KafkaServer, folder: Path) -> No
         assert len(own) > 20
         assert own.keys() - theirs.keys() == set(), client
         for name in own:
-            ours, wanted = own[name], theirs[name]
+            ours, expected = own[name], theirs[name]
             # Equal data types and equal attributes.
-            assert {metric.WhichOneof("data") for metric in ours} == {metric.WhichOneof("data") for metric in wanted}, (
-                name
-            )
-            assert set().union(*map(labels, ours)) <= set().union(*map(labels, wanted)), name
+            assert {metric.WhichOneof("data") for metric in ours} == {
+                metric.WhichOneof("data") for metric in expected
+            }, name
+            assert set().union(*map(labels, ours)) <= set().union(*map(labels, expected)), name
         # A closing client need not wait for the response to its last push.
         until(lambda name=f"*-own-{client}-*-last.pb": len(list(folder.glob(name))) == 1)
     [sent] = [p.as_double for m in pushed(folder, "own-producer")["org.apache.kafka.producer.record.send.total"]

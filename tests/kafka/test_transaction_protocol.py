@@ -41,17 +41,17 @@ class Script:
 
     def ready(self) -> bool:
         """Returns true if the broker knows the topic, leads it, and has found the coordinators."""
-        told = self._raw.call("Metadata", 8, topics=[{"name": self._topic}], allow_auto_topic_creation=False)
+        response = self._raw.call("Metadata", 8, topics=[{"name": self._topic}], allow_auto_topic_creation=False)
         partitions = [{"partition_index": part, "timestamp": -1} for part in (0, 1)]
         led = self._raw.call(
             "ListOffsets", 8, replica_id=-1, isolation_level=0, topics=[{"name": self._topic, "partitions": partitions}]
         )
-        found = [
+        results = [
             self._raw.call("FindCoordinator", 4, key_type=kind, coordinator_keys=[key])["coordinators"][0]
             for kind, key in ((0, self._group), (1, self._id))
         ]
-        codes = [one["error_code"] for topic in told["topics"] for one in (topic, *topic["partitions"])]
-        codes += [one["error_code"] for one in (*led["topics"][0]["partitions"], *found)]
+        codes = [item["error_code"] for topic in response["topics"] for item in (topic, *topic["partitions"])]
+        codes += [item["error_code"] for item in (*led["topics"][0]["partitions"], *results)]
         return len(codes) == 7 and not any(codes) and error(self._state()["error_code"]) not in NOT_YET
 
     def _number(self, producer: int) -> int:
@@ -106,11 +106,11 @@ class Script:
                 for p, name, verify, partitions in asked
             ]  # fmt: skip
             answer = self._raw.call("AddPartitionsToTxn", version, transactions=one)
-            found = []
+            collected = []
             for result in sorted(answer["results_by_transaction"], key=lambda result: result["transactional_id"]):
                 results = [r for t in result["topic_results"] for r in t["results_by_partition"]]
-                found.append(sorted((r["partition_index"], error(r["partition_error_code"])) for r in results))
-            self.lines.append(("add many", answer["error_code"], found))
+                collected.append(sorted((r["partition_index"], error(r["partition_error_code"])) for r in results))
+            self.lines.append(("add many", answer["error_code"], collected))
 
     def send(
         self, p: Producer, sequence: int, count: int = 1, *, part: int = 0, version: int = 11, plain: bool = False
@@ -182,9 +182,9 @@ class Script:
                 )  # fmt: skip
                 one = answer["responses"][0]["partitions"][0]
                 assert one["error_code"] == 0
-                found = one["aborted_transactions"]
-                assert (found is None) == (level == 0)
-                aborted |= {(self._number(a["producer_id"]), a["first_offset"]) for a in found or ()}
+                result = one["aborted_transactions"]
+                assert (result is None) == (level == 0)
+                aborted |= {(self._number(a["producer_id"]), a["first_offset"]) for a in result or ()}
                 ends = (one["high_watermark"], one["last_stable_offset"], one["log_start_offset"])
                 records = bytes(one["records"] or b"")
                 more = bool(records)
@@ -195,27 +195,27 @@ class Script:
             self.lines.append(("read", level, ends, sorted(aborted), batches))
 
     def ends(self, timestamp: int = -1) -> None:
-        found = []
+        results = []
         for level in (0, 1):
             answer = self._raw.call(
                 "ListOffsets", 8, replica_id=-1, isolation_level=level,
                 topics=[{"name": self._topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}],
             )  # fmt: skip
             one = answer["topics"][0]["partitions"][0]
-            found.append((error(one["error_code"]), one["offset"], one["timestamp"]))
-        self.lines.append(("ends", *found))
+            results.append((error(one["error_code"]), one["offset"], one["timestamp"]))
+        self.lines.append(("ends", *results))
 
     def producers(self) -> None:
         topics = [{"name": self._topic, "partition_indexes": [0, 99]}]
         answer = self._raw.call("DescribeProducers", 0, topics=topics)
-        for one in sorted(answer["topics"][0]["partitions"], key=lambda one: one["partition_index"]):
+        for partition in sorted(answer["topics"][0]["partitions"], key=lambda partition: partition["partition_index"]):
             fields = ("producer_epoch", "last_sequence", "current_txn_start_offset")
-            active = sorted(one["active_producers"], key=lambda p: p["producer_id"])
+            active = sorted(partition["active_producers"], key=lambda p: p["producer_id"])
             # Includes only the presence of the coordinator's epoch, which rises with every restart of Kafka.
             told = [
                 (self._number(p["producer_id"]), *(p[f] for f in fields), p["coordinator_epoch"] >= 0) for p in active
             ]
-            self.lines.append(("producers", error(one["error_code"]), sorted(told)))
+            self.lines.append(("producers", error(partition["error_code"]), sorted(told)))
 
     def group(self, p: Producer, version: int = 3) -> None:
         answer = self._ask(
@@ -576,10 +576,10 @@ def lines(script: Callable[[Script], None], address: str, topic: str) -> list[tu
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_embedded_broker_matches_kafka(kafka: KafkaServer, script: Callable[[Script], None]) -> None:
-    wanted = lines(script, kafka.bootstrap_servers, create_topic(kafka, 2))
+    expected = lines(script, kafka.bootstrap_servers, create_topic(kafka, 2))
     topic = f"t{next(_names)}"
     with Broker(topics={topic: 2}, auto_create_topics=False) as broker:
         given = lines(script, broker.bootstrap_servers, topic)
-    assert len(wanted) > 10
-    for number, (theirs, ours) in enumerate(itertools.zip_longest(wanted, given)):
-        assert ours == theirs, f"line {number}, after {wanted[:number]}"
+    assert len(expected) > 10
+    for number, (theirs, ours) in enumerate(itertools.zip_longest(expected, given)):
+        assert ours == theirs, f"line {number}, after {expected[:number]}"

@@ -42,8 +42,8 @@ def cautious() -> Iterator[Cautious]:
 
 
 def epochs(server: KafkaServer, topic: str) -> list[int]:
-    found = [batch.epoch for batch in stored(server.segments(topic)) if not batch.control]
-    return [epoch - found[0] for epoch in found]
+    results = [batch.epoch for batch in stored(server.segments(topic)) if not batch.control]
+    return [epoch - results[0] for epoch in results]
 
 
 # The broker is started five times.
@@ -92,9 +92,9 @@ def test_coordinator_restarts_and_upgrade_to_version_2(cautious: Cautious) -> No
         for i in range(3):
             with producer.transaction():
                 write(f"of the second {i}")
-        found = epochs(cautious, topic)
-        assert len(set(found[:-3])) == 1, found
-        assert [epoch - found[-4] for epoch in found[-3:]] == [1, 2, 3], found
+        actual = epochs(cautious, topic)
+        assert len(set(actual[:-3])) == 1, actual
+        assert [epoch - actual[-4] for epoch in actual[-3:]] == [1, 2, 3], actual
         across(2)
         producer.begin_transaction()
         producer.send(topic, "aborted").result()

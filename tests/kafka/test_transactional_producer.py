@@ -38,8 +38,8 @@ class Side:
     second: bool
 
     def producer(self, name: str, **options: Any) -> Producer:
-        given = {"bootstrap_servers": self.kafka.bootstrap_servers, "transactional_id": name}
-        return Producer(**given, **options)
+        config = {"bootstrap_servers": self.kafka.bootstrap_servers, "transactional_id": name}
+        return Producer(**config, **options)
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
         return create_topic(self.kafka, partitions, **configs)
@@ -52,13 +52,13 @@ class Side:
         return [(record.value or b"").decode() for poll in polls for _, record in poll.records]
 
     def consumer(self, group: str, **options: Any) -> Consumer:
-        given: dict[str, Any] = {
+        config: dict[str, Any] = {
             "group_id": group,
             "enable_auto_commit": False,
             "auto_offset_reset": "earliest",
             "isolation_level": "read_committed",
         }
-        return Consumer(bootstrap_servers=self.kafka.bootstrap_servers, **given, **options)
+        return Consumer(bootstrap_servers=self.kafka.bootstrap_servers, **config, **options)
 
 
 @pytest.fixture(scope="module", params=["first", "second"])

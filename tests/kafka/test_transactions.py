@@ -169,9 +169,9 @@ def test_records_and_positions_match_java(
         ends = java.ends(scenario.topic, [partition], isolation_level=level)
         theirs = java.polls(scenario.topic, [partition], ends, **options)
         ours = samsarrow_arrow.polls(kafka.bootstrap_servers, scenario.topic, [partition], ends, **options)
-        found = rows(ours, partition)
-        assert found == rows(theirs, partition)
-        words = {record.value.split()[0].decode() for record in found if record.value}
+        result = rows(ours, partition)
+        assert result == rows(theirs, partition)
+        words = {record.value.split()[0].decode() for record in result if record.value}
         assert words == WORDS[level, partition]
         # Java's polls return without records if only the position advances; ours wait for records.
         assert [poll for poll in ours if poll.records] == [poll for poll in theirs if poll.records]
@@ -246,9 +246,9 @@ def test_reader_at_last_stable_offset_resumes_after_transaction(
         batches = [consumer.poll(10)]
         while consumer.position(tp) < 9:
             batches.append(consumer.poll(0.1))
-        found = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+        results = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
         # The marker is at offset 8.
-        assert found == ([1, 2, 3, 4, 5, 6, 7] if end == "commit" else [5, 6, 7])
+        assert results == ([1, 2, 3, 4, 5, 6, 7] if end == "commit" else [5, 6, 7])
         assert (consumer.position(tp), consumer.end_offsets([tp])[tp]) == (9, 9)
     java.call("close", name=transactional)
     java.call("close", name=other)

@@ -118,7 +118,7 @@ def main() -> int:
     arguments.add_argument("--rows", type=int, default=400_000_000)
     arguments.add_argument("--cancels", type=int, default=1000)
     arguments.add_argument("--limits", type=int, default=1000)
-    given = arguments.parse_args()
+    parsed = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder, KafkaServer() as kafka:
         servers = kafka.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
@@ -140,8 +140,8 @@ def main() -> int:
         watch = Watch(spark)
 
         def whole() -> int:
-            found = frame.selectExpr("count(value)", "sum(length(value))").collect()[0]
-            assert tuple(found) == (RECORDS, RECORDS * 100), found
+            result = frame.selectExpr("count(value)", "sum(length(value))").collect()[0]
+            assert tuple(result) == (RECORDS, RECORDS * 100), result
             return RECORDS
 
         def limited() -> int:
@@ -152,9 +152,9 @@ def main() -> int:
         for _ in range(WARM):
             whole(), cancelled(spark, frame), limited()
         good = [
-            phase("whole", given.rows // RECORDS, whole, watch),
-            phase("cancelled", given.cancels // 2, lambda: cancelled(spark, frame), watch),
-            phase("limited", given.limits, limited, watch),
+            phase("whole", parsed.rows // RECORDS, whole, watch),
+            phase("cancelled", parsed.cancels // 2, lambda: cancelled(spark, frame), watch),
+            phase("limited", parsed.limits, limited, watch),
         ]
         spark.stop()
     print("nothing is left" if all(good) else f"memory grew by more than {GROWTH // 1024} MiB")

@@ -27,16 +27,16 @@ from .surroundings import JVM_SPARKS, Row, shapes, surroundings
 
 def kafkas(versions: Sequence[str]) -> dict[str, list[Outcome]]:
     """Returns the outcomes on each Kafka; all share one Spark session."""
-    found = {}
+    results = {}
     with SparkProcess("--batches") as spark:
         for version in versions:
             started = time.monotonic()
             try:
-                found[version] = probe_release(version, more=[spark.batch])
+                results[version] = probe_release(version, more=[spark.batch])
             except (KafkaUnavailableError, RuntimeError) as error:
-                found[version] = [Outcome("broker", DEFECT, str(error))]
-            page.report(f"Kafka {version}", found[version], time.monotonic() - started)
-    return found
+                results[version] = [Outcome("broker", DEFECT, str(error))]
+            page.report(f"Kafka {version}", results[version], time.monotonic() - started)
+    return results
 
 
 def main(*arguments: str) -> int:
@@ -47,16 +47,16 @@ def main(*arguments: str) -> int:
     if unknown := set(chosen) - set(RELEASES):
         raise SystemExit(f"no Kafka {', '.join(sorted(unknown))}; there are {' '.join(RELEASES)}")
     rows: list[Row] = []
-    found: dict[str, list[Outcome]] = {}
+    results: dict[str, list[Outcome]] = {}
     if not arguments or chosen:
-        found = kafkas(chosen or list(RELEASES))
-        print(page.kafka_table(found), flush=True)
+        results = kafkas(chosen or list(RELEASES))
+        print(page.kafka_table(results), flush=True)
     if not arguments or "surroundings" in arguments:
         rows = list(surroundings())
         print(page.surroundings_tables(rows), flush=True)
     if not arguments:
-        page.write(found, rows)
-    kinds = [o.kind for outcomes in found.values() for o in outcomes] + [row.kind for row in rows]
+        page.write(results, rows)
+    kinds = [o.kind for outcomes in results.values() for o in outcomes] + [row.kind for row in rows]
     return int(DEFECT in kinds)
 
 

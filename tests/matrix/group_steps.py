@@ -23,15 +23,15 @@ def _group(p: Probe, **options: Any) -> None:
             producer.send(topic, b"%d" % i, partition=i % 2).result(PATIENCE)
     with p.consumer(**options) as first:
         first.subscribe([topic])
-        found = rows(first, 20)
-        equal(sorted(int(r.value or b"-1") for r in found), list(range(20)))
+        result = rows(first, 20)
+        equal(sorted(int(r.value or b"-1") for r in result), list(range(20)))
         equal(first.assignment(), everything)
         with p.consumer(**options) as second:
             second.subscribe([topic])
 
             def shared() -> bool:
-                found.extend(first.records(0.1))
-                found.extend(second.records(0.1))
+                result.extend(first.records(0.1))
+                result.extend(second.records(0.1))
                 return len(first.assignment()) == len(second.assignment()) == 1
 
             wait_for(shared, "both members have a partition")
@@ -39,14 +39,14 @@ def _group(p: Probe, **options: Any) -> None:
             with p.producer() as producer:
                 for i in range(20, 40):
                     producer.send(topic, b"%d" % i, partition=i % 2).result(PATIENCE)
-            wait_for(lambda: shared() and len(found) >= 40, "both read")
+            wait_for(lambda: shared() and len(result) >= 40, "both read")
 
         def alone() -> bool:
-            found.extend(first.records(0.1))
+            result.extend(first.records(0.1))
             return first.assignment() == everything
 
         wait_for(alone, "one has both again")
-        equal(sorted(int(r.value or b"-1") for r in found), list(range(40)))
+        equal(sorted(int(r.value or b"-1") for r in result), list(range(40)))
         first.commit()
     with p.producer() as producer:
         producer.send(topic, b"last", partition=0).result(PATIENCE)
@@ -213,11 +213,11 @@ def transaction_member(p: Probe) -> None:
     tp, group, copy = p.filled(10), p.name(), p.topic()
     with p.consumer(group_id=group, enable_auto_commit=False) as consumer:
         consumer.subscribe([tp.topic])
-        found = rows(consumer, 10)
+        result = rows(consumer, 10)
         metadata = consumer.group_metadata()
         with p.producer(transactional_id=p.name()) as producer:
             with producer.transaction():
-                for record in found:
+                for record in result:
                     producer.send(copy, record.value, partition=0)
                 producer.send_offsets_to_transaction({tp: 10}, metadata)
             wait_for(lambda: place(consumer, tp) == (10, ""), "the offset is committed")
@@ -225,4 +225,4 @@ def transaction_member(p: Probe) -> None:
             with raises(KafkaError), producer.transaction():
                 producer.send_offsets_to_transaction({tp: 1}, stale)
         equal(place(consumer, tp), (10, ""))
-    equal(values(p.read(TopicPartition(copy, 0), 10, isolation_level="read_committed")), values(found))
+    equal(values(p.read(TopicPartition(copy, 0), 10, isolation_level="read_committed")), values(result))

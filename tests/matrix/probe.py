@@ -100,8 +100,8 @@ class _Child:
             return None
         if line is None:
             return None
-        told = json.loads(line)
-        return judge(feature, version, told["error"], told["refusal"], told["seconds"])
+        output = json.loads(line)
+        return judge(feature, version, output["error"], output["refusal"], output["seconds"])
 
     def end(self, limit: float = 15.0) -> str | None:
         """Returns the error of the process's end, or None."""

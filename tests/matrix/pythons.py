@@ -42,8 +42,8 @@ def python(version: str) -> Python:
     if sys.version.startswith(f"{version}."):
         return Python((sys.executable,))
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}")))]
-    for name in filter(None, found):
+    results = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}")))]
+    for name in filter(None, results):
         one = Python((name,))
         if one.run("-c", "").returncode == 0:
             return one

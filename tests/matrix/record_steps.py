@@ -73,8 +73,8 @@ def send(p: Probe) -> None:
         tp, base = TopicPartition(topic, 0), turn * len(_ODD)
         with p.producer(acks=acks, linger_ms=20) as producer:
             sent = [producer.send(topic, value, key, partition=0) for key, value in _ODD]
-            found = [d.result(PATIENCE).offset for d in sent]
-            equal(found, [-1] * len(_ODD) if acks == "0" else list(range(base, base + len(_ODD))))
+            results = [d.result(PATIENCE).offset for d in sent]
+            equal(results, [-1] * len(_ODD) if acks == "0" else list(range(base, base + len(_ODD))))
             # Read before the connection closes: brokers up to 0.10 drop unprocessed requests at that point.
             read = p.read(tp, base + len(_ODD))[base:]
         equal([(r.key, r.value, r.offset) for r in read], [(k, v, base + i) for i, (k, v) in enumerate(_ODD)])
@@ -93,12 +93,12 @@ def send_batch(p: Probe) -> None:
         receipts = producer.send_batch(topic, table, partition="partition").result(PATIENCE)
     equal(sum(r.count for r in receipts), count)
     for partition in range(2):
-        wanted = [
+        expected = [
             (None if i % 7 == 0 else b"k%d" % i, None if i % 5 == 0 else b"%d" % i) for i in range(partition, count, 2)
         ]
-        found = p.read(TopicPartition(topic, partition), count // 2)
-        equal([(r.key, r.value) for r in found], wanted)
-        equal([r.offset for r in found], list(range(count // 2)))
+        actual = p.read(TopicPartition(topic, partition), count // 2)
+        equal([(r.key, r.value) for r in actual], expected)
+        equal([r.offset for r in actual], list(range(count // 2)))
 
 
 def bulk(p: Probe) -> None:
@@ -111,17 +111,19 @@ def bulk(p: Probe) -> None:
 
 def _codec(p: Probe, codec: str) -> None:
     topic, count = p.topic(), 300
-    wanted = [(b"k%d" % (i % 9), b"value %d " % i * 20) for i in range(count)]
+    expected = [(b"k%d" % (i % 9), b"value %d " % i * 20) for i in range(count)]
     with p.producer(compression_type=codec) as producer:
-        table = pa.table({"key": [k for k, _ in wanted], "value": [v for _, v in wanted], "p": pa.array([0] * count)})
+        table = pa.table(
+            {"key": [k for k, _ in expected], "value": [v for _, v in expected], "p": pa.array([0] * count)}
+        )
         producer.send_batch(topic, table, partition="p").result(PATIENCE)
-    equal([(r.key, r.value) for r in p.read(TopicPartition(topic, 0), count)], wanted)
+    equal([(r.key, r.value) for r in p.read(TopicPartition(topic, 0), count)], expected)
     # Another client reads our records, and we read its records.
     read = confluent.consume(p.bootstrap_servers, topic, count, **p.peer_options)
-    equal([(r.key, r.value) for r in read], wanted)
-    sent = [Sent(key, value) for key, value in wanted]
+    equal([(r.key, r.value) for r in read], expected)
+    sent = [Sent(key, value) for key, value in expected]
     confluent.produce(p.bootstrap_servers, topic, codec, sent, partition=1, **p.peer_options)
-    equal([(r.key, r.value) for r in p.read(TopicPartition(topic, 1), count)], wanted)
+    equal([(r.key, r.value) for r in p.read(TopicPartition(topic, 1), count)], expected)
 
 
 def codec_none(p: Probe) -> None:
@@ -175,14 +177,14 @@ def log_append_time(p: Probe) -> None:
 
 def headers(p: Probe) -> None:
     topic = p.topic()
-    wanted: list[list[tuple[str, bytes | None]]]
-    wanted = [[("a", b"1"), ("b", None), ("a", b"")], [], [("ü", b"\x00")]]
+    expected: list[list[tuple[str, bytes | None]]]
+    expected = [[("a", b"1"), ("b", None), ("a", b"")], [], [("ü", b"\x00")]]
     with p.producer(linger_ms=20) as producer:
-        for some in wanted:
+        for some in expected:
             producer.send(topic, b"v", partition=0, headers=some).result(PATIENCE)
-    equal([r.headers for r in p.read(TopicPartition(topic, 0), 3, include_headers=True)], wanted)
+    equal([r.headers for r in p.read(TopicPartition(topic, 0), 3, include_headers=True)], expected)
     read = confluent.consume(p.bootstrap_servers, topic, 3, **p.peer_options)
-    equal([list(r.headers) for r in read], wanted)
+    equal([list(r.headers) for r in read], expected)
 
 
 def too_large(p: Probe) -> None:
@@ -233,9 +235,9 @@ def seek(p: Probe) -> None:
 def by_time(p: Probe) -> None:
     tp = p.filled(10)
     with p.consumer() as consumer:
-        for time_, wanted in ((LONG_AGO, 0), (LONG_AGO + 3 * HOUR, 3), (LONG_AGO + 3 * HOUR + 1, 4)):
-            found = consumer.offsets_for_times({tp: time_})[tp]
-            equal(found and (found.offset, found.timestamp), (wanted, LONG_AGO + wanted * HOUR))
+        for time_, expected in ((LONG_AGO, 0), (LONG_AGO + 3 * HOUR, 3), (LONG_AGO + 3 * HOUR + 1, 4)):
+            actual = consumer.offsets_for_times({tp: time_})[tp]
+            equal(actual and (actual.offset, actual.timestamp), (expected, LONG_AGO + expected * HOUR))
         equal(consumer.offsets_for_times({tp: LONG_AGO + 10 * HOUR})[tp], None)
         consumer.assign([tp])
         consumer.seek_to_timestamp(LONG_AGO + 6 * HOUR, tp)
@@ -292,8 +294,8 @@ def outside(p: Probe) -> None:
     other = TopicPartition(tp.topic, 1)
     with p.admin() as admin:
         equal(admin.commit_offsets(group, {tp: 7, other: OffsetAndMetadata(0, "m")}), {tp: None, other: None})
-        found = admin.fetch_offsets(group, [tp, other])
-        equal({at: o and (o.offset, o.metadata) for at, o in found.items()}, {tp: (7, ""), other: (0, "m")})
+        offsets = admin.fetch_offsets(group, [tp, other])
+        equal({at: o and (o.offset, o.metadata) for at, o in offsets.items()}, {tp: (7, ""), other: (0, "m")})
     with p.consumer(group_id=group) as consumer:
         consumer.assign([tp])
         equal([r.offset for r in rows(consumer, 3)], [7, 8, 9])

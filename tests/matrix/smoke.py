@@ -50,8 +50,8 @@ def main() -> None:
                 producer.send_batch(codec, rows).result(10)
             with Consumer(bootstrap_servers=servers, include_headers=True, auto_offset_reset="earliest") as consumer:
                 consumer.assign([TopicPartition(codec, 0)])
-                found = read(consumer, 100)
-                equal(found.select(["key", "value", "headers"]).to_pylist(), rows.to_pylist())
+                result = read(consumer, 100)
+                equal(result.select(["key", "value", "headers"]).to_pylist(), rows.to_pylist())
         with Producer(bootstrap_servers=servers, transactional_id="one") as producer:
             with producer.transaction():
                 producer.send("t", b"yes")

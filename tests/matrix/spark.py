@@ -52,8 +52,8 @@ class SparkProcess:
         if line is None:
             code = self._process.wait()
             return None if code == 0 else ("", f"the process ended with exit code {code}: {self.said()}")
-        told = json.loads(line)
-        return told["feature"], told["error"]
+        output = json.loads(line)
+        return output["feature"], output["error"]
 
     def outcomes(self, timeout: float) -> Iterator[tuple[str, str | None]]:
         """Yields all outcomes; the last one has no name if the process failed."""

@@ -164,8 +164,8 @@ def parts_of_headers(frame: DataFrame) -> Any:
 
 @shape
 def to_pandas(frame: DataFrame) -> Any:
-    found = frame.orderBy("partition", "offset").toPandas()
-    return [tuple(found.columns), *found.drop(columns="headers").itertuples(index=False, name=None)]
+    result = frame.orderBy("partition", "offset").toPandas()
+    return [tuple(result.columns), *result.drop(columns="headers").itertuples(index=False, name=None)]
 
 
 @shape
@@ -269,8 +269,8 @@ def map_in_arrow(frame: DataFrame) -> Any:
 @shape
 def map_in_pandas(frame: DataFrame) -> Any:
     def lengths(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for one in frames:
-            yield one[["partition", "offset"]].assign(n=one["value"].map(lambda v: -1 if v is None else len(v)))
+        for item in frames:
+            yield item[["partition", "offset"]].assign(n=item["value"].map(lambda v: -1 if v is None else len(v)))
 
     return frame.mapInPandas(lengths, "partition int, offset long, n long")
 
@@ -280,8 +280,8 @@ def apply_in_pandas(frame: DataFrame) -> Any:
     def last(group: pd.DataFrame) -> pd.DataFrame:
         return group.sort_values("offset").tail(1)
 
-    wanted = frame.select("partition", "offset", "value", "timestamp")
-    return wanted.groupBy("partition").applyInPandas(last, wanted.schema)
+    expected = frame.select("partition", "offset", "value", "timestamp")
+    return expected.groupBy("partition").applyInPandas(last, expected.schema)
 
 
 class Shapes:
@@ -294,9 +294,9 @@ class Shapes:
         self.found = spark.read.format("samsarrow-jvm").options(**self.options).load()
 
     def compare(self, query: Shape) -> None:
-        wanted = rows_of(query(self.truth))
-        equal(bool(wanted), True)
-        equal(rows_of(query(self.found)), wanted)
+        expected = rows_of(query(self.truth))
+        equal(bool(expected), True)
+        equal(rows_of(query(self.found)), expected)
 
     def columnar(self) -> None:
         """Checks whether Spark reads columns."""
@@ -305,7 +305,7 @@ class Shapes:
 
     def typed(self) -> None:
         """Reads each format, which only the Python sink writes: all fields, one field, and as a stream."""
-        wanted = rows_of(orders(self.spark))
+        expected = rows_of(orders(self.spark))
         with Registry() as registry:
             for kind in FORMATS:
                 topic = f"typed-{kind}"
@@ -315,7 +315,7 @@ class Shapes:
                 sink.mode("append").save()
                 read = {**options, "subscribe": topic, "startingOffsets": "earliest"}
                 frame = self.spark.read.format("samsarrow-jvm").options(**read).load()
-                equal(rows_of(frame.select("key", "value")), wanted)
+                equal(rows_of(frame.select("key", "value")), expected)
                 cities = orders(self.spark).select("value.city")
                 equal(rows_of(frame.select("value.city")), rows_of(cities))
                 stream = self.spark.readStream.format("samsarrow-jvm").options(**read).load()
@@ -326,7 +326,7 @@ class Shapes:
                     lambda batch, number, to=rows: to.extend(rows_of(batch)),
                     availableNow=True,
                 )
-                equal(sorted(rows), wanted)
+                equal(sorted(rows), expected)
 
     def stream(self) -> None:
         """Reads all rows once, in several micro-batches, with a UDF."""
@@ -336,9 +336,9 @@ class Shapes:
         rows: list[str] = []
 
         def add(batch: DataFrame, number: int) -> None:
-            found = rows_of(batch)
-            sizes.append(len(found))
-            rows.extend(found)
+            result = rows_of(batch)
+            sizes.append(len(result))
+            rows.extend(result)
 
         ran_to_its_end(frame, "shapes", add, availableNow=True)
         equal(max(sizes) <= 250, True)
@@ -356,8 +356,8 @@ class Shapes:
             equal(running.awaitTermination(90), True)
         finally:
             running.stop()
-        wanted = self.truth.groupBy("partition").agg(f.count("*"), f.sum(f.length("value")))
-        equal(rows_of(self.spark.table(name)), rows_of(wanted))
+        expected = self.truth.groupBy("partition").agg(f.count("*"), f.sum(f.length("value")))
+        equal(rows_of(self.spark.table(name)), rows_of(expected))
 
 
 def main(jar: str, *names: str) -> None:

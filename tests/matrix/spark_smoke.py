@@ -159,7 +159,7 @@ class Smoke:
 
     def typed(self) -> None:
         """Writes and reads each format, in batches and streams, and a single field."""
-        wanted = sorted(map(repr, orders(self.spark).collect()))
+        expected = sorted(map(repr, orders(self.spark).collect()))
         with Registry() as registry:
             for kind in FORMATS:
                 options = {"kafka.bootstrap.servers": self.servers, **formatted(registry, kind)}
@@ -167,15 +167,15 @@ class Smoke:
                 orders(self.spark).write.format("samsarrow").options(**options, topic=topic).mode("append").save()
                 read = {**options, "subscribe": topic, "startingOffsets": "earliest"}
                 frame = self.spark.read.format("samsarrow").options(**read).load()
-                equal(sorted(map(repr, frame.select("key", "value").collect())), wanted)
+                equal(sorted(map(repr, frame.select("key", "value").collect())), expected)
                 some = self.spark.read.format("samsarrow").options(**read, **{"value.fields": "city"}).load()
-                equal(some.where("value.city is not null").count(), sum("city " in row for row in wanted))
+                equal(some.where("value.city is not null").count(), sum("city " in row for row in expected))
                 stream = self.spark.readStream.format("samsarrow").options(**read).load().select("key", "value")
-                found: list[str] = []
+                actual: list[str] = []
                 ran_to_its_end(
-                    stream, topic, lambda batch, _, to=found: to.extend(map(repr, batch.collect())), availableNow=True
+                    stream, topic, lambda batch, _, to=actual: to.extend(map(repr, batch.collect())), availableNow=True
                 )
-                equal(sorted(found), wanted)
+                equal(sorted(actual), expected)
 
 
 FEATURES = ("batch", "filter", "stream_read", "available_now", "limited", "stream_write", "typed")

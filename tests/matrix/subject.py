@@ -109,14 +109,14 @@ def equal(found: object, wanted: object) -> None:
 
 def rows(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     """Reads this number of records, and checks that the last poll returns no more."""
-    found: list[ConsumerRecord] = []
+    results: list[ConsumerRecord] = []
     deadline = time.monotonic() + PATIENCE
-    while len(found) < count:
+    while len(results) < count:
         if time.monotonic() > deadline:
-            raise AssertionError(f"{len(found)} of {count} records after {PATIENCE:g} s")
-        found += consumer.records(0.5)
-    equal(len(found), count)
-    return found
+            raise AssertionError(f"{len(results)} of {count} records after {PATIENCE:g} s")
+        results += consumer.records(0.5)
+    equal(len(results), count)
+    return results
 
 
 def values(found: Iterable[ConsumerRecord]) -> list[bytes | None]:
@@ -143,8 +143,8 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def place(consumer: Consumer, tp: TopicPartition) -> tuple[int, str] | None:
     """Returns the committed offset and metadata of the consumer's group."""
-    found = consumer.committed([tp])[tp]
-    return None if found is None else (found.offset, found.metadata)
+    committed = consumer.committed([tp])[tp]
+    return None if committed is None else (committed.offset, committed.metadata)
 
 
 def plain(found: object) -> dict[TopicPartition, int | None]:

@@ -136,25 +136,25 @@ def test_brokers_with_host_name_or_ipv6(broker: Broker, host: str) -> None:
         with Admin(bootstrap_servers=servers.replace("::0:0:0:1", "::1")) as admin:
             assert [at.offset for at in admin.fetch_offsets("g").values() if at] == [10] * 4
         # All connections went through the proxies.
-        asked = network.requests()
-        assert asked["OffsetCommit"] >= 1
-        assert asked["Metadata"] <= 30
+        requests = network.requests()
+        assert requests["OffsetCommit"] >= 1
+        assert requests["Metadata"] <= 30
 
 
 class LiveClients:
     """A producer, an assigned consumer and a group member that run continuously; results are checked at the end."""
 
     def __init__(self, servers: str, protocol: str, **options: Any) -> None:
-        given = {"bootstrap_servers": servers, "request_timeout_ms": 2000, **options}
-        self.producer = Producer(linger_ms=0, delivery_timeout_ms=120_000, **given)
-        self.assigned = Consumer(auto_offset_reset="earliest", **given)
+        config = {"bootstrap_servers": servers, "request_timeout_ms": 2000, **options}
+        self.producer = Producer(linger_ms=0, delivery_timeout_ms=120_000, **config)
+        self.assigned = Consumer(auto_offset_reset="earliest", **config)
         self.member = Consumer(
             group_id="g",
             auto_offset_reset="earliest",
             auto_commit_interval_ms=200,
             group_protocol=protocol,
             **({"session_timeout_ms": 6000, "heartbeat_interval_ms": 500} if protocol == "classic" else {}),
-            **given,
+            **config,
         )
         self.over = threading.Event()
         self.sent = 0
@@ -205,9 +205,9 @@ class LiveClients:
         """Checks that every record was delivered once and read."""
         until = time.monotonic() + 60
         deliveries = list(self.deliveries)
-        wanted = {(m.partition, m.offset) for m in (delivery.result(60) for delivery in deliveries)}
-        assert len(wanted) == len(deliveries), "an idempotent record has a place of its own"
-        while not all(wanted <= set(rows) for rows in self.seen.values()):
+        expected = {(m.partition, m.offset) for m in (delivery.result(60) for delivery in deliveries)}
+        assert len(expected) == len(deliveries), "an idempotent record has a place of its own"
+        while not all(expected <= set(rows) for rows in self.seen.values()):
             assert time.monotonic() < until, {name: len(rows) for name, rows in self.seen.items()}
             time.sleep(0.1)
         self.close()

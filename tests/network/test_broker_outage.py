@@ -27,12 +27,12 @@ FAULTS: dict[str, Callable[[Proxy], Any]] = {"refused": Proxy.refuse, "half open
 
 def numbers(consumer: Consumer, count: int, seconds: float = 60) -> list[int]:
     """Returns the values of `count` rows, and checks that no more follow."""
-    found: list[int] = []
+    results: list[int] = []
     until = time.monotonic() + seconds
-    while len(found) < count:
-        assert time.monotonic() < until, f"{len(found)} of {count}"
-        found += [int(v) for v in consumer.poll(0.5)["value"].to_pylist()]
-    return found + [int(v) for v in consumer.poll(0.3)["value"].to_pylist()]
+    while len(results) < count:
+        assert time.monotonic() < until, f"{len(results)} of {count}"
+        results += [int(v) for v in consumer.poll(0.5)["value"].to_pylist()]
+    return results + [int(v) for v in consumer.poll(0.3)["value"].to_pylist()]
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def test_consumer_starts_before_its_broker(gone: Network, protocol: str, caplog:
         gone.each(Proxy.heal)
         assert sorted(numbers(consumer, 40)) == list(range(40))
         consumer.commit(timeout=30)
-        found = consumer.committed(FOUR, timeout=30)
-        assert {tp: at and at.offset for tp, at in found.items()} == dict.fromkeys(FOUR, 10)
-    told = warned(caplog.records)
-    assert max(told.values()) <= 6, told
+        offsets = consumer.committed(FOUR, timeout=30)
+        assert {tp: at and at.offset for tp, at in offsets.items()} == dict.fromkeys(FOUR, 10)
+    warnings = warned(caplog.records)
+    assert max(warnings.values()) <= 6, warnings
     assert gone.requests()["Metadata"] <= 20
 
 
@@ -126,24 +126,24 @@ def test_producer_starts_before_its_broker(
 
 
 def test_admin_and_queries_wait_for_the_broker(gone: Network) -> None:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def ask() -> None:
         with (
             Admin(bootstrap_servers=gone.bootstrap_servers) as admin,
             Consumer(bootstrap_servers=gone.bootstrap_servers, group_id="g") as consumer,
         ):
-            found["topics"] = admin.list_topics(timeout=30)
-            found["ends"] = consumer.end_offsets(FOUR, timeout=30)
+            results["topics"] = admin.list_topics(timeout=30)
+            results["ends"] = consumer.end_offsets(FOUR, timeout=30)
 
     thread = threading.Thread(target=ask)
     thread.start()
     time.sleep(2)
-    assert not found
+    assert not results
     gone.each(Proxy.heal)
     thread.join(40)
-    assert "four" in found["topics"]
-    assert found["ends"] == dict.fromkeys(FOUR, 10)
+    assert "four" in results["topics"]
+    assert results["ends"] == dict.fromkeys(FOUR, 10)
 
 
 @pytest.mark.timeout(AWAY + 240)
@@ -162,7 +162,7 @@ def test_clients_recover_from_broker_outage(
         while time.monotonic() - began < AWAY or not warned(caplog.records):
             assert clients.odd == []
             time.sleep(0.2)
-        asked, connected = network.requests() - before, network.accepted() - accepted
+        requests, connected = network.requests() - before, network.accepted() - accepted
         away = time.monotonic() - began
         network.each(Proxy.heal)
         clients.wait()
@@ -172,7 +172,7 @@ def test_clients_recover_from_broker_outage(
     clients.check()
     # Three clients, two brokers and several connections each: about one attempt per second for each.
     assert connected <= 40 + 24 * away, connected
-    assert max(asked.values(), default=0) <= 40 + 20 * away, asked
-    told = warned(caplog.records)
+    assert max(requests.values(), default=0) <= 40 + 20 * away, requests
+    warnings = warned(caplog.records)
     # Logged once per cause and client, not per attempt.
-    assert sum(told.values()) <= 40 + AWAY, told
+    assert sum(warnings.values()) <= 40 + AWAY, warnings

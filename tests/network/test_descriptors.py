@@ -84,6 +84,6 @@ def test_recovers_from_exhausted_file_descriptors(broker: Broker, network: Netwo
         # The message of the operating system, and no advice to check the network.
         assert "Too many open files" in text, texts
     assert "panicked" not in done.stderr
-    asked = network.requests()
-    assert asked["Metadata"] <= 40, asked
+    requests = network.requests()
+    assert requests["Metadata"] <= 40, requests
     assert network.accepted() <= 60

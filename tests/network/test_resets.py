@@ -28,7 +28,7 @@ each_loss = pytest.mark.parametrize(("side", "share"), CUTS[::2], ids=IDS[::2])
 
 def values(broker: Broker, topic: str, rows: int, **options: Any) -> dict[int, list[int]]:
     """Returns the numbers in each partition in order, and checks that no more follow."""
-    found: dict[int, list[int]] = {}
+    results: dict[int, list[int]] = {}
     with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", **options) as consumer:
         consumer.assign(consumer.partitions_for(topic))
         count, until = 0, time.monotonic() + 30
@@ -36,9 +36,9 @@ def values(broker: Broker, topic: str, rows: int, **options: Any) -> dict[int, l
             batch = consumer.poll(0.5)
             count += batch.num_rows
             for p, v in zip(batch["partition"].to_pylist(), batch["value"].to_pylist(), strict=True):
-                found.setdefault(p, []).append(int(v))
+                results.setdefault(p, []).append(int(v))
         assert consumer.poll(0.3).num_rows == 0
-    return found
+    return results
 
 
 @each_cut
@@ -93,10 +93,10 @@ def test_commit_across_resets(network: Network, side: Side, share: float) -> Non
         network.each(lambda proxy: proxy.cut("ListOffsets", side, share=share))
         assert consumer.committed([T0], timeout=20) == {T0: OffsetAndMetadata(4)}
         assert consumer.end_offsets([T0], timeout=20) == {T0: 0}
-    asked = network.requests()
-    assert asked["OffsetCommit"] <= 12
-    assert asked["OffsetFetch"] <= 5
-    assert asked["Metadata"] <= 30
+    requests = network.requests()
+    assert requests["OffsetCommit"] <= 12
+    assert requests["OffsetFetch"] <= 5
+    assert requests["Metadata"] <= 30
 
 
 @each_loss
@@ -141,12 +141,12 @@ def test_membership_across_resets(
         assert {tp: at and at.offset for tp, at in admin.fetch_offsets("g").items()} == dict.fromkeys(FOUR, 100)
         if side == "answer":
             assert admin.describe_groups(["g"])["g"].members == (), "the broker was told that it left"
-    asked = network.requests()
-    assert asked["JoinGroup"] <= 8
-    assert asked["SyncGroup"] <= 8
+    requests = network.requests()
+    assert requests["JoinGroup"] <= 8
+    assert requests["SyncGroup"] <= 8
     # One per 0.2 s (0.5 s with KIP-848), and some more for each rebalance.
-    assert asked["Heartbeat"] + asked["ConsumerGroupHeartbeat"] <= 20 + took / 0.2
-    assert asked["Metadata"] <= 30
+    assert requests["Heartbeat"] + requests["ConsumerGroupHeartbeat"] <= 20 + took / 0.2
+    assert requests["Metadata"] <= 30
 
 
 @each_cut
@@ -172,14 +172,14 @@ def test_transactions_across_resets(
             producer.send_offsets_to_transaction(offsets, consumer.group_metadata(), timeout=30)
             producer.commit_transaction(30)
         assert consumer.committed([T0], timeout=20) == {T0: OffsetAndMetadata(4)}
-    found = values(broker, "four", 50, isolation_level="read_committed")
-    assert sorted(v for numbers in found.values() for v in numbers) == list(range(50))
-    for p, numbers in found.items():
+    result = values(broker, "four", 50, isolation_level="read_committed")
+    assert sorted(v for numbers in result.values() for v in numbers) == list(range(50))
+    for p, numbers in result.items():
         assert numbers == sorted(numbers), p
-    asked = network.requests()
-    assert asked["EndTxn"] <= 12
-    assert asked["InitProducerId"] <= 6
-    assert asked["Metadata"] <= 40
+    requests = network.requests()
+    assert requests["EndTxn"] <= 12
+    assert requests["InitProducerId"] <= 6
+    assert requests["Metadata"] <= 40
 
 
 @each_cut
@@ -254,10 +254,10 @@ def test_repeated_resets_under_load(broker: Broker, network: Network, protocol: 
     for p in range(4):
         assert list(dict(sorted(seen[p].items())).values()) == list(range(sent[p])), "each once, in order"
         assert sorted(seen[p]) == list(range(sent[p])), "no idempotent record is in the log twice"
-    asked = network.requests()
+    requests = network.requests()
     # All connections were broken 15 times. A loop without a backoff would send thousands of requests.
-    assert asked["Metadata"] <= 15 * 12
-    assert asked["JoinGroup"] + asked["FindCoordinator"] + asked["InitProducerId"] <= 15 * 12
+    assert requests["Metadata"] <= 15 * 12
+    assert requests["JoinGroup"] + requests["FindCoordinator"] + requests["InitProducerId"] <= 15 * 12
 
 
 def test_short_lived_connections_make_progress(

@@ -43,11 +43,11 @@ def test_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCap
             clients.end()
         took = time.monotonic() - began
         clients.check()
-        asked = network.requests()
+        requests = network.requests()
     # Each change causes a few requests per client.
-    assert asked["Metadata"] <= 150 + 10 * took, asked
-    assert asked["FindCoordinator"] <= 100 + 5 * took, asked
-    assert asked["JoinGroup"] <= 60 * ROUNDS, asked
+    assert requests["Metadata"] <= 150 + 10 * took, requests
+    assert requests["FindCoordinator"] <= 100 + 5 * took, requests
+    assert requests["JoinGroup"] <= 60 * ROUNDS, requests
     assert network.accepted() <= 150 + 10 * took
-    told = warned(caplog.records)
-    assert sum(told.values()) <= 60 * ROUNDS, told
+    warnings = warned(caplog.records)
+    assert sum(warnings.values()) <= 60 * ROUNDS, warnings

@@ -178,7 +178,7 @@ def test_calls_end_within_their_timeouts(broker: Broker, network: Network, fault
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
         lasted = time.monotonic() - until + 20
-        asked, connected = network.requests() - before, network.accepted() - accepted
+        requests, connected = network.requests() - before, network.accepted() - accepted
         network.each(Proxy.heal)
     for name in todo:
         took.setdefault(name, 99.0)
@@ -186,7 +186,7 @@ def test_calls_end_within_their_timeouts(broker: Broker, network: Network, fault
     assert odd == {}
     # A client has a few connections to each of two brokers, and tries each about six times in two seconds.
     assert connected <= len(todo) * 20 * TRIES.get(fault, 1) * max(1.0, lasted / 2), connected
-    assert max(asked.values(), default=0) <= len(todo) * 20 * max(1.0, lasted / 2), asked
+    assert max(requests.values(), default=0) <= len(todo) * 20 * max(1.0, lasted / 2), requests
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_waiting_clients_back_off(broker: Broker, network: Network, protocol: st
         while time.monotonic() - began < 4:
             assigned.poll(0.1)
             member.poll(0.1)
-        asked, connected = network.requests() - before, network.accepted() - accepted
+        requests, connected = network.requests() - before, network.accepted() - accepted
         longer = max(1.0, (time.monotonic() - began) / 4.5)
         network.each(Proxy.heal)
         # The backoff grows from 50 ms to 1 s, with a jitter of 20 %: seven or eight attempts in four seconds, to two
         # brokers, on a few connections each. 94 to 101 were counted.
         assert connected <= 150 * TRIES.get(fault, 1) * longer, connected
-        assert max(asked.values(), default=0) <= 120 * longer, asked
+        assert max(requests.values(), default=0) <= 120 * longer, requests
         assert delivery.result(60).offset >= 0
         producer.send("t", b"z").result(60)
         for consumer in (assigned, member):

@@ -145,10 +145,10 @@ class Watch(threading.Thread):
         with Admin(bootstrap_servers=self._servers) as admin:
             while not self.over.wait(0.3):
                 try:
-                    found = admin.fetch_offsets(self._group, timeout=20)
+                    offsets = admin.fetch_offsets(self._group, timeout=20)
                 except KafkaError:
                     continue
-                for tp, at in found.items():
+                for tp, at in offsets.items():
                     if at is None or tp.topic != self._topic:
                         continue
                     if at.offset < self.last.get(tp, 0):
@@ -256,9 +256,9 @@ def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_
             watch.start()
             wait_for(lambda: {p for t, p, *_ in members.lines() if t == healthy} == set(range(PARTITIONS)), members)
             assert source.odd == []
-            began, asked = time.monotonic(), network.requests()
+            began, requests = time.monotonic(), network.requests()
             wreck.run(members)
-            ended, asked = time.monotonic(), network.requests() - asked
+            ended, requests = time.monotonic(), network.requests() - requests
             source.over.set()
             source.join(150)
             assert not source.is_alive()
@@ -266,8 +266,8 @@ def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_
             # The changing topics that remain are healthy: all records acknowledged now are processed.
             last = final(network.bootstrap_servers, sick)
             wait_for(lambda: last <= {v for t, _, _, v, _ in members.lines() if t in sick}, members)
-            wanted = {(p, str(n)) for p in range(PARTITIONS) for n in range(source.sent[p])}
-            wait_for(lambda: wanted <= {(p, v) for t, p, _, v, _ in members.lines() if t == healthy}, members)
+            expected = {(p, str(n)) for p in range(PARTITIONS) for n in range(source.sent[p])}
+            wait_for(lambda: expected <= {(p, v) for t, p, _, v, _ in members.lines() if t == healthy}, members)
             wait_for(
                 lambda: [watch.last.get(TopicPartition(healthy, p)) for p in range(PARTITIONS)] == source.sent, members
             )
@@ -283,11 +283,16 @@ def test_changing_topics_do_not_affect_a_healthy_one(cluster: KafkaCluster, tmp_
     by_place = {(p, o): v for t, p, o, v, _ in lines if t == healthy}
     assert by_place == {(p, source.places[p, n]): str(n) for p in range(PARTITIONS) for n in range(source.sent[p])}
     gap = longest_gap(lines, healthy, began, ended)
-    tell(f"{way}: {len(wreck.events)} events, {sum(source.sent)} records, longest gap {gap:.1f} s, asked {dict(asked)}")
+    tell(
+        f"{way}: {len(wreck.events)} events, {sum(source.sent)} records, longest gap {gap:.1f} s, "
+        f"asked {dict(requests)}"
+    )
     assert gap <= LONGEST_GAP, (gap, wreck.events, members.log()[-6000:])
     # Four clients at three brokers: a few requests per second each while a topic is missing.
-    assert asked["Metadata"] <= 60 * (ended - began), asked
-    assert asked["JoinGroup"] + asked["FindCoordinator"] + asked["OffsetFetch"] <= 60 * (ended - began), asked
+    assert requests["Metadata"] <= 60 * (ended - began), requests
+    assert requests["JoinGroup"] + requests["FindCoordinator"] + requests["OffsetFetch"] <= 60 * (ended - began), (
+        requests
+    )
     assert {what for _, what in wreck.events} >= {"make_again", "shrink", "grow", "restart", "reset", "delay"}
 
 
@@ -311,7 +316,7 @@ def final(servers: str, topics: list[str]) -> set[str]:
 
 def stored(servers: str, topic: str) -> list[list[str]]:
     """Returns the values in the log of each partition."""
-    found: list[list[str]] = [[] for _ in range(PARTITIONS)]
+    results: list[list[str]] = [[] for _ in range(PARTITIONS)]
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         partitions = consumer.partitions_for(topic)
         consumer.assign(partitions)
@@ -321,5 +326,5 @@ def stored(servers: str, topic: str) -> list[list[str]]:
             assert time.monotonic() < until
             batch = consumer.poll(1)
             for partition, value in zip(batch["partition"].to_pylist(), batch["value"].to_pylist(), strict=True):
-                found[partition].append(value.decode())
-    return found
+                results[partition].append(value.decode())
+    return results

@@ -111,8 +111,8 @@ def test_rejects_invalid_certificate(material, broker, options, fault):
         text = refusal(front.address, **options)
         assert front.handshakes == 0 or fault in {"RSA 1024"}
     assert front.address in text
-    for wanted in FAULTS[fault]:
-        assert re.search(wanted, text), text
+    for expected in FAULTS[fault]:
+        assert re.search(expected, text), text
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -236,9 +236,9 @@ def test_apache_kafka(material, options, tmp_path):
         properties[prefix + "truststore.location"] = str(tmp_path / "ca.pem")
     with KafkaServer(properties=properties, heap="512m", jvm=QUICK_COMPILER, listeners=listeners) as kafka:
         assert isinstance(topics(f"127.0.0.1:{ports['good']}", **options), Mapping)
-        for fault, wanted in FAULTS.items():
+        for fault, expected in FAULTS.items():
             text = refusal(f"127.0.0.1:{ports[fault]}", **options)
-            assert re.search(wanted[0], text), text
+            assert re.search(expected[0], text), text
         text = refusal(kafka.bootstrap_servers, **options)
         assert "does not use TLS" in text
         with Admin(bootstrap_servers=f"127.0.0.1:{ports['good']}") as admin:

@@ -66,9 +66,9 @@ def surroundings(kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def options(kafka: KerberosKafka, keytab: Path | None = None, **more: Any) -> dict[str, Any]:
-    given = {} if keytab is None else {"sasl_kerberos_keytab": str(keytab)}
+    config = {} if keytab is None else {"sasl_kerberos_keytab": str(keytab)}
     # GSSAPI is the default mechanism, as in Java.
-    return {"bootstrap_servers": kafka.kerberos_servers, "security_protocol": "SASL_PLAINTEXT"} | given | more
+    return {"bootstrap_servers": kafka.kerberos_servers, "security_protocol": "SASL_PLAINTEXT"} | config | more
 
 
 def log_in(kafka: KerberosKafka, keytab: Path | None = None, timeout: float = 30, **more: Any) -> None:
@@ -90,13 +90,13 @@ def refusal(kafka: KerberosKafka, keytab: Path | None = None, **more: Any) -> st
 
 def test_all_operations_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
     before = kdc.gate.asked.copy()
-    given = options(kafka, alice, sasl_kerberos_principal="alice")
-    with Admin(**given) as admin:
+    config = options(kafka, alice, sasl_kerberos_principal="alice")
+    with Admin(**config) as admin:
         admin.create_topics([NewTopic("all", 2, 1)])
         until(lambda: "all" in admin.list_topics())
     values = pa.array([b"%d" % i for i in range(RECORDS)], pa.binary())
     zeros = pa.array([0] * RECORDS, pa.int32())
-    with Producer(**given, transactional_id="all") as producer:
+    with Producer(**config, transactional_id="all") as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send_batch("all", pa.record_batch({"value": values, "to": zeros}), partition="to")
@@ -105,7 +105,7 @@ def test_all_operations_with_a_keytab(kafka: KerberosKafka, kdc: Kdc, alice: Pat
         producer.send("all", b"never", partition=1)
         producer.flush()
         producer.abort_transaction()
-    with Consumer(**given, group_id="all", isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+    with Consumer(**config, group_id="all", isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("all", 0), TopicPartition("all", 1)])
         seen: list[bytes] = []
         deadline = time.monotonic() + 60
@@ -139,8 +139,8 @@ def test_interoperates_with_java(kafka: KerberosKafka, kdc: Kdc, alice: Path, mo
         with Producer(**options(kafka, alice)) as producer:
             producer.send("both", b"from us").result(30)
         polls = java.polls("both", [0], [2], **java_options)
-    wanted = [b"from Java", b"from us"]
-    assert [record.value for poll in polls for _, record in poll.records] == wanted
+    expected = [b"from Java", b"from us"]
+    assert [record.value for poll in polls for _, record in poll.records] == expected
     with Consumer(**options(kafka, alice)) as consumer:
         consumer.assign([TopicPartition("both", 0)])
         consumer.seek_to_beginning()
@@ -148,13 +148,13 @@ def test_interoperates_with_java(kafka: KerberosKafka, kdc: Kdc, alice: Path, mo
         deadline = time.monotonic() + 60
         while len(seen) < 2 and time.monotonic() < deadline:
             seen += consumer.poll(1.0).column("value").to_pylist()
-    assert seen == wanted
+    assert seen == expected
 
 
 def test_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, alice: Path, tmp_path: Path) -> None:
-    said = refusal(kafka)
-    assert "the ticket cache has no ticket: run kinit, or set sasl.kerberos.keytab" in said
-    assert str(tmp_path / "cache") in said
+    message = refusal(kafka)
+    assert "the ticket cache has no ticket: run kinit, or set sasl.kerberos.keytab" in message
+    assert str(tmp_path / "cache") in message
     kinit("alice", alice, tmp_path / "cache")
     before = kdc.gate.asked.copy()
     log_in(kafka)
@@ -192,20 +192,20 @@ def test_outdated_keytab_is_rejected_despite_other_tickets(
     """Clients do not share tickets: with a shared cache, these logins would succeed."""
     with Admin(**options(kafka, alice)) as admin:
         admin.list_topics()
-        said = refusal(kafka, alice, sasl_kerberos_principal="bob")
-        assert f"the keytab {alice} has no key of bob: klist -kt {alice} lists what it has" in said
-        said = refusal(kafka, with_other_keys(alice, tmp_path / "old"))
-        assert "the KDC has other keys: was the password changed since the keytab was written?" in said
-        said = refusal(kafka, kdc.keytab("bob"), sasl_kerberos_principal="alice")
-        assert "has no key of alice" in said
+        message = refusal(kafka, alice, sasl_kerberos_principal="bob")
+        assert f"the keytab {alice} has no key of bob: klist -kt {alice} lists what it has" in message
+        message = refusal(kafka, with_other_keys(alice, tmp_path / "old"))
+        assert "the KDC has other keys: was the password changed since the keytab was written?" in message
+        message = refusal(kafka, kdc.keytab("bob"), sasl_kerberos_principal="alice")
+        assert "has no key of alice" in message
         admin.list_topics()
 
 
 def test_error_names_unknown_service(kafka: KerberosKafka, alice: Path) -> None:
-    said = refusal(kafka, alice, sasl_kerberos_service_name="queue")
-    assert "the KDC knows no service queue/localhost: look at sasl.kerberos.service.name" in said
-    said = refusal(kafka, alice, sasl_kerberos_domain_name="elsewhere")
-    assert "the KDC knows no service kafka/elsewhere" in said
+    message = refusal(kafka, alice, sasl_kerberos_service_name="queue")
+    assert "the KDC knows no service queue/localhost: look at sasl.kerberos.service.name" in message
+    message = refusal(kafka, alice, sasl_kerberos_domain_name="elsewhere")
+    assert "the KDC knows no service kafka/elsewhere" in message
     address = kafka.kerberos_servers.replace(kafka.host, "127.0.0.1")
     with pytest.raises(AuthenticationError, match=r"the KDC knows no service kafka/127\.0\.0\.1"):
         log_in(kafka, alice, bootstrap_servers=address)
@@ -215,8 +215,8 @@ def test_error_names_unknown_service(kafka: KerberosKafka, alice: Path) -> None:
 def test_broker_without_the_service_key_is_rejected(kafka: KerberosKafka, kdc: Kdc, alice: Path) -> None:
     """The KDC knows that service, but the broker has a different key."""
     kdc.keytab("kafka/other")
-    said = refusal(kafka, alice, sasl_kerberos_domain_name="other")
-    assert "the login with GSSAPI failed" in said
+    message = refusal(kafka, alice, sasl_kerberos_domain_name="other")
+    assert "the login with GSSAPI failed" in message
 
 
 def test_waits_for_unreachable_kdc(
@@ -257,8 +257,8 @@ def test_tickets_are_renewed_before_they_expire(
         "sasl_kerberos_min_time_before_relogin": 0,
     }
     # Each call authenticates again.
-    given = options(kafka, alice, connections_max_idle_ms=50)
-    with Admin(**given | soon) as admin, Admin(**given) as patient:
+    config = options(kafka, alice, connections_max_idle_ms=50)
+    with Admin(**config | soon) as admin, Admin(**config) as patient:
         before = kdc.gate.asked["initial"]
 
         def call(of: Admin) -> int:
@@ -291,6 +291,6 @@ def test_missing_library_error_names_the_package(kafka: KerberosKafka) -> None:
         assert done.returncode == 1
         return done.stderr.splitlines()[-1]
 
-    said = run("/nowhere/libgssapi_krb5.so.2")
-    assert "ConfigurationError: sasl.mechanism=GSSAPI: /nowhere/libgssapi_krb5.so.2, set by the environment" in said
+    output = run("/nowhere/libgssapi_krb5.so.2")
+    assert "ConfigurationError: sasl.mechanism=GSSAPI: /nowhere/libgssapi_krb5.so.2, set by the environment" in output
     assert "libc.so.6 is no GSSAPI library" in run("libc.so.6")

@@ -53,7 +53,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def logs_in(msk: Msk, **options: Any) -> tuple[dict[str, Any], KafkaError]:
     """Returns the payload that MSK receives first, and the client's final error: this broker only authenticates."""
-    given = {
+    config = {
         "bootstrap.servers": msk.servers,
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "AWS_MSK_IAM",
@@ -61,7 +61,7 @@ def logs_in(msk: Msk, **options: Any) -> tuple[dict[str, Any], KafkaError]:
         "max.block.ms": 3000,
         **{name.replace("_", "."): value for name, value in options.items()},
     }
-    with Producer(given) as producer, pytest.raises(KafkaError) as caught:
+    with Producer(config) as producer, pytest.raises(KafkaError) as caught:
         producer.send("t", b"v").result(10)
     text = f"{caught.value!r} {caught.value}"
     assert "s3cret" not in text

@@ -119,8 +119,8 @@ def test_commit(request: pytest.FixtureRequest, secure_java: JavaPeer, login: Lo
             pass
         consumer.commit({partition: OffsetAndMetadata(7, "ours")})
         # All methods use the same group.
-        found = secure_java.call("committed", topic=many, partitions=[0], config={**login.java, "group.id": group})
-        assert found == [[7, "ours"]]
+        result = secure_java.call("committed", topic=many, partitions=[0], config={**login.java, "group.id": group})
+        assert result == [[7, "ours"]]
     if login.librdkafka is not None:
         other = ConfluentConsumer({**login.librdkafka, "group.id": group})
         [read] = other.committed([ConfluentPartition(many, 0)], 30)

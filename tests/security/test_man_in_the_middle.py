@@ -90,9 +90,9 @@ GARBLED = {
 @pytest.mark.parametrize("api", [VERSIONS, HANDSHAKE, AUTHENTICATE], ids=["versions", "handshake", "authenticate"])
 @pytest.mark.parametrize("kind", GARBLED)
 def test_invalid_response_lengths_are_rejected(broker, api, kind):
-    answer, wanted = GARBLED[kind]
+    answer, expected = GARBLED[kind]
     middle = Middle(broker.bootstrap_servers, answer=instead(api, lambda _: answer))
-    with middle, pytest.raises(KafkaError, match=wanted):
+    with middle, pytest.raises(KafkaError, match=expected):
         topics(broker, middle, "SCRAM-SHA-256", timeout=2)
 
 

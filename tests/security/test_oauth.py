@@ -46,9 +46,9 @@ def good(request: pytest.FixtureRequest) -> None:
 
 
 def producer(broker: Broker, **options: Any) -> Producer:
-    given = {name.replace("_", "."): value for name, value in options.items()}
+    config = {name.replace("_", "."): value for name, value in options.items()}
     quick = {"max.block.ms": 4000, "bootstrap.servers": broker.bootstrap_servers}
-    return Producer({**OAUTH, **quick, **given})
+    return Producer({**OAUTH, **quick, **config})
 
 
 def sends(broker: Broker, **options: Any) -> None:
@@ -168,12 +168,12 @@ def test_provider_exception_is_the_cause(broker: Broker) -> None:
     text = str(caught.value)
     assert "it raised ValueError: no token today\\n[hidden]" in text
     assert "sasl.oauthbearer.token.provider (" in text
-    assert "test_what_a_function" in text
+    assert "test_provider_exception" in text
     assert (caught.value.fatal, caught.value.retriable) == (True, False)
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted"),
+    ("token", "expected"),
     [
         (None, "a token is text or (text, end in seconds since 1970, principal, extensions), not NoneType"),
         (b"bytes", "not bytes"),
@@ -188,10 +188,10 @@ def test_provider_exception_is_the_cause(broker: Broker) -> None:
         ("", "the token is empty"),
     ],
 )
-def test_invalid_token_errors(broker: Broker, found: Any, wanted: str) -> None:
+def test_invalid_token_errors(broker: Broker, token: Any, expected: str) -> None:
     with pytest.raises(AuthenticationError) as caught:
-        sends(broker, oauth_cb=lambda config: found)
-    assert wanted in str(caught.value)
+        sends(broker, oauth_cb=lambda config: token)
+    assert expected in str(caught.value)
 
 
 def test_transient_failures_are_retried(broker: Broker) -> None:
@@ -228,7 +228,7 @@ def test_rejected_token_is_replaced(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "wanted"),
+    ("provider", "expected"),
     [
         ("nowhere", "must be module:function, as app.tokens:fetch, not 'nowhere'"),
         ("no.such.module:f", "no.such.module:f cannot be imported: No module named"),
@@ -238,10 +238,10 @@ def test_rejected_token_is_replaced(broker: Broker) -> None:
         (lambda a, b: "t", "takes more than one argument"),
     ],
 )
-def test_invalid_providers_are_rejected(broker: Broker, provider: Any, wanted: str) -> None:
+def test_invalid_providers_are_rejected(broker: Broker, provider: Any, expected: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         producer(broker, sasl_oauthbearer_token_provider=provider)
-    assert wanted in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_only_one_token_source(broker: Broker) -> None:
@@ -278,9 +278,9 @@ def test_token_files_are_reread(broker: Broker, tmp_path: Path) -> None:
 
 def asks(broker: Broker, issuer: Issuer, wanted: type[Exception] = AuthenticationError, **options: Any) -> str:
     """Returns the error of a client whose login fails at the issuer, or at the broker, which rejects its token."""
-    given = {**issuer.options, **{name.replace("_", "."): value for name, value in options.items()}}
-    given = {name: value for name, value in given.items() if value is not None}
-    with producer(broker, **given) as client, pytest.raises(wanted) as caught:
+    config = {**issuer.options, **{name.replace("_", "."): value for name, value in options.items()}}
+    config = {name: value for name, value in config.items() if value is not None}
+    with producer(broker, **config) as client, pytest.raises(wanted) as caught:
         client.send("t", b"v").result(10)
     text = f"{caught.value!r} {caught.value}"
     assert SECRET not in text
@@ -336,7 +336,7 @@ def test_signed_assertions(broker: Broker, issuer: Issuer, kind: str, grant: str
 
 
 @pytest.mark.parametrize(
-    ("mode", "wanted"),
+    ("mode", "expected"),
     [
         ("redirect", "it answers 307 and a redirect to https://localhost"),
         ("html", "the answer is no JSON object (text/html, 27 bytes): is this a token endpoint?"),
@@ -346,10 +346,10 @@ def test_signed_assertions(broker: Broker, issuer: Issuer, kind: str, grant: str
         ("echo", "it answers 400: invalid_request: [hidden] Basic [hidden] [hidden]\\u{1b}[2J"),
     ],
 )
-def test_hostile_responses_are_rejected(broker: Broker, issuer: Issuer, mode: str, wanted: str) -> None:
+def test_hostile_responses_are_rejected(broker: Broker, issuer: Issuer, mode: str, expected: str) -> None:
     issuer.mode = mode
     begun = time.monotonic()
-    assert wanted in asks(broker, issuer)
+    assert expected in asks(broker, issuer)
     assert time.monotonic() - begun < 15
     assert len(issuer.asked) <= 3, "no loop"
 

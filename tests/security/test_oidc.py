@@ -71,9 +71,9 @@ def test_signed_assertion_grant(kafka: SecureKafka, issuer: Issuer, tmp_path: Pa
     issuer.trusted.append(key.public_key())
     file = tmp_path / "key.pem"
     file.write_text(private_pem(key))
-    given = options(kafka, issuer)
-    del given["sasl.oauthbearer.client.credentials.client.secret"]
-    with Producer(given, sasl_oauthbearer_assertion_private_key_file=str(file)) as producer:
+    config = options(kafka, issuer)
+    del config["sasl.oauthbearer.client.credentials.client.secret"]
+    with Producer(config, sasl_oauthbearer_assertion_private_key_file=str(file)) as producer:
         producer.send("t", b"v").result(20)
 
 
@@ -91,8 +91,8 @@ def test_tokens_are_refreshed_before_they_expire(kafka: SecureKafka, issuer: Iss
 
 def test_rejects_token_of_other_issuer(kafka: SecureKafka, issuer: Issuer, tmp_path: Path) -> None:
     with Issuer(tmp_path) as other:
-        given = {**options(kafka, issuer), **other.options}
-        with Producer(given) as producer, pytest.raises(AuthenticationError) as caught:
+        config = {**options(kafka, issuer), **other.options}
+        with Producer(config) as producer, pytest.raises(AuthenticationError) as caught:
             producer.send("t", b"v").result(20)
     assert "invalid_token" in str(caught.value)
     assert "eyJ" not in str(caught.value)

@@ -54,16 +54,16 @@ def options(kafka: OldSecureKafka, mechanism: str, password: str = USERS["alice"
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_login(kafka: OldSecureKafka, mechanism: str) -> None:
-    given, topic = options(kafka, mechanism), mechanism.lower()
-    with Admin(**given) as admin:
+    config, topic = options(kafka, mechanism), mechanism.lower()
+    with Admin(**config) as admin:
         admin.create_topics([NewTopic(topic, 1, 1)])
-    with Producer(**given) as producer:
+    with Producer(**config) as producer:
         deliveries = [producer.send(topic, b"%d" % i) for i in range(RECORDS)]
         assert [delivery.result(30).offset for delivery in deliveries] == list(range(RECORDS))
-    other = ConfluentProducer(given)
+    other = ConfluentProducer(config)
     other.produce(topic, b"librdkafka")
     assert other.flush(30) == 0
-    with Consumer(**given) as consumer:
+    with Consumer(**config) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()
         values = [value for batch in consumer.reader() for value in batch.column("value").to_pylist()]

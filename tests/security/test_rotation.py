@@ -41,7 +41,7 @@ def test_certificate_rotation_under_load(tmp_path, caplog):
             "reconnect.backoff.ms": "1",
             "reconnect.backoff.max.ms": "20",
         }
-        seen, wanted, failures = [], [], []
+        seen, expected, failures = [], [], []
 
         def read():
             try:
@@ -61,16 +61,16 @@ def test_certificate_rotation_under_load(tmp_path, caplog):
                 broker.fail("Produce", drop="after")
                 if number % 10 == 0:
                     broker.fail("Fetch", drop="before")
-                wanted.append(b"%d" % number)
-                producer.send("t", wanted[-1]).result(20)
+                expected.append(b"%d" % number)
+                producer.send("t", expected[-1]).result(20)
                 deadline = time.monotonic() + 20
                 while len(seen) < number and not failures and time.monotonic() < deadline:
                     time.sleep(0.001)
-            wanted.append(b"end")
+            expected.append(b"end")
             producer.send("t", b"end").result(20)
             reader.join(60)
         assert failures == []
-        assert seen == wanted
+        assert seen == expected
         assert broker.connections().refused == 0
 
     def renewed():

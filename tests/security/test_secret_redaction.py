@@ -31,8 +31,8 @@ def hits(text: str, *more: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    given: dict[str, Any] = {"security": "SASL_SSL", "users": {"alice": CANARY}, "client_auth": "requested"}
-    with Broker(topics={"t": 1}, **given) as served:
+    config: dict[str, Any] = {"security": "SASL_SSL", "users": {"alice": CANARY}, "client_auth": "requested"}
+    with Broker(topics={"t": 1}, **config) as served:
         yield served
 
 

@@ -81,8 +81,8 @@ def test_query_continues_with_other_source(
     for stream in (one, two, three):
         for number, rows in stream.batches.items():
             begin = ends[number - 1][topic] if number else {"0": 0, "1": 0}
-            wanted = {(p, at) for p in (0, 1) for at in range(begin[str(p)], ends[number][topic][str(p)])}
-            assert {(row.partition, row.offset) for row in rows} == wanted, number
+            expected = {(p, at) for p in (0, 1) for at in range(begin[str(p)], ends[number][topic][str(p)])}
+            assert {(row.partition, row.offset) for row in rows} == expected, number
 
 
 def windows(frame: Any) -> Any:
@@ -121,7 +121,7 @@ def test_state_continues_with_other_source(
 ) -> None:
     """Windows opened with one source are closed with the other; values seen by one are dropped by the other."""
     topic = new_topic(1)
-    shape, parts, wanted = STATES[state]
+    shape, parts, expected = STATES[state]
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
     streams = [Stream(spark, kafka, tmp_path, source, **options) for source in (*pair, pair[0])]
     for stream, part in zip(streams, parts, strict=True):
@@ -136,8 +136,8 @@ def test_state_continues_with_other_source(
     batches = [stream.batches for stream in streams]
     assert len(batches[1]) > 1
     assert len({number for numbers in batches for number in numbers}) == sum(map(len, batches)), "each is done once"
-    found = [tuple(row) for numbers in batches for rows in numbers.values() for row in rows]
-    assert sorted(found) == wanted
+    actual = [tuple(row) for numbers in batches for rows in numbers.values() for row in rows]
+    assert sorted(actual) == expected
 
 
 def test_repeated_first_batch_at_latest(

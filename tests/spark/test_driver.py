@@ -34,8 +34,8 @@ def broker() -> Iterator[Broker]:
 
 
 def options(broker: Broker, *, streaming: bool = False, **more: str) -> ReadOptions:
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **more}
-    return ReadOptions.parse(given, streaming=streaming)
+    config = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **more}
+    return ReadOptions.parse(config, streaming=streaming)
 
 
 def ends(a: int, b: int) -> dict[str, dict[str, int]]:
@@ -92,7 +92,7 @@ def test_planner_raises_client_errors(broker: Broker) -> None:
 
 def test_planner_is_bound_to_its_process(broker: Broker) -> None:
     driver = Driver(options(broker))
-    assert [len(one) for one in driver.ranges("batch")] == [7, 7]
+    assert [len(item) for item in driver.ranges("batch")] == [7, 7]
     child = os.fork()
     if child == 0:
         code = 1

@@ -83,8 +83,8 @@ def test_backfill(spark: Any, kafka: KafkaServer, flights: str) -> None:
     start = NOON + datetime.timedelta(minutes=30)
     end = NOON + datetime.timedelta(minutes=90)
     frame = example("backfill").records(spark, kafka.bootstrap_servers, flights, start, end)
-    found = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
-    assert found == [(p, offset) for p in (0, 1) for offset in range(15, 45)]
+    result = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
+    assert result == [(p, offset) for p in (0, 1) for offset in range(15, 45)]
 
 
 def test_polars_in_tasks(spark: Any, kafka: KafkaServer, flights: str) -> None:

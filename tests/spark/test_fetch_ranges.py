@@ -59,24 +59,24 @@ def test_fetch_stops_at_range_end(broker: Broker) -> None:
         consumer.assign([TP])
         consumer._read_until(TP, 25)
         consumer.seek(TP, 3)
-        found = []
+        results = []
         while consumer.position(TP) < 25:
-            found += consumer.poll(5).column("offset").to_pylist()
-        assert found == list(range(3, 25))
-        asked = network.requests()["Fetch"]
+            results += consumer.poll(5).column("offset").to_pylist()
+        assert results == list(range(3, 25))
+        requests = network.requests()["Fetch"]
         assert consumer.poll(0.2).num_rows == 0
-        assert network.requests()["Fetch"] == asked
+        assert network.requests()["Fetch"] == requests
         consumer._read_until(TP, None)
         while consumer.position(TP) < 100:
-            found += consumer.poll(5).column("offset").to_pylist()
-        assert found == list(range(3, 100))
+            results += consumer.poll(5).column("offset").to_pylist()
+        assert results == list(range(3, 100))
 
 
 def test_consecutive_ranges_return_each_record_once(broker: Broker) -> None:
     produce(broker, 10)
     cuts = [0, 5, 7, 10, 38, 40, 99, 100]
-    found = [offsets(broker.bootstrap_servers, a, b) for a, b in pairwise(cuts)]
-    assert found == [list(range(a, b)) for a, b in pairwise(cuts)]
+    results = [offsets(broker.bootstrap_servers, a, b) for a, b in pairwise(cuts)]
+    assert results == [list(range(a, b)) for a, b in pairwise(cuts)]
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
@@ -121,18 +121,18 @@ def test_waiting_read_committed_uses_one_admin(broker: Broker) -> None:
 def test_old_plan_is_reported_once(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     produce(broker, 1)
     read = read_of(broker, columns="offset", minPartitions="2")
-    ranges = [one for one in KafkaReader(read).partitions() if isinstance(one, OffsetRange)]
+    ranges = [item for item in KafkaReader(read).partitions() if isinstance(item, OffsetRange)]
     assert len(ranges) == 2
-    assert all(one.planned is not None and abs(one.planned - time.time()) < 60 for one in ranges)
+    assert all(item.planned is not None and abs(item.planned - time.time()) < 60 for item in ranges)
     now = time.time()
     for age, reported in ((0.0, 0), (OLD_PLAN_S - 60, 0), (OLD_PLAN_S + 20, 1), (7200.0, 2)):
-        for one in ranges:
-            assert sum(batch.num_rows for batch in read_range(read, replace(one, planned=now - age))) == 5
-        warnings = [one for one in caplog.records if "Load it again" in one.getMessage()]
+        for item in ranges:
+            assert sum(batch.num_rows for batch in read_range(read, replace(item, planned=now - age))) == 5
+        warnings = [item for item in caplog.records if "Load it again" in item.getMessage()]
         assert len(warnings) == reported, age
     assert "topic t is read as it was 120 minutes ago" in caplog.text
-    stream = [replace(one, planned=None) for one in ranges]
-    assert [sum(batch.num_rows for batch in read_range(read, one)) for one in stream] == [5, 5]
+    stream = [replace(item, planned=None) for item in ranges]
+    assert [sum(batch.num_rows for batch in read_range(read, item)) for item in stream] == [5, 5]
 
 
 def test_data_loss_error_has_planning_time(broker: Broker) -> None:

@@ -77,9 +77,9 @@ def test_query_continues_after_jar_is_added(
     program = [sys.executable, "-m", "support.spark_names", str(tmp_path), kafka.bootstrap_servers, topic, gone]
     done = subprocess.run(program, cwd=SUPPORT.parent, capture_output=True, text=True, timeout=360, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    without, with_jar = told["without"], told["with"]
+    output = json.loads(done.stdout.splitlines()[-1])
+    without, with_jar = output["without"], output["with"]
     assert "samsarrow-jvm" in without.pop("samsarrow-jvm"), "the name is not found"
     assert without == {"samsarrow": "python 10", "samsarrow-python": "python 10"}
     assert with_jar == {"samsarrow": "jvm 20", "samsarrow-python": "python 20", "samsarrow-jvm": "jvm 20"}
-    assert [told[f"copied {when}"] for when in ("without", "with", "again")] == [[10], [10], [10]]
+    assert [output[f"copied {when}"] for when in ("without", "with", "again")] == [[10], [10], [10]]

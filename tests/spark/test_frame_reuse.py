@@ -37,8 +37,8 @@ Load = Callable[..., Any]
 @pytest.fixture
 def load(spark: Any, served: Broker) -> Load:
     def read(**options: str) -> Any:
-        given = {"kafka.bootstrap.servers": served.bootstrap_servers, "subscribe": "t", **options}
-        return spark.read.format("samsarrow-python").options(**given).load()
+        config = {"kafka.bootstrap.servers": served.bootstrap_servers, "subscribe": "t", **options}
+        return spark.read.format("samsarrow-python").options(**config).load()
 
     return read
 
@@ -108,21 +108,21 @@ def test_cached_frame_has_all_rows(load: Load, pushdown: None) -> None:
 
 
 def test_stream_used_twice(spark: Any, served: Broker, tmp_path: Path) -> None:
-    given = {"kafka.bootstrap.servers": served.bootstrap_servers, "subscribe": "t", "startingOffsets": "earliest"}
-    frame = spark.readStream.format("samsarrow-python").options(**given).load().select("partition", "offset")
+    config = {"kafka.bootstrap.servers": served.bootstrap_servers, "subscribe": "t", "startingOffsets": "earliest"}
+    frame = spark.readStream.format("samsarrow-python").options(**config).load().select("partition", "offset")
     queries = {
         "union": frame.where("partition = 0").union(frame.where("partition = 1")),
         "join": frame.alias("a").join(frame.alias("b"), "partition").selectExpr("partition", "a.offset"),
         "again": frame.where("offset < 3"),
     }
-    found: dict[str, list[Any]] = {name: [] for name in queries}
+    results: dict[str, list[Any]] = {name: [] for name in queries}
     for name, query in queries.items():
 
         def keep(batch: Any, _: int, name: str = name) -> None:
-            found[name].extend(map(tuple, batch.collect()))
+            results[name].extend(map(tuple, batch.collect()))
 
         writer = query.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / name))
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
-    assert sorted(found["union"]) == [(p, offset) for p in (0, 1) for offset in range(EACH)]
-    assert len(found["join"]) == 2 * EACH * EACH
-    assert sorted(found["again"]) == [(p, offset) for p in (0, 1) for offset in range(3)]
+    assert sorted(results["union"]) == [(p, offset) for p in (0, 1) for offset in range(EACH)]
+    assert len(results["join"]) == 2 * EACH * EACH
+    assert sorted(results["again"]) == [(p, offset) for p in (0, 1) for offset in range(3)]

@@ -27,8 +27,8 @@ def stream(spark: Any, kafka: KafkaServer, tmp_path: Path) -> Callable[..., Stre
 
 def committed(kafka: KafkaServer, group: str) -> dict[int, int]:
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        found = admin.fetch_offsets(group)
-    return {tp.partition: at.offset for tp, at in found.items() if at is not None}
+        offsets = admin.fetch_offsets(group)
+    return {tp.partition: at.offset for tp, at in offsets.items() if at is not None}
 
 
 def options(topic: str, **more: str) -> dict[str, str]:

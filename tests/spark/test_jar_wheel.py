@@ -66,12 +66,12 @@ def test_jar_lists_linked_crates(built: None) -> None:
         assert "Apache License" in content.read("META-INF/LICENSE").decode()
     assert f"Implementation-Version: {version('samsarrow')}\r\n" in manifest
     assert page["bomFormat"] == "CycloneDX"
-    found = {(part["name"], part["version"]): part for part in page["components"]}
+    results = {(part["name"], part["version"]): part for part in page["components"]}
     locked = {(p["name"], p["version"]): p for p in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
-    assert {"rustls", "aws-lc-sys", "zstd-sys", "tokio", "arrow-array", "jni"} <= {name for name, _ in found}
+    assert {"rustls", "aws-lc-sys", "zstd-sys", "tokio", "arrow-array", "jni"} <= {name for name, _ in results}
     # Crates that only builds, tests or Python use.
-    assert not {"criterion", "proptest", "pyo3", "thiserror-impl"} & {name for name, _ in found}
-    for key, part in found.items():
+    assert not {"criterion", "proptest", "pyo3", "thiserror-impl"} & {name for name, _ in results}
+    for key, part in results.items():
         assert part["hashes"] == [{"alg": "SHA-256", "content": locked[key]["checksum"]}]
         assert part["licenses"][0]["expression"], key
         assert f"{key[0]} {key[1]} (" in notices
@@ -99,12 +99,12 @@ def test_jar_has_a_library_per_machine(built: None, tmp_path: Path) -> None:
         path.write_bytes(library)
     subprocess.run([*BUILD, str(tmp_path / "both.jar"), *map(str, paths)], check=True, timeout=120)
     with zipfile.ZipFile(tmp_path / "both.jar") as content:
-        found = {name: content.read(name) for name in content.namelist() if name.startswith("native/")}
+        results = {name: content.read(name) for name in content.namelist() if name.startswith("native/")}
     places = [f"native/linux-{machine}/libsamsarrow_jvm.so" for machine in ("aarch64", "x86_64")]
-    assert sorted(found) == sorted([*places, *(f"{name}.sha256" for name in places)])
-    assert {found[name] for name in places} == {own, other}
+    assert sorted(results) == sorted([*places, *(f"{name}.sha256" for name in places)])
+    assert {results[name] for name in places} == {own, other}
     for name in places:
-        assert found[f"{name}.sha256"].decode() == hashlib.sha256(found[name]).hexdigest()
+        assert results[f"{name}.sha256"].decode() == hashlib.sha256(results[name]).hexdigest()
 
 
 @pytest.mark.parametrize(

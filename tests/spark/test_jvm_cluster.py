@@ -72,11 +72,11 @@ def copied(
             producer.send_batch(avro, rows, key_format="long", value_format=Avro(schemas)).result(30)
         typed = {"subscribe": avro, "schema.registry.url": registry.url, "key.format": "long", "value.format": "avro"}
         settings = {"conf": conf, "options": shared, "come": come, "gone": gone, "typed": typed}
-        told = run(master, api, jar, folder, settings)
-    assert told.pop("typed") == [[100, 4950, 4950, "city 99"]] * 2
-    assert NO_PYTHON in told.pop("python"), "an executor has a Python"
-    assert told.pop("batches") >= 4
-    assert told == {"rows": RECORDS, "sum": sum(range(RECORDS)), "again": 1}
+        output = run(master, api, jar, folder, settings)
+    assert output.pop("typed") == [[100, 4950, 4950, "city 99"]] * 2
+    assert NO_PYTHON in output.pop("python"), "an executor has a Python"
+    assert output.pop("batches") >= 4
+    assert output == {"rows": RECORDS, "sum": sum(range(RECORDS)), "again": 1}
     for topic, count in zip(gone, (RECORDS, RECORDS + MORE), strict=True):
         with Consumer(config, auto_offset_reset="earliest") as consumer:
             consumer.assign(consumer.partitions_for(topic))
@@ -108,9 +108,9 @@ def places(folder: Path) -> list[set[tuple[str, str]]]:
 def test_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, jar: str) -> None:
     """Checks that each partition is read on the same executor again."""
     copied(cluster, "classic", jar, tmp_path / "driver", *plain)
-    found = places(tmp_path / "driver")
-    assert [len(executors) for executors in found] == [1] * 4, found
-    assert set.union(*found) == {("0", "PROCESS_LOCAL"), ("1", "PROCESS_LOCAL")}
+    result = places(tmp_path / "driver")
+    assert [len(executors) for executors in result] == [1] * 4, result
+    assert set.union(*result) == {("0", "PROCESS_LOCAL"), ("1", "PROCESS_LOCAL")}
 
 
 @connect

@@ -47,19 +47,19 @@ def transaction(kafka: KafkaServer, name: str, topic: str) -> Iterator[Producer]
 def test_query_switches_between_sinks(copy: Copy, kafka: KafkaServer, by_column: bool) -> None:
     """Each sink completes, and skips, micro-batches that the other has begun."""
     expressions = (*EXPRESSIONS, f"'{copy.gone}' topic") if by_column else EXPRESSIONS
-    wanted: Counter[str] = Counter()
+    expected: Counter[str] = Counter()
     for number, (first, second) in enumerate([SINKS[::-1], SINKS, SINKS[::-1]]):
         values = {0: [f"{number}-{n}" for n in range(7)], 1: [f"{number}+{n}" for n in range(5)]}
         produce(kafka, copy.come, values)
-        wanted.update(value for some in values.values() for value in some)
+        expected.update(value for some in values.values() for value in some)
         copy.run(*expressions, sink=first)
         copy.forget(number)
         copy.run(*expressions, sink=second)
-        assert copy.values() == wanted
+        assert copy.values() == expected
     copy.forget(2)
     with pytest.raises(StreamingQueryException, match=r"micro-batch 2 .*the same rows in the same tasks"):
         copy.run(*EXPRESSIONS[1:], *expressions[4:], sink="samsarrow-jvm")
-    assert copy.values() == wanted
+    assert copy.values() == expected
 
 
 def test_partly_written_batch_is_completed_by_other_sink(copy: Copy, kafka: KafkaServer) -> None:

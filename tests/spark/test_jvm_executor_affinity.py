@@ -25,34 +25,30 @@ def preferred_locations(built: None, spark: Any) -> Locations:
     def find(partitions: list[tuple[str, int]], executors: list[str]) -> list[list[str]]:
         listed = jvm.java.util.ArrayList()
         for topic, partition in partitions:
-            one = jvm.java.util.HashMap()
+            item = jvm.java.util.HashMap()
             for name, value in (("topic", topic), ("partition", partition), ("start", 0), ("end", 9)):
-                one.put(name, value)
-            listed.add(one)
+                item.put(name, value)
+            listed.add(item)
         plan, names = jvm.java.util.HashMap(), jvm.java.util.ArrayList()
         plan.put("ranges", listed)
         for executor in executors:
             names.add(executor)
         given = gateway.new_array(jvm.java.lang.Object, 2)
         given[0], given[1] = plan, names
-        return [list(one.preferredLocations()) for one in method.invoke(None, given)]
+        return [list(item.preferredLocations()) for item in method.invoke(None, given)]
 
     return find
 
 
 def test_partition_prefers_same_executor(preferred_locations: Locations) -> None:
     partitions = [("t", number) for number in range(30)] + [("u", 0)]
-    found = preferred_locations(partitions, EXECUTORS)
-    assert [len(one) for one in found] == [1] * len(partitions)
-    assert {executor for [executor] in found} == set(EXECUTORS), "all have some"
-    assert preferred_locations(partitions[::-1], EXECUTORS)[::-1] == found, "whatever else is read"
+    result = preferred_locations(partitions, EXECUTORS)
+    assert [len(item) for item in result] == [1] * len(partitions)
+    assert {executor for [executor] in result} == set(EXECUTORS), "all have some"
+    assert preferred_locations(partitions[::-1], EXECUTORS)[::-1] == result, "whatever else is read"
 
 
 def test_split_partition_has_no_preference(preferred_locations: Locations) -> None:
-    assert [len(one) for one in preferred_locations([("t", 0), ("t", 1), ("t", 1), ("t", 1)], EXECUTORS)] == [
-        1,
-        0,
-        0,
-        0,
-    ]
+    locations = preferred_locations([("t", 0), ("t", 1), ("t", 1), ("t", 1)], EXECUTORS)
+    assert [len(executors) for executors in locations] == [1, 0, 0, 0]
     assert preferred_locations([("t", 0)], []) == [[]]

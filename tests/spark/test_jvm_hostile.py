@@ -101,10 +101,10 @@ def mutator(broker: Broker) -> Iterator[Mutator]:
 @pytest.mark.timeout(120 + 2 * ROUNDS)
 def test_malformed_batches_fail_tasks_only(built: None, spark: Any, mutator: Mutator) -> None:
     def read(codec: str, **options: str) -> Any:
-        given = {"kafka.bootstrap.servers": mutator.address, "subscribe": f"hostile-{codec}", "includeHeaders": "true"}
+        config = {"kafka.bootstrap.servers": mutator.address, "subscribe": f"hostile-{codec}", "includeHeaders": "true"}
         # A mutated response may never yield records; an unchanged one does.
-        given |= {"kafkaConsumer.pollTimeoutMs": "60000" if mutator.seed is None else "1000", **options}
-        return spark.read.format("samsarrow-jvm").options(**given).load()
+        config |= {"kafkaConsumer.pollTimeoutMs": "60000" if mutator.seed is None else "1000", **options}
+        return spark.read.format("samsarrow-jvm").options(**config).load()
 
     ways: dict[str, Callable[[Any], int]] = {
         "rows": lambda frame: len(frame.collect()),

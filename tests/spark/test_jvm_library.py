@@ -87,13 +87,13 @@ def test_unloadable_library_is_a_one_line_error(altered: Callable[..., str], tmp
     }
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    found = dict(zip(jars, ask(*jars.values(), temporary=temporary), strict=True))
+    result = dict(zip(jars, ask(*jars.values(), temporary=temporary), strict=True))
     for name, text in said.items():
-        assert text in found[name], name
-        assert found[name].startswith("NativeLibraryError: "), name
-        assert found[name].endswith(f"; {INSTEAD}"), name
+        assert text in result[name], name
+        assert result[name].startswith("NativeLibraryError: "), name
+        assert result[name].endswith(f"; {INSTEAD}"), name
     assert re.search(
-        r"the classes want version 0\.0\.9 with ABI \d+: two versions of the jar are mixed", found["older"]
+        r"the classes want version 0\.0\.9 with ABI \d+: two versions of the jar are mixed", result["older"]
     )
     assert list(temporary.glob("samsarrow-*")) == [], "libraries are unlinked, loaded or not"
 

@@ -24,11 +24,11 @@ def start(built: None, spark: Any, kafka: KafkaServer, tmp_path: Path) -> Iterat
     """Returns a function that starts queries copying records to another topic through Spark's connector."""
     queries: list[Any] = []
 
-    def run(given: str, wanted: str, *columns: str, **options: str) -> Any:
+    def run(source: str, target: str, *columns: str, **options: str) -> Any:
         dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest", **options}
-        frame = spark.readStream.format(JVM).options(subscribe=given, **dotted).load().selectExpr(*columns)
+        frame = spark.readStream.format(JVM).options(subscribe=source, **dotted).load().selectExpr(*columns)
         writer = frame.writeStream.format("kafka").outputMode("update").trigger(realTime=f"{LASTS_S} seconds")
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("topic", wanted)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("topic", target)
         queries.append(writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).start())
         return queries[-1]
 
@@ -70,44 +70,44 @@ def committed(kafka: KafkaServer, group: str) -> dict[int, int]:
 def test_records_are_delivered_during_a_batch(
     spark: Any, kafka: KafkaServer, start: Callable[..., Any], copied: Callable[[str], list[str]]
 ) -> None:
-    given, wanted = create_topic(kafka, 2), create_topic(kafka)
-    produce(kafka, given, {0: ["a0", "a1"], 1: ["b0"]})
+    source, target = create_topic(kafka, 2), create_topic(kafka)
+    produce(kafka, source, {0: ["a0", "a1"], 1: ["b0"]})
     # Spark does not request offsets in this mode: the source reads them itself.
-    query = start(given, wanted, "value", commitOffsets="true", **{"kafka.group.id": given})
-    until(lambda: query.exception() is None and len(copied(wanted)) == 3, lambda: (copied(wanted), query.exception()))
+    query = start(source, target, "value", commitOffsets="true", **{"kafka.group.id": source})
+    until(lambda: query.exception() is None and len(copied(target)) == 3, lambda: (copied(target), query.exception()))
     took = []
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
         for number in range(40):
             sent = time.monotonic()
-            producer.send(given, f"a{number + 2}", partition=0).result(30)
-            until(lambda number=number: f"a{number + 2}" in copied(wanted), query.exception)
+            producer.send(source, f"a{number + 2}", partition=0).result(30)
+            until(lambda number=number: f"a{number + 2}" in copied(target), query.exception)
             took.append(time.monotonic() - sent)
             time.sleep(0.15)
     # Batches pause at their end. If records waited for that, each would take the duration of a batch.
     assert sorted(took)[len(took) // 2] < LASTS_S / 2, took
     until(lambda: len(ends(query)) >= 2, lambda: query.lastProgress)
-    assert sorted(copied(wanted)) == sorted(["b0", *(f"a{n}" for n in range(42))])
-    until(lambda: {given: {"0": 42, "1": 1}} in ends(query), lambda: ends(query))
-    until(lambda: committed(kafka, given) == {0: 42, 1: 1}, lambda: committed(kafka, given))
+    assert sorted(copied(target)) == sorted(["b0", *(f"a{n}" for n in range(42))])
+    until(lambda: {source: {"0": 42, "1": 1}} in ends(query), lambda: ends(query))
+    until(lambda: committed(kafka, source) == {0: 42, 1: 1}, lambda: committed(kafka, source))
     query.stop()
     # Spark commits once more after it has stopped the source.
     until(lambda: not spark.streams.active)
-    produce(kafka, given, {0: ["later"], 1: ["later too"]})
+    produce(kafka, source, {0: ["later"], 1: ["later too"]})
     # Records after the last finished batch may be repeated after a restart.
-    again = start(given, wanted, "value", "cast(offset as string) key")
-    until(lambda: {"later", "later too"} <= set(copied(wanted)), again.exception)
-    assert copied(wanted)[:43].count("b0") == 1
-    assert [value for value in copied(wanted) if value.startswith("a")][:42] == [f"a{n}" for n in range(42)]
+    again = start(source, target, "value", "cast(offset as string) key")
+    until(lambda: {"later", "later too"} <= set(copied(target)), again.exception)
+    assert copied(target)[:43].count("b0") == 1
+    assert [value for value in copied(target) if value.startswith("a")][:42] == [f"a{n}" for n in range(42)]
 
 
 def test_all_columns_and_new_partitions(
     kafka: KafkaServer, start: Callable[..., Any], copied: Callable[[str], list[str]]
 ) -> None:
-    given, wanted = create_topic(kafka), create_topic(kafka)
+    source, target = create_topic(kafka), create_topic(kafka)
     row = "concat_ws(' ', cast(key as string), partition, offset, timestampType, cast(headers[0].value as string))"
     columns = [f"concat({row}, ' ', cast(value as string)) value"]
-    query = start(given, wanted, *columns, includeHeaders="true")
+    query = start(source, target, *columns, includeHeaders="true")
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        producer.send(given, "v", key="k", headers=[("h", b"1")])
-    until(lambda: copied(wanted) == ["k 0 0 0 1 v"], lambda: (copied(wanted), query.exception()))
+        producer.send(source, "v", key="k", headers=[("h", b"1")])
+    until(lambda: copied(target) == ["k 0 0 0 1 v"], lambda: (copied(target), query.exception()))
     assert query.exception() is None

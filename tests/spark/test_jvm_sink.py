@@ -45,13 +45,13 @@ def test_rows_in_several_blocks(spark: Any, broker: Broker, write: Write) -> Non
         "if(id % 11 = 0, null, timestamp_millis(1700000000000 + id)) timestamp",
     )
     write(frame, topic="blocks")
-    found = content(broker, "blocks")
-    assert len(found) == 40_000
-    by_key = {int(row["key"]): row for row in found if row["key"] is not None}
+    actual = content(broker, "blocks")
+    assert len(actual) == 40_000
+    by_key = {int(row["key"]): row for row in actual if row["key"] is not None}
     assert sorted(by_key) == [i for i in range(40_000) if i % 7]
     for i, row in by_key.items():
-        wanted = b"v" * 900_000 if i % 20_000 == 1 else None if i % 5 == 0 else b"%0100d" % i
-        assert row["value"] == wanted, i
+        expected = b"v" * 900_000 if i % 20_000 == 1 else None if i % 5 == 0 else b"%0100d" % i
+        assert row["value"] == expected, i
         assert [h["key"] for h in row["headers"]] == ([] if i % 3 == 0 else ["h"])
         if i % 3:
             assert row["headers"][0]["value"] == b"%d" % i
@@ -76,10 +76,10 @@ def test_killed_task_ends_immediately(spark: Any, broker: Broker, write: Write) 
             errors.append(str(error))
 
     thread = threading.Thread(target=run)
-    asked = broker.requests("Produce")
+    requests = broker.requests("Produce")
     thread.start()
     try:
-        wait_until(lambda: broker.requests("Produce") > asked)
+        wait_until(lambda: broker.requests("Produce") > requests)
         wait_until(lambda: running(spark) == 2)
         start = time.monotonic()
         spark.sparkContext.cancelJobGroup("killed")

@@ -63,8 +63,8 @@ def test_repeated_first_batch_starts_at_stored_offsets(stream: Make, broker: Bro
     produce(broker, "repeated", {1: ["b1"]})
     two = stream(subscribe="repeated", startingOffsets="latest")
     two.drain()
-    found = {number: sorted(row.value for row in rows) for number, rows in two.batches.items()}
-    assert found == {0: ["a1", "b0"], 1: ["b1"]}
+    results = {number: sorted(row.value for row in rows) for number, rows in two.batches.items()}
+    assert results == {0: ["a1", "b0"], 1: ["b1"]}
 
 
 def test_limits_and_restarts(stream: Make, broker: Broker) -> None:
@@ -210,8 +210,8 @@ def test_query_stops_while_brokers_are_unresponsive(stream: Make, broker: Broker
     try:
         wait_until(lambda: 0 in query.batches or running.lastProgress is not None)
         broker.fail("ListOffsets", delay=60, times=None)
-        asked = broker.requests("ListOffsets")
-        wait_until(lambda: broker.requests("ListOffsets") > asked)
+        requests = broker.requests("ListOffsets")
+        wait_until(lambda: broker.requests("ListOffsets") > requests)
         start = time.monotonic()
         running.stop()
         # One attempt takes 60 s, and four attempts are made.

@@ -50,8 +50,8 @@ def test_killed_task_ends_immediately(jvm: Jvm, spark: Any, broker: Broker, topi
         wait_until(lambda: running(spark) == 2)
         # Without records, the reader requests the log end offsets; that response is delayed, too.
         broker.fail("ListOffsets", delay=60, times=None)
-        asked = broker.requests("ListOffsets")
-        wait_until(lambda: broker.requests("ListOffsets") > asked)
+        requests = broker.requests("ListOffsets")
+        wait_until(lambda: broker.requests("ListOffsets") > requests)
         start = time.monotonic()
         spark.sparkContext.cancelJobGroup("killed")
         wait_until(lambda: running(spark) == 0)
@@ -72,10 +72,12 @@ def test_task_metrics(jvm: Jvm, topic: str) -> None:
     frame = jvm(subscribe=topic)
     assert len(frame.collect()) == COUNT
     metrics = frame._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
-    found = {name: metrics.apply(name).value() for name in ("fetchedBytes", "peakNativeMemory", "dataLoss", "waitTime")}
-    assert found["fetchedBytes"] > 0
-    assert found["peakNativeMemory"] > 0
-    assert found["dataLoss"] == 0
+    results = {
+        name: metrics.apply(name).value() for name in ("fetchedBytes", "peakNativeMemory", "dataLoss", "waitTime")
+    }
+    assert results["fetchedBytes"] > 0
+    assert results["peakNativeMemory"] > 0
+    assert results["dataLoss"] == 0
     assert metrics.apply("numOutputRows").value() == COUNT
 
 

@@ -57,9 +57,9 @@ def by_pyarrow(broker: Broker, topic: str) -> list[tuple[Any, ...]]:
 
 def plain(frame: Any) -> list[tuple[Any, ...]]:
     """Returns Spark's rows as plain values in order, with times in milliseconds."""
-    found = frame.withColumn("timestamp", f.unix_millis("timestamp")).collect()
+    result = frame.withColumn("timestamp", f.unix_millis("timestamp")).collect()
     rows = []
-    for row in found:
+    for row in result:
         headers = row.headers and [(h.key, None if h.value is None else bytes(h.value)) for h in row.headers]
         binary = [None if v is None else bytes(v) for v in (row.key, row.value)]
         rows.append((*binary, *row[2:7], headers))

@@ -94,8 +94,8 @@ def values(kafka: KafkaServer, topic: str, isolation: str = "read_uncommitted") 
 
 def committed(kafka: KafkaServer, topic: str) -> dict[TopicPartition, int]:
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        found = admin.fetch_offsets(f"copy-{topic}")
-    return {tp: at.offset for tp, at in found.items() if at is not None}
+        offsets = admin.fetch_offsets(f"copy-{topic}")
+    return {tp: at.offset for tp, at in offsets.items() if at is not None}
 
 
 def end_of(consumer: Consumer, topic: str) -> int:
@@ -106,11 +106,11 @@ def end_of(consumer: Consumer, topic: str) -> int:
 def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
     """Checks that all committed offsets are in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
     finished = committed(kafka, topic)
-    wanted = {n for (_, partition), offset in finished.items() for n in range(partition, 2 * offset, 2)}
+    expected = {n for (_, partition), offset in finished.items() for n in range(partition, 2 * offset, 2)}
     # Commit markers may follow the response to a commit.
     until(
-        lambda: wanted <= set(values(kafka, topic, isolation)),
-        lambda: f"{finished} are committed, {len(wanted - set(values(kafka, topic, isolation)))} are not in the sink",
+        lambda: expected <= set(values(kafka, topic, isolation)),
+        lambda: f"{finished} are committed, {len(expected - set(values(kafka, topic, isolation)))} are not in the sink",
     )
 
 

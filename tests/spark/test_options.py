@@ -140,8 +140,8 @@ def test_write_options() -> None:
         accepted=None,
         columns=("value",),
     )
-    given = {"TOPIC": " t ", "exactlyOnce": "TRUE", "transactionalIdPrefix": "p", "allowReplayMismatch": "0"}
-    o = written(StructType().add("value", BinaryType()), **given)
+    config = {"TOPIC": " t ", "exactlyOnce": "TRUE", "transactionalIdPrefix": "p", "allowReplayMismatch": "0"}
+    o = written(StructType().add("value", BinaryType()), **config)
     assert (o.topic, o.exactly_once, o.prefix, o.accepted) == ("t", True, "p", 0)
 
 

@@ -186,8 +186,8 @@ def test_reused_frame(spark: Any, kafka: KafkaServer, new_topic: Callable[..., s
     topic, facts = new_topic(1), new_topic(1)
     produce(kafka, topic, {0: ["a", "b"]})
     produce(kafka, facts, {0: ["c"]})
-    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
-    frames = {source: spark.read.format(source).options(**given).load() for source in SOURCES}
+    config = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    frames = {source: spark.read.format(source).options(**config).load() for source in SOURCES}
     for source, frame in frames.items():
         frame.createOrReplaceTempView(f"used_{source.replace('-', '_')}")
         assert frame.count() == 2
@@ -196,13 +196,13 @@ def test_reused_frame(spark: Any, kafka: KafkaServer, new_topic: Callable[..., s
         now = 2 if source == "samsarrow-python" else 3
         assert frame.count() == now, source
         assert spark.table(f"used_{source.replace('-', '_')}").count() == now, source
-        assert spark.read.format(source).options(**given).load().count() == 3, "loaded again"
+        assert spark.read.format(source).options(**config).load().count() == 3, "loaded again"
         stream = Stream(spark, kafka, tmp_path / source, source, subscribe=facts, startingOffsets="earliest")
         known = frame.selectExpr("string(value) word")
         stream.shape = lambda rows: rows.selectExpr("string(value) word").join(known, "word")  # noqa: B023
         stream.drain()
-        found = [row.word for rows in stream.batches.values() for row in rows]
-        assert found == ([] if source == "samsarrow-python" else ["c"]), source
+        results = [row.word for rows in stream.batches.values() for row in rows]
+        assert results == ([] if source == "samsarrow-python" else ["c"]), source
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition(topic, 0): 1})
     for source, frame in frames.items():
@@ -227,12 +227,12 @@ def test_task_ranges_match_connector(spark: Any, topics: Topics, options: dict[s
     """Ranges are split at the connector's offsets, so a stream that switches sources keeps its tasks."""
     from pyspark.sql.functions import spark_partition_id
 
-    said = []
+    outcomes = []
     for source in SOURCES:
-        given = {"kafka.bootstrap.servers": topics.kafka.bootstrap_servers, **PLAIN, **options}
-        frame = spark.read.format(source).options(**given).load()
+        config = {"kafka.bootstrap.servers": topics.kafka.bootstrap_servers, **PLAIN, **options}
+        frame = spark.read.format(source).options(**config).load()
         tasks: dict[int, set[tuple[int, int]]] = {}
         for row in frame.select(spark_partition_id().alias("task"), "partition", "offset").collect():
             tasks.setdefault(row.task, set()).add((row.partition, row.offset))
-        said.append(sorted(map(sorted, tasks.values())))
-    assert said[1:] == [said[0]] * (len(SOURCES) - 1)
+        outcomes.append(sorted(map(sorted, tasks.values())))
+    assert outcomes[1:] == [outcomes[0]] * (len(SOURCES) - 1)

@@ -112,8 +112,8 @@ def test_trigger_once(spark: Any, kafka: KafkaServer, new_topic: Callable[..., s
         runs = [Stream(spark, kafka, tmp_path / source, source, subscribe=topic, **EARLIEST) for _ in range(2)]
         for run in runs:
             run.drain(once=True)
-        found = [run.values() for run in runs]
-        assert found == ([[], ["a", "b"]] if source == "samsarrow-python" else [["a", "b"], []]), source
+        results = [run.values() for run in runs]
+        assert results == ([[], ["a", "b"]] if source == "samsarrow-python" else [["a", "b"], []]), source
 
 
 def _in_order(said: Any) -> tuple[list[Any], Any]:

@@ -79,8 +79,8 @@ def content(kafka: KafkaServer, topic: str) -> list[Any]:
     config = {"include.headers": True, "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(topic))
-        found = consumer.reader().read_all().to_pylist()
-    rows = [(r["partition"], r["key"], r["value"], [tuple(h.values()) for h in r["headers"]]) for r in found]
+        result = consumer.reader().read_all().to_pylist()
+    rows = [(r["partition"], r["key"], r["value"], [tuple(h.values()) for h in r["headers"]]) for r in result]
     return sorted(rows, key=repr)
 
 
@@ -91,14 +91,16 @@ def filled(text: Any, topic: str) -> Any:
 @pytest.mark.parametrize("name", CASES)
 def test_write_matches_connector(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, name: str) -> None:
     schema, rows, options = CASES[name]
-    said = []
+    outcomes = []
     for source in SOURCES:
         topic = new_topic(2)
-        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers} | {k: filled(v, topic) for k, v in options.items()}
+        config = {"kafka.bootstrap.servers": kafka.bootstrap_servers} | {
+            k: filled(v, topic) for k, v in options.items()
+        }
         if name == "no brokers":
-            del given["kafka.bootstrap.servers"]
+            del config["kafka.bootstrap.servers"]
         frame = spark.createDataFrame([tuple(filled(v, topic) for v in row) for row in rows], schema).coalesce(1)
-        error = outcome(lambda: frame.write.format(source).options(**given).mode("append").save())  # noqa: B023
+        error = outcome(lambda: frame.write.format(source).options(**config).mode("append").save())  # noqa: B023
         landed = content(kafka, topic)
         if name in ("value as text", "value as binary", "other columns", "option beats column", "compressed") or (
             "topic" in name
@@ -109,15 +111,15 @@ def test_write_matches_connector(spark: Any, kafka: KafkaServer, new_topic: NewT
             # The connector sends rows before the invalid one; ours sends none of a batch with such a row.
             assert source == "kafka" or not landed
             landed = []
-        said.append((error, landed))
-    assert said[1:] == [said[0]] * len(OURS)
+        outcomes.append((error, landed))
+    assert outcomes[1:] == [outcomes[0]] * len(OURS)
 
 
 @pytest.fixture(params=OURS)
 def write(request: pytest.FixtureRequest, spark: Any, kafka: KafkaServer) -> Callable[..., None]:
     def to(schema: str, rows: list[Any], mode: str = "append", **options: str) -> None:
-        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
-        spark.createDataFrame(rows, schema).coalesce(1).write.format(request.param).options(**given).mode(mode).save()
+        config = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
+        spark.createDataFrame(rows, schema).coalesce(1).write.format(request.param).options(**config).mode(mode).save()
 
     return to
 
@@ -128,9 +130,9 @@ def test_timestamp_column(write: Callable[..., None], kafka: KafkaServer, new_to
     write("value string, timestamp timestamp", [("a", WHEN), ("b", None)], topic=topic)
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
-        found = consumer.reader().read_all().column("timestamp").to_pylist()
-    assert found[0] == WHEN
-    assert found[1] > datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
+        result = consumer.reader().read_all().column("timestamp").to_pylist()
+    assert result[0] == WHEN
+    assert result[1] > datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
 
 
 def test_topic_column(write: Callable[..., None], kafka: KafkaServer, new_topic: NewTopicName) -> None:

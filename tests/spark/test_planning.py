@@ -44,15 +44,19 @@ class Log:
 
     def query(self, **options: str) -> KafkaStreamReader:
         """Returns a new reader, as after a start or restart."""
-        given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t", "failOnDataLoss": "false"}
-        query = KafkaStreamReader(ReadOptions.parse({**given, **options}, streaming=True))
+        config = {
+            "kafka.bootstrap.servers": self._broker.bootstrap_servers,
+            "subscribe": "t",
+            "failOnDataLoss": "false",
+        }
+        query = KafkaStreamReader(ReadOptions.parse({**config, **options}, streaming=True))
         self._queries.append(query)
         return query
 
     def earlier(self, **options: str) -> Spark40StreamReader:
         """Returns a new reader as in Spark 4.0 or 4.1."""
-        given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
-        query = Spark40StreamReader(ReadOptions.parse({**given, **options}, streaming=True))
+        config = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
+        query = Spark40StreamReader(ReadOptions.parse({**config, **options}, streaming=True))
         self._queries.append(query)
         return query
 
@@ -75,7 +79,7 @@ def at(offset: int) -> dict[str, dict[str, int]]:
 
 def spans(query: StreamReader, start: int, end: int) -> list[tuple[int, int]]:
     ranges = query.partitions(at(start), at(end))
-    return [(one.start, one.end) for one in ranges if isinstance(one, OffsetRange)]
+    return [(item.start, item.end) for item in ranges if isinstance(item, OffsetRange)]
 
 
 def test_latest_start_is_fixed_by_empty_first_batch(log: Log, caplog: pytest.LogCaptureFixture) -> None:
@@ -131,8 +135,8 @@ def test_spark40_plans_first_end_before_start(log: Log, caplog: pytest.LogCaptur
     add_partition()
     again = log.earlier(startingOffsets="earliest", failOnDataLoss="true")
     assert again.initialOffset() == more
-    ranges = [one for one in again.partitions(more, end) if isinstance(one, OffsetRange)]
-    assert [(one.partition, one.start, one.end) for one in ranges] == [(0, 0, 9)]
+    ranges = [item for item in again.partitions(more, end) if isinstance(item, OffsetRange)]
+    assert [(item.partition, item.start, item.end) for item in ranges] == [(0, 0, 9)]
     wait_until(lambda: "is repeated, and Spark did not keep its start" in caplog.text)
     assert again.latestOffset() == {"t": {"0": 9, "1": 0}}
     assert list(again.partitions(end, {"t": {"0": 9, "1": 0}})) == []
@@ -187,9 +191,9 @@ def test_offsets_json_is_sorted_by_partition(log: Log) -> None:
 
 
 def test_spark40_rejects_limits() -> None:
-    given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
+    config = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
     with pytest.raises(ConfigurationError, match=r"maxOffsetsPerTrigger needs Spark 4\.2"):
-        Spark40StreamReader(ReadOptions.parse(given, streaming=True))
+        Spark40StreamReader(ReadOptions.parse(config, streaming=True))
 
 
 def test_spark40_rows_become_arrow() -> None:

@@ -58,8 +58,8 @@ def test_offset_ranges(load: Callable[..., Any], topic: str) -> None:
         endingOffsets=json.dumps({topic: {"0": 9, "1": -1}}),
     )
     assert "headers" not in frame.columns
-    found = sorted((r.partition, r.offset) for r in frame.select("partition", "offset").collect())
-    assert found == [(0, i) for i in range(5, 9)] + [(1, i) for i in range(10)]
+    result = sorted((r.partition, r.offset) for r in frame.select("partition", "offset").collect())
+    assert result == [(0, i) for i in range(5, 9)] + [(1, i) for i in range(10)]
 
 
 def test_assign_reads_only_given_partitions(load: Callable[..., Any], topic: str) -> None:

@@ -46,14 +46,14 @@ CANARIES = [value for value in LOGIN.values() if value.startswith("canary")]
 def test_options_repr_has_no_secret() -> None:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    given = {**BASE, **LOGIN, "kafka.sasl.pasword": "canary-misspelt", "topic": "t"}
-    shown = repr(ReadOptions.parse(given)) + repr(
-        WriteOptions.parse(given, StructType([StructField("value", StringType())]))
+    config = {**BASE, **LOGIN, "kafka.sasl.pasword": "canary-misspelt", "topic": "t"}
+    shown = repr(ReadOptions.parse(config)) + repr(
+        WriteOptions.parse(config, StructType([StructField("value", StringType())]))
     )
     assert "canary" not in shown
     assert shown.count("[hidden]") == 6
     assert "SCRAM-SHA-512" in shown
-    assert ReadOptions.parse(given).kafka["sasl.password"] == "canary-password"
+    assert ReadOptions.parse(config).kafka["sasl.password"] == "canary-password"
 
 
 def test_tasks_with_tokens_get_no_credentials() -> None:
@@ -212,8 +212,8 @@ def test_hide_secrets_extends_redaction(spark: Any) -> None:
 
 @pytest.fixture
 def secured() -> Iterator[Broker]:
-    given: dict[str, Any] = {"security": "SASL_SSL", "client_auth": "required", "users": {"alice": "canary-password"}}
-    with Broker(topics={"come": 2, "gone": 2}, **given) as broker:
+    config: dict[str, Any] = {"security": "SASL_SSL", "client_auth": "required", "users": {"alice": "canary-password"}}
+    with Broker(topics={"come": 2, "gone": 2}, **config) as broker:
         with Producer(broker.client_options("alice")) as producer:
             for n in range(10):
                 producer.send("come", str(n), str(n))
@@ -280,19 +280,19 @@ USED = {
 
 @pytest.mark.timeout(400)
 def test_spark_outputs_have_no_secret(secured: Broker, tmp_path: Path) -> None:
-    told = run(secured, tmp_path, plain=False)
-    assert told["found"] == {}
+    output = run(secured, tmp_path, plain=False)
+    assert output["found"] == {}
     modes = {f"{what} {mode}" for what in ("explain", "sql explain") for mode in
              ("simple", "extended", "codegen", "cost", "formatted")}  # fmt: skip
     looked = modes | {"query explain", "progress", "error", "rest", "ui", "events", "checkpoint"}
-    assert looked <= told["looked"].keys()
-    assert all(told["looked"][where] for where in looked)
+    assert looked <= output["looked"].keys()
+    assert all(output["looked"][where] for where in looked)
 
 
 @WHOLE
 @pytest.mark.timeout(400)
 def test_unconfigured_spark_shows_keys(secured: Broker, tmp_path: Path) -> None:
     """Shows why `hide_secrets` is needed; it can go when Spark hides these itself."""
-    told = run(secured, tmp_path, plain=True)
-    assert {name for names in told["found"].values() for name in names} >= {"key"}
-    assert {"events", "rest"} <= told["found"].keys()
+    output = run(secured, tmp_path, plain=True)
+    assert {name for names in output["found"].values() for name in names} >= {"key"}
+    assert {"events", "rest"} <= output["found"].keys()

@@ -38,9 +38,9 @@ def run(master: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: 
             capture_output=True, text=True, timeout=270, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[:5000] + done.stderr[-5000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told.pop("flights") == BY_HOUR
-    assert told.pop("typed") == [[n, n, f"city {n}"] for n in range(100)]
+    output = json.loads(done.stdout.splitlines()[-1])
+    assert output.pop("flights") == BY_HOUR
+    assert output.pop("typed") == [[n, n, f"city {n}"] for n in range(100)]
     wait_for_markers(kafka.bootstrap_servers, gone)
     config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
@@ -51,23 +51,23 @@ def run(master: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: 
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         committed = admin.fetch_offsets(f"group-of-{come}")
     assert {tp: at and at.offset for tp, at in committed.items()} == ends
-    return told
+    return output
 
 
 @pytest.mark.timeout(400)
 def test_cluster_of_two_workers(
     cluster: str, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    told = run(cluster, kafka, new_topic, tmp_path / "driver")
-    assert (told["rows"], told["executors"]) == (RECORDS, 2)
-    assert told["batches"] >= 4
+    output = run(cluster, kafka, new_topic, tmp_path / "driver")
+    assert (output["rows"], output["executors"]) == (RECORDS, 2)
+    assert output["batches"] >= 4
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]")
 def test_connect_server(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
-    told = run("connect", kafka, new_topic, tmp_path / "driver")
-    assert told["rows"] == RECORDS
+    output = run("connect", kafka, new_topic, tmp_path / "driver")
+    assert output["rows"] == RECORDS
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +139,12 @@ def source(request: pytest.FixtureRequest) -> str:
 def test_cluster_of_two_workers_with_secured_kafka(
     cluster: str, secure: SecureKafka, tmp_path: Path, source: str
 ) -> None:
-    told = copied(cluster, secure, tmp_path / f"two-{source}", source)
-    assert told == [{"rows": 200, "executors": 2}] * 2
+    output = copied(cluster, secure, tmp_path / f"two-{source}", source)
+    assert output == [{"rows": 200, "executors": 2}] * 2
 
 
 @pytest.mark.timeout(500)
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]")
 def test_connect_server_with_secured_kafka(secure: SecureKafka, tmp_path: Path, source: str) -> None:
-    told = copied("connect", secure, tmp_path / f"connect-{source}", source)
-    assert [one["rows"] for one in told] == [200, 200]
+    output = copied("connect", secure, tmp_path / f"connect-{source}", source)
+    assert [item["rows"] for item in output] == [200, 200]

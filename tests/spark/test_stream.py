@@ -240,15 +240,15 @@ def test_progress_listener_reports_lag(
 
     topic = new_topic(2)
     produce(kafka, topic, {0: numbers(0, 9), 1: numbers(0, 3)})
-    told: list[SourceProgress] = []
-    listener = ProgressListener(told.append)
+    events: list[SourceProgress] = []
+    listener = ProgressListener(events.append)
     spark.streams.addListener(listener)
     try:
         query = stream(subscribe=topic, maxOffsetsPerTrigger="8").drain()
-        wait_until(lambda: len(of(query, told)) == 3)
+        wait_until(lambda: len(of(query, events)) == 3)
     finally:
         spark.streams.removeListener(listener)
-    start, first, last = of(query, told)
+    start, first, last = of(query, events)
     assert (start.records, start.batch) == (0, 0)
     assert (first.records, first.batch, last.records) == (8, 1, 4)
     assert first.behind == {(topic, 0): 3, (topic, 1): 1}
@@ -266,8 +266,8 @@ def test_progress_listener_reports_bytes_and_sink_rows(
 
     come, gone = new_topic(1), new_topic(1)
     produce(kafka, come, {0: numbers(5, 15)})
-    told: list[SourceProgress] = []
-    listener = ProgressListener(told.append)
+    events: list[SourceProgress] = []
+    listener = ProgressListener(events.append)
     spark.streams.addListener(listener)
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     options = servers | {"subscribe": come, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
@@ -281,10 +281,10 @@ def test_progress_listener_reports_bytes_and_sink_rows(
         )
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
-        wait_until(lambda: len(of(query, told)) == 3)
+        wait_until(lambda: len(of(query, events)) == 3)
     finally:
         spark.streams.removeListener(listener)
-    start, *mine = of(query, told)
+    start, *mine = of(query, events)
     assert (start.records, start.written) == (0, 0)
     assert [(progress.records, progress.bytes, progress.written) for progress in mine] == [(5, 5, 4), (5, 10, 5)]
     assert all(progress.bytes_per_second for progress in mine)
@@ -297,8 +297,8 @@ def test_progress_has_latest_offsets(
     produce(kafka, topic, {0: numbers(0, 10)})
     query = stream(subscribe=topic, maxOffsetsPerTrigger="4").drain()
     source = query.recentProgress[1]["sources"][0]
-    told = {
+    output = {
         name: json.loads(source[name]) if isinstance(source[name], str) else source[name]
         for name in ("endOffset", "latestOffset")
     }
-    assert told == {"endOffset": {topic: {"0": 4}}, "latestOffset": {topic: {"0": 10}}}
+    assert output == {"endOffset": {topic: {"0": 4}}, "latestOffset": {topic: {"0": 10}}}

@@ -37,5 +37,5 @@ def test_failed_tasks_and_repeated_batch_write_once(request: pytest.FixtureReque
             config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
             with Consumer(config, bootstrap_servers=broker.bootstrap_servers) as consumer:
                 consumer.assign(consumer.partitions_for(topic))
-                found = Counter(int(v) for v in consumer.reader().read_all().column("value").to_pylist())
-            assert found == Counter(range(200)), topic
+                result = Counter(int(v) for v in consumer.reader().read_all().column("value").to_pylist())
+            assert result == Counter(range(200)), topic

@@ -49,8 +49,8 @@ class Query:
         monkeypatch.setattr(TaskId, "current", lambda: TaskId("q", self.batch, self._task))
 
     def options(self, **more: str) -> WriteOptions:
-        given = {"kafka.bootstrap.servers": self.broker.bootstrap_servers, "topic": "t", "exactlyOnce": "true"}
-        return WriteOptions.parse(given | more, SCHEMA)
+        config = {"kafka.bootstrap.servers": self.broker.bootstrap_servers, "topic": "t", "exactlyOnce": "true"}
+        return WriteOptions.parse(config | more, SCHEMA)
 
     def task(self, number: int, *parts: Rows, rows: Iterator[pa.RecordBatch] | None = None, **more: str) -> Written:
         self._task = number

@@ -32,11 +32,11 @@ def read(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
     """Returns a function for batch reads that send bad values to a topic: `read(topic, letters)`."""
 
     def load(topic: str, letters: str, **options: str) -> Any:
-        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **AVRO}
-        given |= {"value.onError": "deadletter", "value.deadletter.topic": letters, **options}
-        if "subscribePattern" in given:
-            del given["subscribe"]
-        return spark.read.format("samsarrow-python").options(**given).load()
+        config = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **AVRO}
+        config |= {"value.onError": "deadletter", "value.deadletter.topic": letters, **options}
+        if "subscribePattern" in config:
+            del config["subscribe"]
+        return spark.read.format("samsarrow-python").options(**config).load()
 
     return load
 
@@ -53,7 +53,7 @@ def letters_in(kafka: KafkaServer, topic: str) -> list[dict[str, Any]]:
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(topic))
         rows = consumer.reader().read_all().to_pylist()
-    return [{**row, "headers": {one["key"]: one["value"] for one in row["headers"]}} for row in rows]
+    return [{**row, "headers": {header["key"]: header["value"] for header in row["headers"]}} for row in rows]
 
 
 def test_bad_records_go_to_dead_letter_topic(
@@ -63,8 +63,8 @@ def test_bad_records_go_to_dead_letter_topic(
     send(kafka, topic, good(1), b"\xff", None, good(2), b"", key=b"k")
     frame = read(topic, letters)
     assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    found = [(row.offset, row.value and row.value.id) for row in frame.collect()]
-    assert found == [(0, 1), (2, None), (3, 2)]
+    results = [(row.offset, row.value and row.value.id) for row in frame.collect()]
+    assert results == [(0, 1), (2, None), (3, 2)]
     first, second = letters_in(kafka, letters)
     assert (first["key"], first["value"], second["value"]) == (b"k", b"\xff", b"")
     assert first["timestamp"].timestamp() == 1_700_000_000.001
@@ -91,16 +91,16 @@ def test_separate_topics_for_keys_and_values(
     send(kafka, topic, good(2), b"\xff", key=b"key")
     more = {"key.format": "int", "key.onError": "deadletter", "key.deadletter.topic": keys}
     assert [(row.key, row.value.id) for row in read(topic, values, **more).collect()] == [(42, 1)]
-    assert [(one["key"], one["value"]) for one in letters_in(kafka, values)] == [(struct.pack(">i", 42), b"\xff")]
-    assert [(one["key"], one["value"]) for one in letters_in(kafka, keys)] == [(b"key", good(2)), (b"key", b"\xff")]
-    assert {one["headers"]["__connect.errors.stage"] for one in letters_in(kafka, keys)} == {b"KEY_CONVERTER"}
+    assert [(item["key"], item["value"]) for item in letters_in(kafka, values)] == [(struct.pack(">i", 42), b"\xff")]
+    assert [(item["key"], item["value"]) for item in letters_in(kafka, keys)] == [(b"key", good(2)), (b"key", b"\xff")]
+    assert {item["headers"]["__connect.errors.stage"] for item in letters_in(kafka, keys)} == {b"KEY_CONVERTER"}
 
 
 def test_streams_send_before_commit(spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path) -> None:
     topic, letters = new_topic(2), new_topic(1)
     seen: list[int] = []
-    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
-    given |= {**AVRO, "value.onError": "deadletter", "value.deadletter.topic": letters}
+    config = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
+    config |= {**AVRO, "value.onError": "deadletter", "value.deadletter.topic": letters}
 
     def drain(fails: bool) -> None:
         def keep(batch: Any, _number: int) -> None:
@@ -109,17 +109,17 @@ def test_streams_send_before_commit(spark: Any, kafka: KafkaServer, new_topic: N
                 raise RuntimeError("on purpose")
             seen.extend(row.value.id for row in rows)
 
-        frame = spark.readStream.format("samsarrow-python").options(**given).load()
+        frame = spark.readStream.format("samsarrow-python").options(**config).load()
         writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
     send(kafka, topic, good(1), b"\xff", good(2), b"\xfe")
     with pytest.raises(StreamingQueryException, match="on purpose"):
         drain(fails=True)
-    assert sorted(one["value"] for one in letters_in(kafka, letters)) == [b"\xfe", b"\xff"]
+    assert sorted(item["value"] for item in letters_in(kafka, letters)) == [b"\xfe", b"\xff"]
     drain(fails=False)
     # The micro-batch is repeated, and with it the dead letters.
-    assert sorted(one["value"] for one in letters_in(kafka, letters)) == [b"\xfe", b"\xfe", b"\xff", b"\xff"]
+    assert sorted(item["value"] for item in letters_in(kafka, letters)) == [b"\xfe", b"\xfe", b"\xff", b"\xff"]
     assert sorted(seen) == [1, 2]
     drain(fails=False)
     assert (sorted(seen), len(letters_in(kafka, letters))) == ([1, 2], 4)
@@ -153,9 +153,9 @@ def test_dead_letters_are_sent_before_error_is_raised(monkeypatch: pytest.Monkey
     """The key of offset 3 raises, the values of 1 and 4 are dead letters: rows after the error are read again."""
     # With the small limit, each row is decoded separately.
     monkeypatch.setattr("samsarrow.values.typed_columns.LIMIT", limit)
-    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
-    given |= {"value.onError": "deadletter", "value.deadletter.topic": "u"}
-    typed = [one.resolved() for one in ReadOptions.parse(given).typed]
+    config = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
+    config |= {"value.onError": "deadletter", "value.deadletter.topic": "u"}
+    typed = [item.resolved() for item in ReadOptions.parse(config).typed]
     keys = [None if number is None else struct.pack(">i", number) for number in (1, 2, None, None, 4)]
     raw = pa.record_batch(
         {
@@ -170,16 +170,16 @@ def test_dead_letters_are_sent_before_error_is_raised(monkeypatch: pytest.Monkey
     rows = decoded(
         typed, iter([raw]), lambda topic, raw, dead: sent.append((topic, [raw.column("key")[row] for row in dead]))
     )
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
 
     def read() -> None:
         for batch in rows:
             assert batch.num_rows <= limit
-            found.extend(batch.select(["key", "value"]).to_pylist())
+            results.extend(batch.select(["key", "value"]).to_pylist())
 
     with pytest.raises(BadValueError, match="t-0, offset 3, key"):
         read()
-    assert found == [{"key": 1, "value": {"id": 1}}, {"key": None, "value": {"id": 3}}]
+    assert results == [{"key": 1, "value": {"id": 1}}, {"key": None, "value": {"id": 3}}]
     assert [(topic, [key.as_py() for key in dead]) for topic, dead in sent] == [("u", [keys[1]])]
 
 
@@ -194,6 +194,6 @@ def test_dead_letters_are_sent_before_error_is_raised(monkeypatch: pytest.Monkey
     ],
 )
 def test_invalid_options(options: dict[str, str], text: str) -> None:
-    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "s,t", **AVRO, **options}
+    config = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "s,t", **AVRO, **options}
     with pytest.raises(ConfigurationError, match=text):
-        KafkaDataSource(given).schema()
+        KafkaDataSource(config).schema()

@@ -96,10 +96,10 @@ def test_newer_schema_version(
 
 
 def options(registry: Registry, **more: str) -> ReadOptions:
-    given = {**BASE, "schema.registry.url": registry.url, "value.evolution": "restart", **more}
-    parsed = ReadOptions.parse(given, streaming=True)
+    config = {**BASE, "schema.registry.url": registry.url, "value.evolution": "restart", **more}
+    parsed = ReadOptions.parse(config, streaming=True)
     registry.register("t-value", FIRST)
-    return ReadOptions(**{**parsed.__dict__, "typed": tuple(one.resolved() for one in parsed.typed)})
+    return ReadOptions(**{**parsed.__dict__, "typed": tuple(item.resolved() for item in parsed.typed)})
 
 
 def test_newer_version_is_polled(registry: Registry) -> None:
@@ -159,8 +159,8 @@ def test_invalid_options(given: dict[str, str], text: str) -> None:
 
 def test_batches_reject_evolution(registry: Registry) -> None:
     registry.register("t-value", FIRST)
-    given = {**BASE, "schema.registry.url": registry.url, "value.evolution": "restart"}
-    source = KafkaDataSource(given)
+    config = {**BASE, "schema.registry.url": registry.url, "value.evolution": "restart"}
+    source = KafkaDataSource(config)
     schema = source.schema()
     with pytest.raises(ConfigurationError, match=r"value\.evolution is for streaming queries"):
         source.reader(schema)

@@ -103,8 +103,8 @@ def read(servers: str, topic: str, **formats: Any) -> list[dict[str, Any]]:
 
 def values(servers: str, topic: str, value_format: Any) -> list[Any]:
     """Returns the topic's values sorted by id, tombstones last."""
-    found = [row["value"] for row in read(servers, topic, value_format=value_format)]
-    return sorted(found, key=lambda value: 99 if value is None else value["id"])
+    results = [row["value"] for row in read(servers, topic, value_format=value_format)]
+    return sorted(results, key=lambda value: 99 if value is None else value["id"])
 
 
 def test_avro_schema_is_derived_from_columns(
@@ -115,8 +115,8 @@ def test_avro_schema_is_derived_from_columns(
     assert registry.requests() == 1, "one schema is registered, by the driver, whatever tasks there are"
     rows = read(kafka.bootstrap_servers, topic, key_format="long", value_format=Avro(client))
     assert sorted(rows, key=lambda row: int(row["key"])) == [{"key": i, "value": row} for i, row in enumerate(ROWS)]
-    found = json.loads(client.schema(subject=f"{topic}-value").schema)
-    assert (found["name"], [field["name"] for field in found["fields"]]) == ("shop.Order", ["id", "city"])
+    result = json.loads(client.schema(subject=f"{topic}-value").schema)
+    assert (result["name"], [field["name"] for field in result["fields"]]) == ("shop.Order", ["id", "city"])
     [raw] = {row["value"][:5] for row in read(kafka.bootstrap_servers, topic) if row["value"] is not None}
     assert raw == struct.pack(">bI", 0, 1)
     # Spark can read the values that it wrote.
@@ -197,8 +197,8 @@ def test_formats_with_a_schema(
     topic = new_topic(1)
     write(orders(spark), topic, **{**options_of(registry), **options})
     assert registry.requests() == 1
-    found = client.schema(subject=f"{topic}-value")
-    assert (found.schema_type, "".join(found.schema.split())) == (kind, "".join(options["value.schema"].split()))
+    result = client.schema(subject=f"{topic}-value")
+    assert (result.schema_type, "".join(result.schema.split())) == (kind, "".join(options["value.schema"].split()))
     assert values(kafka.bootstrap_servers, topic, made(client)) == ROWS
     # The subject's latest version serves as the schema, without registering one.
     again = {name: one for name, one in options.items() if name != "value.schema"}
@@ -270,11 +270,11 @@ def test_rows_that_do_not_match_the_schema(
         write(frame, topic, **options_of(registry, **{"value.schema": json.dumps(strict)}))
     assert read(kafka.bootstrap_servers, topic) == []
     # A column that does not fit fails before tasks start, and registers nothing.
-    asked = registry.requests("POST")
+    requests = registry.requests("POST")
     frame = spark.range(1).selectExpr("named_struct('id', id, 'city', 'x', 'colour', 1) value")
     with pytest.raises(Exception, match=r"ConfigurationError: .*colour"):
         write(frame, topic, **options_of(registry, **{"value.schema": json.dumps(strict)}))
-    assert registry.requests("POST") == asked
+    assert registry.requests("POST") == requests
 
 
 class Stream:
@@ -285,7 +285,7 @@ class Stream:
         (folder / "in").mkdir()
 
     def add(self, *ids: int) -> None:
-        (self._folder / "in" / f"{ids[0]}.json").write_text("".join(f'{{"id":{one}}}\n' for one in ids))
+        (self._folder / "in" / f"{ids[0]}.json").write_text("".join(f'{{"id":{item}}}\n' for item in ids))
 
     def run(self, topic: str, **options: str) -> None:
         source = self._spark.readStream.schema("id bigint").option("maxFilesPerTrigger", "1")
@@ -344,13 +344,13 @@ def test_exactly_once_typed_values(
     with pytest.raises(StreamingQueryException, match="ReplayMismatchError"):
         copy.run(made[0], made[1].replace("offset", "offset + 1"))
     committed = {"isolation.level": "read_committed", "value_format": Avro(client)}
-    found = [row["value"]["text"] for row in read(kafka.bootstrap_servers, copy.gone, **committed)]
-    assert sorted(found) == ["a", "b", "bad", "c", "d"]
+    results = [row["value"]["text"] for row in read(kafka.bootstrap_servers, copy.gone, **committed)]
+    assert sorted(results) == ["a", "b", "bad", "c", "d"]
 
 
 def test_example_in_docs(spark: Any, broker: Broker, registry: Registry, client: SchemaRegistry) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text()
-    [example] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if ".write" in one]
+    [example] = [item for item in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if ".write" in item]
     broker.create_topic("orders")
     code = example.replace("localhost:9092", broker.bootstrap_servers).replace("http://localhost:8081", registry.url)
     exec(compile(code, "spark.md", "exec"), {"spark": spark})
@@ -399,17 +399,17 @@ def test_invalid_options(options: dict[str, str], text: str) -> None:
 
 
 def test_unsupported_columns() -> None:
-    given = {**BASE, "value.format": "json"}
+    config = {**BASE, "value.format": "json"}
     with pytest.raises(ConfigurationError, match=r"only id; select\(struct\('\*'\)\.alias\('value'\)\) makes one of"):
-        WriteOptions.parse(given, StructType().add("id", LongType()))
+        WriteOptions.parse(config, StructType().add("id", LongType()))
     interval = StructType().add("took", DayTimeIntervalType())
     with pytest.raises(ConfigurationError, match=r"column value\.took is interval day to second, which no format"):
-        WriteOptions.parse(given, StructType().add("value", interval))
+        WriteOptions.parse(config, StructType().add("value", interval))
     with pytest.raises(ConfigurationError, match="has bytes, which JSON does not support") as refused:
-        WriteOptions.parse(given, StructType().add("value", StructType().add("b", BinaryType()))).resolved()
+        WriteOptions.parse(config, StructType().add("value", StructType().add("b", BinaryType()))).resolved()
     assert "This is about the column value, with value.format=json." in refused.value.__notes__
     with pytest.raises(ConfigurationError, match="column value is there more than once"):
-        WriteOptions.parse(given, StructType().add("value", VALUE).add("value", VALUE))
+        WriteOptions.parse(config, StructType().add("value", VALUE).add("value", VALUE))
 
 
 def test_jvm_sink_rejects_formats() -> None:
@@ -426,8 +426,8 @@ def test_tasks_do_not_use_the_registry() -> None:
             ("b", {"value.schema": json.dumps(ORDER)}),
             ("b", {"value.use.latest": "true"}),
         ):
-            given = {**BASE, **options_of(registry, **login, **more, **{"value.subject": subject})}
-            options = WriteOptions.parse(given, StructType().add("value", VALUE))
+            config = {**BASE, **options_of(registry, **login, **more, **{"value.subject": subject})}
+            options = WriteOptions.parse(config, StructType().add("value", VALUE))
             assert "hunter2" not in repr(options)
             registry.up()
             sent = pickle.dumps(options.resolved().encoded)
@@ -441,11 +441,11 @@ def test_tasks_do_not_use_the_registry() -> None:
 
 def test_registered_ids_are_cached_latest_is_not(registry: Registry) -> None:
     schema = StructType().add("value", VALUE)
-    given = {**BASE, **options_of(registry, **{"value.schema": json.dumps(ORDER), "value.subject": "remembered"})}
-    options = WriteOptions.parse(given, schema)
+    config = {**BASE, **options_of(registry, **{"value.schema": json.dumps(ORDER), "value.subject": "remembered"})}
+    options = WriteOptions.parse(config, schema)
     assert options.resolved() == options.resolved()
     assert registry.requests() == 1
-    latest = {name: one for name, one in given.items() if name != "value.schema"} | {"value.use.latest": "true"}
+    latest = {name: one for name, one in config.items() if name != "value.schema"} | {"value.use.latest": "true"}
     before = WriteOptions.parse(latest, schema).resolved()
     registry.register("remembered", {**ORDER, "doc": "newer"})
     assert WriteOptions.parse(latest, schema).resolved() != before
@@ -457,9 +457,9 @@ def test_driver_errors_precede_tasks(registry: Registry) -> None:
     with pytest.raises(SchemaIncompatibleError) as refused:
         WriteOptions.parse({**BASE, **options_of(registry)}, schema).resolved()
     assert refused.value.reasons
-    given = options_of(registry, **{"value.use.latest": "true", "value.subject": "none"})
+    config = options_of(registry, **{"value.use.latest": "true", "value.subject": "none"})
     with pytest.raises(SchemaNotFoundError):
-        WriteOptions.parse({**BASE, **given}, schema).resolved()
+        WriteOptions.parse({**BASE, **config}, schema).resolved()
 
 
 def test_invalid_write_registers_nothing(registry: Registry) -> None:
@@ -478,9 +478,9 @@ def test_unpickled_source_does_not_use_the_registry(registry: Registry) -> None:
 
 def test_error_row_is_relative_to_the_task(registry: Registry) -> None:
     strict = {**ORDER, "fields": [{"name": "id", "type": "long"}]}
-    given = {**BASE, **options_of(registry, **{"value.schema": json.dumps(strict)})}
-    options = WriteOptions.parse(given, StructType().add("value", StructType().add("id", LongType()))).resolved()
-    good, bad = (pa.record_batch({"value": [{"id": one}, {"id": 2}]}) for one in (1, None))
+    config = {**BASE, **options_of(registry, **{"value.schema": json.dumps(strict)})}
+    options = WriteOptions.parse(config, StructType().add("value", StructType().add("id", LongType()))).resolved()
+    good, bad = (pa.record_batch({"value": [{"id": item}, {"id": 2}]}) for item in (1, None))
     batches = encoded(options.encoded, iter([good, good, bad]))
     assert [next(batches).num_rows for _ in range(2)] == [2, 2]
     with pytest.raises(BadValueError, match="t, row 4, field id") as refused:
@@ -490,8 +490,8 @@ def test_error_row_is_relative_to_the_task(registry: Registry) -> None:
 
 def test_nullability_follows_the_dataframe(registry: Registry, client: SchemaRegistry) -> None:
     kind = StructType().add("id", LongType(), nullable=False).add("tags", ArrayType(StringType(), containsNull=False))
-    given = {**BASE, **options_of(registry)}
-    WriteOptions.parse(given, StructType().add("value", kind, nullable=False)).resolved()
+    config = {**BASE, **options_of(registry)}
+    WriteOptions.parse(config, StructType().add("value", kind, nullable=False)).resolved()
     fields = json.loads(client.schema(subject="t-value").schema)["fields"]
     assert fields[0] == {"name": "id", "type": "long"}
     assert fields[1]["type"] == ["null", {"type": "array", "items": "string"}]

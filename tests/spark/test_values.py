@@ -145,14 +145,14 @@ def test_two_writer_schemas_and_a_tombstone(
     frame = orders(**{"key.format": "int"})
     assert frame.schema["value"].dataType.simpleString() == "struct<id:bigint,city:string>"
     assert frame.schema["key"].dataType.simpleString() == "int"
-    asked = registry.requests("/subjects")
+    requests = registry.requests("/subjects")
     assert rows(frame, "offset", "key", "value") == [
         {"offset": 0, "key": 42, "value": {"id": 1, "city": None}},
         {"offset": 1, "key": 42, "value": {"id": 2, "city": "Rome"}},
         {"offset": 2, "key": 42, "value": None},
         {"offset": 3, "key": 42, "value": {"id": 3, "city": None}},
     ]
-    assert registry.requests("/subjects") == asked, "what rows look like is asked for once, on the driver"
+    assert registry.requests("/subjects") == requests, "what rows look like is asked for once, on the driver"
     assert rows(frame.where("value.id > 1"), "value.id") == [{"id": 2}, {"id": 3}]
     assert frame.count() == 4
     assert orders(**{"value.version": "1"}).schema["value"].dataType.simpleString() == "struct<id:int>"
@@ -171,8 +171,8 @@ def test_projections(orders: Callable[..., Any], broker: Broker, registry: Regis
     number = registry.register(f"{topic}-value", schema)
     sale = {"id": 1, "user": ANN, "items": [{"id": 5, "city": "Ulm"}]}
     send(broker, topic, framed(number, schema, sale))
-    wanted = "offset bigint, value struct<items: array<struct<city: string>>, user: struct<age: int>>"
-    frame = orders(wanted)
+    expected = "offset bigint, value struct<items: array<struct<city: string>>, user: struct<age: int>>"
+    frame = orders(expected)
     assert frame.schema.simpleString() == (
         "struct<offset:bigint,value:struct<items:array<struct<city:string>>,user:struct<age:int>>>"
     )
@@ -231,7 +231,7 @@ def test_types(orders: Callable[..., Any], broker: Broker, registry: Registry, t
 def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
     """`from_avro` has equal rows and types, except for times of day and names of union branches."""
     functions = pytest.importorskip("pyspark.sql.avro.functions")
-    kept = [one for one in WIDE["fields"] if one["name"] not in ("nothing", "at", "sharp", "either")]
+    kept = [field for field in WIDE["fields"] if field["name"] not in ("nothing", "at", "sharp", "either")]
     schema = {**WIDE, "fields": kept}
     number, random = registry.register(f"{topic}-value", schema), Random(7)
     send(broker, topic, *(framed(number, schema, chosen(random)) for _ in range(200)), None)
@@ -239,9 +239,9 @@ def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry:
     theirs = functions.from_avro(sql.expr("substring(raw_value, 6)"), json.dumps(schema))
     both = ours.select("offset", "value", theirs.alias("theirs"))
     assert both.schema["value"].dataType.simpleString() == both.schema["theirs"].dataType.simpleString()
-    found = rows(both, "value", "theirs")
-    assert len(found) == 201
-    assert [row["value"] for row in found] == [row["theirs"] for row in found]
+    result = rows(both, "value", "theirs")
+    assert len(result) == 201
+    assert [row["value"] for row in result] == [row["theirs"] for row in result]
 
 
 def chosen(random: Random) -> dict[str, Any]:
@@ -317,8 +317,8 @@ def test_protobuf(orders: Callable[..., Any], broker: Broker, registry: Registry
     assert third == {"value": None, "value_error": None}
     assert fourth["value"] is None
     assert fourth["value_error"]
-    wanted = orders("value struct<user: struct<age: bigint>, id: decimal(20, 0)>", **options).orderBy("value.id")
-    assert [row.value and row.value.user and row.value.user.age for row in wanted.collect()][-2:] == [2**32 - 1, None]
+    expected = orders("value struct<user: struct<age: bigint>, id: decimal(20, 0)>", **options).orderBy("value.id")
+    assert [row.value and row.value.user and row.value.user.age for row in expected.collect()][-2:] == [2**32 - 1, None]
     # The registry's schema, and values in its framing.
     number = registry.register(f"{topic}-value", SALE, schema_type="PROTOBUF")
     send(broker, topic, struct.pack(">bI", 0, number) + b"\x02\x02" + encode_values(sales, bare)[0].as_py())
@@ -437,8 +437,8 @@ def test_messages_without_fields(orders: Callable[..., Any], broker: Broker, top
             producer.send(topic, value)
     frame = orders(**{"value.format": "protobuf", "value.schema": proto, "value.framing": "none"})
     assert [row.e for row in frame.select("value.e").collect()] == [Row(), None]
-    found = frame.selectExpr("value.i i", "value.e is null n", "size(value.l) s").collect()
-    assert [tuple(row) for row in found] == [(7, False, 2), (8, True, 0)]
+    result = frame.selectExpr("value.i i", "value.e is null n", "size(value.l) s").collect()
+    assert [tuple(row) for row in result] == [(7, False, 2), (8, True, 0)]
     chosen = orders(
         "value struct<e:struct<>>", **{"value.format": "protobuf", "value.schema": proto, "value.framing": "none"}
     )
@@ -484,15 +484,15 @@ def test_bad_values(orders: Callable[..., Any], broker: Broker, registry: Regist
         orders().collect()
     frame = orders(**{"value.onError": "null"})
     assert frame.columns[-2:] == ["raw_value", "value_error"]
-    found = rows(frame, "value.id", "raw_value", "value_error")
-    assert [(row["id"], bytes(row["raw_value"] or b"")) for row in found] == [
+    result = rows(frame, "value.id", "raw_value", "value_error")
+    assert [(row["id"], bytes(row["raw_value"] or b"")) for row in result] == [
         (1, good),
         (None, good[:-2]),
         (None, b""),
         (1, good),
     ]
-    assert [row["value_error"] is None for row in found] == [True, False, True, True]
-    assert "field city" in found[1]["value_error"]
+    assert [row["value_error"] is None for row in result] == [True, False, True, True]
+    assert "field city" in result[1]["value_error"]
     only = orders(columns="Value_Error,offset", **{"value.onError": "null"})
     assert only.columns == ["value_error", "offset"]
     assert only.where("value_error is not null").count() == 1
@@ -594,7 +594,7 @@ def test_value_options_are_not_client_options() -> None:
     assert options.planning == {"subscribe": "t", "layout": "string", "value.deserializer": "x"}
     assert options.text == {"key"}
     assert "hunter2" not in repr(options)
-    [typed] = (one.resolved() for one in options.typed)
+    [typed] = (item.resolved() for item in options.typed)
     assert (typed.found, typed.selected({"value": typed.type})) == ((), typed), "no registry is asked for what is given"
     assert NullType() not in typed.columns.values()
 
@@ -606,9 +606,9 @@ def test_schema_is_requested_once(registry: Registry) -> None:
     schema = source.schema()
     registry.register("t-value", {**ORDER, "fields": [*ORDER["fields"], {"name": "n", "type": "int", "default": 0}]})
     assert source.schema() == schema
-    asked = registry.requests()
+    requests = registry.requests()
     source.reader(schema)
-    assert (registry.requests(), number) == (asked, 1)
+    assert (registry.requests(), number) == (requests, 1)
     with pytest.raises(ConfigurationError, match=r"there is no field value\.colour"):
         KafkaDataSource({**BASE, **user}).reader(StructType().add("value", StructType().add("colour", LongType())))
     registry.down()
@@ -623,8 +623,8 @@ def test_registry_credentials() -> None:
         info = {"schema.registry.basic.auth.user.info": "me:hunter2"}
         registry.put(1, json.dumps(ORDER))
         registry.put_version("t-value", 1, 1)
-        for one in (login, info):
-            assert "value" in KafkaDataSource({**BASE, **user, **one}).schema().names
+        for item in (login, info):
+            assert "value" in KafkaDataSource({**BASE, **user, **item}).schema().names
         with pytest.raises(RegistryError, match="401"):
             KafkaDataSource({**BASE, **user}).schema()
 

@@ -124,9 +124,9 @@ def test_references_are_resolved(client: SchemaRegistry, topic: str) -> None:
     outer = ["null", "app.Login", "app.User"]
     both = [SchemaReference("app.Login", login, 1), refers]
     number = client.register(everything, outer, references=both)
-    found = client.schema(id=number)
-    assert set(found.references) == set(both)
-    assert [json.loads(text)["name"] for text in found.needed] == ["app.User", "app.Login"]
+    result = client.schema(id=number)
+    assert set(result.references) == set(both)
+    assert [json.loads(text)["name"] for text in result.needed] == ["app.User", "app.Login"]
     values = pa.array([framed(number, b"\x02\x06ann"), framed(number, b"\x04\x06bob"), framed(number, b"\x00")])
     got = decode_values(values, Avro(client), topic=topic).to_pylist()
     assert got == [{"Login": {"user": {"name": "ann"}}, "User": None}, {"Login": None, "User": {"name": "bob"}}, None]
@@ -137,8 +137,8 @@ def test_contexts_are_separate(apicurio: Apicurio, client: SchemaRegistry, topic
         client.register(topic, FIRST)
         number = staging.register(topic, SECOND)
         assert staging.versions(topic) == client.versions(topic) == [1]
-        found = staging.schema(subject=topic)
-        assert (found.id, found.subject, json.loads(found.schema)) == (number, topic, SECOND)
+        result = staging.schema(subject=topic)
+        assert (result.id, result.subject, json.loads(result.schema)) == (number, topic, SECOND)
         assert json.loads(staging.schema(id=number).schema) == SECOND
         assert json.loads(client.schema(subject=topic).schema) == FIRST
         assert topic in staging.subjects()
@@ -146,10 +146,10 @@ def test_contexts_are_separate(apicurio: Apicurio, client: SchemaRegistry, topic
 
 
 def test_values_are_decoded_with_its_schemas(client: SchemaRegistry, topic: str) -> None:
-    first, second = (client.register(f"{topic}-value", one) for one in (FIRST, SECOND))
+    first, second = (client.register(f"{topic}-value", item) for item in (FIRST, SECOND))
     values = pa.array([framed(first, b"\x02"), None, framed(second, b"\x06Ulm\x04")])
-    wanted = [{"city": "Rome", "id": 1}, None, {"city": "Ulm", "id": 2}]
-    assert decode_values(values, Avro(client), topic=topic).to_pylist() == wanted
+    expected = [{"city": "Rome", "id": 1}, None, {"city": "Ulm", "id": 2}]
+    assert decode_values(values, Avro(client), topic=topic).to_pylist() == expected
     unknown = pa.array([framed(first, b"\x02"), framed(999_999, b"\x02")])
     with pytest.raises(BadValueError, match="999999") as caught:
         decode_values(unknown, Avro(client), topic=topic)
@@ -164,7 +164,7 @@ def test_schemas_of_other_types(client: SchemaRegistry, topic: str) -> None:
     for kind, schema in (("JSON", text), ("PROTOBUF", 'syntax = "proto3"; message A { int32 a = 1; }')):
         subject = f"{topic}-{kind}"
         number = client.register(subject, schema, schema_type=kind)  # type: ignore[arg-type]
-        found = client.schema(id=number)
-        assert (found.schema_type, found.schema) == (kind, schema)
+        result = client.schema(id=number)
+        assert (result.schema_type, result.schema) == (kind, schema)
         with pytest.raises(BadValueError, match=f"type {kind}"):
             decode_values(pa.array([framed(number, b"\x02")]), Avro(FIRST, registry=client))

@@ -88,7 +88,9 @@ class Writer:
         self, registry: Registry, schema: Any, *, references: Any = (), key: bool = False, headers: bool = False
     ) -> None:
         peer = theirs.SchemaRegistryClient({"url": registry.url})
-        refers = [theirs.SchemaReference(one.name, one.subject, one.version) for one in references]
+        refers = [
+            theirs.SchemaReference(reference.name, reference.subject, reference.version) for reference in references
+        ]
         given = theirs.Schema(json.dumps(schema), "AVRO", refers)
         ids = theirs.header_schema_id_serializer if headers else theirs.prefix_schema_id_serializer
         config = {"schema.id.serializer": ids, "subject.name.strategy": theirs.topic_subject_name_strategy}
@@ -144,11 +146,11 @@ def test_top_level_unions_and_primitives(registry: Registry, client: SchemaRegis
         ),
     ]
     registry.set_compatibility("NONE")
-    for schema, values, wanted in cases:
+    for schema, values, expected in cases:
         write = Writer(registry, schema)
         written = pa.array([write(value)[0] for value in values])
         with SchemaRegistry(registry.url) as fresh:
-            assert decode_values(written, Avro(fresh), topic="orders").to_pylist() == wanted, schema
+            assert decode_values(written, Avro(fresh), topic="orders").to_pylist() == expected, schema
 
 
 def test_references(registry: Registry, client: SchemaRegistry) -> None:
@@ -165,7 +167,7 @@ def test_references(registry: Registry, client: SchemaRegistry) -> None:
 
 @pytest.mark.parametrize("key", [False, True], ids=["value", "key"])
 def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool) -> None:
-    of_headers, of_prefix = (Writer(registry, FIRST, key=key, headers=one) for one in (True, False))
+    of_headers, of_prefix = (Writer(registry, FIRST, key=key, headers=item) for item in (True, False))
     written = [of_headers({"id": 1}), of_prefix({"id": 2}), of_headers({"id": 3})]
     name = "__key_schema_id" if key else "__value_schema_id"
     guid = UUID(registry.guid(1)).bytes
@@ -271,5 +273,5 @@ def test_ids_of_other_schema_types_are_bad_in_avro(registry: Registry, client: S
         with pytest.raises(BadValueError, match=f"type {kind}"):
             decode_values(values, form)
         assert decode_values(values, form, on_decode_error="null").to_pylist() == [{"id": 1}, None, {"id": 1}]
-        found = client.schema(subject=f"{kind}-value")
-        assert (found.schema_type, found.id) == (kind, int.from_bytes(values[1].as_py()[1:5]))
+        result = client.schema(subject=f"{kind}-value")
+        assert (result.schema_type, result.id) == (kind, int.from_bytes(values[1].as_py()[1:5]))

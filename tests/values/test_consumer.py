@@ -127,7 +127,7 @@ def test_bad_value_is_raised_after_the_rows_before_it(broker: Broker, send: Call
     send(order(11), partition=1)
     both = TopicPartition("orders", 0), TopicPartition("orders", 1)
     with consumer(broker, *both) as reader:
-        found: dict[tuple[int, int], Any] = {}
+        results: dict[tuple[int, int], Any] = {}
         errors: list[BadValueError] = []
         while len(errors) < 2:
             try:
@@ -135,21 +135,21 @@ def test_bad_value_is_raised_after_the_rows_before_it(broker: Broker, send: Call
             except BadValueError as error:
                 errors.append(error)
                 continue
-            found |= {
-                (one["partition"], one["offset"]): one["value"]["id"]
-                for one in batch.select(["partition", "offset", "value"]).to_pylist()
+            results |= {
+                (item["partition"], item["offset"]): item["value"]["id"]
+                for item in batch.select(["partition", "offset", "value"]).to_pylist()
             }
         for error in errors:
             assert (error.partition, error.offset, error.schema_id, error.field) == (both[0], 2, 7, "city")
             assert str(error).startswith("orders-0, offset 2, schema id 7, field city: ")
         assert reader.position(both[0]) == 2
-        assert {(0, 0): 1, (0, 1): 2}.items() <= found.items()
+        assert {(0, 0): 1, (0, 1): 2}.items() <= results.items()
         reader.seek(both[0], 3)
-        while len(found) < 4:
+        while len(results) < 4:
             rows = reader.poll(5.0).to_pylist()
             assert rows
-            found |= {(one["partition"], one["offset"]): one["value"]["id"] for one in rows}
-    assert found == {(0, 0): 1, (0, 1): 2, (0, 3): 4, (1, 0): 11}
+            results |= {(item["partition"], item["offset"]): item["value"]["id"] for item in rows}
+    assert results == {(0, 0): 1, (0, 1): 2, (0, 3): 4, (1, 0): 11}
 
 
 def test_commits_do_not_pass_a_bad_value(broker: Broker, send: Callable[..., None]) -> None:
@@ -170,7 +170,7 @@ def test_on_decode_error_null_keeps_bytes_and_error(broker: Broker, send: Callab
     send(order(1), BAD, None, order(9, schema_id=8), b"")
     with consumer(broker, on_decode_error="null") as reader:
         rows = taken(reader, 5)
-    assert [one and one["id"] for one in rows["value"].to_pylist()] == [1, None, None, None, None]
+    assert [item and item["id"] for item in rows["value"].to_pylist()] == [1, None, None, None, None]
     assert rows["raw_value"].to_pylist() == [order(1), BAD, None, order(9, schema_id=8), b""]
     first, bad, tombstone, unknown, empty = rows["value_error"].to_pylist()
     assert (first, tombstone) == (None, None)
@@ -197,15 +197,15 @@ def test_dead_letters_have_source_position(broker: Broker, send: Callable[..., N
     assert rows["offset"].to_pylist() == [0, 3]
     dead = [TopicPartition("dead", 0)]
     with consumer(broker, *dead, value_format=None, include_headers=True) as reader:
-        found = list(reader.records(5.0))
-    assert [(one.key, one.value) for one in found] == [(b"\0\0\0\2", BAD), (b"short", order(3)), (None, BAD)]
-    assert found[0].timestamp == 1_700_000_000_000
-    headers = dict(found[0].headers)
+        result = list(reader.records(5.0))
+    assert [(item.key, item.value) for item in result] == [(b"\0\0\0\2", BAD), (b"short", order(3)), (None, BAD)]
+    assert result[0].timestamp == 1_700_000_000_000
+    headers = dict(result[0].headers)
     assert headers["trace"] == b"x"
     assert headers["__connect.errors.topic"] == b"orders"
     assert headers["__connect.errors.partition"] == b"0"
-    assert [dict(one.headers)["__connect.errors.offset"] for one in found] == [b"1", b"2", b"4"]
-    stages = [dict(one.headers)["__connect.errors.stage"] for one in found]
+    assert [dict(item.headers)["__connect.errors.offset"] for item in result] == [b"1", b"2", b"4"]
+    stages = [dict(item.headers)["__connect.errors.stage"] for item in result]
     assert stages == [b"VALUE_CONVERTER", b"KEY_CONVERTER", b"VALUE_CONVERTER"]
     assert headers["__connect.errors.exception.message"].startswith(b"value: schema id 7, field city: ")
 
@@ -283,7 +283,7 @@ def test_expanded_values_are_returned_in_parts(
         with consumer(broker, **formats, on_decode_error=DeadLetter("dead", producer)) as found:
             assert taken(found, 10)["offset"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
         with consumer(broker, TopicPartition("dead", 0), value_format=None) as found:
-            assert [one.value for one in found.records(5.0)] == [bad]
+            assert [record.value for record in found.records(5.0)] == [bad]
     # `decode_values` has no limit of its own.
     assert len(decode_values(pa.array([large] * 9), formats["value_format"])) == 9
 
@@ -312,9 +312,9 @@ def test_parquet_with_tombstones(broker: Broker, send: Callable[..., None], tmp_
 def test_records_have_decoded_values(broker: Broker, send: Callable[..., None]) -> None:
     send(order(1), None, key=b"\0\0\0\5", timestamp=17, headers=[("a", None)])
     with consumer(broker, key_format="int", include_headers=True) as reader:
-        found = list(reader.records(5.0))
+        result = list(reader.records(5.0))
     value = {"id": 1, "city": "Rome"}
-    assert found == [
+    assert result == [
         ConsumerRecord("orders", 0, 0, 17, 0, 5, value, [("a", None)]),
         ConsumerRecord("orders", 0, 1, 17, 0, 5, None, [("a", None)]),
     ]
@@ -327,7 +327,7 @@ def test_readers_and_views(broker: Broker, send: Callable[..., None]) -> None:
         letters = DeadLetter("dead", producer)
         with consumer(broker, layout="view", on_decode_error=letters, raw_values=True) as reader:
             table = reader.reader().read_all()
-    assert [one["id"] for one in table["value"].to_pylist()] == [1, 3]
+    assert [item["id"] for item in table["value"].to_pylist()] == [1, 3]
     assert table["raw_value"].to_pylist() == [order(1), order(3)]
 
 
@@ -350,7 +350,7 @@ def test_async_consumer_returns_equal_rows(broker: Broker, send: Callable[..., N
 
     with Registry() as server, SchemaRegistry(server.url, **QUICK) as registry:
         registry.register("orders-value", ORDER)
-        assert [one["id"] for one in asyncio.run(read(registry))] == [1, 3]
+        assert [item["id"] for item in asyncio.run(read(registry))] == [1, 3]
     with consumer(broker, TopicPartition("dead", 0), value_format=None) as reader:
         assert reader.poll(5.0)["value"].to_pylist() == [BAD]
 
@@ -390,15 +390,15 @@ def test_on_apache_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> N
             on_decode_error=letters,
         ) as reader:
             reader.subscribe([topic])
-            found: list[dict[str, Any]] = []
-            while len(found) < 4500:
+            results: list[dict[str, Any]] = []
+            while len(results) < 4500:
                 batch = reader.poll(20.0)
                 assert batch.num_rows
-                found += batch["value"].to_pylist()
+                results += batch["value"].to_pylist()
                 reader.commit(batch)
     numbers = [number for number in range(5000) if number % 10 != 3]
-    assert sorted(one["id"] for one in found) == numbers
-    assert {one["id"]: len(one["city"]) for one in found} == {number: number % 50 for number in numbers}
+    assert sorted(item["id"] for item in results) == numbers
+    assert {item["id"]: len(item["city"]) for item in results} == {number: number % 50 for number in numbers}
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as reader:
         reader.assign([TopicPartition(dead, 0)])
         assert sum(batch.num_rows for batch in reader.reader()) == 500

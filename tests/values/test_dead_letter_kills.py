@@ -155,17 +155,17 @@ class Worker:
         """Returns the offsets stored with the table."""
         with closing(sqlite3.connect(self._path, timeout=20)) as database:
             partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
-            found = SqlOffsetStore(database, self._topic).load(partitions)
-            return {partition.partition: one.offset for partition, one in found.items() if one is not None}
+            result = SqlOffsetStore(database, self._topic).load(partitions)
+            return {partition.partition: one.offset for partition, one in result.items() if one is not None}
 
     def letters(self) -> list[tuple[int, Position]]:
         """Returns the number of each dead letter, and the position in its headers."""
-        found = []
+        results = []
         for row in self._table(self._dead, 1):
-            headers = {one["key"].removeprefix("__connect.errors."): one["value"] for one in row["headers"]}
+            headers = {header["key"].removeprefix("__connect.errors."): header["value"] for header in row["headers"]}
             assert headers["topic"] == self._topic.encode()
-            found.append((int(row["key"]), Position(int(headers["partition"]), int(headers["offset"]))))
-        return found
+            results.append((int(row["key"]), Position(int(headers["partition"]), int(headers["offset"]))))
+        return results
 
 
 def test_dead_letters_survive_kills_and_results_are_exactly_once(
@@ -184,7 +184,7 @@ def test_dead_letters_survive_kills_and_results_are_exactly_once(
             # Most kills occur while records are processed, some during startup or joining.
             if lives.random() < 0.8:
                 more = lives.randrange(1, RECORDS // 2)
-                program.until(lambda wanted=before + more: worker.done() >= wanted, pause=0.02)
+                program.until(lambda expected=before + more: worker.done() >= expected, pause=0.02)
                 at_work += 1
                 time.sleep(lives.uniform(0, 0.05))
             else:
@@ -204,11 +204,12 @@ def test_dead_letters_survive_kills_and_results_are_exactly_once(
         f"{KILLS} kills, {at_work} of them at work (seed {SEED}): {len(orders.good)} good records, "
         f"{len(orders.bad)} bad ones as {len(letters)} dead letters\n"
     )
-    wanted = sorted((*positions[number], number) for number in orders.good)
-    assert sorted(worker.results()) == wanted
+    expected = sorted((*positions[number], number) for number in orders.good)
+    assert sorted(worker.results()) == expected
     assert set(counts) == orders.bad
     assert all(place == positions[number] for number, place in letters)
     ends = {
-        part: max(one.offset for one in positions.values() if one.partition == part) + 1 for part in range(PARTITIONS)
+        part: max(position.offset for position in positions.values() if position.partition == part) + 1
+        for part in range(PARTITIONS)
     }
     assert worker.stored() == ends

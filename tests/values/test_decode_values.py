@@ -183,10 +183,10 @@ def test_formats_are_picklable_and_thread_safe() -> None:
     avro = pickle.loads(pickle.dumps(Avro(EVENT, writers={7: EVENT}, fields=["id"])))
     values = pa.array([b"\0\0\0\0\x07" + event(at % 60, b"x" * 20) for at in range(20_000)])
     want = decode_values(values, avro)
-    found: list[pa.Array] = []
-    threads = [threading.Thread(target=lambda: found.append(decode_values(values, avro))) for _ in range(4)]
+    results: list[pa.Array] = []
+    threads = [threading.Thread(target=lambda: results.append(decode_values(values, avro))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [got.equals(want) for got in found] == [True] * 4
+    assert [got.equals(want) for got in results] == [True] * 4

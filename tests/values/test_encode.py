@@ -87,11 +87,11 @@ def test_fastavro_reads_derived_schemas(block: int) -> None:
             column = decode_values(pa.array(values), Avro(schema, framing="none"))
             avro = Avro(registry, name=f"a.Row{seed}", subject=f"s{seed}")
             written = encode_values(column, avro)
-            found = registry.schema(subject=f"s{seed}")
-            derived = fastavro.parse_schema(json.loads(found.schema))
+            result = registry.schema(subject=f"s{seed}")
+            derived = fastavro.parse_schema(json.loads(result.schema))
             stream = [io.BytesIO(value.as_py()[5:]) for value in written]
-            assert len([fastavro.schemaless_reader(one, derived) for one in stream]) == ROWS
-            assert all(one.read() == b"" for one in stream)
+            assert len([fastavro.schemaless_reader(item, derived) for item in stream]) == ROWS
+            assert all(item.read() == b"" for item in stream)
             assert decode_values(written, avro).to_pylist() == column.to_pylist(), (seed, schema)
 
 
@@ -194,8 +194,8 @@ def test_schema_is_registered_once(server: Registry, registry: SchemaRegistry) -
     avro = Avro(registry, schema=ORDER)
     for _ in range(3):
         written = encode_values(TABLE, avro, topic="orders")
-    found = registry.schema(subject="orders-value")
-    assert written.to_pylist() == framed(found.id or 0, *WANT)
+    result = registry.schema(subject="orders-value")
+    assert written.to_pylist() == framed(result.id or 0, *WANT)
     assert server.requests("POST /subjects/orders-value/versions") == 1
     keys = encode_values(TABLE["id"].combine_chunks(), Avro(registry), topic="orders", key=True)
     assert registry.schema(subject="orders-key").schema == '"long"'

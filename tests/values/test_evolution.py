@@ -36,7 +36,7 @@ def rows(name: str, array: pa.Array) -> list[Any]:
 @pytest.mark.parametrize("name", CHANGES)
 def test_one_writer(name: str) -> None:
     writer, reader, values = CHANGES[name]
-    parsed, into = (fastavro.parse_schema(copy.deepcopy(one)) for one in (writer, reader))
+    parsed, into = (fastavro.parse_schema(copy.deepcopy(item)) for item in (writer, reader))
     encoded = [generate.encoded(parsed, value) for value in values]
     want = [expected(generate.by_fastavro(value, parsed, into)) for value in encoded]
     array = pa.array([b"\0\0\0\0\x01" + value for value in encoded])
@@ -48,7 +48,7 @@ def test_one_writer(name: str) -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_alternating_writers_with_bad_row(name: str) -> None:
     writer, reader, values = CHANGES[name]
-    parsed, into = (fastavro.parse_schema(copy.deepcopy(one)) for one in (writer, reader))
+    parsed, into = (fastavro.parse_schema(copy.deepcopy(item)) for item in (writer, reader))
     old = [generate.encoded(parsed, value) for value in values]
     want = [expected(generate.by_fastavro(value, parsed, into)) for value in old]
     make = generate.Generator(7)
@@ -56,11 +56,11 @@ def test_alternating_writers_with_bad_row(name: str) -> None:
     new = [generate.encoded(into, fresh)] * len(values)
     alone = rows(name, decode_values(pa.array(new), Avro(reader, framing="none")))
     framed, wanted = [], []
-    for one, two, a, b in zip(old, new, want, alone, strict=True):
+    for item, two, a, b in zip(old, new, want, alone, strict=True):
         framed += [
-            b"\0\0\0\0\x01" + one,
+            b"\0\0\0\0\x01" + item,
             b"\0\0\0\0\x02" + two,
-            b"\0\0\0\0\x01" + one + b"\0",
+            b"\0\0\0\0\x01" + item + b"\0",
             b"\0\0\0\0\x02" + two[:-1],
         ]
         wanted += [a, b, None, None]

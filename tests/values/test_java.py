@@ -46,7 +46,7 @@ def read(java: JavaSerdes, values: list[bytes], writer: Any, reader: Any) -> lis
     """Returns the values that Java reads; None if it cannot."""
     answer = java.read(values, writer, reader)
     assert isinstance(answer, list), (answer, writer, reader)
-    return [one.get("ok") for one in answer]
+    return [item.get("ok") for item in answer]
 
 
 def test_values_written_by_java(serdes: JavaSerdes) -> None:
@@ -55,13 +55,13 @@ def test_values_written_by_java(serdes: JavaSerdes) -> None:
         make = generate.Generator(seed + 2_000_000)
         schema = make.record(3)
         written = serdes.write(schema, encoded(schema, [make.value(schema) for _ in range(ROWS)]))
-        wanted = read(serdes, written["plain"], schema, schema)
-        assert None not in wanted
+        expected = read(serdes, written["plain"], schema, schema)
+        assert None not in expected
         bare = Avro(schema, framing="none")
-        assert rows(written["plain"], bare, schema) == wanted, (seed, schema)
-        assert rows(written["blocked"], bare, schema) == wanted, (seed, schema)
+        assert rows(written["plain"], bare, schema) == expected, (seed, schema)
+        assert rows(written["blocked"], bare, schema) == expected, (seed, schema)
         prints = Avro(schema, writers=[schema], framing="single-object")
-        assert rows(written["single"], prints, schema) == wanted, (seed, schema)
+        assert rows(written["single"], prints, schema) == expected, (seed, schema)
         blocks += written["blocked"] != written["plain"]
     assert blocks > SCHEMAS / 3
 
@@ -73,20 +73,20 @@ def test_schema_resolution_matches_java(serdes: JavaSerdes) -> None:
         schema = make.record(3)
         other = make.evolved(schema)
         values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
-        wanted = read(serdes, values, schema, other)
+        expected = read(serdes, values, schema, other)
         form = Avro(other, writers={1: schema})
-        assert rows([b"\0\0\0\0\1" + value for value in values], form, other) == wanted, (seed, schema, other)
-        read_by_both += sum(row is not None for row in wanted)
+        assert rows([b"\0\0\0\0\1" + value for value in values], form, other) == expected, (seed, schema, other)
+        read_by_both += sum(row is not None for row in expected)
     assert read_by_both > SCHEMAS * ROWS * 0.8
 
 
 def test_each_schema_change_matches_java(serdes: JavaSerdes) -> None:
     for name, (writer, reader, values) in CHANGES.items():
         of_writer = encoded(writer, values)
-        wanted = read(serdes, of_writer, writer, reader)
-        assert None not in wanted, name
+        expected = read(serdes, of_writer, writer, reader)
+        assert None not in expected, name
         framed = [b"\0\0\0\0\1" + value for value in of_writer]
-        assert rows(framed, Avro(reader, writers={1: writer}), reader) == wanted, name
+        assert rows(framed, Avro(reader, writers={1: writer}), reader) == expected, name
 
 
 def test_apicurio_ids_of_four_and_eight_bytes(serdes: JavaSerdes, apicurio: Apicurio) -> None:
@@ -98,13 +98,13 @@ def test_apicurio_ids_of_four_and_eight_bytes(serdes: JavaSerdes, apicurio: Apic
             values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
             topic = f"apicurio-{number}"
             config = {"use_id": "contentId", "as_confluent": legacy, "headers__enabled": "false"}
-            sent, wanted = serdes.serialize(apicurio, topic, schema, values, **config)
+            sent, expected = serdes.serialize(apicurio, topic, schema, values, **config)
             assert {value[0] for value, _ in sent} == {0}
-            found = registry.schema(subject=f"{topic}-value")
-            assert found.id is not None
-            assert {value[1:size] for value, _ in sent} == {found.id.to_bytes(size - 1)}
+            actual = registry.schema(subject=f"{topic}-value")
+            assert actual.id is not None
+            assert {value[1:size] for value, _ in sent} == {actual.id.to_bytes(size - 1)}
             form = Avro(registry, framing=framing)  # type: ignore[arg-type]
-            assert rows([value for value, _ in sent], form, schema, topic=topic) == wanted
+            assert rows([value for value, _ in sent], form, schema, topic=topic) == expected
 
 
 def test_apicurio_ids_in_headers(serdes: JavaSerdes, apicurio: Apicurio) -> None:
@@ -114,16 +114,16 @@ def test_apicurio_ids_in_headers(serdes: JavaSerdes, apicurio: Apicurio) -> None
     values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
     for kind in ("contentId", "globalId"):
         topic = f"apicurio-headers-{kind}"
-        sent, wanted = serdes.serialize(apicurio, topic, schema, values, use_id=kind, headers__enabled="true")
+        sent, expected = serdes.serialize(apicurio, topic, schema, values, use_id=kind, headers__enabled="true")
         assert {f"apicurio.value.{kind}"} <= set.intersection(*(set(headers) for _, headers in sent))
         alone = [value for value, _ in sent]
-        assert rows(alone, Avro(schema, framing="none"), schema) == wanted
+        assert rows(alone, Avro(schema, framing="none"), schema) == expected
         column = pa.array([[{"key": key, "value": of} for key, of in headers.items()] for _, headers in sent], HEADERS)
         with SchemaRegistry(apicurio.url) as registry:
             if kind == "contentId":
                 for framing in ("auto", "header"):
                     form = Avro(registry, framing=framing)  # type: ignore[arg-type]
-                    assert rows(alone, form, schema, topic=topic, headers=column) == wanted
+                    assert rows(alone, form, schema, topic=topic, headers=column) == expected
             else:
                 with pytest.raises(BadValueError, match=r"the header apicurio\.value\.globalId names the schema"):
                     decode_values(
@@ -139,26 +139,26 @@ def test_apicurio_json(serdes: JavaSerdes, apicurio: Apicurio) -> None:
     text = json.dumps(
         {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties}
     )
-    wanted = [{"id": 2**53 + number, "name": "Zoë \u2028", "tags": ["a"] * number} for number in range(ROWS)]
-    texts = [json.dumps(row).encode() for row in wanted]
+    expected = [{"id": 2**53 + number, "name": "Zoë \u2028", "tags": ["a"] * number} for number in range(ROWS)]
+    texts = [json.dumps(row).encode() for row in expected]
     with SchemaRegistry(apicurio.url) as registry:
         for framing, legacy, headers in JSON_FRAMES:
             topic = f"apicurio-json-{framing}"
             registered = registry.register(f"{topic}-value", text, schema_type="JSON")
             config = {"use_id": "contentId", "as_confluent": legacy, "headers__enabled": headers, "find_latest": "true"}
             sent, read = serdes.json(apicurio, topic, texts, **config)
-            assert [json.loads(one) for one in read] == wanted
+            assert [json.loads(item) for item in read] == expected
             values = pa.array([value for value, _ in sent], pa.binary())
             form = Json(registry, framing=framing)  # type: ignore[arg-type]
-            assert decode_values(values, form, topic=topic).to_pylist() == wanted
+            assert decode_values(values, form, topic=topic).to_pylist() == expected
             if headers == "true":
                 assert all(value.startswith(b"{") for value, _ in sent)
                 assert sent[0][1]["apicurio.value.contentId"] == registered.to_bytes(8)
                 continue
-            written = encode_values(pa.array(wanted, schema), form, topic=topic)
-            assert {one[: one.index(b"{")] for one in written.to_pylist()} == {sent[0][0][: sent[0][0].index(b"{")]}
+            written = encode_values(pa.array(expected, schema), form, topic=topic)
+            assert {item[: item.index(b"{")] for item in written.to_pylist()} == {sent[0][0][: sent[0][0].index(b"{")]}
             again = serdes.deserialize(apicurio, topic, "json", written.to_pylist(), **config)
-            assert [json.loads(one) for one in again] == wanted
+            assert [json.loads(item) for item in again] == expected
 
 
 def json_type(some: random.Random, depth: int) -> dict[str, Any]:
@@ -214,13 +214,13 @@ def test_apicurio_random_json_round_trip(serdes: JavaSerdes, apicurio: Apicurio)
             registry.register(f"{topic}-value", json.dumps(schema), schema_type="JSON")
             rows = [json_value(some, schema) for _ in range(ROWS)]
             sent, _ = serdes.json(apicurio, topic, [json.dumps(row).encode() for row in rows], **config)
-            wanted = [whole(row, schema) for row in rows]
+            expected = [whole(row, schema) for row in rows]
             form = Json(registry, framing="apicurio8")
             got = decode_values(pa.array([value for value, _ in sent], pa.binary()), form, topic=topic)
-            assert got.to_pylist() == wanted, (seed, schema)
+            assert got.to_pylist() == expected, (seed, schema)
             written = encode_values(got, form, topic=topic).to_pylist()
             again = serdes.deserialize(apicurio, topic, "json", written, **config)
-            assert [whole(json.loads(one), schema) for one in again] == wanted, (seed, schema)
+            assert [whole(json.loads(item), schema) for item in again] == expected, (seed, schema)
 
 
 def test_apicurio_random_protobuf_round_trip(serdes: JavaSerdes, apicurio: Apicurio) -> None:
@@ -233,18 +233,18 @@ def test_apicurio_random_protobuf_round_trip(serdes: JavaSerdes, apicurio: Apicu
     for seed in range(FILES):
         make, topic = protos.Generator(seed, plain=True), f"apicurio-random-protobuf-{seed}"
         values = [value for value in (make.value() for _ in range(ROWS)) if protos.read(make.type, value) is not None]
-        wanted = [protos.read(make.type, value) for value in values]
+        expected = [protos.read(make.type, value) for value in values]
         sent, read = serdes.protobuf(apicurio, topic, make.file.SerializeToString(), "M0", values, **config)
         form = Protobuf(make.file_set(), message="p.M0", framing="apicurio8")
         got = decode_values(pa.array([value for value, _ in sent], pa.binary()), form, topic=topic)
-        assert [protos.actual(row, make.descriptor) for row in got.to_pylist()] == wanted, seed
+        assert [protos.actual(row, make.descriptor) for row in got.to_pylist()] == expected, seed
         ours = encode_values(got, Protobuf(make.file_set(), message="p.M0", framing="none")).to_pylist()
         # The magic byte, the id, and the message's name with its length.
         frames = [value[: 10 + value[9]] for value, _ in sent]
         ours = [frame + value for frame, value in zip(frames, ours, strict=True)]
         again = serdes.deserialize(apicurio, topic, "protobuf", ours, **config)
-        assert [protos.read(make.type, one) for one in again] == [protos.read(make.type, one) for one in read], seed
-        count += len(wanted)
+        assert [protos.read(make.type, item) for item in again] == [protos.read(make.type, item) for item in read], seed
+        count += len(expected)
     assert count > FILES * ROWS / 2
 
 

@@ -85,14 +85,14 @@ def test_selected_fields_equal_full_decoding(block: int) -> None:
 
 def merged(kinds: list[Any]) -> pa.DataType | None:
     """Returns the common type of Python values; None is any."""
-    kinds = [one for one in kinds if one is not None]
-    if not kinds or len({type(one) for one in kinds} - {int, Decimal}) + (isinstance_any(kinds, (int, Decimal))) > 1:
+    kinds = [kind for kind in kinds if kind is not None]
+    if not kinds or len({type(kind) for kind in kinds} - {int, Decimal}) + (isinstance_any(kinds, (int, Decimal))) > 1:
         return None
     match kinds[0]:
         case bool():
             return pa.bool_()
         case int() | Decimal():
-            whole = [one for one in kinds if isinstance(one, int)]
+            whole = [kind for kind in kinds if isinstance(kind, int)]
             if len(whole) < len(kinds) or max(whole) >= 2**64 or min(whole) < -(2**63):
                 return pa.float64()
             if max(whole) >= 2**63:
@@ -101,14 +101,14 @@ def merged(kinds: list[Any]) -> pa.DataType | None:
         case str():
             return pa.string()
         case jsons.Pairs():
-            names = list(dict.fromkeys(name for one in kinds for name, _ in one))
-            below = {name: [value for one in kinds for key, value in one if key == name] for name in names}
+            names = list(dict.fromkeys(name for kind in kinds for name, _ in kind))
+            below = {name: [value for kind in kinds for key, value in kind if key == name] for name in names}
             return pa.struct([field(name, merged(values)) for name, values in below.items()]) if names else None
-    return pa.list_(field("item", merged([item for one in kinds for item in one])))
+    return pa.list_(field("item", merged([item for kind in kinds for item in kind])))
 
 
 def isinstance_any(kinds: list[Any], of: tuple[type, ...]) -> bool:
-    return any(isinstance(one, of) and not isinstance(one, bool) for one in kinds)
+    return any(isinstance(kind, of) and not isinstance(kind, bool) for kind in kinds)
 
 
 def field(name: str, kind: pa.DataType | None) -> pa.Field:
@@ -126,15 +126,15 @@ def test_inferred_schema_accepts_all_values(block: int) -> None:
         kinds = [make.struct(3) for _ in range(2)]
         texts = [make.text(random.Random(seed).choice(kinds), nullable=False, odd=0) for _ in range(ROWS)]
         texts += [make.text(kinds[0], nullable=False, odd=0)]
-        wanted = merged([jsons.loaded(text) for text in texts])
+        expected = merged([jsons.loaded(text) for text in texts])
         values = pa.array([text.encode() for text in texts])
-        if wanted is None:
+        if expected is None:
             with pytest.raises(ConfigurationError):
                 infer_schema(values)
             continue
-        found = infer_schema(values)
-        assert pa.struct(list(found)) == wanted, (seed, texts)
-        got = decode_values(values, Json(found))
+        actual = infer_schema(values)
+        assert pa.struct(list(actual)) == expected, (seed, texts)
+        got = decode_values(values, Json(actual))
         assert got.null_count == 0
         got.validate(full=True)
 

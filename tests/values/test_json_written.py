@@ -49,7 +49,7 @@ def registry(server: Registry) -> Iterator[SchemaRegistry]:
 def test_texts_with_a_schema_and_without_a_registry() -> None:
     values = encode_values(ROWS, Json(ORDER))
     assert values.type == pa.binary()
-    assert [one and json.loads(one) for one in values.to_pylist()] == ROWS.to_pylist()
+    assert [item and json.loads(item) for item in values.to_pylist()] == ROWS.to_pylist()
     assert decode_values(values, Json(ORDER)).to_pylist() == ROWS.to_pylist()
     assert encode_values(ROWS.slice(0, 0), Json(ORDER)).to_pylist() == []
 
@@ -57,8 +57,8 @@ def test_texts_with_a_schema_and_without_a_registry() -> None:
 def without_nulls(value: Any) -> Any:
     """Removes null members, which are written only if the schema requires them."""
     if isinstance(value, dict):
-        return {name: without_nulls(one) for name, one in value.items() if one is not None}
-    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
@@ -87,7 +87,7 @@ def test_inferred_schema_round_trip(block: int) -> None:
         written = encode_values(column, form)
         assert decode_values(written, form).equals(column), (seed, texts)
         again = [json.loads(text) for text in written.to_pylist()]
-        assert [without_nulls(one) for one in again] == [without_nulls(one) for one in values], seed
+        assert [without_nulls(item) for item in again] == [without_nulls(item) for item in values], seed
 
 
 def test_json_texts_are_written_verbatim() -> None:
@@ -117,7 +117,7 @@ def test_schema_is_registered_once_and_framed(registry: SchemaRegistry, server: 
     number = registry.schema(subject="orders-value").id
     assert number is not None
     prefix = b"\0" + number.to_bytes(4)
-    assert [one and one[:5] for one in values[0].to_pylist()] == [prefix, None, prefix]
+    assert [item and item[:5] for item in values[0].to_pylist()] == [prefix, None, prefix]
     assert values[0].equals(values[1])
     assert registry.versions("orders-value") == [1]
     assert decode_values(values[0], Json(registry), topic="orders").to_pylist() == ROWS.to_pylist()
@@ -179,11 +179,11 @@ def test_null_in_run_end_and_dictionary_arrays_is_omitted() -> None:
     member = {"missing": {"type": "string"}, "null": {"type": ["null", "string"]}}
     texts = pa.DictionaryArray.from_arrays([0, 1, None], ["here", None])
     rows = pa.StructArray.from_arrays([texts, texts], ["missing", "null"], mask=pa.array([False, False, True]))
-    wanted = [b'{"missing":"here","null":"here"}', b'{"null":null}', None]
+    expected = [b'{"missing":"here","null":"here"}', b'{"null":null}', None]
     for array in (rows, pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), rows)):
         for start in range(3):
             values = encode_values(array.slice(start), Json({"type": "object", "properties": member}))
-            assert values.to_pylist() == wanted[start:]
+            assert values.to_pylist() == expected[start:]
 
 
 def test_values_that_do_not_fit_are_rejected(registry: SchemaRegistry) -> None:
@@ -238,7 +238,7 @@ def test_nan_and_infinity_are_errors(number: float) -> None:
     children = [pa.array([1.0, number])]
     struct = pa.StructArray.from_arrays(children, ["y"], mask=pa.array([False, True]))
     got = encode_values(pa.table({"x": struct}), Json(pa.schema([("x", struct.type)])))
-    assert [json.loads(one) for one in got.to_pylist()] == [{"x": {"y": 1.0}}, {"x": None}]
+    assert [json.loads(item) for item in got.to_pylist()] == [{"x": {"y": 1.0}}, {"x": None}]
 
 
 def test_only_types_that_may_not_fit_are_verified() -> None:

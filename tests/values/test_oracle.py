@@ -46,7 +46,7 @@ def test_schema_resolution_matches_fastavro(block: int) -> None:
         schema = make.record(3)
         other = make.evolved(schema)
         # fastavro mistakes a name of the writer's schema for one that the reader's uses elsewhere.
-        writer, reader = (fastavro.parse_schema(copy.deepcopy(one)) for one in (schema, other))
+        writer, reader = (fastavro.parse_schema(copy.deepcopy(item)) for item in (schema, other))
         values = [generate.encoded(writer, make.value(schema)) for _ in range(ROWS)]
         framed = [b"\0\0\0\0\x05" + value for value in values]
         got = decode_values(pa.array(framed, pa.binary()), Avro(other, writers={5: schema}), on_decode_error="null")

@@ -68,9 +68,9 @@ def test_columns_round_trip(broker: Broker, producer: Producer, registry: Schema
     producer.send_batch("orders", rows, key="number", key_format="long", value=ORDERS.column_names, value_format=form)
     producer.flush()
     assert registry.subjects() == ["orders-value"]
-    found = read(broker, key_format="long", value_format=Avro(registry))
-    assert found["value"].to_pylist() == ORDERS.to_pylist()
-    assert found["key"].to_pylist() == [7, None, 9]
+    result = read(broker, key_format="long", value_format=Avro(registry))
+    assert result["value"].to_pylist() == ORDERS.to_pylist()
+    assert result["key"].to_pylist() == [7, None, 9]
 
 
 def test_struct_column_with_keys_and_null_row(broker: Broker, producer: Producer, registry: SchemaRegistry) -> None:
@@ -79,8 +79,8 @@ def test_struct_column_with_keys_and_null_row(broker: Broker, producer: Producer
     form = Avro(registry, name="shop.Id")
     assert producer.send_batch("orders", rows, key_format=form, value_format=form).result(30)[0].count == 2
     assert registry.subjects() == ["orders-key", "orders-value"]
-    found = read(broker, key_format=Avro(registry), value_format=Avro(registry))
-    assert found.select(["key", "value"]).to_pylist() == rows.to_pylist()
+    result = read(broker, key_format=Avro(registry), value_format=Avro(registry))
+    assert result.select(["key", "value"]).to_pylist() == rows.to_pylist()
 
 
 @pytest.mark.parametrize("partitioner", [False, True])
@@ -144,8 +144,8 @@ def test_on_apache_kafka(kafka: KafkaServer, new_topic: Callable[..., str], regi
         value_format=Avro(registry, fields=["name"]),
     ) as consumer:
         consumer.assign(consumer.partitions_for(topic))
-        found = consumer.reader().read_all()
-    by_key = dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+        result = consumer.reader().read_all()
+    by_key = dict(zip(result["key"].to_pylist(), result["value"].to_pylist(), strict=True))
     assert by_key == {number: {"name": f"n{number % 97}"} for number in range(count)}
 
 

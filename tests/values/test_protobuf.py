@@ -141,9 +141,9 @@ def test_written_schema_is_registered() -> None:
         refunds = Protobuf(schema, registry=registry, message="Refund")
         rows = pa.array([{"order": 5}, None, {"order": 0}])
         written = encode_values(rows, refunds, topic="refunds")
-        found = registry.schema(subject="refunds-value")
-        assert (found.schema, found.schema_type) == (schema, "PROTOBUF")
-        frame = b"\0" + found.id.to_bytes(4) + b"\2\2" if found.id is not None else b""
+        result = registry.schema(subject="refunds-value")
+        assert (result.schema, result.schema_type) == (schema, "PROTOBUF")
+        frame = b"\0" + result.id.to_bytes(4) + b"\2\2" if result.id is not None else b""
         assert written.to_pylist() == [frame + b"\x08\x05", None, frame]
         assert decode_values(written, refunds).to_pylist() == rows.to_pylist()
         with pytest.raises(ConfigurationError, match=r"field orders: message p\.Refund has no such field"):
@@ -274,19 +274,19 @@ def test_descriptor_proto_is_built_in() -> None:
     descriptor_pb2.DESCRIPTOR.CopyToProto(described)
     type_ = type_pb2.Type(name="t", syntax=type_pb2.SYNTAX_EDITIONS, fields=[type_pb2.Field(number=7, packed=True)])
     api = api_pb2.Api(name="a", methods=[api_pb2.Method(name="m", response_streaming=True)])
-    parts = [one.SerializeToString() for one in (described, type_, api)]
+    parts = [item.SerializeToString() for item in (described, type_, api)]
     value = b"".join(bytes([8 * at + 2]) + varint(len(part)) + part for at, part in enumerate(parts, 1))
     form = Protobuf(file, framing="none", recursion=3)
     rows = decode_values(column([value]), form)
     got = rows.to_pylist()[0]
-    assert [one["name"] for one in got["file"]["message_type"]] == [one.name for one in described.message_type]
+    assert [item["name"] for item in got["file"]["message_type"]] == [item.name for item in described.message_type]
     assert (got["type"]["fields"][0]["number"], got["type"]["syntax"]) == (7, "SYNTAX_EDITIONS")
     assert got["api"]["methods"][0]["response_streaming"] is True
     for module in (descriptor_pb2, type_pb2, api_pb2):
         for name, message in module.DESCRIPTOR.message_types_by_name.items():
             # Options have extensions, which are not fields of the schema.
-            one = Protobuf(file, message=f"google.protobuf.{name}", framing="none", recursion=1)
-            fields = decode_values(column([]), one).type.fields
+            item = Protobuf(file, message=f"google.protobuf.{name}", framing="none", recursion=1)
+            fields = decode_values(column([]), item).type.fields
             assert [field.name for field in fields] == [field.name for field in message.fields], name
 
 

@@ -107,7 +107,7 @@ def test_concurrent_lookups_of_an_id_share_a_request(registry: Registry, client:
         until(lambda: registry.requests() > 0)
         time.sleep(0.1)
         registry.heal()
-        assert {one.result(10).schema for one in asked} == {'"long"'}
+        assert {item.result(10).schema for item in asked} == {'"long"'}
     assert registry.requests() == 1
 
 
@@ -274,7 +274,7 @@ def test_secrets_in_responses_are_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
         ({"url": "localhost:8081"}, "must begin with https:// or http://"),
         ({"url": "http://me:hunter2@localhost"}, "name or password"),
@@ -287,8 +287,8 @@ def test_secrets_in_responses_are_masked() -> None:
         ({"url": "https://h", "ssl_ca_location": "/nowhere"}, "/nowhere"),
     ],
 )
-def test_invalid_options(options: dict[str, Any], wanted: str) -> None:
-    with pytest.raises(ConfigurationError, match=wanted) as caught:
+def test_invalid_options(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=expected) as caught:
         SchemaRegistry(**options)
     assert "hunter2" not in str(caught.value)
 
@@ -324,9 +324,9 @@ def test_references_are_resolved(registry: Registry, client: SchemaRegistry) -> 
     number = client.register("login-value", LOGIN, references=refers)
     outer = {"type": "array", "items": "app.Login"}
     third = client.register("all", outer, references=[SchemaReference("app.Login", "login-value", 1), *refers])
-    found = client.schema(id=third)
-    assert [json.loads(text)["name"] for text in found.needed] == ["app.User", "app.Login"]
-    assert found.references == (SchemaReference("app.Login", "login-value", 1), *refers)
+    result = client.schema(id=third)
+    assert [json.loads(text)["name"] for text in result.needed] == ["app.User", "app.Login"]
+    assert result.references == (SchemaReference("app.Login", "login-value", 1), *refers)
     assert client.schema(subject="login-value").needed == client.schema(id=number).needed
     # A version is requested once.
     assert registry.requests("GET /subjects/user/versions/1") == 1
@@ -356,8 +356,8 @@ def test_references_to_a_deleted_subject_are_read(registry: Registry, client: Sc
     client.register("user", USER)
     number = client.register("login-value", LOGIN, references=[SchemaReference("app.User", "user", 1)])
     assert registry.delete("user") == [1]
-    found = decode_values(pa.array([framed(number, b"\x06ann")]), Avro(client), topic="login")
-    assert found.to_pylist() == [{"user": {"name": "ann"}}]
+    result = decode_values(pa.array([framed(number, b"\x06ann")]), Avro(client), topic="login")
+    assert result.to_pylist() == [{"user": {"name": "ann"}}]
     with pytest.raises(SchemaNotFoundError):
         client.schema(subject="user", version=1)
 
@@ -410,7 +410,7 @@ def test_contexts(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         (b" " * ((16 << 20) + 1), "more than 16777216 bytes"),
         (b"<html>", "no JSON"),
@@ -422,9 +422,9 @@ def test_contexts(registry: Registry) -> None:
     ],
     ids=["huge", "html", "deep", "list", "number", "reference", "empty"],
 )
-def test_invalid_responses(registry: Registry, client: SchemaRegistry, body: bytes, wanted: str) -> None:
+def test_invalid_responses(registry: Registry, client: SchemaRegistry, body: bytes, expected: str) -> None:
     registry.fail(200, times=None, body=body)
-    with pytest.raises(RegistryError, match=wanted) as caught:
+    with pytest.raises(RegistryError, match=expected) as caught:
         client.schema(id=1)
     assert not caught.value.retriable
     assert len(str(caught.value)) < 500
@@ -442,8 +442,8 @@ def test_async_client(registry: Registry) -> None:
     async def main() -> None:
         async with AsyncSchemaRegistry(registry.url, **QUICK) as client:
             number = await client.register("s", FIRST)
-            found = await asyncio.gather(*(client.schema(id=number) for _ in range(8)))
-            assert {one.id for one in found} == {number}
+            result = await asyncio.gather(*(client.schema(id=number) for _ in range(8)))
+            assert {item.id for item in result} == {number}
             assert await client.versions("s") == [1]
             assert await client.subjects() == ["s"]
             assert await client.compatibility() == "BACKWARD"
@@ -462,10 +462,10 @@ def test_values_are_decoded_with_registered_schemas(registry: Registry, client: 
     first, second = registry.register("orders-value", FIRST), registry.register("orders-value", SECOND)
     values = pa.array([framed(first, b"\x02"), None, framed(second, b"\x06Ulm\x04"), framed(first, b"\x06")])
     orders = Avro(client)
-    wanted = [{"city": "Rome", "id": 1}, None, {"city": "Ulm", "id": 2}, {"city": "Rome", "id": 3}]
-    assert decode_values(values, orders, topic="orders").to_pylist() == wanted
+    expected = [{"city": "Rome", "id": 1}, None, {"city": "Ulm", "id": 2}, {"city": "Rome", "id": 3}]
+    assert decode_values(values, orders, topic="orders").to_pylist() == expected
     before = registry.requests()
-    assert decode_values(pa.chunked_array([values, values]), orders, topic="orders").to_pylist() == wanted * 2
+    assert decode_values(pa.chunked_array([values, values]), orders, topic="orders").to_pylist() == expected * 2
     assert registry.requests() == before == 2
     # An explicit reader schema, and a selection of fields.
     mine = Avro(FIRST, registry=client)
@@ -476,7 +476,7 @@ def test_values_are_decoded_with_registered_schemas(registry: Registry, client: 
     with pytest.raises(BadValueError, match="row 2"):
         decode_values(values, old)
     copy = pickle.loads(pickle.dumps(orders))
-    assert decode_values(values, copy, topic="orders").to_pylist() == wanted
+    assert decode_values(values, copy, topic="orders").to_pylist() == expected
     assert "Avro(registry=SchemaRegistry('http://127" in repr(orders)
 
 
@@ -531,9 +531,9 @@ def test_unusable_schemas_make_values_bad(registry: Registry, client: SchemaRegi
     registry.put(50, '{"type": "recor"}')
     rules = {"domainRules": [{"name": "secret", "type": "ENCRYPT"}]}
     ruled = registry.register("ruled", '"long"', rules=rules)
-    for bad, wanted in [(other, "type PROTOBUF"), (50, "recor"), (ruled, "has rules")]:
+    for bad, expected in [(other, "type PROTOBUF"), (50, "recor"), (ruled, "has rules")]:
         values = pa.array([framed(number, b"\x02"), framed(bad, b"\x04")])
-        with pytest.raises(BadValueError, match=wanted):
+        with pytest.raises(BadValueError, match=expected):
             decode_values(values, Avro(client, subject="s"))
     assert decode_values(values, Avro(client, subject="s", ignore_rules=True)).to_pylist() == [1, 2]
     with pytest.raises(ConfigurationError, match="type PROTOBUF"):

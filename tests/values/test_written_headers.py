@@ -71,10 +71,10 @@ def test_rows_round_trip(broker: Broker, server: Registry, registry: SchemaRegis
     raw = read(broker, include_headers=True)
     indexes = b"\2\2" if form == "protobuf" else b""
     header = ("__value_schema_id", b"\1" + UUID(server.guid(1)).bytes + indexes)
-    headers = [[tuple(one.values()) for one in row or ()] for row in raw["headers"].to_pylist()]
+    headers = [[tuple(item.values()) for item in row or ()] for row in raw["headers"].to_pylist()]
     assert headers == [[header], [], [header]]
     if form == "json":
-        assert [one and json.loads(one) for one in raw["value"].to_pylist()] == ROWS
+        assert [item and json.loads(item) for item in raw["value"].to_pylist()] == ROWS
     for framing in ("header", "auto"):
         of = type(FORMATS[form](registry))
         more = {"message": "Order"} if form == "protobuf" else {}
@@ -91,10 +91,10 @@ def test_key_header_and_existing_headers(broker: Broker, server: Registry, regis
         name = None if column == "headers" else column
         sent(broker, rows, key_format=avro, value_format=avro, headers=name)
     assert registry.subjects() == ["orders-key", "orders-value"]
-    found = read(broker, key_format=avro, value_format=avro, include_headers=True)
-    assert found["key"].to_pylist() == keys.to_pylist() * 2
-    assert found["value"].to_pylist() == ROWS * 2
-    headers = [[(one["key"], one["value"]) for one in row or ()] for row in found["headers"].to_pylist()]
+    result = read(broker, key_format=avro, value_format=avro, include_headers=True)
+    assert result["key"].to_pylist() == keys.to_pylist() * 2
+    assert result["value"].to_pylist() == ROWS * 2
+    headers = [[(item["key"], item["value"]) for item in row or ()] for row in result["headers"].to_pylist()]
     guids = {UUID(server.guid(number)).bytes for number in (1, 2)}
     names = [[name for name, _ in row] for row in headers]
     key, value = "__key_schema_id", "__value_schema_id"
@@ -157,11 +157,11 @@ def test_interoperates_with_confluent_serializers(
         serializer = module.JSONSerializer(json.dumps(TYPED), peer, conf=header | by_topic)
     else:
         pytest.skip("its Protobuf takes generated classes: the header's indexes are in the test above")
-    for row, wanted in ((first, ROWS[0]), (last, ROWS[2])):
-        headers = [(one["key"], one["value"]) for one in row["headers"]]
+    for row, expected in ((first, ROWS[0]), (last, ROWS[2])):
+        headers = [(item["key"], item["value"]) for item in row["headers"]]
         context = serialization.SerializationContext("orders", serialization.MessageField.VALUE, headers)
-        assert deserializer(row["value"], context) == wanted
+        assert deserializer(row["value"], context) == expected
         context = serialization.SerializationContext("orders", serialization.MessageField.VALUE, [])
-        written = serializer(wanted, context)
+        written = serializer(expected, context)
         assert context.headers == headers
         assert written == row["value"] or json.loads(written) == json.loads(row["value"])

@@ -28,11 +28,11 @@ def main() -> int:
         source = dist / f"samsarrow-{audit.version()}.tar.gz"
         print(f"{source.name}: {environments.in_virtual_environment(source)}")
         return 0
-    found = sorted(dist.glob(f"samsarrow-{audit.version()}-*.whl"))
-    if not found:
+    result = sorted(dist.glob(f"samsarrow-{audit.version()}-*.whl"))
+    if not result:
         raise SystemExit(f"wheels: no wheel of {audit.version()} in {dist}: `make wheel`")
     bad = 0
-    for wheel in found:
+    for wheel in result:
         started = time.monotonic()
         size = f"{wheel.stat().st_size / 1_000_000:.2f} MB"
         try:

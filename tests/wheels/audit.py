@@ -32,10 +32,10 @@ def check(wheel: Path, tools: Path) -> str:
         raise WheelError(f"its name has none of the platforms that are handed out: {PLATFORMS.pattern}")
     # Libraries of this machine do not belong to the platform, and are not searched.
     said = _said(tools / "auditwheel", "show", "--json", "--ldpaths", wheel.parent, wheel)
-    found = json.loads(said)
+    result = json.loads(said)
     # musl's loader provides `libc.so` on every system; auditwheel knows only Alpine's file name.
-    of_musl = platform[1].startswith("musllinux") and found["external_libs"].keys() == {"libc.so"}
-    if found["sym_tag" if of_musl else "overall_tag"] != platform[0]:
+    of_musl = platform[1].startswith("musllinux") and result["external_libs"].keys() == {"libc.so"}
+    if result["sym_tag" if of_musl else "overall_tag"] != platform[0]:
         raise WheelError(f"auditwheel does not find that it is {platform[0]}:\n{said}")
     _said(tools / "abi3audit", "--strict", wheel)
     with zipfile.ZipFile(wheel) as content:
@@ -68,7 +68,7 @@ def sbom(content: zipfile.ZipFile) -> set[tuple[str, str]]:
         raise WheelError(f"the SBOM names what Cargo.lock does not: {sorted(foreign)[:5]}")
     notices = (ROOT / "THIRD-PARTY-NOTICES").read_text()
     noticed = set(re.findall(r"^(\S+) (\d+\.\d+\S*) \(", notices, re.MULTILINE))
-    if silent := {one for one in noticed & _linux() if one not in named}:
+    if silent := {item for item in noticed & _linux() if item not in named}:
         raise WheelError(f"the SBOM is silent about {sorted(silent)[:5]}")
     return named
 

@@ -77,19 +77,19 @@ def emulated(wheel: Path) -> str:
 
 def _smoke(python: list[str], where: str, folder: str, **variables: str) -> str:
     """Returns the output of `smoke.py` and of the README's first example in that environment."""
-    [(code, wanted)] = FIRST_SCREEN.findall((ROOT / "README.md").read_text())
+    [(code, expected)] = FIRST_SCREEN.findall((ROOT / "README.md").read_text())
     env = {**_clean(), **variables}
-    said = []
+    events = []
     for program in ([str(SMOKE)], ["-c", code]):
         done = subprocess.run(
             [*python, *program], cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False
         )
         if done.returncode != 0:
             raise WheelError(f"{where}:\n{done.stdout}{done.stderr}")
-        said.append(done.stdout.strip())
-    checks, first = said
-    if first != wanted:
-        raise WheelError(f"{where}: the README's first screen prints {first!r} instead of {wanted!r}")
+        events.append(done.stdout.strip())
+    checks, first = events
+    if first != expected:
+        raise WheelError(f"{where}: the README's first screen prints {first!r} instead of {expected!r}")
     return f"{where}: {checks} checks, and the README's first screen"
 
 

@@ -28,8 +28,8 @@ def run(client: Any, verb: str, bootstrap: str, topic: str, count: int, kind: st
         return data.described(client.batches(bootstrap, topic, count))
     if verb == "waited":
         # The first sends connect and warm up the broker.
-        found = client.waited(bootstrap, topic, data.values(count, kind).to_pylist())[200:]
-        return [second * 1e6 for second in found]
+        result = client.waited(bootstrap, topic, data.values(count, kind).to_pylist())[200:]
+        return [second * 1e6 for second in result]
     if verb not in WRITES:
         work = getattr(client, verb)
         watch = Watch()

@@ -111,12 +111,12 @@ def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
     seconds = []
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
     for value in values:
-        told: list[object] = []
+        events: list[object] = []
         started = time.perf_counter()
-        producer.produce(topic, value, on_delivery=lambda error, _, told=told: told.append(error))
-        while not told:
+        producer.produce(topic, value, on_delivery=lambda error, _, events=events: events.append(error))
+        while not events:
             producer.poll(30)
         seconds.append(time.perf_counter() - started)
-        if told != [None]:
-            raise RuntimeError(f"a record failed: {told[0]}")
+        if events != [None]:
+            raise RuntimeError(f"a record failed: {events[0]}")
     return seconds

@@ -26,8 +26,8 @@ async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:
         wakes, requests, watch = _core.loop_wake_ups(), producer.metrics().requests, Watch()
         for _ in range(count // 10_000):
             await asyncio.gather(*[producer.send_and_wait(topic, VALUE) for _ in range(10_000)])
-        found = watch.found(count, wakes=_core.loop_wake_ups() - wakes)
-        return {**found, "requests": producer.metrics().requests - requests}
+        result = watch.found(count, wakes=_core.loop_wake_ups() - wakes)
+        return {**result, "requests": producer.metrics().requests - requests}
 
 
 async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
@@ -40,8 +40,8 @@ async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
         for _ in range(count // 10_000):
             for delivery in [await producer.send(topic, VALUE) for _ in range(10_000)]:
                 await delivery
-        found = watch.found(count, wakes=_core.loop_wake_ups() - wakes)
-        return {**found, "requests": producer.metrics().requests - requests}
+        result = watch.found(count, wakes=_core.loop_wake_ups() - wakes)
+        return {**result, "requests": producer.metrics().requests - requests}
 
 
 async def aiokafka_send(bootstrap: str, topic: str, count: int) -> Measured:
@@ -165,9 +165,9 @@ async def confluent_records(bootstrap: str, topic: str, count: int) -> Measured:
         for message in consumer.consume(10_000, 5.0):
             size += len(message.value() or b"")
             rows += 1
-    found = watch.found(rows, bytes=size)
+    result = watch.found(rows, bytes=size)
     consumer.close()
-    return found
+    return result
 
 
 async def _waits(send: Callable[[], Awaitable[object]], count: int) -> Measured:
