@@ -62,9 +62,9 @@ def panel(svg: Element, top: float, name: str, rates: Mapping[str, float]) -> fl
     return bottom + AXIS
 
 
-def text(svg: Element, x: float, y: float, said: str, kind: str = "", anchor: str = "start") -> None:
+def text(svg: Element, x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> None:
     where = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor, **({"class": kind} if kind else {})}
-    ET.SubElement(svg, "text", where).text = said
+    ET.SubElement(svg, "text", where).text = content
 
 
 def tick(largest: float) -> float:

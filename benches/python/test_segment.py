@@ -69,7 +69,7 @@ path, layout, mmap = sys.argv[1], sys.argv[2], sys.argv[3] == "True"
 started, cpu = time.perf_counter(), time.process_time()
 rows = sum(batch.num_rows for batch in read_segment(path, layout=layout, mmap=mmap))
 seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-# The maximum of getrusage counts what was there before this program was loaded.
+# The maximum of getrusage includes the process before exec.
 rss = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 print(json.dumps({"rows": rows, "seconds": seconds, "cpu": cpu, "rss_mib": rss}))
 """

@@ -34,9 +34,10 @@ def metadata(partitions: int, port: int) -> bytes:
         for index in range(min(partitions, PARTITIONS_OF_A_TOPIC))
     )
     count = -(-partitions // PARTITIONS_OF_A_TOPIC)
-    told = _varint(min(partitions, PARTITIONS_OF_A_TOPIC) + 1) + one + struct.pack(">i", -(2**31)) + b"\0"
+    partitions_field = _varint(min(partitions, PARTITIONS_OF_A_TOPIC) + 1) + one + struct.pack(">i", -(2**31)) + b"\0"
     topics = b"".join(
-        struct.pack(">h", 0) + _text(f"topic-{i}") + struct.pack(">QQ", 1, i) + b"\0" + told for i in range(count)
+        struct.pack(">h", 0) + _text(f"topic-{i}") + struct.pack(">QQ", 1, i) + b"\0" + partitions_field
+        for i in range(count)
     )
     head = struct.pack(">i", 0) + _varint(2) + broker + _text("scale") + struct.pack(">i", 0)
     return head + _varint(count + 1) + topics + b"\0"
@@ -69,8 +70,8 @@ class Cluster:
         with connection:
             try:
                 while size := connection.recv(4, socket.MSG_WAITALL):
-                    asked = connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-                    api, _version, correlation = struct.unpack(">hhi", asked[:8])
+                    request = connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+                    api, _version, correlation = struct.unpack(">hhi", request[:8])
                     self._counted[str(api)] += 1
                     if api not in ANSWERED:
                         return

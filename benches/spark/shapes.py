@@ -62,8 +62,8 @@ def fill(servers: str, records: int) -> None:
             producer.send_batch(f"bench-{name}", rows, **columns).result(300)
 
 
-def equal(found: Any, wanted: Any) -> None:
-    assert found == wanted, f"{found} instead of {wanted}"
+def equal(actual: Any, expected: Any) -> None:
+    assert actual == expected, f"{actual} instead of {expected}"
 
 
 def noop(frame: Any) -> None:

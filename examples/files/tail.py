@@ -30,14 +30,14 @@ import pyarrow as pa
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition
 from samsarrow.exceptions import TopicAlreadyExistsError
 
-PLACES = "file-places"
+POSITIONS = "file-positions"
 PATIENCE = 1.0
 CHUNK = 1 << 20
 COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".lz4"}
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePosition:
     """A position in a file, identified by its inode and a hash of its first bytes, since inodes are reused."""
 
     inode: int
@@ -53,12 +53,12 @@ def head(file: int, offset: int) -> str:
 class Tail:
     """Reads the lines of a file and of its rotated predecessors."""
 
-    def __init__(self, path: Path, place: Place | None) -> None:
-        self.path, self.place = path, place
+    def __init__(self, path: Path, position: FilePosition | None) -> None:
+        self.path, self.position = path, position
         self._file: int | None = None
         self._quiet_since = 0.0
 
-    def read(self) -> tuple[list[bytes], Place] | None:
+    def read(self) -> tuple[list[bytes], FilePosition] | None:
         """Returns the next lines, without line breaks, and the position after them; None if no new lines exist."""
         try:
             return self._read()
@@ -66,54 +66,54 @@ class Tail:
             # Renamed since the previous check: the successor follows.
             return None
 
-    def _read(self) -> tuple[list[bytes], Place] | None:
-        if self._file is not None and self.place is not None and not matches(self._file, self.place):
+    def _read(self) -> tuple[list[bytes], FilePosition] | None:
+        if self._file is not None and self.position is not None and not matches(self._file, self.position):
             os.close(self._file)
             self._file = None
         if self._file is None:
-            self._file, self.place = self._open()
+            self._file, self.position = self._open()
             self._quiet_since = time.monotonic()
-        file, place = self._file, self.place
-        assert place is not None
+        file, position = self._file, self.position
+        assert position is not None
         # Checked before reading: lines written before the rotation are read now.
         rotated = self._rotated(file)
         about = os.fstat(file)
         data, size = b"", CHUNK
         while True:
-            more = os.pread(file, size, place.offset + len(data))
+            more = os.pread(file, size, position.offset + len(data))
             data += more
             cut = data.rfind(b"\n") + 1
             if cut or len(more) < size:
                 break
         if cut:
             self._quiet_since = time.monotonic()
-            offset = place.offset + cut
-            self.place = Place(place.inode, offset, head(file, offset), about.st_mtime_ns)
-            return data[: cut - 1].split(b"\n"), self.place
+            offset = position.offset + cut
+            self.position = FilePosition(position.inode, offset, head(file, offset), about.st_mtime_ns)
+            return data[: cut - 1].split(b"\n"), self.position
         if not rotated:
             self._quiet_since = time.monotonic()
         elif time.monotonic() - self._quiet_since > PATIENCE:
             following = self._after(about.st_ino, about.st_mtime_ns)
             os.close(file)
-            self._file, self.place = following, Place(os.fstat(following).st_ino)
-            return [data] if data else [], self.place
+            self._file, self.position = following, FilePosition(os.fstat(following).st_ino)
+            return [data] if data else [], self.position
         return None
 
-    def _open(self) -> tuple[int, Place]:
+    def _open(self) -> tuple[int, FilePosition]:
         """Opens the file of the position; if it is gone, its copy, or the first file modified since."""
-        place = self.place
-        if place is None:
+        position = self.position
+        if position is None:
             file = os.open(self.path, os.O_RDONLY)
-            return file, Place(os.fstat(file).st_ino)
+            return file, FilePosition(os.fstat(file).st_ino)
         for same_inode in (True, False):
             for path in self._files():
                 file = os.open(path, os.O_RDONLY)
                 inode = os.fstat(file).st_ino
-                if (inode == place.inode if same_inode else place.offset) and matches(file, place):
-                    return file, replace(place, inode=inode)
+                if (inode == position.inode if same_inode else position.offset) and matches(file, position):
+                    return file, replace(position, inode=inode)
                 os.close(file)
-        file = self._after(0, place.changed)
-        return file, Place(os.fstat(file).st_ino)
+        file = self._after(0, position.changed)
+        return file, FilePosition(os.fstat(file).st_ino)
 
     def _rotated(self, file: int) -> bool:
         try:
@@ -136,24 +136,24 @@ class Tail:
         raise FileNotFoundError(self.path)
 
 
-def matches(file: int, place: Place) -> bool:
+def matches(file: int, position: FilePosition) -> bool:
     """Returns true if the part of the file already read is unchanged."""
-    return os.fstat(file).st_size >= place.offset and head(file, place.offset) == place.head
+    return os.fstat(file).st_size >= position.offset and head(file, position.offset) == position.head
 
 
-def last_place(servers: str, name: str) -> Place | None:
+def last_position(servers: str, name: str) -> FilePosition | None:
     """Returns the position stored by the last committed transaction."""
-    places, result = TopicPartition(PLACES, 0), None
+    positions, result = TopicPartition(POSITIONS, 0), None
     with Consumer(bootstrap_servers=servers) as everything:
         # The read_uncommitted end includes open transactions, among which a position of this process may lie.
-        end = everything.end_offsets([places])[places]
+        end = everything.end_offsets([positions])[positions]
     with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
-        consumer.assign([places])
-        consumer.seek_to_beginning(places)
-        while consumer.position(places) < end:
+        consumer.assign([positions])
+        consumer.seek_to_beginning(positions)
+        while consumer.position(positions) < end:
             for record in consumer.records():
                 if record.key == name.encode() and record.value is not None:
-                    result = Place(**json.loads(record.value))
+                    result = FilePosition(**json.loads(record.value))
     return result
 
 
@@ -161,22 +161,22 @@ def run(servers: str, path: str, topic: str) -> None:
     file = Path(path).absolute()
     name = f"{file} to {topic}"
     with Admin(bootstrap_servers=servers) as admin, suppress(TopicAlreadyExistsError):
-        admin.create_topics([NewTopic(PLACES, 1, -1, {"cleanup.policy": "compact"})])
+        admin.create_topics([NewTopic(POSITIONS, 1, -1, {"cleanup.policy": "compact"})])
     with Producer(bootstrap_servers=servers, transactional_id=f"tail {name}", compression_type="lz4") as producer:
         # Must precede the read of the position: it aborts the transaction that this process left open when it died.
         producer.init_transactions()
-        tail = Tail(file, last_place(servers, name))
+        tail = Tail(file, last_position(servers, name))
         while True:
             result = tail.read()
             if result is None:
                 time.sleep(0.05)
                 continue
-            lines, place = result
+            lines, position = result
             rows = pa.record_batch({"key": [str(file)] * len(lines), "value": pa.array(lines, pa.binary())})
             # Any failure ends the process; after a restart it resumes at the last committed transaction.
             with producer.transaction():
                 producer.send_batch(topic, rows)
-                producer.send(PLACES, json.dumps(asdict(place)), name, partition=0)
+                producer.send(POSITIONS, json.dumps(asdict(position)), name, partition=0)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ class Printing(Application):
 
 
 def main() -> None:
-    given = json.loads(sys.argv[1])
-    cluster: Any = SimpleNamespace(options=lambda: given["cluster"])
-    [interface] = [interface for interface in INTERFACES if interface.name == given["interface"]]
-    app = Printing(cluster, given["topic"], given["group"], os.getpid(), given["options"])
+    config = json.loads(sys.argv[1])
+    cluster: Any = SimpleNamespace(options=lambda: config["cluster"])
+    [interface] = [interface for interface in INTERFACES if interface.name == config["interface"]]
+    app = Printing(cluster, config["topic"], config["group"], os.getpid(), config["options"])
 
     def end(_number: int, _frame: object) -> None:
         app.stopped.set()

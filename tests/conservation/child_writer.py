@@ -13,9 +13,9 @@ from samsarrow import Producer
 
 
 def main() -> None:
-    given = json.loads(sys.argv[1])
+    config = json.loads(sys.argv[1])
     # Ids begin with the number of the process, so that those of the next process differ.
-    rows = (f"row {given['first']}.{number}" for number in itertools.count())
+    rows = (f"row {config['first']}.{number}" for number in itertools.count())
     received: list[int] = []
 
     def note(number: int, _frame: object) -> None:
@@ -29,11 +29,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, note)
     signal.signal(signal.SIGUSR1, note)
     signal.signal(signal.SIGUSR2, fork)
-    producer = Producer(**given["options"])
+    producer = Producer(**config["options"])
     while not received:
         some = list(itertools.islice(rows, 20))
         for row in some:
-            producer.send(given["topic"], b"v" * 100, row)
+            producer.send(config["topic"], b"v" * 100, row)
         os.write(1, json.dumps(some).encode() + b"\n")
         time.sleep(0.002)
     if signal.SIGTERM in received:

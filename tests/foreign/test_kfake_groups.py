@@ -104,8 +104,8 @@ def test_member_survives_errors(kfake, send, protocol, api, error):
         send(kfake.bootstrap_servers, 20, topic="four", partitions=4, first=20)
         assert sorted(read([consumer], lambda found: len(found) >= 20)) == list(range(20, 40))
         kfake.heal()
-    for asked in ("JoinGroup", "SyncGroup", "FindCoordinator"):
-        assert kfake.requests(asked) < 30, asked
+    for api in ("JoinGroup", "SyncGroup", "FindCoordinator"):
+        assert kfake.requests(api) < 30, api
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -168,8 +168,8 @@ def test_transaction_survives_errors(kfake, values, api, error):
         transact(producer, 5, 5)
         transact(producer, 5, 10, abort=True)
     assert values(kfake.bootstrap_servers) == list(range(10))
-    for asked in ("InitProducerID", "EndTxn", "FindCoordinator"):
-        assert kfake.requests(asked) < 20, asked
+    for api in ("InitProducerID", "EndTxn", "FindCoordinator"):
+        assert kfake.requests(api) < 20, api
 
 
 def test_transaction_survives_dropped_connections_and_moves(kfake, values):

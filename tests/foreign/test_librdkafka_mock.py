@@ -184,8 +184,8 @@ def test_member_survives_errors(mock, send, api, error):
                 send(mock.bootstrap_servers, 20, topic="four", partitions=4, first=first)
             assert sorted(read([consumer], lambda found: len(found) >= 20)) == list(range(first, first + 20))
         mock.heal(api)
-    for asked in ("JoinGroup", "SyncGroup", "FindCoordinator"):
-        assert mock.requests(asked) < 30, asked
+    for api in ("JoinGroup", "SyncGroup", "FindCoordinator"):
+        assert mock.requests(api) < 30, api
 
 
 # The mock cluster writes transaction markers without a checksum, and returns no aborted transactions.
@@ -219,8 +219,8 @@ def test_transaction_survives_errors(mock, values, api, error):
                     producer.send("t", b"%d" % i, partition=0)
             mock.move_coordinator("transaction", "x", 2)
     assert values(mock.bootstrap_servers, **UNCHECKED) == list(range(10))
-    for asked in ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "FindCoordinator"):
-        assert mock.requests(asked) < 20, asked
+    for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "FindCoordinator"):
+        assert mock.requests(api) < 20, api
 
 
 def test_read_process_write_exactly_once(mock, send, values):

@@ -28,14 +28,14 @@ def ours() -> dict[str, str]:
     return {row[0].strip("`"): row[3].strip("`").replace("–", "") for row in rows}
 
 
-def check(told: tuple[Difference, ...], theirs: dict[str, str]) -> None:
+def check(documented: tuple[Difference, ...], theirs: dict[str, str]) -> None:
     """Checks the documented defaults, and that all differences are documented or in QUIET."""
     mine = ours()
-    assert {item.name: (item.theirs, item.ours) for item in told} == {
-        item.name: (theirs[item.name], mine[item.name]) for item in told
+    assert {item.name: (item.theirs, item.ours) for item in documented} == {
+        item.name: (theirs[item.name], mine[item.name]) for item in documented
     }
     differ = {name for name, value in theirs.items() if name in mine and value and value != mine[name]}
-    assert differ - {item.name for item in told} - QUIET == set()
+    assert differ - {item.name for item in documented} - QUIET == set()
 
 
 def test_defaults_of_librdkafka() -> None:

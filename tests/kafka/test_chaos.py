@@ -209,8 +209,8 @@ def unexplained(log: str) -> dict[str, tuple[int, int]]:
         if match:
             process, text = match.groups()
             joins[process] += text.startswith("joined (")
-            told = text.startswith(("the membership is lost", "trying again"))
-            reasons[process] += told or (text.startswith("joining again") and "why=" in text)
+            rejoined = text.startswith(("the membership is lost", "trying again"))
+            reasons[process] += rejoined or (text.startswith("joining again") and "why=" in text)
     return {process: (joins[process], reasons[process]) for process in joins if joins[process] > 1 + reasons[process]}
 
 

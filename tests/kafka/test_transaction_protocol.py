@@ -212,10 +212,10 @@ class Script:
             fields = ("producer_epoch", "last_sequence", "current_txn_start_offset")
             active = sorted(partition["active_producers"], key=lambda p: p["producer_id"])
             # Includes only the presence of the coordinator's epoch, which rises with every restart of Kafka.
-            told = [
+            producers = [
                 (self._number(p["producer_id"]), *(p[f] for f in fields), p["coordinator_epoch"] >= 0) for p in active
             ]
-            self.lines.append(("producers", error(partition["error_code"]), sorted(told)))
+            self.lines.append(("producers", error(partition["error_code"]), sorted(producers)))
 
     def group(self, p: Producer, version: int = 3) -> None:
         answer = self._ask(

@@ -109,11 +109,11 @@ def _described(p: Probe, kind: str, **options: Any) -> None:
         equal(listed.protocol_type, "consumer")
         equal(listed.state, "Stable" if p.at_least("2.6") else None)
         equal(listed.type, kind if p.at_least("3.8") else None)
-        told = admin.describe_groups([group])[group]
-        if isinstance(told, KafkaError):
-            raise told
-        equal((told.state, told.type, told.protocol_type), ("Stable", kind, "consumer"))
-        [member] = told.members
+        description = admin.describe_groups([group])[group]
+        if isinstance(description, KafkaError):
+            raise description
+        equal((description.state, description.type, description.protocol_type), ("Stable", kind, "consumer"))
+        [member] = description.members
         equal((member.client_id, set(member.assignment)), ("der-eine", {tp, TopicPartition(tp.topic, 1)}))
 
 

@@ -39,12 +39,12 @@ def _short(version: str) -> str:
     return version.rpartition(".")[0]
 
 
-def kafka_table(found: Mapping[str, Sequence[Outcome]]) -> str:
+def kafka_table(results: Mapping[str, Sequence[Outcome]]) -> str:
     """Returns a table with a row for each feature and a column for each Kafka."""
-    cells = {version: {o.feature: o.kind for o in outcomes} for version, outcomes in found.items()}
-    lines = [f"| | {' | '.join(map(_short, found))} |", f"|---|{'---|' * len(found)}"]
+    cells = {version: {o.feature: o.kind for o in outcomes} for version, outcomes in results.items()}
+    lines = [f"| | {' | '.join(map(_short, results))} |", f"|---|{'---|' * len(results)}"]
     for name, title in _ROWS.items():
-        row = (_CELLS.get(cells[version].get(name, ""), "") for version in found)
+        row = (_CELLS.get(cells[version].get(name, ""), "") for version in results)
         lines.append(f"| {title} | {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -62,15 +62,17 @@ def surroundings_tables(rows: Iterable[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def write(found: Mapping[str, Sequence[Outcome]], rows: Iterable[Row]) -> None:
+def write(results: Mapping[str, Sequence[Outcome]], rows: Iterable[Row]) -> None:
     """Writes docs/compatibility.md."""
-    PAGE.write_text(_PAGE.format(kafka=kafka_table(found), refusals=_refusals(found), rest=surroundings_tables(rows)))
+    PAGE.write_text(
+        _PAGE.format(kafka=kafka_table(results), refusals=_refusals(results), rest=surroundings_tables(rows))
+    )
 
 
-def _refusals(found: Mapping[str, Sequence[Outcome]]) -> str:
+def _refusals(results: Mapping[str, Sequence[Outcome]]) -> str:
     """Returns the error of the newest Kafka without the feature, for each feature that some lack."""
     texts: dict[str, tuple[str, str]] = {}
-    for version, outcomes in found.items():
+    for version, outcomes in results.items():
         for outcome in outcomes:
             if outcome.kind == REFUSED:
                 texts[outcome.feature] = (version, _line(outcome.text))

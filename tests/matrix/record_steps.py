@@ -152,7 +152,7 @@ def timestamps(p: Probe) -> None:
     before = int(time.time() * 1000)
     with p.producer(linger_ms=20) as producer:
         sent = [producer.send(topic, b"v", partition=0, timestamp=t) for t in [*times, None]]
-        told = [d.result(PATIENCE).timestamp for d in sent]
+        timestamps = [d.result(PATIENCE).timestamp for d in sent]
     read = p.read(TopicPartition(topic, 0), len(times) + 1)
     if not p.at_least("0.10"):
         # Records of format v0 have no time.
@@ -160,7 +160,7 @@ def timestamps(p: Probe) -> None:
         return
     equal([r.timestamp for r in read][:-1], times)
     equal({r.timestamp_type for r in read}, {0})
-    equal([r.timestamp for r in read], told)
+    equal([r.timestamp for r in read], timestamps)
     now = read[-1].timestamp
     if now is None or not before <= now <= time.time() * 1000:
         raise AssertionError(f"a record of now has the time {now}")
@@ -169,9 +169,9 @@ def timestamps(p: Probe) -> None:
 def log_append_time(p: Probe) -> None:
     tp = TopicPartition(p.topic(message_timestamp_type="LogAppendTime"), 0)
     with p.producer() as producer:
-        told = producer.send(tp.topic, b"v", partition=0, timestamp=LONG_AGO).result(PATIENCE).timestamp
+        timestamp = producer.send(tp.topic, b"v", partition=0, timestamp=LONG_AGO).result(PATIENCE).timestamp
     [record] = p.read(tp, 1)
-    equal((record.timestamp_type, record.timestamp), (1, told))
+    equal((record.timestamp_type, record.timestamp), (1, timestamp))
     equal(record.timestamp is not None and record.timestamp > LONG_AGO + HOUR, True)
 
 

@@ -14,9 +14,9 @@ from samsarrow.testing import Broker
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def equal(found: object, wanted: object) -> None:
-    if found != wanted:
-        raise AssertionError(f"found {found!r:.300}, wanted {wanted!r:.300}")
+def equal(actual: object, expected: object) -> None:
+    if actual != expected:
+        raise AssertionError(f"found {actual!r:.300}, expected {expected!r:.300}")
 
 
 def read(consumer: Consumer, count: int) -> pa.Table:

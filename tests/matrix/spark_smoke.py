@@ -56,9 +56,9 @@ def session(**more: str) -> SparkSession:
     return spark
 
 
-def equal(found: object, wanted: object) -> None:
-    if found != wanted:
-        raise AssertionError(f"found {found!r:.300}, wanted {wanted!r:.300}")
+def equal(actual: object, expected: object) -> None:
+    if actual != expected:
+        raise AssertionError(f"found {actual!r:.300}, expected {expected!r:.300}")
 
 
 def ran_to_its_end(frame: Any, name: str, function: Callable[[Any, int], None], **trigger: Any) -> None:

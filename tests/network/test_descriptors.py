@@ -22,7 +22,7 @@ PROGRAM = """
             assert time.monotonic() < until, rows
             rows += consumer.poll(0.2).num_rows
 
-    # One that has its connections, one that is known to nobody yet.
+    # These clients have connections; `late` has none.
     old = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest")
     old.assign([TopicPartition("t", 0)])
     reads(old, 1)
@@ -57,7 +57,7 @@ PROGRAM = """
     until = time.monotonic() + 2
     while time.monotonic() < until:
         late.poll(0.2)
-    # Who is connected notices nothing.
+    # Connected clients are not affected.
     producer.send("t", b"x").result(30)
     reads(old, 1)
 

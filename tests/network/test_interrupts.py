@@ -28,23 +28,23 @@ PROGRAM = """
     within = False
 
     def interrupt(*_):
-        # One that comes when the call has just ended is nobody's.
+        # An interrupt just after the end of a call is ignored.
         if within:
             raise KeyboardInterrupt
 
-    # Also in the background of a shell, where it is ignored.
+    # Also in background jobs of a shell, which ignore SIGINT.
     signal.signal(signal.SIGINT, interrupt)
     import pyarrow as pa
     from samsarrow import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 
     servers = sys.argv[1]
-    # Not in the calls: a Ctrl-C while pyarrow imports pandas for its first table is lost there.
+    # Not within the calls: a Ctrl-C is lost while pyarrow imports pandas for its first table.
     one, ten = pa.table({"value": [b"x"]}), pa.table({"value": [b"x" * 8000] * 10})
     t0 = TopicPartition("t", 0)
     calls = {}
 
     def consumer(group, protocol=None, **options):
-        # A member that hears nothing for longer than its session has nothing to leave, and its close returns.
+        # A member whose session has expired has left the group, and its close returns.
         session = {"session_timeout_ms": 600_000} if protocol == "classic" else {}
         made = Consumer(
             bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest",
@@ -116,7 +116,7 @@ PROGRAM = """
     sys.stdin.readline()
     for name, call in calls.items():
         try:
-            # Before it is said that the call is on its way: a Ctrl-C that comes earlier would be nobody's.
+            # Precedes the report of the call: an earlier Ctrl-C would interrupt no call.
             within = True
             print(name, flush=True)
             call()
@@ -205,11 +205,11 @@ def test_ctrl_c_interrupts_every_call(
         else:
             odd[name] = "does not hear Ctrl-C"
             break
-        said = line()
-        if said[:1].isdigit():
-            took[name] = float(said) - sent
+        outcome = line()
+        if outcome[:1].isdigit():
+            took[name] = float(outcome) - sent
         elif name not in MAY_RETURN and not (fault == "slow" and name in ANSWERED):
-            odd[name] = said
+            odd[name] = outcome
         go()
     assert odd == {}
     assert {name: round(seconds, 2) for name, seconds in took.items() if seconds > SOON} == {}

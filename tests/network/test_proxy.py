@@ -82,12 +82,12 @@ def test_frames_are_forwarded_counted_and_rewritten(proxy: Proxy) -> None:
         # Two frames that arrive byte by byte.
         for byte in request(3, 5) + request(12, 3, correlation=2):
             s.sendall(bytes([byte]))
-        told = answer(s)
-        assert told[8:].startswith(b"127.0.0.1" + struct.pack(">I", proxy.port))
-        assert told.endswith(b"xxxxx")
-        told = answer(s)
-        assert b"127.0.0.1" in told
-        assert struct.pack(">I", proxy.port) not in told, "a heartbeat's answer names nobody"
+        response = answer(s)
+        assert response[8:].startswith(b"127.0.0.1" + struct.pack(">I", proxy.port))
+        assert response.endswith(b"xxxxx")
+        response = answer(s)
+        assert b"127.0.0.1" in response
+        assert struct.pack(">I", proxy.port) not in response, "a heartbeat response has no addresses"
     assert proxy.requests() == {"Metadata": 1, "Heartbeat": 1}
     assert proxy.accepted == 1
 

@@ -51,8 +51,8 @@ def test_produce_across_resets(broker: Broker, network: Network, side: Side, sha
             deliveries.append(producer.send("four", b"%d" % i, partition=i % 4))
             if i % 100 == 0:
                 producer.flush(30)
-        told = [delivery.result(60) for delivery in deliveries]
-    offsets = [[m.offset for m in told if m.partition == p] for p in range(4)]
+        receipts = [delivery.result(60) for delivery in deliveries]
+    offsets = [[m.offset for m in receipts if m.partition == p] for p in range(4)]
     assert offsets == [list(range(750))] * 4
     assert values(broker, "four", 3000) == {p: list(range(p, 3000, 4)) for p in range(4)}
     # Twelve connections were broken: one Metadata request for each would be too many.
@@ -140,7 +140,7 @@ def test_membership_across_resets(
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         assert {tp: at and at.offset for tp, at in admin.fetch_offsets("g").items()} == dict.fromkeys(FOUR, 100)
         if side == "answer":
-            assert admin.describe_groups(["g"])["g"].members == (), "the broker was told that it left"
+            assert admin.describe_groups(["g"])["g"].members == (), "the broker knows that it left"
     requests = network.requests()
     assert requests["JoinGroup"] <= 8
     assert requests["SyncGroup"] <= 8

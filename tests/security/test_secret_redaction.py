@@ -118,8 +118,8 @@ def test_failed_login_reveals_no_secret(
         admin.list_topics(timeout=20)
     settle()
     trace = traceback.TracebackException.from_exception(caught.value, capture_locals=False)
-    told = "".join(trace.format()) + repr(caught.value) + repr(caught.value.__dict__)
-    assert hits(told + caplog.text) == []
+    text = "".join(trace.format()) + repr(caught.value) + repr(caught.value.__dict__)
+    assert hits(text + caplog.text) == []
 
 
 @pytest.mark.parametrize("give", GIVEN)

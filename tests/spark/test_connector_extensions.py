@@ -55,8 +55,8 @@ def test_read_committed_skips_aborted_records(load: Load, topics: Topics) -> Non
     assert load(subscribe="parity-transactions").count() == 15
 
 
-def options(kafka: KafkaServer, **given: str) -> ReadOptions:
-    return ReadOptions.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "parity-plain", **given})
+def options(kafka: KafkaServer, **more: str) -> ReadOptions:
+    return ReadOptions.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "parity-plain", **more})
 
 
 def test_tasks_of_a_worker_share_a_consumer(kafka: KafkaServer, topics: Topics) -> None:

@@ -38,13 +38,13 @@ def produce(broker: Broker, batches: int, rows: int = 10) -> None:
             producer.flush()
 
 
-def read_of(broker: Broker, **given: str) -> ReadOptions:
-    return ReadOptions.parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **given})
+def read_of(broker: Broker, **more: str) -> ReadOptions:
+    return ReadOptions.parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **more})
 
 
-def offsets(servers: str, start: int, end: int, **given: str) -> list[int]:
+def offsets(servers: str, start: int, end: int, **more: str) -> list[int]:
     options = ReadOptions.parse(
-        {"kafka.bootstrap.servers": servers, "subscribe": "t", "columns": "offset", "failOnDataLoss": "false", **given}
+        {"kafka.bootstrap.servers": servers, "subscribe": "t", "columns": "offset", "failOnDataLoss": "false", **more}
     )
     batches = list(read_range(options, OffsetRange("t", 0, start, end)))
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]

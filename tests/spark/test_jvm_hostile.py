@@ -120,14 +120,14 @@ def test_malformed_batches_fail_tasks_only(built: None, spark: Any, mutator: Mut
         codec, way = CODECS[seed % len(CODECS)], list(ways)[seed % len(ways)]
         # With checksums, almost all mutations are rejected early.
         crcs = {"kafka.check.crcs": "true" if seed % 10 == 9 else "false"}
-        said = ""
+        failure = ""
         try:
             ways[way](read(codec, **crcs))
         except Exception as error:
-            said = str(error)
-        outcomes["failed" if said else "read"] += 1
-        assert not said or "SamsarrowException" in said, f"seed {seed}: {said}"
-        assert "PanicError" not in said, f"seed {seed}: {said}"
+            failure = str(error)
+        outcomes["failed" if failure else "read"] += 1
+        assert not failure or "SamsarrowException" in failure, f"seed {seed}: {failure}"
+        assert "PanicError" not in failure, f"seed {seed}: {failure}"
     assert mutator.changed - before >= ROUNDS
     assert outcomes["failed"] > ROUNDS / 4, outcomes
     # The same process reads valid data again, and has released all memory.

@@ -85,19 +85,19 @@ def ahead(
 
 @pytest.mark.parametrize("name", CASES)
 def test_stream_matches_connector(ahead: Ahead, name: str) -> None:
-    said = ahead.said(name)
-    by_jvm = said.pop(JVM, None)
+    results = ahead.said(name)
+    by_jvm = results.pop(JVM, None)
     if by_jvm is not None:
-        assert by_jvm == ("error: option" if name in REFUSED else said["kafka"])
+        assert by_jvm == ("error: option" if name in REFUSED else results["kafka"])
     if name in REFUSED:
-        assert said["samsarrow-python"] == "error: option"
-        assert said["kafka"] != "error: option", "is docs/spark.md still true?"
-    elif isinstance(said["samsarrow-python"], str):
-        assert said["samsarrow-python"] == said["kafka"]
+        assert results["samsarrow-python"] == "error: option"
+        assert results["kafka"] != "error: option", "is docs/spark.md still true?"
+    elif isinstance(results["samsarrow-python"], str):
+        assert results["samsarrow-python"] == results["kafka"]
     else:
         # The Python source begins with an empty micro-batch, which stores the start of the query.
-        (empty, *ours), ours_end = _in_order(said["samsarrow-python"])
-        theirs, theirs_end = _in_order(said["kafka"])
+        (empty, *ours), ours_end = _in_order(results["samsarrow-python"])
+        theirs, theirs_end = _in_order(results["kafka"])
         assert empty == []
         # If the start is the end, no other micro-batch follows.
         assert ours == (theirs if any(theirs) else [])
@@ -116,7 +116,7 @@ def test_trigger_once(spark: Any, kafka: KafkaServer, new_topic: Callable[..., s
         assert results == ([[], ["a", "b"]] if source == "samsarrow-python" else [["a", "b"], []]), source
 
 
-def _in_order(said: Any) -> tuple[list[Any], Any]:
+def _in_order(results: Any) -> tuple[list[Any], Any]:
     """Returns the rows of each micro-batch, and the end of the last one."""
-    batches, ends = said
+    batches, ends = results
     return [batches[number] for number in sorted(batches)], ends[max(ends)]

@@ -258,13 +258,13 @@ def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
         capture_output=True, text=True, timeout=360, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-5000:]
-    *noise, told = done.stdout.splitlines()
+    *noise, report = done.stdout.splitlines()
     assert [name for name, secret in secrets.items() if secret in done.stderr + "".join(noise)] == []
     with Consumer(broker.client_options("alice"), auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for("gone"))
         values = sorted(int(v) for v in consumer.reader().read_all().column("value").to_pylist())
     assert values == sorted([*range(10)] * 2), "a batch and a stream wrote what they read"
-    return dict(json.loads(told))
+    return dict(json.loads(report))
 
 
 # Options that the application uses to authenticate, or that exclude these.

@@ -98,8 +98,8 @@ def copied(master: str, kafka: SecureKafka, folder: Path, source: str) -> list[d
     referring = shared | {"kafka.sasl.password": "${env:PASSWORD}"}
     token = shared | {"kafka.sasl.password": "${env:DRIVERS}", "delegationToken": "true"}
     copies = [
-        (given | {"subscribe": come}, given | {"topic": topic})
-        for given, topic in zip((referring, token), topics, strict=True)
+        (login | {"subscribe": come}, login | {"topic": topic})
+        for login, topic in zip((referring, token), topics, strict=True)
     ]
     # A local Connect server runs its tasks as threads of its own process.
     conf = {} if master == "connect" else {"spark.executorEnv.PASSWORD": USERS["alice"]}

@@ -228,9 +228,9 @@ def test_wait_for_sources(stream: Callable[..., Stream], kafka: KafkaServer, new
         wait_for_sources(Never(), 0.05)  # type: ignore[arg-type]
 
 
-def of(query: Any, told: list[Any]) -> list[Any]:
+def of(query: Any, events: list[Any]) -> list[Any]:
     """Returns the progress of this query: events of earlier queries may arrive as late."""
-    return [progress for progress in told if progress.query == str(query.id)]
+    return [progress for progress in events if progress.query == str(query.id)]
 
 
 def test_progress_listener_reports_lag(

@@ -39,7 +39,7 @@ from samsarrow.offsets import SqlOffsetStore, next_offsets
 servers, topic, dead, path = sys.argv[1:]
 order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 database = sqlite3.connect(path, timeout=20)
-# Processes are killed here, not machines.
+# Only processes are killed, not machines, so no fsync is needed.
 database.execute("PRAGMA synchronous = OFF")
 database.execute('CREATE TABLE IF NOT EXISTS results ("partition" INTEGER, "offset" INTEGER, id INTEGER)')
 database.commit()
@@ -51,7 +51,7 @@ with (
         bootstrap_servers=servers,
         group_id=topic,
         group_instance_id="worker",
-        # Those that die while they join are waited for as long.
+        # The group waits this long for members killed while joining.
         session_timeout_ms=10_000,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

@@ -39,8 +39,8 @@ class Arrivals:
 
     def take(self, values: Iterable[bytes]) -> None:
         now = time.monotonic_ns()
-        for found in values:
-            number, sent = VALUE.unpack(found)
+        for data in values:
+            number, sent = VALUE.unpack(data)
             if number != len(self.micros):
                 raise RuntimeError(f"record {number} came where {len(self.micros)} was next")
             self.micros.append((now - sent) / 1000)

@@ -26,14 +26,14 @@ FORMATS: dict[str, Any] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
 
 def ours(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
     """Decodes into columns in the consumer."""
-    with SchemaRegistry(registry) as asked:
-        yield from _ours(servers, topic, count, FORMATS[form](asked))
+    with SchemaRegistry(registry) as client:
+        yield from _ours(servers, topic, count, FORMATS[form](client))
 
 
 def two(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
     """Decodes two of eight fields."""
-    with SchemaRegistry(registry) as asked:
-        yield from _ours(servers, topic, count, FORMATS[form](asked, fields=["id", "price"]))
+    with SchemaRegistry(registry) as client:
+        yield from _ours(servers, topic, count, FORMATS[form](client, fields=["id", "price"]))
 
 
 def bytes_alone(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
