@@ -25,12 +25,12 @@ MEANINGS = {
     "acks": "a record is delivered once all in-sync replicas have it",
     "enable.idempotence": "retries neither duplicate nor reorder records",
     "linger.ms": "a record waits up to 5 ms for others of its batch",
-    "max.partition.fetch.bytes": "one partition may fill more of an answer",
-    "max.poll.records": "a poll gives columns, not objects",
+    "max.partition.fetch.bytes": "one partition may fill more of a response",
+    "max.poll.records": "a poll returns columns, not objects",
     "partition.assignment.strategy": "members of one group need a strategy in common",
     "partitioner": "records without a key fill a batch of one partition before the next; keys go where they went",
-    "receive.message.max.bytes": "larger answers are taken",
-    "request.timeout.ms": "requests are given up sooner",
+    "receive.message.max.bytes": "larger responses are accepted",
+    "request.timeout.ms": "requests time out sooner",
     "sasl.mechanism": "name it where you log in",
     "session.timeout.ms": "a member that died is noticed later, one that was only slow keeps its partitions",
 }
@@ -118,15 +118,15 @@ def page() -> str:
     lines = [
         "# Options of other clients",
         "",
-        "Options stay as they are where they mean the same here, with dots in a mapping and with underscores as "
-        "keywords. An option that is not one is an error, which names the nearest: nothing is ignored in silence. "
-        "`samsarrow config check FILE` says the same of a file of settings.",
+        "Options of other clients keep their names if samsarrow has the same option, with dots in a mapping and with "
+        "underscores as keywords. An unknown option is an error that suggests the nearest name; no option is silently "
+        "ignored. `samsarrow config check FILE` checks a file of settings in the same way.",
         "",
-        f"This page is made by `make generate` from the table of options, and compared with {against}.",
+        f"`make generate` generates this page from the table of options, and compares it with {against}.",
         "",
         "## Other names",
         "",
-        "Both are taken; one of them at a time.",
+        "Both names are accepted, but not together.",
         "",
         "| name there | of | name here |",
         "|---|---|---|",
@@ -134,18 +134,18 @@ def page() -> str:
         "",
         "## Other defaults",
         "",
-        "Options that are given are not concerned.",
+        "This concerns only options that you do not set.",
         "",
         *_defaults(python),
-        "## Not taken, and what to do instead",
+        "## Unsupported options and replacements",
         "",
         "| option | of | instead |",
         "|---|---|---|",
         *_refused(everyone),
         "",
-        "## Unknown here",
+        "## Unknown options",
         "",
-        "Leave these out: they are about the inside of the other client, and an error here.",
+        "Remove these options: they concern internals of the other client, and are an error in samsarrow.",
         "",
         *_unknown(everyone),
     ]
@@ -160,7 +160,7 @@ def _aliases(everyone: dict[str, set[str]]) -> Iterator[str]:
 
 
 def _defaults(python: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
-    head = ["| option | default there | default here | what comes of it |", "|---|---|---|---|"]
+    head = ["| option | default there | default here | effect |", "|---|---|---|---|"]
     known = {"confluent-kafka": LIBRDKAFKA, "Java": JAVA}
     for client, differences in known.items():
         yield from (f"### {client}", "", *head)

@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
 
 _CLIENT_ID = "quotas and logs of brokers go by another name"
-_FETCH = Difference("max.partition.fetch.bytes", "1048576", "16777216", "one partition may fill more of an answer")
+_FETCH = Difference("max.partition.fetch.bytes", "1048576", "16777216", "one partition may fill more of a response")
 # tests/interop/test_defaults.py compares both with the libraries: librdkafka 2.x, Java 4.3.
 LIBRDKAFKA = (
     Difference("partitioner", "consistent_random", "murmur2",
@@ -34,7 +34,7 @@ LIBRDKAFKA = (
                "records of aborted transactions are read, too"),
     Difference("enable.idempotence", "false", "true", "retries neither duplicate nor reorder records"),
     Difference("delivery.timeout.ms", "300000", "120000", "records fail sooner"),
-    Difference("request.timeout.ms", "60000", "30000", "requests are given up sooner"),
+    Difference("request.timeout.ms", "60000", "30000", "requests time out sooner"),
     Difference("max.in.flight.requests.per.connection", "1000000", "5",
                "fewer requests wait on one connection, as in librdkafka with enable.idempotence", keep=False),
     Difference("batch.size", "1000000", "16384", "batches are smaller where many records wait for one partition"),
@@ -45,7 +45,7 @@ LIBRDKAFKA = (
     Difference("client.id", "rdkafka", "samsarrow", _CLIENT_ID),
 )  # fmt: skip
 JAVA = (
-    Difference("max.poll.records", "500", "65536", "a poll gives columns, not objects"),
+    Difference("max.poll.records", "500", "65536", "a poll returns columns, not objects"),
     _FETCH,
     Difference("allow.auto.create.topics", "true", "false",
                "subscribing to a topic that is missing does not create it"),
