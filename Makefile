@@ -192,6 +192,7 @@ check: check-rust check-python check-stub deny ## lint, types, stubs, licences, 
 check-python: $(DEPS)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python tools/check_prose.py
 	$(BIN)/typos
 	$(BIN)/mypy
 	for example in examples/*/*.py; do $(BIN)/mypy --no-error-summary $$example || exit 1; done
